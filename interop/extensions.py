@@ -188,19 +188,20 @@ class Extensions:
         return (source, sink) if sender == "near" else (sink, source)
 
     def partial(self, sender, rule, offered="partial", forward=FORWARD_TSN, **more):
-        """Every loss is the end of a message, and FORWARD-TSN tells so."""
+        """Messages are abandoned, and FORWARD-TSN reports it: those that are lost, where retransmissions are
+        limited; those of a break that lasts longer than they live, where their lifetime is."""
         from scenarios import ended, fine
         receiver = ROLES[sender]
-        # What has a lifetime does not wait so long.
-        timers = TIMERS if rule.startswith("timed") else LONG_GUARD
-        common = ["--extensions", offered, "--streams", 8, *timers]
-        source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-4000", "--unordered", 5, "--rate", 3 * MEGA, "--reliability", rule,
-                  "--end", "shutdown", *common]
-        sink = ["--mode", "sink", "--gaps", *common]
+        timed = rule.startswith("timed")
+        faults = {"cut_path": 0, "restored_after": 1.0} if timed else {"loss": 2.0}
+        common = ["--extensions", offered, "--streams", 8, *(TIMERS if timed else LONG_GUARD)]
+        source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-4000", "--unordered", 5, "--rate", MEGA if timed else 3 * MEGA,
+                  "--reliability", rule, "--end", "shutdown", *common]
+        sink = ["--mode", "sink", "--gaps", "--progress", MEGA if timed else 0, *common]
         checks = [fine, ended(sender, "shutdown", "self"), in_force("partial"), some_missing(sender, receiver),
                   counted(sender, "abandoned"), counted(sender, "forward_tsns_sent"), counted(receiver, "forward_tsns_received")]
         self.add(f"{'interleaved-' if forward == I_FORWARD_TSN else ''}partial-{rule.partition(':')[0]}-from-{sender}",
-                 *self.both(sender, source, sink), checks, [sent_by(sender, forward)], loss=2.0, limit=40, **more)
+                 *self.both(sender, source, sink), checks, [sent_by(sender, forward)], limit=40, **faults, **more)
 
     def nothing_given_up(self, sender):
         """Messages may be given up, and interleaved, but not both: who lacks I-FORWARD-TSN gets all of them."""
@@ -352,13 +353,11 @@ def add_all(make):
     kernel, usrsctp = "kernel" in stacks, "usrsctp" in stacks
     for sender in ROLES:
         them.partial(sender, "retransmissions:0")
-        # On these links a loss is found within milliseconds, except by the kernel.
-        # The kernel may retransmit everything in time: then nothing is given up, and the scenario says nothing.
-        them.partial(sender, "timed:50" if sender == "far" else "timed:2", quick=sender == "far" and not kernel)
+        them.partial(sender, "timed:300")
         if kernel:
             them.nothing_given_up(sender)
         else:
-            for rule, quick in (("retransmissions:0", True), ("timed:2", False)):
+            for rule, quick in (("retransmissions:0", True), ("timed:300", False)):
                 them.partial(sender, rule, offered="partial,interleaving", forward=I_FORWARD_TSN, quick=quick)
         them.interleaving(sender, fragments=not kernel)
     for algorithm, identifier in (("sha256", 3), ("sha1", 1)):

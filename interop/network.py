@@ -157,8 +157,14 @@ class Network:
         self._rule("ip ecn { ect0, ect1 }", f"numgen random mod 1000 < {round(percent * 10)}", "counter", "ip ecn set ce", 'comment "marked"')
 
     def cut(self, path):
-        """Nothing passes on this path any more, in either direction."""
+        """Drops all packets of this path, in both directions."""
         self._rule(f'iifname {{ "a{path}", "b{path}" }}', "counter", "drop", f'comment "cut{path}"')
+
+    def restore(self, path):
+        """Ends the cut of this path; its counter is kept."""
+        handle = self._listed(f"cut{path}")["handle"]
+        words = f'iifname "none" counter packets {self.counted(f"cut{path}")} bytes 0 drop comment "cut{path}"'
+        run("ip", "netns", "exec", self.middle, "nft", "replace", "rule", "bridge", "way", "forward", "handle", str(handle), words)
 
     def redirect_init(self, to):
         """An INIT to this side's address on path 0 arrives at its address on path 1, from which it is then answered."""
@@ -166,11 +172,15 @@ class Network:
         for type_of_chunk in ("meta l4proto sctp @th,96,8 1", "meta l4proto udp @th,160,8 1"):
             self._rule(f"ip daddr {before}", type_of_chunk, f"ip daddr set {after}")
 
-    def counted(self, comment):
-        """Packets that the rule with this comment has seen."""
+    def _listed(self, comment):
+        """The rule with this comment as nft lists it."""
         listing = json.loads(run("ip", "netns", "exec", self.middle, "nft", "-j", "list", "chain", "bridge", "way", "forward"))
         for item in listing["nftables"]:
             rule = item.get("rule", {})
             if rule.get("comment") == comment:
-                return next(part["counter"]["packets"] for part in rule["expr"] if "counter" in part)
+                return rule
         raise NetworkError(f"no rule '{comment}'")
+
+    def counted(self, comment):
+        """Number of packets that the rule with this comment has matched."""
+        return next(part["counter"]["packets"] for part in self._listed(comment)["expr"] if "counter" in part)

@@ -126,6 +126,10 @@ class Run:
         if scenario.cut_path is not None:
             self.wait_until(lambda: any(peer.seen("progress") for peer in self.peers.values()), "make progress")
             network.cut(scenario.cut_path)
+        if scenario.restored_after is not None:
+            end_of_cut = time.monotonic() + scenario.restored_after
+            self.wait_until(lambda: time.monotonic() >= end_of_cut, "pass the break of the path")
+            network.restore(scenario.cut_path)
         self.wait_until(lambda: all(peer.end for peer in self.peers.values()), "end")
         if scenario.loss:
             self.count_loss(network)
