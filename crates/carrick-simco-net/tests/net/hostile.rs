@@ -183,16 +183,24 @@ impl BareHandshakes {
     }
 }
 
-/// The same flood over SCTP, where a peer that answers nothing makes a graceful end last.
-#[tokio::test]
-async fn sctp_handshakes_of_one_address_lock_out_no_other() {
-    let more = "[limits]\nsessions = 20\nhalf-open = 16\nhalf-open-per-address = 4";
-    let middlebox = Box3::start(more).await;
+/// Floods a middlebox from one address with handshakes that nothing follows: `first` of them, and as many
+/// `between` before each of 16 attempts of an honest agent, all of which succeed.
+///
+/// RFC 5062, section 8: state that a peer occupies after its handshake.
+async fn assert_bare_handshakes_lock_out_no_other(
+    limits: &str,
+    first: u32,
+    between: u32,
+    half_open_per_address: u64,
+) {
+    let middlebox = Box3::start(limits).await;
     let mut flood = BareHandshakes::start(&middlebox, "127.0.0.2").await;
     let mut admitted = 0;
-    // More than there are places, before each attempt of an honest agent.
+    for _ in 0..first {
+        admitted += u32::from(flood.one_more().await);
+    }
     for attempt in 0..16 {
-        for _ in 0..150 {
+        for _ in 0..between {
             admitted += u32::from(flood.one_more().await);
         }
         let agent = middlebox.client(Transport::Sctp, "alice").await;
@@ -201,12 +209,25 @@ async fn sctp_handshakes_of_one_address_lock_out_no_other() {
     }
     assert!(admitted > 0);
     let half_open = middlebox.metric("carrick_simco_half_open ").await;
-    assert!(half_open <= 4, "{half_open}");
-    // Crowded-out associations are aborted: their places are free at once, and not after five seconds.
-    let crowded = middlebox
+    assert!(half_open <= half_open_per_address, "{half_open}");
+    // Evicted associations are aborted: their places are free at once, and not after five seconds.
+    let evicted = middlebox
         .metric("carrick_simco_half_open_evicted_total ")
         .await;
-    assert!(crowded > 100, "{crowded} of {admitted}");
+    assert!(evicted > 100, "{evicted} of {admitted}");
+}
+
+#[tokio::test]
+async fn sctp_handshakes_of_one_address_lock_out_no_other() {
+    let limits = "[limits]\nsessions = 20\nhalf-open = 16\nhalf-open-per-address = 4";
+    // More than there are places, before each attempt of an honest agent.
+    assert_bare_handshakes_lock_out_no_other(limits, 0, 150, 4).await;
+}
+
+/// The number of handshakes that once filled an endpoint with the default limits.
+#[tokio::test]
+async fn default_limits_hold_against_1343_handshakes() {
+    assert_bare_handshakes_lock_out_no_other("", 1343, 84, 32).await;
 }
 
 /// RFC 4540, section 6
