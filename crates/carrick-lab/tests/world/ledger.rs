@@ -27,6 +27,9 @@ pub(crate) struct Record {
     pub(crate) delivered: bool,
     /// A part was delivered, and the end never came.
     pub(crate) begun: bool,
+    /// Incarnation of the receiver to which it was delivered before its sender was established: beside
+    /// COOKIE ECHO. If that receiver restarts, the sender does not learn of it and delivers it again.
+    pub(crate) early_receiver: Option<usize>,
     /// It arrived in a belated association.
     pub(crate) to_ghost: bool,
     pub(crate) failed: bool,
@@ -294,9 +297,18 @@ impl Ledger {
     pub(crate) fn delivered(&mut self, at: Instance, message: &Message, now: Time) {
         self.advanced(now);
         let (sender, number) = content::number_of(message.ppid.0);
-        let Some(record) = self.messages[sender].get(number).cloned() else {
+        let established = self.up[sender].is_some();
+        let Some(record) = self.messages[sender].get_mut(number) else {
             return self.fail(format!("a message nobody sent: PPID {:#x}", message.ppid.0));
         };
+        if matches!(message.part, Part::Whole | Part::First) {
+            let early = record.early_receiver;
+            if early.is_some_and(|incarnation| incarnation < at.incarnation) {
+                (record.begun, record.delivered) = (false, false);
+            }
+            record.early_receiver = Some(at.incarnation).filter(|_| !established);
+        }
+        let record = record.clone();
         let name = format!("message {number} of side {sender}");
         self.check(sender != at.side, || {
             format!("{name} came back to its sender")

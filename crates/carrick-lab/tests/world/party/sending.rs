@@ -99,6 +99,7 @@ impl Party {
                 delivered: false,
                 begun: false,
                 to_ghost: false,
+                early_receiver: None,
                 failed: false,
                 expired: false,
                 abandoned: false,
