@@ -87,6 +87,16 @@ measures() {
   cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
 }
 
+# What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
+# on macOS.
+targets() {
+  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu
+  rustup target add thumbv7em-none-eabi "$mac" "$windows" &&
+    cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
+    cargo check --locked --target "$windows" -p carrick &&
+    cargo check --locked --target "$mac" -p carrick -p carrick-cli
+}
+
 full_experiments() {
   local out status
   out=$(mktemp -d) || return 1
@@ -110,6 +120,7 @@ computing() {
     check measures measures
     check reproduce-full full_experiments
     need valgrind instructions instructions
+    need rustup targets targets
   fi
 }
 

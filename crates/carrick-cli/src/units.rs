@@ -41,6 +41,10 @@ pub(crate) fn length(text: &str) -> Result<usize, String> {
 
 /// A rate in bit/s: a number, alone or with k, M or G (powers of 1000), and `bit/s` behind it if one
 /// likes.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "for live networks")
+)]
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let factor = match unit.strip_suffix("bit/s").unwrap_or(unit) {

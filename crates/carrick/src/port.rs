@@ -14,7 +14,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::net::UnixDatagram;
 
 use crate::config::Config;
 use crate::error::BindError;
@@ -28,14 +27,20 @@ const TRIES: usize = 256;
 /// Prefix of the names of all claims.
 pub(crate) const NAMES: &str = "carrick/sctp/";
 
+/// Socket that has a name; `Infallible` where the system has no such names.
+#[cfg(target_os = "linux")]
+type Name = std::os::unix::net::UnixDatagram;
+#[cfg(not(target_os = "linux"))]
+type Name = std::convert::Infallible;
+
 /// A port, which other endpoints cannot choose, or take on plain IP, while this exists.
 #[derive(Debug)]
 pub(crate) struct Claim {
     port: u16,
     /// Held, not used; `None` where another endpoint has it or the system has no such names.
-    _name: Option<UnixDatagram>,
+    _name: Option<Name>,
     /// Claimed addresses on plain IP.
-    addresses: Vec<(IpAddr, UnixDatagram)>,
+    addresses: Vec<(IpAddr, Name)>,
 }
 
 impl Claim {
@@ -85,11 +90,7 @@ impl Claim {
         Self::fixed(next()?, plain)
     }
 
-    fn with_addresses(
-        port: u16,
-        name: Option<UnixDatagram>,
-        plain: &[IpAddr],
-    ) -> Result<Self, BindError> {
+    fn with_addresses(port: u16, name: Option<Name>, plain: &[IpAddr]) -> Result<Self, BindError> {
         let mut claim = Self {
             port,
             _name: name,
@@ -136,16 +137,16 @@ pub(crate) fn address_name(port: u16, address: IpAddr) -> String {
 }
 
 #[cfg(target_os = "linux")]
-fn bind_name(name: &str) -> io::Result<UnixDatagram> {
+fn bind_name(name: &str) -> io::Result<Name> {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
 
-    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)
+    Name::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
 /// Other systems have no such names.
 #[cfg(not(target_os = "linux"))]
-fn bind_name(_: &str) -> io::Result<UnixDatagram> {
+fn bind_name(_: &str) -> io::Result<Name> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

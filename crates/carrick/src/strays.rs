@@ -11,8 +11,6 @@ use std::net::IpAddr;
 
 use carrick_proto::Time;
 
-use crate::port::address_name;
-
 /// INITs that are looked at in a second.
 const INITS_A_SECOND: u32 = 16;
 
@@ -95,12 +93,13 @@ impl Neighbours {
         None
     }
 
+    #[cfg(any(target_os = "linux", test))]
     fn parse(local: IpAddr, unix: &str, raw: &str) -> Option<Self> {
         let claimed = unix.lines().filter_map(|line| {
             let name = line.rsplit_once(" @")?.1;
             let port = name.strip_prefix(crate::port::NAMES)?.split('/').next()?;
             let port = port.parse().ok()?;
-            (name == address_name(port, local)).then_some(port)
+            (name == crate::port::address_name(port, local)).then_some(port)
         });
         let mut sockets = 0;
         for line in raw.lines().skip(1) {
@@ -124,6 +123,7 @@ impl Neighbours {
 }
 
 /// An address as the tables show it: words of 32 bits in the byte order of the host.
+#[cfg(any(target_os = "linux", test))]
 fn hex_address(text: &str) -> Option<IpAddr> {
     let mut octets = [0; 16];
     let (words, rest) = text.as_bytes().as_chunks::<8>();

@@ -62,12 +62,9 @@ pub(crate) fn is_link_local(address: IpAddr) -> bool {
 
 /// The host's addresses that other hosts could reach, and loopback.
 fn of_host() -> io::Result<Vec<IpAddr>> {
-    let addresses = nix::ifaddrs::getifaddrs()?
-        .filter_map(|interface| interface.address)
-        .filter_map(|address| {
-            let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
-        })
+    let addresses = if_addrs::get_if_addrs()?
+        .into_iter()
+        .map(|interface| interface.ip())
         .filter(|address| match address {
             IpAddr::V4(a) => !a.is_link_local() && !a.is_unspecified(),
             IpAddr::V6(a) => !a.is_unicast_link_local() && !a.is_unspecified(),

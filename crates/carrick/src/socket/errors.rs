@@ -1,6 +1,7 @@
 //! ICMP messages, from the error queue of a socket (Linux), with the packet they quote.
 
 use std::net::IpAddr;
+#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 
 use carrick_proto::{IcmpInput, IcmpKind};
@@ -37,7 +38,7 @@ pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> (Vec<IcmpNote>,
 
 /// Other systems have no error queue; ICMP is not needed for SCTP to work.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn take(_: &impl AsRawFd, _: bool) -> (Vec<IcmpNote>, bool) {
+pub(super) fn take<S>(_: &S, _: bool) -> (Vec<IcmpNote>, bool) {
     (Vec::new(), true)
 }
 

@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -99,7 +98,7 @@ impl Socket {
         options::report_errors(&io, address.is_ipv4()).map_err(failed)?;
         let local = io.local_addr().map_err(failed)?.as_socket();
         // The runtime only polls it, so a raw socket will do as well.
-        let io = UdpSocket::from_std(OwnedFd::from(io).into()).map_err(failed)?;
+        let io = UdpSocket::from_std(io.into()).map_err(failed)?;
         let io = Arc::new(io);
         let socket = Self {
             errors: wait_for_errors(&io),

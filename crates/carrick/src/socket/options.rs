@@ -1,5 +1,6 @@
 //! Socket options that the other crates don't have.
 
+#[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
 
 #[cfg(target_os = "linux")]
@@ -56,7 +57,7 @@ pub(crate) fn mtu(socket: &impl AsFd, v4: bool) -> Option<usize> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn mtu(_: &impl AsFd, _: bool) -> Option<usize> {
+pub(crate) fn mtu<S>(_: &S, _: bool) -> Option<usize> {
     None
 }
 
@@ -90,7 +91,7 @@ pub(super) fn allow_fragments(socket: &impl AsFd, v4: bool, allow: bool) -> std:
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn allow_fragments(_: &impl AsFd, _: bool, _: bool) -> std::io::Result<()> {
+pub(super) fn allow_fragments<S>(_: &S, _: bool, _: bool) -> std::io::Result<()> {
     Ok(())
 }
 
