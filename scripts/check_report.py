@@ -131,7 +131,7 @@ def check_live(path, live, report, faults):
         if not live.get("notes"):
             faults.append(f"{path.name}: no live run and no reason")
         return
-    faults.extend(f"{path.name}: {note}" for note in live["notes"] if "went wrong" in note)
+    faults.extend(f"{path.name}: {note}" for note in live["notes"] if note.startswith("The run ") and " failed: " in note)
     rows = {row.get("id"): row for row in live["rows"]}
     for wanted in LIVE_REQUIRED.get(path.stem, []):
         if wanted not in rows:
@@ -151,8 +151,8 @@ def check_live(path, live, report, faults):
     accuracy = live.get("accuracy") or {}
     if not isinstance(accuracy.get("late_p99"), float):
         faults.append(f"{path.name}: the accuracy of the live runs was not measured")
-    elif not accuracy["right"]:
-        faults.append(f"{path.name}: the links of the live runs were not as they should be: {accuracy}")
+    elif not accuracy["links_correct"]:
+        faults.append(f"{path.name}: the links of the live runs were out of tolerance: {accuracy}")
     with path.with_name(f"{path.stem}-live.csv").open(newline="") as file:
         if [row["id"] for row in csv.DictReader(file)] != list(rows):
             faults.append(f"{path.stem}-live.csv: other rows than {path.name}")

@@ -21,6 +21,7 @@ PAGE = pathlib.Path("docs/conformance.md")
 COMMAND = "python3 scripts/conformance.py"
 
 TITLES = {
+    "RFC 768": "User Datagram Protocol",
     "RFC 1122": "Requirements for Internet Hosts",
     "RFC 2003": "IP Encapsulation within IP",
     "RFC 2104": "HMAC",
@@ -64,6 +65,7 @@ TITLES = {
     "RFC 8899": "Packetization Layer Path MTU Discovery",
     "RFC 8985": "RACK-TLP Loss Detection",
     "RFC 9260": "Stream Control Transmission Protocol",
+    "RFC 9293": "Transmission Control Protocol",
     "RFC 9406": "HyStart++",
     "RFC 9438": "CUBIC",
     "RFC 9653": "Zero Checksum for SCTP",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use carrick_lab::live::Run;
+use carrick_lab::live::LiveRun;
 use carrick_lab::scenario::EVERY_CELL;
 use carrick_lab::{LiveResult, RunOptions, Scenario};
 use carrick_live::{Error, Progress};
@@ -74,7 +74,7 @@ impl Live {
         };
         if let Some((directory, cells)) = capture {
             let first = cells.is_empty();
-            let wanted = |run: &Run| {
+            let wanted = |run: &LiveRun| {
                 let named = |cell: &String| cell == EVERY_CELL || is_of(run, cell);
                 run.is_first() && (first || cells.iter().any(named))
             };
@@ -91,7 +91,7 @@ impl Live {
 }
 
 /// Whether a live run is of a cell: pmr2.udp.0 is of pmr2 and of pmr2.failover.
-fn is_of(run: &Run, cell: &str) -> bool {
+fn is_of(run: &LiveRun, cell: &str) -> bool {
     let rest = cell.strip_prefix(run.cell().as_str());
     run.is_of(cell) || rest.is_some_and(|rest| rest.starts_with('.'))
 }

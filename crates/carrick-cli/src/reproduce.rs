@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use carrick_lab::report::RunInfo;
 use carrick_lab::{
-    Earlier, RunOptions, Scenario, ScenarioResult, live_to_table, output, scenario, to_table, wrap,
+    EarlierResults, RunOptions, Scenario, ScenarioResult, live_to_table, output, scenario,
+    to_table, wrap,
 };
 use clap::Args;
 
@@ -103,10 +104,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Earlier results, read before a long run. Each must be of a scenario that is run.
-fn earlier(arguments: &Arguments, scenarios: &[&dyn Scenario]) -> Result<Vec<Earlier>, Failure> {
+fn earlier(
+    arguments: &Arguments,
+    scenarios: &[&dyn Scenario],
+) -> Result<Vec<EarlierResults>, Failure> {
     let mut all = Vec::new();
     for path in &arguments.compare {
-        let earlier = Earlier::load(path)?;
+        let earlier = EarlierResults::load(path)?;
         let run = |name: &str| scenarios.iter().any(|scenario| scenario.name() == name);
         if !earlier.scenarios().any(run) {
             let names: Vec<&str> = earlier.scenarios().collect();

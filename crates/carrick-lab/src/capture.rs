@@ -1,5 +1,5 @@
-//! A look inside a simulation: captures, a file for each interface, and what the protocol core of a
-//! sender tells.
+//! Observation of a simulation: a capture file for each interface, and the event logs of the
+//! senders' protocol cores.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -9,96 +9,96 @@ use std::path::Path;
 use carrick_netsim::{InterfaceId, Network, Time};
 use carrick_proto::AssociationConfig;
 
-use crate::sctp_host::{Application, SctpHost, Tape};
+use crate::sctp_host::{Application, SctpHost, SharedEventLog};
 
-/// What is looked at in a simulation, if anything is.
+/// Observation of a simulation, if any.
 #[derive(Clone, Copy, Debug)]
 pub struct Capture<'a> {
-    /// Where packets at every interface go.
+    /// Directory of the captures, one for each interface.
     directory: Option<&'a Path>,
-    /// What the cores of senders tell.
-    tapes: Option<&'a Tapes>,
+    /// Event logs of the senders.
+    sender_logs: Option<&'a SenderLogs>,
 }
 
-/// What the senders of a run told.
+/// Event logs of the senders of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Tapes {
-    pub(crate) flows: RefCell<Vec<Taped>>,
-    /// When the run was over.
+pub(crate) struct SenderLogs {
+    pub(crate) flows: RefCell<Vec<SenderLog>>,
+    /// Time of the end of the run.
     pub(crate) end: Cell<Time>,
 }
 
-/// What the sender of a flow told.
+/// Event log of the sender of a flow.
 #[derive(Debug)]
-pub(crate) struct Taped {
-    /// The flow's name.
+pub(crate) struct SenderLog {
+    /// Name of the flow.
     pub(crate) flow: &'static str,
-    /// Names of the hosts that send and receive it.
+    /// Names of the sending and the receiving host.
     pub(crate) ends: [&'static str; 2],
-    pub(crate) tape: Tape,
+    pub(crate) log: SharedEventLog,
 }
 
 impl Capture<'static> {
-    /// Nothing is.
+    /// No observation.
     pub(crate) const NONE: Self = Self {
         directory: None,
-        tapes: None,
+        sender_logs: None,
     };
 }
 
 impl<'a> Capture<'a> {
-    /// Packets at every interface, into this directory.
+    /// Captures packets at every interface into this directory.
     pub(crate) fn into(directory: &'a Path) -> Self {
         Self {
             directory: Some(directory),
-            tapes: None,
+            sender_logs: None,
         }
     }
 
-    /// What the cores tell, and packets if there is a directory for them.
-    pub(crate) fn taped(directory: Option<&'a Path>, tapes: &'a Tapes) -> Self {
+    /// Records the events of the senders' cores, and captures packets if there is a directory.
+    pub(crate) fn recording(directory: Option<&'a Path>, sender_logs: &'a SenderLogs) -> Self {
         Self {
             directory,
-            tapes: Some(tapes),
+            sender_logs: Some(sender_logs),
         }
     }
 
-    /// The settings of an association that is looked at.
+    /// Returns the settings of an observed association.
     pub(crate) fn config(self, config: AssociationConfig) -> AssociationConfig {
-        config.with(|c| c.research.trace |= self.tapes.is_some())
+        config.with(|c| c.research.trace |= self.sender_logs.is_some())
     }
 
-    /// The host that sends a flow, with the names of sender and receiver. Its association has the
-    /// settings that [`Self::config`] gives.
+    /// Builds the host that sends a flow between the named hosts. Its association must have the
+    /// settings returned by [`Self::config`].
     pub(crate) fn watch<A: Application>(
         self,
         flow: &'static str,
         ends: [&'static str; 2],
         host: SctpHost<A>,
     ) -> SctpHost<A> {
-        let Some(tapes) = self.tapes else {
+        let Some(sender_logs) = self.sender_logs else {
             return host;
         };
-        let tape = Tape::default();
-        tapes.flows.borrow_mut().push(Taped {
+        let log = SharedEventLog::default();
+        sender_logs.flows.borrow_mut().push(SenderLog {
             flow,
             ends,
-            tape: tape.clone(),
+            log: log.clone(),
         });
-        host.taped(tape)
+        host.with_event_log(log)
     }
 
-    /// Begins it; called before the first packet.
+    /// Begins the captures; called before the first packet.
     pub(crate) fn begin(self, net: &mut Network) -> Result<(), String> {
         self.directory.map_or(Ok(()), |directory| {
             capture_interfaces(net, directory, |file| Box::new(file))
         })
     }
 
-    /// Writes what is left; a network that is dropped does so, too, but can't say what went wrong.
+    /// Completes the captures. Dropping a network completes them, too, but cannot report errors.
     pub(crate) fn end(self, net: &mut Network) -> Result<(), String> {
-        if let Some(tapes) = self.tapes {
-            tapes.end.set(net.now());
+        if let Some(sender_logs) = self.sender_logs {
+            sender_logs.end.set(net.now());
         }
         if self.directory.is_none() {
             return Ok(());
@@ -108,12 +108,12 @@ impl<'a> Capture<'a> {
     }
 }
 
-/// Captures every interface of a network into a pcapng file of its own in `directory`, which is made
-/// if it is missing. A file is called as its interface: the node, a hyphen, a number. `writer` says how
-/// each is written.
+/// Captures every interface of a network into its own pcapng file in `directory`, which is created
+/// if it does not exist. A file has the name of its interface: the node, a hyphen, a number.
+/// `writer` wraps each file.
 ///
 /// # Errors
-/// Names the file that could not be begun.
+/// The name of the file that could not be created.
 pub fn capture_interfaces(
     net: &mut Network,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! A result beside that of an earlier run: which rows differ by more than their intervals allow.
+//! Comparison of a result with that of an earlier run: the rows that differ significantly.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,45 +9,46 @@ use crate::error::LabError;
 use crate::format;
 use crate::result::{Row, ScenarioResult, wrap};
 
-/// The form of the JSON that [`ScenarioResult::to_json`] writes; another number can't be compared.
+/// Format number of the JSON that [`ScenarioResult::to_json`] writes; results of another format
+/// cannot be compared.
 pub(crate) const FORMAT: u32 = 1;
-/// Columns of the numbers behind a label.
+/// Columns of the numbers next to a label.
 const NUMBERS: usize = 58;
-/// The label has so many at least.
+/// Minimum width of the label in columns.
 const LABEL: usize = 16;
 
-/// An earlier result, as its JSON has it.
+/// An earlier result, as parsed from its JSON.
 #[derive(Clone, Debug, Deserialize)]
-struct Old {
+struct EarlierResult {
     format: u32,
     version: String,
     scenario: String,
     seed: u64,
     repetitions: u64,
-    rows: Vec<OldRow>,
+    rows: Vec<EarlierRow>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct OldRow {
+struct EarlierRow {
     id: String,
     unit: String,
     measured: Option<f64>,
     ci95: Option<f64>,
 }
 
-/// Earlier results, one of each scenario.
+/// Earlier results, one per scenario.
 #[derive(Clone, Debug)]
-pub struct Earlier {
+pub struct EarlierResults {
     file: String,
-    results: Vec<Old>,
+    results: Vec<EarlierResult>,
 }
 
-/// One row of both runs.
+/// One row in both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// The row's stable name.
+    /// Stable identifier of the row.
     pub id: String,
-    /// The name for people.
+    /// Label of the row.
     pub label: String,
     /// Unit of all numbers.
     pub unit: String,
@@ -59,33 +60,34 @@ pub struct ComparedRow {
     pub new: Option<f64>,
     /// Half width of its 95 % confidence interval.
     pub new_ci95: Option<f64>,
-    /// New less old.
+    /// `new` minus `old`.
     pub difference: Option<f64>,
-    /// The two confidence intervals don't meet, or only one of the runs has the row.
+    /// The two confidence intervals do not overlap, or only one of the runs has the row.
     pub outside: bool,
 }
 
-/// A scenario's rows beside those of an earlier run.
+/// Rows of a scenario next to those of an earlier run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The earlier file.
+    /// Name of the earlier file.
     pub file: String,
-    /// The version that wrote it.
+    /// Version of the program that wrote it.
     pub version: String,
-    /// Its seed.
+    /// Seed of the earlier run.
     pub seed: u64,
-    /// Its repetitions.
+    /// Repetitions of the earlier run.
     pub repetitions: u64,
-    /// The rows in the order of the new run, then those that it has no more.
+    /// Rows in the order of the new run, then rows that only the earlier run has.
     pub rows: Vec<ComparedRow>,
 }
 
-impl Earlier {
-    /// Reads a scenario's JSON file of an earlier report, or what `carrick reproduce --json` printed.
+impl EarlierResults {
+    /// Reads a scenario's JSON file of an earlier report, or the output of `carrick reproduce
+    /// --json`.
     ///
     /// # Errors
-    /// [`LabError::Read`] if it can't be read, [`LabError::Choice`] if it is something else or of another
-    /// form.
+    /// [`LabError::Read`] if it cannot be read, [`LabError::Choice`] if it is not a result or has
+    /// another format.
     pub fn load(path: &Path) -> Result<Self, LabError> {
         let text = std::fs::read_to_string(path).map_err(|source| LabError::Read {
             path: path.into(),
@@ -98,32 +100,31 @@ impl Earlier {
         let wrong = |what: String| LabError::Choice {
             what: format!("{file}: {what}"),
         };
-        let advice = "give a scenario's .json of an earlier report, or what 'carrick reproduce --json' printed";
-        let mut results: Vec<Old> = Vec::new();
+        let advice = "give a scenario's .json of an earlier report, or the output of 'carrick reproduce --json'";
+        let mut results: Vec<EarlierResult> = Vec::new();
         for value in serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>() {
-            let value = value.map_err(|error| wrong(format!("no JSON ({error}); {advice}")))?;
+            let value = value.map_err(|error| wrong(format!("is not JSON ({error}); {advice}")))?;
             if value.get("rows").is_none() || value.get("scenario").is_none() {
-                return Err(wrong(format!("no result of a scenario; {advice}")));
+                return Err(wrong(format!("is not the result of a scenario; {advice}")));
             }
             match value.get("format").and_then(serde_json::Value::as_u64) {
                 Some(format) if format == u64::from(FORMAT) => {}
                 Some(format) => {
                     return Err(wrong(format!(
-                        "of form {format}, and this version compares form {FORMAT}: run it again with this version"
+                        "has format {format}, and this version compares format {FORMAT}: repeat the run with this version"
                     )));
                 }
                 None => {
                     return Err(wrong(
-                        "of a version that wrote no form into its results: run it again with this version".into(),
+                        "has no format number, as an older version wrote it: repeat the run with this version".into(),
                     ));
                 }
             }
-            let old: Old = serde_json::from_value(value).map_err(|error| {
-                wrong(format!("a result that is not whole ({error}); {advice}"))
-            })?;
+            let old: EarlierResult = serde_json::from_value(value)
+                .map_err(|error| wrong(format!("is incomplete ({error}); {advice}")))?;
             debug_assert_eq!(old.format, FORMAT);
             if results.iter().any(|other| other.scenario == old.scenario) {
-                return Err(wrong(format!("has scenario {} twice", old.scenario)));
+                return Err(wrong(format!("contains scenario {} twice", old.scenario)));
             }
             results.push(old);
         }
@@ -136,12 +137,12 @@ impl Earlier {
         })
     }
 
-    /// The scenarios in it.
+    /// Returns the names of the scenarios.
     pub fn scenarios(&self) -> impl Iterator<Item = &str> {
         self.results.iter().map(|old| old.scenario.as_str())
     }
 
-    /// A result beside the earlier one; `None` if that has no such scenario.
+    /// Compares a result with the earlier one. Returns `None` if there is none of that scenario.
     pub fn compare(&self, result: &ScenarioResult) -> Option<Comparison> {
         let old = self
             .results
@@ -157,7 +158,7 @@ impl Earlier {
             .iter()
             .map(|row| compared(&row.id, &row.label, &row.unit, find(row), Some(row)))
             .collect();
-        let gone = |o: &&OldRow| {
+        let gone = |o: &&EarlierRow| {
             !result
                 .rows
                 .iter()
@@ -183,7 +184,7 @@ fn compared(
     id: &str,
     label: &str,
     unit: &str,
-    old: Option<&OldRow>,
+    old: Option<&EarlierRow>,
     new: Option<&Row>,
 ) -> ComparedRow {
     let values = [old.and_then(|o| o.measured), new.and_then(|n| n.measured)];
@@ -193,7 +194,7 @@ fn compared(
         ([None, None], _) => false,
         (_, None) => true,
         ([old, _], Some(difference)) => {
-            // A single run has no interval; numbers that JSON carries are exact.
+            // A single run has no interval; numbers in JSON are exact.
             let width: f64 = intervals.iter().flatten().sum();
             difference.abs() > width + 1e-9 * old.unwrap_or(0.0).abs()
         }
@@ -212,7 +213,7 @@ fn compared(
 }
 
 impl ComparedRow {
-    /// Old, new and difference as they are printed, and whether it is outside.
+    /// Formats old value, new value and difference, and the mark of a significant difference.
     pub(crate) fn cells(&self) -> [String; 4] {
         let mean = |value: Option<f64>, ci95: Option<f64>| match (value, ci95) {
             (Some(mean), Some(ci95)) => {
@@ -242,16 +243,16 @@ impl ComparedRow {
 }
 
 impl Comparison {
-    /// Rows whose difference is outside of the intervals.
+    /// Returns the number of rows whose difference is outside of the intervals.
     pub fn outside(&self) -> usize {
         self.rows.iter().filter(|row| row.outside).count()
     }
 
-    /// What was compared with what came of it, in a sentence.
+    /// Summarizes the comparison in a sentence.
     pub fn summary(&self) -> String {
         format!(
-            "Compared with {} (version {}, seed {}, {} repetitions): {} of {} rows differ by more than both 95 % \
-             confidence intervals allow.",
+            "Compared with {} (version {}, seed {}, {} repetitions): {} of {} rows differ significantly \
+             (their 95 % confidence intervals do not overlap).",
             self.file,
             self.version,
             self.seed,
@@ -261,7 +262,7 @@ impl Comparison {
         )
     }
 
-    /// The rows as aligned lines for a terminal.
+    /// Formats the rows as aligned lines for a terminal.
     pub fn to_table(&self, columns: usize) -> String {
         use unicode_width::UnicodeWidthStr;
 
@@ -300,12 +301,12 @@ mod tests {
     use super::*;
     use crate::result::tests::sample;
 
-    fn earlier(text: &str) -> Result<Earlier, String> {
-        Earlier::parse("old.json", text).map_err(|error| error.to_string())
+    fn earlier(text: &str) -> Result<EarlierResults, String> {
+        EarlierResults::parse("old.json", text).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_run_compared_with_itself_has_nothing_outside() {
+    fn a_run_does_not_differ_from_itself() {
         let result = sample();
         let old = earlier(&result.to_json().to_string()).unwrap();
         assert_eq!(old.scenarios().collect::<Vec<_>>(), ["sample"]);
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_run_only_are_outside() {
+    fn rows_of_only_one_run_are_significant() {
         let mut result = sample();
         let old = earlier(&result.to_json().to_string()).unwrap();
         result.rows[0].id = "new.delay".into();
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_told_what_it_is() {
+    fn errors_describe_the_wrong_file() {
         let json = sample().to_json();
         let mut other = json.clone();
         other["format"] = 2.into();
@@ -370,16 +371,16 @@ mod tests {
         torn.as_object_mut().unwrap().remove("seed");
         for (text, expected) in [
             (String::new(), "old.json: is empty"),
-            ("<html>".into(), "no JSON"),
-            (json.to_string()[..40].into(), "no JSON"),
-            ("{\"a\": 1}".into(), "no result of a scenario"),
+            ("<html>".into(), "is not JSON"),
+            (json.to_string()[..40].into(), "is not JSON"),
+            ("{\"a\": 1}".into(), "is not the result of a scenario"),
             (
                 other.to_string(),
-                "of form 2, and this version compares form 1",
+                "has format 2, and this version compares format 1",
             ),
-            (before.to_string(), "wrote no form"),
-            (torn.to_string(), "not whole (missing field `seed`)"),
-            (format!("{json}\n{json}"), "has scenario sample twice"),
+            (before.to_string(), "has no format number"),
+            (torn.to_string(), "is incomplete (missing field `seed`)"),
+            (format!("{json}\n{json}"), "contains scenario sample twice"),
         ] {
             let error = earlier(&text).unwrap_err();
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");

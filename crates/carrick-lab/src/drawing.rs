@@ -1,43 +1,43 @@
-//! The network of a scenario as an SVG drawing: boxes for nodes, lines with labels for links.
+//! The network of a scenario as an SVG drawing: boxes for nodes, labelled lines for links.
 
 use std::fmt::Write;
 
 use crate::markup::escape;
 
-/// Width of a drawing in its own units.
+/// Width of a drawing in user units.
 const WIDTH: f64 = 520.0;
-/// Width of a box, at least.
+/// Minimum width of a box.
 const BOX_WIDTH: f64 = 104.0;
 const BOX_HEIGHT: f64 = 58.0;
 const LINE_HEIGHT: f64 = 18.0;
-/// Width of a letter, rounded up, and of the room beside the text of a box.
+/// Width of a letter, rounded up, and padding on both sides of the text in a box.
 const LETTER: f64 = 8.4;
 const ROOM: f64 = 7.0;
 
-/// A network to draw.
+/// A network drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Drawing {
-    /// What it shows, for those who can't see it.
+    /// Text alternative of the drawing.
     pub description: String,
-    /// Height in units; the width is 520.
+    /// Height in user units; the width is 520.
     pub height: f64,
-    /// The nodes.
+    /// Nodes.
     pub nodes: Vec<DrawnNode>,
-    /// The links, between nodes by their index.
+    /// Links between nodes, given by their indices.
     pub links: Vec<DrawnLink>,
 }
 
 /// A node of a [`Drawing`].
 #[derive(Clone, Debug)]
 pub struct DrawnNode {
-    /// Centre, in units from the upper left corner.
+    /// Centre, in user units from the upper left corner.
     pub at: (f64, f64),
-    /// Text in the box, a string a line.
+    /// Lines of text in the box.
     pub label: Vec<String>,
 }
 
 impl DrawnNode {
-    /// The width of its box, which the text fits into.
+    /// Returns the width of the box, into which the text fits.
     fn width(&self) -> f64 {
         let letters = self.label.iter().map(|line| line.chars().count()).max();
         BOX_WIDTH.max(letters.unwrap_or(0) as f64 * LETTER + 2.0 * ROOM)
@@ -49,21 +49,21 @@ impl DrawnNode {
 pub struct DrawnLink {
     /// Indices of the two nodes.
     pub ends: (usize, usize),
-    /// How far the middle of the link is pushed up (negative) or down, in units.
+    /// Vertical offset of the middle of the link in user units; negative is up.
     pub bend: f64,
-    /// Text at the middle, a string a line.
+    /// Lines of text at the middle.
     pub label: Vec<String>,
-    /// Drawn with a broken line: a backup.
+    /// Draws a dashed line, which denotes a backup.
     pub dashed: bool,
 }
 
 impl Drawing {
-    /// Whether there is nothing to draw.
+    /// Returns whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The drawing as an SVG element; `standalone` adds what a file of its own needs.
+    /// Renders an SVG element; `standalone` adds the style sheet and background of a separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         let mut out = String::new();
         let xmlns = if standalone {
@@ -109,20 +109,20 @@ impl Drawing {
         let ((ax, ay), (bx, by)) = (a.at, b.at);
         let (mx, my) = (f64::midpoint(ax, bx), f64::midpoint(ay, by));
         let class = if link.dashed { "link backup" } else { "link" };
-        // The control point of the curve lies twice as far away as its middle.
+        // The control point of the curve is twice as far away as its middle.
         let _ = write!(
             out,
             "<path class=\"{class}\" d=\"M{ax} {ay}Q{mx} {} {bx} {by}\"/>",
             my + 2.0 * link.bend
         );
-        // The label stands beside the line, on the side to which it is bent.
+        // The label is placed beside the line, on the side to which it is bent.
         let room = link.label.len() as f64 * LINE_HEIGHT / 2.0 + 6.0;
         let beside = if link.bend < 0.0 { -room } else { room };
         text(out, mx, my + link.bend + beside, &link.label, " halo");
     }
 }
 
-/// Lines of text around a centre.
+/// Draws lines of text around a centre.
 fn text(out: &mut String, x: f64, y: f64, lines: &[String], class: &str) {
     let first = y - (lines.len() as f64 - 1.0) * LINE_HEIGHT / 2.0 + 5.0;
     for (i, line) in lines.iter().enumerate() {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_is_as_wide_as_its_text() {
+    fn a_box_fits_its_text() {
         let node = |text: &str| DrawnNode {
             at: (0.0, 0.0),
             label: vec![text.into(), "a".into()],

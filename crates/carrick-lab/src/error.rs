@@ -1,50 +1,51 @@
-//! What can go wrong in the laboratory, sorted by whose fault it is.
+//! Errors of the laboratory.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run did not come to its end.
+/// Reason why a run was not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The caller asked for a scenario that does not exist.
+    /// The requested scenario does not exist.
     #[error("there is no scenario '{name}'; known: {known}")]
     UnknownScenario {
-        /// What was asked for.
+        /// Name requested.
         name: String,
-        /// The names there are.
+        /// Existing names.
         known: String,
     },
-    /// A simulation did not do what the scenario needs: a fault of the stack or of the scenario.
+    /// A simulation did not reach the state that the scenario requires: a fault of the stack or of
+    /// the scenario.
     #[error("scenario {scenario}: {what} (please report it with the seed)")]
     Simulation {
-        /// The scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// What happened.
+        /// Description of the fault.
         what: String,
     },
-    /// Something in a scenario file is wrong.
+    /// A scenario file is invalid.
     #[error("{0}")]
     File(crate::file::FileError),
-    /// The caller chose what there is not.
+    /// The caller requested an unknown or impossible option.
     #[error("{what}")]
     Choice {
-        /// What, and what there is.
+        /// Description of the option and its possible values.
         what: String,
     },
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file of the report could not be written.
     #[error("cannot write {}: {source}; choose another directory", path.display())]
     Write {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }

@@ -1,21 +1,21 @@
-//! Numbers as people read them.
+//! Number formats for tables and texts.
 
-/// A measured value with as many decimals as its size deserves: about four digits.
+/// Formats a measured value with about four significant digits.
 pub fn measured(value: f64) -> String {
     format!("{value:.*}", decimals(value))
 }
 
-/// A confidence interval's half width, with the decimals of the value it belongs to.
+/// Formats the half width of a confidence interval with the decimals of its value.
 pub fn interval(ci95: f64, value: f64) -> String {
     format!("{ci95:.*}", decimals(value))
 }
 
-/// A computed bound: as many decimals as a measured value has, without zeros at the end.
+/// Formats a computed bound with the decimals of a measured value, without trailing zeros.
 pub fn bound(value: f64) -> String {
     trimmed(&measured(value))
 }
 
-/// A given value, such as a published one: no more decimals than it has, three at most.
+/// Formats a given value, such as a published one, with its own decimals, at most three.
 pub fn given(value: f64) -> String {
     trimmed(&format!("{value:.3}"))
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_follow_the_size() {
+    fn decimals_depend_on_the_magnitude() {
         assert_eq!(measured(1234.56), "1235");
         assert_eq!(measured(765.26), "765.3");
         assert_eq!(measured(-28.957), "-28.96");
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn given_values_stay_as_they_were_given() {
+    fn given_values_keep_their_decimals() {
         assert_eq!(given(708.0), "708");
         assert_eq!(given(1.525), "1.525");
         assert_eq!(given(0.0), "0");

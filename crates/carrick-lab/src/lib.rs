@@ -1,10 +1,10 @@
 //! Scenarios, statistics, figures and the report of the laboratory.
 //!
-//! A [`Scenario`] is a published experiment that runs again on this stack in virtual time: the same
-//! seed gives the same numbers whatever its number of cores, on every machine of a platform (the last
-//! bits of logarithms and powers may differ between platforms). Its [`ScenarioResult`] carries a table
-//! of published and measured values, figures, and what is needed to repeat it; [`output::write`] makes
-//! files of it and [`report`] one page for people.
+//! A [`Scenario`] is a published experiment, repeated with this stack in virtual time. The same
+//! seed gives the same numbers with any number of cores and on every machine of a platform (the
+//! last bits of logarithms and powers may differ between platforms). Its [`ScenarioResult`]
+//! contains a table of published and measured values, figures, and the settings needed to repeat
+//! the run; [`output::write`] writes it to files and [`report`] renders an HTML page.
 
 mod capture;
 mod compare;
@@ -29,7 +29,7 @@ pub mod tcp_host;
 mod trace;
 
 pub use capture::{Capture, capture_interfaces};
-pub use compare::{ComparedRow, Comparison, Earlier};
+pub use compare::{ComparedRow, Comparison, EarlierResults};
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
 pub use result::{

@@ -1,9 +1,9 @@
-//! Text into HTML and SVG: nothing that a scenario says can become markup.
+//! Escaping of text in HTML and SVG, so that no text of a scenario becomes markup.
 
 use std::borrow::Cow;
 
-/// `text` for element content and quoted attributes of HTML and SVG. Characters that XML 1.0 does
-/// not allow become U+FFFD.
+/// Escapes `text` for element content and quoted attributes of HTML and SVG. Characters that XML
+/// 1.0 does not allow become U+FFFD.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     let allowed = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
     if text

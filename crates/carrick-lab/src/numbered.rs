@@ -1,16 +1,16 @@
-//! Messages that begin with their number, and what their receiver notes of them.
+//! Numbered messages, and the receiver's record of them.
 
 use bytes::{Bytes, BytesMut};
 use carrick_proto::{AssociationId, Endpoint, Time, TraceEvent, TraceRecord, Tsn};
 
-/// The message of this number, of at least the eight bytes that hold it.
+/// Returns the message of this number; `size` is at least the eight bytes of the number.
 pub(crate) fn message(number: u64, size: usize) -> Bytes {
     let mut bytes = BytesMut::zeroed(size.max(8));
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     bytes.freeze()
 }
 
-/// The number of a message, which must be of this size.
+/// Returns the number of a message, which must be of this size.
 pub(crate) fn number(message: &Bytes, size: usize) -> Result<u64, String> {
     match message.first_chunk() {
         Some(number) if message.len() == size => Ok(u64::from_be_bytes(*number)),
@@ -21,19 +21,19 @@ pub(crate) fn number(message: &Bytes, size: usize) -> Result<u64, String> {
     }
 }
 
-/// What a receiver notes.
+/// Record of a receiver.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceiverLog {
     /// First arrival of each chunk.
     pub(crate) arrivals: Vec<(Tsn, Time)>,
     /// Delivery of each message, by number.
     pub(crate) deliveries: Vec<(u64, Time)>,
-    /// A message came that is none of ours.
+    /// Error of a message that is not one of the flow.
     pub(crate) failure: Option<String>,
 }
 
-impl Received {
-    /// Takes the messages that can be read, each of this size.
+impl ReceiverLog {
+    /// Reads the available messages, each of this size.
     pub(crate) fn read(
         &mut self,
         now: Time,
@@ -49,7 +49,7 @@ impl Received {
         }
     }
 
-    /// Takes what the core tells.
+    /// Records an event of the protocol core.
     pub(crate) fn trace(&mut self, record: &TraceRecord) {
         if let TraceEvent::ChunkReceived { tsn } = record.event {
             self.arrivals.push((tsn, record.time));
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_has_its_number_and_another_one_none() {
+    fn only_messages_of_the_flow_have_a_number() {
         let bytes = message(7, 250);
         assert_eq!((bytes.len(), number(&bytes, 250)), (250, Ok(7)));
         assert_eq!(message(7, 1).len(), 8);

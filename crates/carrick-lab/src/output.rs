@@ -1,5 +1,5 @@
-//! The files of a run: the report for people, one CSV and one JSON per scenario for programs, and
-//! every figure by itself, as SVG and with its points as CSV.
+//! Output files of a run: the report, one CSV and one JSON file per scenario, and every figure as a
+//! separate SVG file with its points as CSV.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::error::LabError;
 use crate::report::{self, RunInfo};
 use crate::result::{ScenarioResult, live_to_csv, to_csv};
 
-/// Makes `directory` if it is missing, so that a wrong name is known before a long run.
+/// Creates `directory` if it does not exist, so that an invalid path is detected before a long run.
 ///
 /// # Errors
-/// [`LabError::Write`] names the directory.
+/// [`LabError::Write`] with the directory.
 pub fn prepare(directory: &Path) -> Result<(), LabError> {
     fs::create_dir_all(directory).map_err(|source| LabError::Write {
         path: directory.into(),
@@ -19,11 +19,11 @@ pub fn prepare(directory: &Path) -> Result<(), LabError> {
     })
 }
 
-/// Writes all files into `directory`, which is made if it is missing, and returns their paths, the
-/// report first.
+/// Writes all files into `directory`, which is created if it does not exist, and returns their
+/// paths, the report first.
 ///
 /// # Errors
-/// [`LabError::Write`] names the file that could not be written.
+/// [`LabError::Write`] with the file that could not be written.
 pub fn write(
     directory: &Path,
     info: &RunInfo,

@@ -1,15 +1,16 @@
-//! Repetitions on all cores, with results that do not depend on how many there are.
+//! Repetitions on all cores, with results independent of the number of cores.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `job` for 0 to `count` less one on all cores and returns the results in that order.
+/// Runs `job` for 0 to `count` - 1 on all cores and returns the results in that order.
 ///
-/// A job must take its randomness from its number, so that the order of execution doesn't show.
+/// A job must derive its random numbers from its index, so that the results do not depend on the
+/// order of execution.
 ///
 /// # Panics
-/// When a job panics.
+/// If a job panics.
 pub fn run<T: Send>(count: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     run_on(threads, count, job)
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_order_whatever_the_threads() {
+    fn results_are_in_order_with_any_number_of_threads() {
         let expected: Vec<usize> = (0..100).map(|i| i * i).collect();
         for threads in [1, 2, 7, 200] {
             let results = run_on(threads, 100, |i| {

@@ -1,14 +1,14 @@
-//! Seeds of repetitions and of the parts of a simulation, all from the one seed of a run.
+//! Seeds of repetitions and of the parts of a simulation, derived from the seed of a run.
 
-/// A seed for the part that `labels` name, for example repetition and host. Different labels give
-/// unrelated seeds; the mixing is that of the `SplitMix64` generator.
+/// Derives a seed for the part that `labels` identify, for example repetition and host. Different
+/// labels give unrelated seeds; the mixing function is that of the `SplitMix64` generator.
 pub fn derive(seed: u64, labels: &[u64]) -> u64 {
     labels.iter().fold(mix(seed), |state, label| {
         mix(state ^ mix(label.wrapping_add(0x9e37_79b9_7f4a_7c15)))
     })
 }
 
-/// A 32-byte seed for the part that `labels` name, as endpoints want it.
+/// Derives a 32-byte seed for the part that `labels` identify, as endpoints require it.
 pub fn derive_bytes(seed: u64, labels: &[u64]) -> [u8; 32] {
     let mut state = derive(seed, labels);
     let mut bytes = [0; 32];
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_labels_give_the_same_bytes() {
+    fn equal_labels_give_equal_bytes() {
         assert_eq!(derive_bytes(1, &[2, 3]), derive_bytes(1, &[2, 3]));
         assert_ne!(derive_bytes(1, &[2, 3]), derive_bytes(1, &[3, 2]));
     }

@@ -1,111 +1,117 @@
-//! How long a sender takes to change its path, from what both ends noted of a flow.
+//! Duration of a sender's change of path, from the records of both ends of a flow.
 //!
-//! After section 2.3 of the paper on `failover`: from the first sending of the first message that is sent
-//! again, to the transmission on another path of the message that takes longest.
+//! Defined as in section 2.3 of the paper on `failover`: from the first transmission of the first
+//! message that is retransmitted, to the transmission on another path of the message with the
+//! longest delivery.
 
 use std::time::Duration;
 
-/// Messages sent this long after a change belong to the change of path that follows it.
-pub(crate) const AFTERMATH: Duration = Duration::from_secs(2);
+/// Time after a change of path in which messages are attributed to it.
+pub(crate) const CHANGE_WINDOW: Duration = Duration::from_secs(2);
 
-/// One transmission of a part of a message. Times are nanoseconds from the start.
+/// One transmission of a part of a message. Times are in nanoseconds from the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sent {
+pub(crate) struct MessageTransmission {
     pub(crate) message: u64,
     pub(crate) time: u64,
-    /// It went to another than the primary path.
+    /// The transmission was not on the primary path.
     pub(crate) alternate: bool,
 }
 
-/// What the two ends noted, by the numbers of the messages.
+/// Records of the two ends, by message number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noted<'a> {
-    /// SEND of each message.
+pub(crate) struct PathChangeInput<'a> {
+    /// Time of the SEND of each message.
     pub(crate) sends: &'a [u64],
-    /// In order.
-    pub(crate) transmissions: &'a [Sent],
-    /// Number and time.
+    /// Transmissions in the order of time.
+    pub(crate) transmissions: &'a [MessageTransmission],
+    /// Number and time of each delivery.
     pub(crate) deliveries: &'a [(u64, u64)],
 }
 
-/// A change of path after `at`.
+/// A change of path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Switch {
-    /// The first message that was sent again, by its first sending.
+pub(crate) struct PathChange {
+    /// First message that was retransmitted, in the order of the first transmissions.
     pub(crate) first: u64,
-    /// That sending.
+    /// Time of its first transmission.
     pub(crate) start: u64,
-    /// When it was sent again for the first time.
+    /// Time of its first retransmission.
     pub(crate) again: u64,
-    /// The transmission on another path of the message that took longest.
+    /// Time of the transmission on another path of the message with the longest delivery.
     pub(crate) resent: u64,
-    /// From SEND of that message to its delivery.
+    /// Time from the SEND of that message to its delivery.
     pub(crate) transfer: u64,
 }
 
-impl Switch {
-    /// The failover time, in nanoseconds.
+impl PathChange {
+    /// Returns the failover time in nanoseconds.
     pub(crate) fn time(&self) -> u64 {
         self.resent.saturating_sub(self.start)
     }
 }
 
-/// The transmissions of a message that matter.
+/// Relevant transmissions of a message.
 #[derive(Clone, Copy, Default)]
-struct Life {
-    first: Option<Sent>,
-    /// The last one before its delivery: the one that brought it.
-    bringing: Option<Sent>,
+struct MessageHistory {
+    first: Option<MessageTransmission>,
+    /// Last transmission before the delivery.
+    delivered_by: Option<MessageTransmission>,
     delivery: Option<u64>,
 }
 
-/// What a change at `at` led to.
+/// Measures the change of path after an event at `at`.
 ///
 /// # Errors
-/// If nothing was sent again, or nothing came over another path.
-pub(crate) fn measure(noted: Noted<'_>, at: u64) -> Result<Switch, &'static str> {
-    let mut lives = vec![Life::default(); noted.sends.len()];
-    for (number, time) in noted.deliveries {
-        if let Some(life) = lives.get_mut(*number as usize) {
-            life.delivery = Some(*time);
+/// If no message was retransmitted, or none was delivered over another path.
+pub(crate) fn measure(record: PathChangeInput<'_>, at: u64) -> Result<PathChange, &'static str> {
+    let mut histories = vec![MessageHistory::default(); record.sends.len()];
+    for (number, time) in record.deliveries {
+        if let Some(history) = histories.get_mut(*number as usize) {
+            history.delivery = Some(*time);
         }
     }
-    // First sending, number and first repetition.
+    // First transmission, number and first retransmission.
     let mut begin: Option<(u64, u64, u64)> = None;
-    for sent in noted.transmissions {
-        let Some(life) = lives.get_mut(sent.message as usize) else {
+    for sent in record.transmissions {
+        let Some(history) = histories.get_mut(sent.message as usize) else {
             continue;
         };
-        if life.delivery.is_some_and(|delivery| sent.time <= delivery) {
-            life.bringing = Some(*sent);
+        if history
+            .delivery
+            .is_some_and(|delivery| sent.time <= delivery)
+        {
+            history.delivered_by = Some(*sent);
         }
-        match life.first {
-            None => life.first = Some(*sent),
+        match history.first {
+            None => history.first = Some(*sent),
             Some(first) if sent.time > at && begin.is_none_or(|(time, ..)| first.time < time) => {
                 begin = Some((first.time, sent.message, sent.time));
             }
             Some(_) => {}
         }
     }
-    let (start, first, again) = begin.ok_or("nothing was sent again")?;
-    let last = at + AFTERMATH.as_nanos() as u64;
-    let brought = |own: fn(&Sent, &Sent) -> bool| {
-        let all = noted.sends.iter().zip(&lives);
-        all.filter_map(move |(send, life)| {
-            let (delivery, bringing) = (life.delivery?, life.bringing?);
-            let counts = bringing.alternate && own(&life.first?, &bringing);
-            (counts && delivery > at && *send < last && bringing.time >= start)
-                .then(|| (delivery.saturating_sub(*send), bringing.time))
+    let (start, first, again) = begin.ok_or("no message was retransmitted")?;
+    let last = at + CHANGE_WINDOW.as_nanos() as u64;
+    let delivered = |own: fn(&MessageTransmission, &MessageTransmission) -> bool| {
+        let all = record.sends.iter().zip(&histories);
+        all.filter_map(move |(send, history)| {
+            let (delivery, delivered_by) = (history.delivery?, history.delivered_by?);
+            let counts = delivered_by.alternate && own(&history.first?, &delivered_by);
+            (counts && delivery > at && *send < last && delivered_by.time >= start)
+                .then(|| (delivery.saturating_sub(*send), delivered_by.time))
         })
     };
-    // Of messages that were first sent on the primary: what is first sent on the other path and lost
-    // there, by other traffic, is not the failover's. Of equals the first counts.
-    let longest = brought(|first, _| !first.alternate)
+    // Only messages whose first transmission was on the primary path: messages first sent on the
+    // other path and lost there, through cross traffic, are not part of the failover. Of equal ones
+    // the first is selected.
+    let longest = delivered(|first, _| !first.alternate)
         .reduce(|longest, other| if other.0 > longest.0 { other } else { longest });
-    // Where all had arrived and only SACKs were lost, the first new data shows the change.
-    let found = longest.or_else(|| brought(|first, bringing| first.time == bringing.time).next());
-    let (transfer, resent) = found.ok_or("nothing was delivered over the other path")?;
-    Ok(Switch {
+    // If all messages had arrived and only SACKs were lost, the first new data marks the change.
+    let found =
+        longest.or_else(|| delivered(|first, delivered_by| first.time == delivered_by.time).next());
+    let (transfer, resent) = found.ok_or("no message was delivered over the other path")?;
+    Ok(PathChange {
         first,
         start,
         again,
@@ -120,32 +126,32 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Times in ms; the primary breaks at 999.
+    /// Times in ms; the primary path fails at 999.
     fn switch(
         sends: &[u64],
         transmissions: &[(u64, u64, bool)],
         deliveries: &[(u64, u64)],
     ) -> Result<[u64; 5], &'static str> {
         let sends: Vec<u64> = sends.iter().map(|time| time * MS).collect();
-        let sent = |(message, time, alternate): &(u64, u64, bool)| Sent {
+        let sent = |(message, time, alternate): &(u64, u64, bool)| MessageTransmission {
             message: *message,
             time: time * MS,
             alternate: *alternate,
         };
-        let transmissions: Vec<Sent> = transmissions.iter().map(sent).collect();
+        let transmissions: Vec<MessageTransmission> = transmissions.iter().map(sent).collect();
         let deliveries: Vec<(u64, u64)> = deliveries.iter().map(|(n, t)| (*n, t * MS)).collect();
-        let noted = Noted {
+        let record = PathChangeInput {
             sends: &sends,
             transmissions: &transmissions,
             deliveries: &deliveries,
         };
-        let switch = measure(noted, 999 * MS)?;
+        let switch = measure(record, 999 * MS)?;
         let times = [switch.start, switch.again, switch.time(), switch.transfer].map(|t| t / MS);
         Ok([switch.first, times[0], times[1], times[2], times[3]])
     }
 
     #[test]
-    fn the_longest_of_those_that_are_sent_again_counts_and_of_equals_the_first() {
+    fn the_longest_retransmitted_delivery_counts() {
         let found = switch(
             &[1000, 1010, 1020],
             &[
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_loss_on_the_other_path_is_not_the_failover() {
+    fn later_losses_on_the_other_path_do_not_count() {
         let found = switch(
             &[1000, 1200],
             &[
@@ -177,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn where_only_sacks_were_lost_the_first_new_data_shows_the_change() {
-        // Message 0 had arrived when it was sent again. Message 2 meets other traffic.
+    fn the_first_new_data_marks_the_change() {
+        // Message 0 had arrived when it was retransmitted. Message 2 encounters cross traffic.
         let found = switch(
             &[990, 1200, 1210],
             &[
@@ -193,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_is_told() {
+    fn missing_transmissions_are_errors() {
         let nothing = switch(&[1000], &[(0, 1000, false)], &[(0, 1022)]);
-        assert_eq!(nothing, Err("nothing was sent again"));
+        assert_eq!(nothing, Err("no message was retransmitted"));
         let same = switch(&[1000], &[(0, 1000, false), (0, 1100, false)], &[(0, 1122)]);
-        assert_eq!(same, Err("nothing was delivered over the other path"));
+        assert_eq!(same, Err("no message was delivered over the other path"));
     }
 }

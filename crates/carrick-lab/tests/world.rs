@@ -1,25 +1,26 @@
-//! A world from every seed: two hosts, a random network between them, random programs on them.
+//! Random worlds: two hosts, a random network between them, and random programs on them.
 //!
-//! Each world has one to four addresses a side (IPv4, IPv6 or both, SCTP over IP or in UDP), links
-//! and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication and
-//! corruption, paths that die and come back, addresses that vanish, random parameters and policies
-//! on both sides, and programs that send messages of 1 byte to 1 MiB on many streams, read slowly
-//! and meddle with the paths: primaries of both sides, thresholds, ways in UDP and over IP. A third of the
-//! links mark what passes a few waiting packets. Keys change, chunks are sealed, associations are over
-//! sessions of a protocol below SCTP, a side moves to another address or gets another UDP port from a
-//! translator. It ends by SHUTDOWN from either or both sides, by ABORT, by a restart of one side, or by the
-//! death of the network. What must hold:
+//! Each world has one to four addresses per side (IPv4, IPv6 or both, SCTP over IP or in UDP),
+//! links and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication
+//! and corruption, paths that fail and recover, addresses that are removed, random parameters and
+//! policies on both sides, and programs that send messages of 1 byte to 1 MiB on many streams, read
+//! slowly and change path settings: primary paths of both sides, thresholds, UDP encapsulation or
+//! plain IP. A third of the links mark packets above a short queue. Keys change, chunks are
+//! protected, associations run over sessions of a protocol below SCTP, and a side moves to another
+//! address or gets another UDP port from a NAT. A world ends by SHUTDOWN of either or both sides,
+//! by ABORT, by a restart of one side, or by a permanent failure of the network. The following must
+//! hold:
 //!
-//! - every message that was taken arrives exactly once, whole, and ordered within its stream; in
-//!   worlds that don't end gracefully, no message twice, none out of order, and each one that did
-//!   not arrive is told to its sender as failed (what a restarted side forgot is exempt);
-//! - buffers keep their bounds: the receive buffer, with one chunk of slack; the send buffer; the
-//!   number of events at one moment;
-//! - the association ends on both sides, no association, no session and no timer is left, and nothing
-//!   hangs; where one side alone has sessions, none begins;
-//! - counters agree: packets sent and received, nothing damaged on perfect links, no packet lost by
-//!   the simulator itself;
-//! - the same seed gives the same packets at the same nanoseconds (each tenth world runs twice).
+//! - every accepted message arrives exactly once, complete, and ordered within its stream; in
+//!   worlds without a graceful end, no message arrives twice or out of order, and each message that
+//!   did not arrive is reported to its sender as failed (except by a side that restarted);
+//! - buffers keep their limits: the receive buffer, with one chunk of tolerance; the send buffer;
+//!   the number of events at one moment;
+//! - the association ends on both sides, no association, session or timer is left, and no world
+//!   stalls; if only one side has sessions, no association is established;
+//! - counters agree: packets sent and received, no corrupted packet on perfect links, no packet
+//!   lost by the simulator itself;
+//! - the same seed gives the same packets at the same nanoseconds (every tenth world runs twice).
 //!
 //! # Running
 //!
@@ -31,14 +32,14 @@
 //!
 //! # Replaying
 //!
-//! A failure prints its seed. That one world again, with everything it is made of, every call, event
-//! and packet, and a capture for Wireshark:
+//! A failure prints its seed. This command runs that world again, and prints its parameters, every
+//! call, event and packet; it writes a capture for Wireshark:
 //!
 //! ```text
 //! CARRICK_WORLD_SEED=1234 CARRICK_WORLD_CAPTURE=/tmp/1234.pcapng \
 //!     cargo test -p carrick-lab --release --test world -- --nocapture
 //! ```
-// An oracle reads best as a table with a line for each case, and its traces are for people.
+// An oracle is most readable as a table with a line per case, and its traces are for readers.
 #![allow(
     clippy::format_push_string,
     clippy::match_bool,
@@ -52,6 +53,7 @@
 mod world {
     mod content;
     mod dice;
+    mod disruption;
     mod extras;
     mod ledger;
     mod party;
@@ -64,7 +66,6 @@ mod world {
     mod topology;
     mod trace;
     mod tuning;
-    mod upheaval;
 
     pub(crate) use ledger::Seen;
 }
@@ -80,19 +81,20 @@ use std::time::Duration;
 
 use carrick_lab::parallel;
 use world::Seen;
-use world::run::{Report, Watch, run};
+use world::run::{Report, WorldOptions, run};
 
-/// Worlds that run when nobody says how many.
+/// Number of worlds by default.
 const DEFAULT_SEEDS: u64 = 200;
 
-/// Every so many worlds one runs twice.
+/// Interval of the worlds that run twice.
 const TWICE_EVERY: u64 = 10;
 
-/// From so many worlds on, every way to end must have occurred, and every extension in its share of them.
+/// Number of worlds above which every ending must have occurred, and every extension in its
+/// proportion of the worlds.
 const ENOUGH: u64 = 600;
 
 #[test]
-fn every_message_arrives_once_and_every_association_ends() {
+fn messages_arrive_once_and_associations_end() {
     if let Some(seed) = number("CARRICK_WORLD_SEED") {
         return replay(seed);
     }
@@ -102,7 +104,7 @@ fn every_message_arrives_once_and_every_association_ends() {
     let results = with_progress(count, &done, &failures, || {
         parallel::run(count as usize, |i| {
             let seed = first + i as u64;
-            let result = judged(seed);
+            let result = run_checked(seed);
             done.fetch_add(1, Ordering::Relaxed);
             match result {
                 Ok(report) => Some(report),
@@ -122,31 +124,31 @@ fn every_message_arrives_once_and_every_association_ends() {
         failures.len()
     );
     if count >= ENOUGH {
-        met_everything(&results);
+        assert_coverage(&results);
     }
 }
 
-/// Runs a world, some twice; a panic in it is a failure like others.
-fn judged(seed: u64) -> Result<Report, String> {
+/// Runs a world, some of them twice; a panic is a failure.
+fn run_checked(seed: u64) -> Result<Report, String> {
     let twice = seed.is_multiple_of(TWICE_EVERY);
     let once = || {
-        let watch = Watch {
+        let watch = WorldOptions {
             hash: twice,
-            ..Watch::default()
+            ..WorldOptions::default()
         };
         catch_unwind(AssertUnwindSafe(|| run(seed, watch)))
             .unwrap_or_else(|panic| Err(format!("panic: {}", text(panic.as_ref()))))
     };
     let report = once()?;
     if twice && once()?.hash != report.hash {
-        return Err("the same seed gave other packets".into());
+        return Err("the same seed gave different packets".into());
     }
     Ok(report)
 }
 
 fn replay(seed: u64) {
     let capture = std::env::var_os("CARRICK_WORLD_CAPTURE").map(PathBuf::from);
-    let watch = Watch {
+    let watch = WorldOptions {
         verbose: true,
         capture: capture.as_deref(),
         hash: true,
@@ -159,14 +161,14 @@ fn replay(seed: u64) {
     );
 }
 
-/// Runs `work` and says every two seconds how far it is.
+/// Runs `work` and reports its progress every two seconds.
 fn with_progress<T>(
     count: u64,
     done: &AtomicUsize,
     failures: &Mutex<Vec<u64>>,
     work: impl FnOnce() -> T,
 ) -> T {
-    /// Ends the reports, also when the work ends by a panic.
+    /// Ends the progress reports, also if `work` panics.
     struct Over<'a>(&'a AtomicBool);
     impl Drop for Over<'_> {
         fn drop(&mut self) {
@@ -194,28 +196,28 @@ fn with_progress<T>(
     })
 }
 
-/// A kind of thing that happens in worlds.
-struct Met {
+/// Coverage of a type of event.
+struct Coverage {
     name: &'static str,
-    /// How often it happened, in how many worlds, and in how many of a thousand it has to.
+    /// Number of events, number of worlds with one, and minimum of these in a thousand.
     sum: u64,
     worlds: u64,
     least: u64,
 }
 
-fn met(results: &[Option<Report>]) -> Vec<Met> {
-    let begun = |(name, least, _)| Met {
+fn coverage(results: &[Option<Report>]) -> Vec<Coverage> {
+    let begun = |(name, least, _)| Coverage {
         name,
         sum: 0,
         worlds: 0,
         least,
     };
-    let mut all: Vec<Met> = Seen::default().named().map(begun).into();
+    let mut all: Vec<Coverage> = Seen::default().named().map(begun).into();
     for report in results.iter().flatten() {
         let mut seen = report.seen;
-        for (met, (_, _, count)) in all.iter_mut().zip(seen.named()) {
-            met.sum += *count;
-            met.worlds += u64::from(*count > 0);
+        for (coverage, (_, _, count)) in all.iter_mut().zip(seen.named()) {
+            coverage.sum += *count;
+            coverage.worlds += u64::from(*count > 0);
         }
     }
     all
@@ -229,9 +231,14 @@ fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
         packets += report.packets;
         hours += report.seconds / 3600.0;
     }
-    let facts: Vec<String> = met(results)
+    let facts: Vec<String> = coverage(results)
         .iter()
-        .map(|met| format!("{} {} ({} worlds)", met.sum, met.name, met.worlds))
+        .map(|coverage| {
+            format!(
+                "{} {} ({} worlds)",
+                coverage.sum, coverage.name, coverage.worlds
+            )
+        })
         .collect();
     say(&format!(
         "seeds {first} to {}: {endings:?}, {packets} packets, {hours:.1} hours of virtual time; {}\n",
@@ -240,20 +247,21 @@ fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
     ));
 }
 
-/// Tests that met nothing prove nothing, and those that met it once in a thousand worlds little.
-fn met_everything(results: &[Option<Report>]) {
+/// Asserts the coverage: a test without an event proves nothing about it, and one event in a
+/// thousand worlds little.
+fn assert_coverage(results: &[Option<Report>]) {
     for ending in ["shutdown", "abort", "restart", "death"] {
-        let met = results.iter().flatten().any(|r| r.ending == ending);
-        assert!(met, "no world ended by {ending}");
+        let coverage = results.iter().flatten().any(|r| r.ending == ending);
+        assert!(coverage, "no world ended by {ending}");
     }
-    for met in met(results) {
-        // Rounded down: what is rare is not asked for in a few worlds.
-        let least = met.least * results.len() as u64 / 1000;
+    for coverage in coverage(results) {
+        // Rounded down, so that rare events are not required in a few worlds.
+        let least = coverage.least * results.len() as u64 / 1000;
         assert!(
-            met.worlds >= least,
+            coverage.worlds >= least,
             "{} in {} of {} worlds, not {least}",
-            met.name,
-            met.worlds,
+            coverage.name,
+            coverage.worlds,
             results.len()
         );
     }
@@ -267,9 +275,9 @@ fn number(variable: &str) -> Option<u64> {
     }
 }
 
-/// Past the test harness, which would keep it until the end.
+/// Writes to the standard error directly, because the test harness would delay it until the end.
 fn say(line: &str) {
-    // Without a standard error there is nobody to tell.
+    // A missing standard error is ignored.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
@@ -277,5 +285,5 @@ fn text(panic: &(dyn std::any::Any + Send)) -> String {
     let known = panic.downcast_ref::<String>().cloned();
     known
         .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-        .unwrap_or_else(|| "of an unknown kind".into())
+        .unwrap_or_else(|| "of an unknown type".into())
 }

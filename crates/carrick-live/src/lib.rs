@@ -1,6 +1,6 @@
 //! Scenarios of the laboratory in real time.
 //!
-//! A scenario says in a [`carrick_lab::live::Plan`] what is to be run. Here each run gets its network
+//! A scenario says in a [`carrick_lab::live::LivePlan`] what is to be run. Here each run gets its network
 //! (`carrick-livenet`), its programs speak through crate `carrick`, in UDP or on plain IP, or through
 //! the kernel's TCP, and whatever passes between hosts and network is noted, so that the scenario
 //! measures it as it measures its simulations.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use carrick_lab::live::{Later, Machine, Probe};
+use carrick_lab::live::{LatePackets, ProbeResult, StallReport};
 use carrick_livenet::{Accuracy, LiveNetwork, Plan, Standstills, Stood};
 use carrick_netsim::NetworkBuilder;
 
@@ -53,7 +53,7 @@ pub(crate) fn load() -> (usize, Option<f64>) {
 /// Measures how exact links are while others run.
 pub(crate) struct Probing {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Option<Probe>>>,
+    thread: Option<JoinHandle<Option<ProbeResult>>>,
 }
 
 impl Probing {
@@ -74,7 +74,7 @@ impl Probing {
     }
 
     /// Waits until all is measured; nothing if it could not be.
-    pub(crate) fn end(mut self) -> Option<Probe> {
+    pub(crate) fn end(mut self) -> Option<ProbeResult> {
         self.thread.take()?.join().ok()?
     }
 }
@@ -91,31 +91,31 @@ impl Drop for Probing {
 }
 
 /// Measures how exact links are, for so long at most, on a network of its own.
-fn probe(most: Duration, stop: &Arc<AtomicBool>) -> Option<Probe> {
+fn probe(most: Duration, stop: &Arc<AtomicBool>) -> Option<ProbeResult> {
     let (rate, delay) = PROBED;
     // Both parts, and the silences after them.
     let each = (most / 3).min(PROBING);
     let accuracy = Accuracy::measure(rate, delay, each, stop).ok()?;
-    Some(Probe {
+    Some(ProbeResult {
         delay_median: accuracy.delay.median,
         delay_p99: accuracy.delay.p99,
         rate_error: accuracy.rate.relative() * 100.0,
         packets: accuracy.delay.packets,
-        later: Later {
+        late: LatePackets {
             packets: accuracy.delay.later.packets,
-            while_it_stood: accuracy.delay.later.while_it_stood,
+            during_stalls: accuracy.delay.later.while_it_stood,
         },
     })
 }
 
 /// What the machine did, in the report's words.
-pub(crate) fn stood(standstills: &Standstills, ordinary: Option<String>) -> Machine {
+pub(crate) fn stood(standstills: &Standstills, ordinary: Option<String>) -> StallReport {
     let stood = Stood::of(standstills);
-    Machine {
-        watched: stood.watched,
-        stood: stood.total / 1e3,
+    StallReport {
+        observed: stood.watched,
+        total: stood.total / 1e3,
         longest: stood.longest,
-        ordinary: ordinary.or(stood.ordinary),
+        no_priority: ordinary.or(stood.ordinary),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_lab::live::{Data, Lateness, Seen, Watch};
+use carrick_lab::live::{Lateness, ObservedData, PacketData, PacketRecording};
 use carrick_livenet::{Tapped, Way};
 use carrick_netsim::Protocol;
 use carrick_proto::Time;
@@ -16,16 +16,16 @@ pub(crate) fn core_time(time: carrick_netsim::Time) -> Time {
 /// The notes of one network.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<ObservedData>,
     pub(crate) lateness: Lateness,
-    watch: Watch,
+    watch: PacketRecording,
     /// The sequence number of the first byte that each host sends by TCP.
     first: Vec<Option<u32>>,
 }
 
 impl Recorder {
     /// Of a run with so many flows.
-    pub(crate) fn new(watch: Watch, flows: usize) -> Self {
+    pub(crate) fn new(watch: PacketRecording, flows: usize) -> Self {
         Self {
             watch,
             first: vec![None; 2 * flows],
@@ -39,12 +39,12 @@ impl Recorder {
             let since_start = |time: carrick_netsim::Time| Duration::from_nanos(time.as_nanos());
             self.lateness
                 .add(since_start(due), since_start(tapped.time));
-            if self.watch == Watch::Lengths {
+            if self.watch == PacketRecording::Lengths {
                 let len = tapped.packet.wire_len();
-                self.add(tapped, Data::Packet { len });
+                self.add(tapped, PacketData::Packet { len });
             }
         }
-        if self.watch == Watch::Lengths {
+        if self.watch == PacketRecording::Lengths {
             return;
         }
         match tapped.packet.protocol {
@@ -54,8 +54,8 @@ impl Recorder {
         }
     }
 
-    fn add(&mut self, tapped: &Tapped<'_>, data: Data) {
-        self.seen.push(Seen {
+    fn add(&mut self, tapped: &Tapped<'_>, data: PacketData) {
+        self.seen.push(ObservedData {
             time: core_time(tapped.time),
             host: tapped.host,
             interface: tapped.interface,
@@ -76,7 +76,7 @@ impl Recorder {
                 let number = data.payload.first_chunk().copied().unwrap_or_default();
                 let message = u64::from_be_bytes(number);
                 let tsn = data.tsn;
-                self.add(tapped, Data::Chunk { tsn, message });
+                self.add(tapped, PacketData::Chunk { tsn, message });
             }
         }
     }
@@ -109,7 +109,7 @@ impl Recorder {
             *first = Some(sequence.wrapping_add(1));
         } else if let (Some(first), true) = (*first, len > 0) {
             let offset = u64::from(sequence.wrapping_sub(first));
-            self.add(tapped, Data::Segment { offset, len });
+            self.add(tapped, PacketData::Segment { offset, len });
         }
     }
 }
@@ -153,13 +153,15 @@ mod tests {
             // A chunk of another type between them.
             bytes.extend([11, 0, 0, 4]);
         }
-        let mut recorder = Recorder::new(Watch::Data, 1);
+        let mut recorder = Recorder::new(PacketRecording::Data, 1);
         out(&mut recorder, &packet(Protocol::Sctp, bytes));
         let noted: Vec<_> = recorder
             .seen
             .iter()
             .map(|seen| match seen.data {
-                Data::Chunk { tsn, message } => (tsn.value(), message, seen.interface, seen.out),
+                PacketData::Chunk { tsn, message } => {
+                    (tsn.value(), message, seen.interface, seen.out)
+                }
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -170,7 +172,7 @@ mod tests {
     #[test]
     fn bytes_of_a_stream_are_counted_from_the_syn_across_the_wrap() {
         const SYN: u8 = 2;
-        let mut recorder = Recorder::new(Watch::Data, 1);
+        let mut recorder = Recorder::new(PacketRecording::Data, 1);
         out(&mut recorder, &segment(5, 0, 100));
         assert!(recorder.seen.is_empty(), "nothing is known before the SYN");
         out(&mut recorder, &segment(u32::MAX - 50, SYN, 0));
@@ -181,13 +183,13 @@ mod tests {
         let expected = [(0, 100), (100, 10)];
         assert_eq!(
             noted,
-            expected.map(|(offset, len)| Data::Segment { offset, len })
+            expected.map(|(offset, len)| PacketData::Segment { offset, len })
         );
     }
 
     #[test]
     fn where_lengths_are_noted_each_packet_is_that_enters_a_host() {
-        let mut recorder = Recorder::new(Watch::Lengths, 2);
+        let mut recorder = Recorder::new(PacketRecording::Lengths, 2);
         let packet = packet(Protocol::Sctp, vec![0; 100]);
         out(&mut recorder, &packet);
         recorder.note(&Tapped {
@@ -204,12 +206,12 @@ mod tests {
             .iter()
             .map(|s| (s.host, s.out, s.data))
             .collect();
-        assert_eq!(noted, [(3, false, Data::Packet { len: 120 })]);
+        assert_eq!(noted, [(3, false, PacketData::Packet { len: 120 })]);
     }
 
     #[test]
     fn what_is_handed_over_late_counts_and_broken_packets_do_not_matter() {
-        let mut recorder = Recorder::new(Watch::Data, 1);
+        let mut recorder = Recorder::new(PacketRecording::Data, 1);
         let packet = packet(Protocol::Tcp, vec![0; 13]);
         recorder.note(&Tapped {
             time: NetTime::from_millis(5),

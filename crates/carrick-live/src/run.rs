@@ -6,7 +6,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
-use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Probe, Record, Stack};
+use carrick_lab::live::{
+    self, Accuracy, Flow, Lateness, LivePlan, ProbeResult, RunOutcome, RunRecord, Stack,
+};
 use carrick_livenet::Watch;
 
 use crate::error::Error;
@@ -39,7 +41,7 @@ pub trait Progress {
 /// no result. Runs that go wrong are told in the result.
 pub fn run(
     scenario: &str,
-    plan: Plan,
+    plan: LivePlan,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LiveResult, Error> {
@@ -77,9 +79,9 @@ struct Job<'a> {
 impl Job<'_> {
     fn carry_out(
         &self,
-        runs: Vec<live::Run>,
+        runs: Vec<live::LiveRun>,
         at_once: usize,
-    ) -> Result<(Vec<Outcome>, Accuracy), Error> {
+    ) -> Result<(Vec<RunOutcome>, Accuracy), Error> {
         let (cores, load) = machine::load();
         let watch = Watch::start(self.begin)?;
         let mut outcomes = Vec::new();
@@ -114,14 +116,14 @@ impl Job<'_> {
             None => None,
         };
         let stood = watch.end();
-        let later = lateness.later(|due, handed, wanted| stood.excuse(due, handed, wanted));
+        let late = lateness.late(|due, handed, wanted| stood.excuse(due, handed, wanted));
         let machine = machine::stood(&stood, ordinary);
-        let accuracy = Accuracy::new(lateness, (later, Some(machine)), probe, (cores, load));
+        let accuracy = Accuracy::new(lateness, (late, Some(machine)), probe, (cores, load));
         Ok((outcomes, accuracy))
     }
 
     /// Waits for what is measured beside the runs.
-    fn measured(&self, probing: Probing) -> Result<Option<Probe>, Error> {
+    fn measured(&self, probing: Probing) -> Result<Option<ProbeResult>, Error> {
         while !probing.is_over() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
@@ -132,7 +134,7 @@ impl Job<'_> {
     }
 
     /// Builds networks one after the other: it would be in the way of those that run.
-    fn build(&self, runs: impl Iterator<Item = live::Run>) -> Result<Vec<Built>, Error> {
+    fn build(&self, runs: impl Iterator<Item = live::LiveRun>) -> Result<Vec<Built>, Error> {
         let mut built = Vec::new();
         for run in runs {
             if self.stop.load(Ordering::Relaxed) {
@@ -150,7 +152,7 @@ impl Job<'_> {
         &self,
         mut started: Vec<Started>,
         before: usize,
-    ) -> Result<Vec<(Outcome, Instant)>, Error> {
+    ) -> Result<Vec<(RunOutcome, Instant)>, Error> {
         loop {
             for run in &mut started {
                 run.schedule();
@@ -187,7 +189,7 @@ struct Built {
 }
 
 impl Built {
-    fn new(scenario: &str, run: live::Run) -> Result<Self, Error> {
+    fn new(scenario: &str, run: live::LiveRun) -> Result<Self, Error> {
         // Others may run the same scenario on this host.
         let name = format!("{scenario}-{}.{}", std::process::id(), run.name);
         let epoch = Instant::now();
@@ -312,7 +314,7 @@ impl Started {
     }
 
     /// Waits for the hosts, and removes the network.
-    fn end(self) -> Outcome {
+    fn end(self) -> RunOutcome {
         let mut programs = Vec::new();
         let mut troubles = Vec::new();
         let mut timeouts = None;
@@ -339,9 +341,9 @@ impl Started {
         }
         let recorder = self.recorder.lock().map(|mut r| std::mem::take(&mut *r));
         let (Ok(recorder), Some(begin)) = (recorder, self.shared.began()) else {
-            return Outcome::Failed("it ended before it began".into());
+            return RunOutcome::Failed("it ended before it began".into());
         };
-        Outcome::Ran(Record {
+        RunOutcome::Ran(RunRecord {
             begin,
             programs,
             seen: recorder.seen,
@@ -354,17 +356,17 @@ impl Started {
 }
 
 /// The trouble that explains the others.
-fn worst(troubles: Vec<Trouble>) -> Option<Outcome> {
+fn worst(troubles: Vec<Trouble>) -> Option<RunOutcome> {
     let mut failed = None;
     for trouble in troubles {
         match trouble {
-            Trouble::Missing(what) => return Some(Outcome::Missing(what)),
+            Trouble::Missing(what) => return Some(RunOutcome::Missing(what)),
             Trouble::Lost(what) | Trouble::Failed(what) => {
                 failed.get_or_insert(what);
             }
         }
     }
-    failed.map(Outcome::Failed)
+    failed.map(RunOutcome::Failed)
 }
 
 #[cfg(test)]
@@ -375,9 +377,9 @@ mod tests {
     fn what_is_missing_explains_what_failed() {
         let failed = |what: &str| Trouble::Failed(what.into());
         let both = vec![failed("x"), Trouble::Missing("no bbr".into())];
-        assert!(matches!(worst(both), Some(Outcome::Missing(what)) if what == "no bbr"));
+        assert!(matches!(worst(both), Some(RunOutcome::Missing(what)) if what == "no bbr"));
         let two = vec![failed("first"), failed("second")];
-        assert!(matches!(worst(two), Some(Outcome::Failed(what)) if what == "first"));
+        assert!(matches!(worst(two), Some(RunOutcome::Failed(what)) if what == "first"));
         assert!(worst(Vec::new()).is_none());
     }
 }

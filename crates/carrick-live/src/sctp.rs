@@ -8,7 +8,7 @@ use carrick::{
     AddressEvent, Association, Config, Endpoint, Event, Events, Notification, Ppid, RecvError,
     SendError, SendHalf, SendOptions, StreamId, TrySendError,
 };
-use carrick_lab::live::{Reading, Stack};
+use carrick_lab::live::{ReadMode, Stack};
 
 use crate::alarm::Alarm;
 use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
@@ -49,7 +49,7 @@ async fn converse(
     let mut waiting: Option<(Bytes, SendOptions)> = None;
     while !host.is_over(shared)? {
         send(host, &sender, &mut waiting)?;
-        let reads = host.program.reading() != Reading::Nothing;
+        let reads = host.program.reading() != ReadMode::Nothing;
         tokio::select! {
             // Given up when something else happens; then the message is not queued.
             sent = resume(&sender, waiting.clone()), if waiting.is_some() => {
@@ -155,7 +155,7 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
         .association(config.as_ref().clone())
         .auto_addresses(host.roams);
     endpoint.send_queue = SEND_QUEUE;
-    if host.program.reading() != Reading::All {
+    if host.program.reading() != ReadMode::All {
         // What is not read stays in the receive buffer, which the peer's window shows.
         endpoint.receive_queue_messages = 1;
     }

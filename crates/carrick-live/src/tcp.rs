@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
-use carrick_lab::live::{Reading, Stack};
+use carrick_lab::live::{ReadMode, Stack};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
             };
             waiting.push_back(out.payload);
         }
-        let reads = host.program.reading() != Reading::Nothing;
+        let reads = host.program.reading() != ReadMode::Nothing;
         tokio::select! {
             ready = stream.readable(), if reads => {
                 ready?;
@@ -84,7 +84,7 @@ fn take(host: &mut Host, shared: &Shared, stream: &TcpStream) -> io::Result<Take
             Ok(len) => {
                 let piece = bytes.split_to(len).freeze();
                 host.program.handle_message(shared.now(), 0, piece);
-                if host.program.reading() == Reading::Nothing {
+                if host.program.reading() == ReadMode::Nothing {
                     return Ok(Taken::More);
                 }
             }

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use carrick_lab::live::{
-    Bulk, Data, Drain, Flow, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, Watch,
-    World,
+    Bulk, Drain, Flow, LivePlan, LiveRun, Messages, PacketData, PacketRecording, RunOutcome,
+    RunRecord, Sink, Source, Stack, World,
 };
 use carrick_lab::{LiveResult, RunOptions, scenario};
 use carrick_live::{Error, Progress, run};
@@ -73,12 +73,12 @@ fn tcp(congestion: &'static str) -> Stack {
     }
 }
 
-fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
+fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
     let sink = match stack {
         Stack::Sctp { .. } => Sink::new(FLOW),
         Stack::Tcp { .. } => Sink::of_stream(FLOW),
     };
-    Run {
+    LiveRun {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
         flows: vec![Flow::new(
@@ -86,7 +86,7 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
             client,
             [Box::new(Source::new(FLOW)), Box::new(sink)],
         )],
-        watch: Watch::Data,
+        watch: PacketRecording::Data,
         expected: FLOW.length(),
         limit: Duration::from_secs(120),
         capture: None,
@@ -107,10 +107,10 @@ impl Progress for Quiet {
     fn end(&self) {}
 }
 
-fn outcomes(runs: Vec<Run>) -> (Vec<Outcome>, LiveResult) {
+fn outcomes(runs: Vec<LiveRun>) -> (Vec<RunOutcome>, LiveResult) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keep = kept.clone();
-    let plan = Plan {
+    let plan = LivePlan {
         at_once: runs.len(),
         runs,
         conclude: Box::new(move |outcomes| {
@@ -123,15 +123,15 @@ fn outcomes(runs: Vec<Run>) -> (Vec<Outcome>, LiveResult) {
     (outcomes, result)
 }
 
-fn record(outcome: &Outcome) -> &Record {
+fn record(outcome: &RunOutcome) -> &RunRecord {
     match outcome {
-        Outcome::Ran(record) => record,
-        Outcome::Missing(what) | Outcome::Failed(what) => panic!("{what}"),
+        RunOutcome::Ran(record) => record,
+        RunOutcome::Missing(what) | RunOutcome::Failed(what) => panic!("{what}"),
     }
 }
 
 /// Each message was sent once, in order, and delivered once, no sooner than the network allows.
-fn check_messages(record: &Record) {
+fn check_messages(record: &RunRecord) {
     let source: &Source = record.program(0).unwrap();
     let sink: &Sink = record.program(1).unwrap();
     assert_eq!(source.sends.len() as u64, FLOW.count);
@@ -149,14 +149,14 @@ fn check_messages(record: &Record) {
 
 /// Messages by their number that left the first host, and those that entered the second, one entry a
 /// packet.
-fn packets(record: &Record) -> [Vec<u64>; 2] {
+fn packets(record: &RunRecord) -> [Vec<u64>; 2] {
     [(0, true), (1, false)].map(|(host, out)| {
         let seen = record.seen.iter();
         let here = seen.filter(|seen| (seen.host, seen.out) == (host, out));
         here.map(|seen| match seen.data {
-            Data::Chunk { message, .. } => message,
-            Data::Segment { offset, .. } => offset / FLOW.size as u64,
-            Data::Packet { .. } => panic!("lengths are not asked for"),
+            PacketData::Chunk { message, .. } => message,
+            PacketData::Segment { offset, .. } => offset / FLOW.size as u64,
+            PacketData::Packet { .. } => panic!("lengths are not asked for"),
         })
         .collect()
     })
@@ -177,7 +177,7 @@ fn live_flows_of_every_stack_are_seen_packet_by_packet() {
     let runs = runs.map(|(name, stack)| flow(name, stack, 0, false));
     let (outcomes, result) = outcomes(runs.collect());
     for (name, outcome) in names.iter().zip(&outcomes) {
-        if let Outcome::Missing(what) = outcome {
+        if let RunOutcome::Missing(what) = outcome {
             assert!(
                 what.contains(name) && !["udp", "raw"].contains(name),
                 "{what}"
@@ -216,7 +216,7 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
     check_messages(record);
     assert!(record.timeouts > 0);
     let paths = |number: u64| -> Vec<usize> {
-        let of = |data| matches!(data, Data::Chunk { message, .. } if message == number);
+        let of = |data| matches!(data, PacketData::Chunk { message, .. } if message == number);
         let seen = record.seen.iter().filter(|s| s.host == 0 && s.out);
         seen.filter(|s| of(s.data)).map(|s| s.interface).collect()
     };
@@ -228,7 +228,7 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
 }
 
 /// Runs until all networks of a scenario stand and the one that measures links, then says stop.
-fn stopped(scenario: &str, runs: Vec<Run>) {
+fn stopped(scenario: &str, runs: Vec<LiveRun>) {
     let prefix = own(scenario);
     let standing = |prefix: &str| {
         let all = running().into_iter();
@@ -244,7 +244,7 @@ fn stopped(scenario: &str, runs: Vec<Run>) {
         thread::sleep(Duration::from_millis(1500));
         ask.store(true, Ordering::Relaxed);
     });
-    let plan = Plan {
+    let plan = LivePlan {
         at_once: runs.len(),
         runs,
         conclude: Box::new(|_| panic!("nothing is to be concluded")),
@@ -259,7 +259,7 @@ fn stopped(scenario: &str, runs: Vec<Run>) {
 #[test]
 #[ignore = "needs root"]
 fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
-    let long = Run {
+    let long = LiveRun {
         flows: vec![Flow::new(
             sctp(true),
             0,
@@ -282,7 +282,7 @@ fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
 #[ignore = "needs root"]
 fn live_a_congestion_control_that_is_not_there_is_missing_and_not_wrong() {
     let (outcomes, _) = outcomes(vec![flow("none", tcp("none-such"), 0, false)]);
-    assert!(matches!(&outcomes[0], Outcome::Missing(what) if what.contains("none-such")));
+    assert!(matches!(&outcomes[0], RunOutcome::Missing(what) if what.contains("none-such")));
 }
 
 fn of_scenario(name: &str, repetitions: u64) -> LiveResult {
@@ -303,15 +303,15 @@ fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
         ..RunOptions::default()
     };
     let plan = scenarios[0].live(&options).unwrap();
-    let is_wanted = |run: &Run| wanted.contains(&run.name.as_str());
+    let is_wanted = |run: &LiveRun| wanted.contains(&run.name.as_str());
     let places: Vec<bool> = plan.runs.iter().map(is_wanted).collect();
-    let runs: Vec<Run> = plan.runs.into_iter().filter(is_wanted).collect();
+    let runs: Vec<LiveRun> = plan.runs.into_iter().filter(is_wanted).collect();
     assert_eq!(runs.len(), wanted.len(), "there are such cells");
     let (ran, result) = outcomes(runs);
     let mut ran = ran.into_iter();
     let all = places.iter().map(|wanted| match wanted {
         true => ran.next().unwrap(),
-        false => Outcome::Missing("not part of the test".into()),
+        false => RunOutcome::Missing("not part of the test".into()),
     });
     let concluded = (plan.conclude)(all.collect()).unwrap();
     LiveResult {
@@ -352,7 +352,7 @@ fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
 fn live_firewall_carries_its_transactions_over_every_stack() {
     let result = of_scenario("firewall", 1);
     assert!(
-        result.notes.iter().all(|note| !note.contains("went wrong")),
+        result.notes.iter().all(|note| !note.contains(" failed: ")),
         "{:?}",
         result.notes
     );
@@ -435,8 +435,8 @@ fn live_a_node_moves_by_asconf_and_before_the_break_without_a_gap() {
         .map(|way| ["best.make-before-break", "best.asconf"].map(|cell| format!("{cell}.{way}.0")));
     let cells: Vec<&str> = cells.iter().flatten().map(String::as_str).collect();
     let result = cells_of("mobile-ip", &cells);
-    let went_wrong = result.notes.iter().any(|note| note.contains("went wrong"));
-    assert!(!went_wrong, "{:?}", result.notes);
+    let failed = result.notes.iter().any(|note| note.contains(" failed: "));
+    assert!(!failed, "{:?}", result.notes);
     for way in ["udp", "raw"] {
         let silent = |cell: &str| live(&result, &format!("best.{cell}.interruption.{way}"));
         let (soft, hard) = (silent("make-before-break"), silent("asconf"));
@@ -453,8 +453,8 @@ fn live_the_old_sack_rule_loses_the_association_and_the_standard_one_does_not() 
         "mobile-ip",
         &["config3.old-rule.raw.0", "config3.paper.udp.0"],
     );
-    let went_wrong = result.notes.iter().any(|note| note.contains("went wrong"));
-    assert!(!went_wrong, "{:?}", result.notes);
+    let failed = result.notes.iter().any(|note| note.contains(" failed: "));
+    assert!(!failed, "{:?}", result.notes);
     let delivered = |cell: &str| live(&result, &format!("config3.{cell}"));
     assert!(delivered("paper.delivered.udp") > 99.999);
     let share = delivered("old-rule.delivered.raw");

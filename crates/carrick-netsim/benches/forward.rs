@@ -1,6 +1,6 @@
 //! Packets per second from host to host through a router, two flows, each hop with rate and delay.
 //!
-//! One packet here means four events: transmission and arrival on two links.
+//! Each packet causes four events: transmission and arrival on two links.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const PACKETS: u64 = 100_000;
 const RATE: u64 = 10_000_000_000;
-/// 1000-byte packets of both flows load the link to 80 %.
+/// Interval at which 1000-byte packets of both flows load the link to 80 %.
 const INTERVAL: Duration = Duration::from_micros(2);
 
 /// Sends packets of one flow at a constant interval.
@@ -82,7 +82,7 @@ fn network() -> (Network, NodeId) {
     let port = builder.add_interface(router, []);
     builder.connect_both(port, interface, link);
     builder.set_node_program(sink, Box::new(Sink::default()));
-    (builder.build().expect("a sound network"), sink)
+    (builder.build().expect("a valid network"), sink)
 }
 
 fn forward(criterion: &mut Criterion) {

@@ -1,7 +1,8 @@
 //! Captures at interfaces of a running network.
 //!
-//! Outgoing packets are seen as their transmission begins, so what a queue drops is not seen;
-//! incoming ones as they arrive, before anyone asks whom they are for.
+//! An outgoing packet is recorded when its transmission begins, so packets that a queue drops are
+//! not recorded. An incoming packet is recorded when it arrives, before the destination address is
+//! examined.
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,11 +11,11 @@ use crate::packet::Packet;
 use crate::pcapng::{PacketDirection, Writer};
 use crate::time::Time;
 
-pub(crate) type Sink = BufWriter<Box<dyn Write>>;
+pub(crate) type CaptureFile = BufWriter<Box<dyn Write>>;
 
-/// One file and what went wrong with it.
+/// One capture file and its first write error.
 struct Capture {
-    writer: Writer<Sink>,
+    writer: Writer<CaptureFile>,
     error: Option<io::Error>,
 }
 
@@ -22,7 +23,7 @@ struct Capture {
 #[derive(Default)]
 pub(crate) struct Captures {
     captures: Vec<Capture>,
-    /// By interface: the captures that want its packets, and its number there.
+    /// For each interface, the captures that record it and its interface number in each of them.
     taps: Vec<Vec<(usize, u32)>>,
 }
 
@@ -66,7 +67,7 @@ impl Captures {
         }
     }
 
-    /// Ends all captures; the first error of any of them.
+    /// Ends all captures. Returns the first error of any capture.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.taps.clear();
         let mut result = Ok(());

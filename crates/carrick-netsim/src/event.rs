@@ -1,9 +1,10 @@
-//! The event queue: what happens next, and in which order at the same moment.
+//! The event queue: pending events in the order of their time, and of scheduling within one moment.
 //!
-//! A binary heap of small keys. It stays small whatever the traffic is, because a link keeps its
-//! packets itself and a node its timers: each has at most one live event here, the earliest one.
-//! An event that was overtaken by an earlier one stays in the heap; its owner recognises it by its
-//! time and ignores it. Events of one moment run in the order in which they were scheduled.
+//! A binary heap of small keys. Its size does not depend on the traffic, because each link keeps
+//! its packets itself and each node its timers: both have at most one live event here, the earliest
+//! one. An event that has been superseded by an earlier one stays in the heap; its owner recognises
+//! it by its time and ignores it. Events of one moment run in the order in which they were
+//! scheduled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,18 +12,18 @@ use std::collections::BinaryHeap;
 use crate::ids::{HalfId, NodeId};
 use crate::time::Time;
 
-/// What is to happen.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// The last bit of a packet has left its queue's end of a link.
     Transmitted(HalfId),
     /// A packet reaches the far end of a link.
     Arrival(HalfId),
-    /// A node's timer.
+    /// A node's timer expires.
     Timeout(NodeId),
     /// A packet that a node sent to itself.
     Loopback,
-    /// The change with this number in the schedule.
+    /// The change with this index in the schedule is due.
     Change(u32),
 }
 
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_moment_keeps_the_order_of_scheduling() {
+    fn simultaneous_events_run_in_scheduling_order() {
         let mut queue = EventQueue::default();
         let later = Time::from_nanos(2);
         queue.push(later, Event::Timeout(NodeId(9)));

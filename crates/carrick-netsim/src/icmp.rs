@@ -1,8 +1,8 @@
-//! ICMP errors about packets: "too big" (RFC 1191, RFC 4443), "unreachable" and "time exceeded".
+//! ICMP errors: "too big" (RFC 1191, RFC 4443), "destination unreachable" and "time exceeded".
 //!
-//! Routers and hosts of a network write "too big" by themselves where a link has an MTU, and routers
-//! "time exceeded" where the time to live runs out. Programs can write any of them, to play a
-//! middlebox or a host without SCTP.
+//! Routers and hosts of a network send "too big" where a link has an MTU, and routers send "time
+//! exceeded" when the time to live reaches zero. Node programs can send any of these errors, to act
+//! as a middlebox or as a host without SCTP.
 
 use core::net::IpAddr;
 
@@ -18,42 +18,44 @@ const V6_UNREACHABLE: u8 = 1;
 const V6_TOO_BIG: u8 = 2;
 const V6_TIME_EXCEEDED: u8 = 3;
 const V6_NEXT_HEADER: u8 = 58;
-/// Type, code, checksum and four bytes that depend on the type.
+/// Length of type, code, checksum and the four bytes that depend on the type.
 const HEADER: usize = 8;
-/// Errors stay below what every IPv4 host takes (RFC 1812 section 4.3.2.3) …
+/// Largest ICMP error in IPv4: every host accepts it (RFC 1812, section 4.3.2.3).
 const V4_MAX: usize = 576;
-/// … and every IPv6 link carries (RFC 4443 section 2.4).
+/// Largest ICMP error in IPv6: every link carries it (RFC 4443, section 2.4).
 const V6_MAX: usize = 1280;
 
-/// What an ICMP error says.
+/// Type of an ICMP error, with its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpError {
     /// The packet did not fit onto a link.
     TooBig {
-        /// The largest IP packet that fits, in bytes.
+        /// Largest IP packet that fits, in bytes.
         mtu: u32,
     },
     /// The destination is unreachable.
     Unreachable {
-        /// The code of IPv4's type 3 or IPv6's type 1; of type 3 any but 4.
+        /// Code of type 3 (IPv4) or type 1 (IPv6); code 4 of type 3 is [`Self::TooBig`].
         code: u8,
     },
-    /// The time to live ran out on the way.
+    /// The time to live reached zero in transit.
     TimeExceeded,
 }
 
-/// An ICMP error as received.
+/// A received ICMP error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpReport {
-    /// What it says.
+    /// Type of the error.
     pub error: IcmpError,
-    /// The start of the packet it is about.
+    /// Quoted start of the packet that caused the error.
     pub about: Packet,
 }
 
-/// The packet that tells the sender of `about` of an error, from the address `from`, with its flow.
+/// Builds the ICMP error message to the sender of `about`, from the address `from`, with the same
+/// flow tag.
 ///
-/// `None` if none may be sent: about ICMP messages, or if `from` is of another IP version.
+/// Returns `None` if no error may be sent: `about` is itself an ICMP message, or `from` is of
+/// another IP version.
 pub fn report(about: &Packet, error: IcmpError, from: IpAddr) -> Option<Packet> {
     if about.protocol == Protocol::Icmp || from.is_ipv4() != about.source.is_ipv4() {
         return None;
@@ -89,7 +91,8 @@ pub fn report(about: &Packet, error: IcmpError, from: IpAddr) -> Option<Packet> 
     Some(Packet::new(from, about.source, Protocol::Icmp, message).with_flow(about.flow))
 }
 
-/// Reads an ICMP error; `None` if the packet is none, or its checksum or quotation is wrong.
+/// Parses an ICMP error. Returns `None` if the packet is not one, or its checksum or quotation is
+/// wrong.
 pub fn parse(packet: &Packet) -> Option<IcmpReport> {
     if packet.protocol != Protocol::Icmp {
         return None;
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_round_trip_with_as_much_as_fits() {
+    fn errors_round_trip_with_the_longest_quotation() {
         let cases = [
             ("10.0.0.1", "10.0.0.2", "192.0.2.1", V4_MAX),
             ("2001:db8::1", "2001:db8::2", "2001:db8::3", V6_MAX),
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_messages_are_not_believed() {
+    fn corrupted_messages_are_rejected() {
         let about = Packet::new(ip("10.0.0.1"), ip("10.0.0.2"), Protocol::Sctp, vec![1; 50]);
         let message = report(&about, IcmpError::TooBig { mtu: 600 }, ip("10.0.0.9"));
         let message = message.expect("a report");

@@ -1,14 +1,14 @@
-//! Names of the parts of a network: small integers, given out in the order of creation.
+//! Identifiers of the parts of a network: small integers, assigned in the order of creation.
 
-/// A host or a router of one network.
+/// Identifier of a host or a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
-/// An interface of a node; unique in the network, not only in its node.
+/// Identifier of an interface; unique in the network, not only within its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub(crate) u32);
 
-/// A link between two interfaces, both directions together.
+/// Identifier of a link, which joins two interfaces in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u32);
 
@@ -22,7 +22,7 @@ pub enum Direction {
     Backward,
 }
 
-/// One direction of one link: the index of its half in the network.
+/// Identifier of one direction of one link: the index of its [`Half`](crate::link::Half).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HalfId(pub(crate) u32);
 
@@ -47,7 +47,7 @@ impl HalfId {
 macro_rules! index {
     ($($name:ident: $visibility:vis),*) => {$(
         impl $name {
-            /// The position in the order of creation, counted from 0.
+            /// Returns the position in the order of creation, counted from 0.
             $visibility const fn index(self) -> usize {
                 self.0 as usize
             }

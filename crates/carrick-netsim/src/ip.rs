@@ -1,4 +1,4 @@
-//! The bytes of IP packets, for captures, tunnels and quotations in ICMP messages.
+//! Encoding and decoding of IP packets, for captures, tunnels and quotations in ICMP messages.
 //!
 //! IPv4 (RFC 791) without options and with "don't fragment", IPv6 (RFC 8200) without extension
 //! headers, UDP (RFC 768) with its checksum over both. Everything else is payload.
@@ -20,11 +20,11 @@ const IPV6_IN_IP: u8 = 41;
 const ICMP_V6: u8 = 58;
 const SCTP: u8 = 132;
 
-/// Why bytes are not an IP packet; the sender's fault.
+/// Reason why bytes are not a valid IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IpError {
-    /// Shorter than its headers or its length field say.
+    /// Shorter than its headers or its length field require.
     #[error("the IP packet is cut off")]
     Truncated,
     /// Neither IPv4 nor IPv6.
@@ -33,7 +33,7 @@ pub enum IpError {
     /// A header length below the minimum, or a UDP length beyond the packet.
     #[error("a length field of the IP packet is wrong")]
     Length,
-    /// A fragment of an IPv4 packet: nothing here reassembles.
+    /// A fragment of an IPv4 packet; fragments are not reassembled.
     #[error("the IP packet is a fragment")]
     Fragment,
     /// A wrong checksum in the IPv4 or the UDP header.
@@ -41,8 +41,8 @@ pub enum IpError {
     Checksum,
 }
 
-/// The Internet checksum (RFC 1071), complemented, of parts that follow each other. All parts but
-/// the last must have an even length.
+/// Computes the complemented Internet checksum (RFC 1071) of consecutive parts. All parts but the
+/// last must have an even length.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u64;
     for part in parts {
@@ -61,7 +61,7 @@ pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// The pseudo-header that UDP and `ICMPv6` checksums cover, for a payload of `len` bytes.
+/// Builds the pseudo-header that UDP and `ICMPv6` checksums cover, for a payload of `len` bytes.
 pub(crate) fn pseudo_header(
     source: IpAddr,
     destination: IpAddr,
@@ -99,8 +99,8 @@ fn protocol_number(packet: &Packet) -> u8 {
 }
 
 impl Packet {
-    /// Appends the packet as bytes, [`Self::wire_len`] of them, with correct IP and UDP checksums.
-    /// The packet must be well formed ([`Self::is_well_formed`]), else its lengths don't fit.
+    /// Appends the packet as [`Self::wire_len`] bytes with correct IP and UDP checksums. The packet
+    /// must be well formed ([`Self::is_well_formed`]), or its lengths do not fit their fields.
     pub fn write_ip(&self, out: &mut Vec<u8>) {
         out.reserve(self.wire_len());
         let number = protocol_number(self);
@@ -157,19 +157,19 @@ impl Packet {
         out.extend_from_slice(&header);
     }
 
-    /// The packet as bytes: see [`Self::write_ip`].
+    /// Encodes the packet as bytes; see [`Self::write_ip`].
     pub fn to_ip_bytes(&self) -> Bytes {
         let mut out = Vec::new();
         self.write_ip(&mut out);
         out.into()
     }
 
-    /// Reads a packet from bytes, without copying the payload; bytes after the end that the header
-    /// names are ignored. UDP from or to port 9899 is taken as encapsulated SCTP (RFC 6951). The
-    /// flow is 0.
+    /// Parses a packet without copying the payload. Bytes after the total length of the header are
+    /// ignored. UDP from or to port 9899 is taken as encapsulated SCTP (RFC 6951). The flow tag is
+    /// 0.
     ///
     /// # Errors
-    /// If the bytes are not one whole IP packet with right checksums.
+    /// If the bytes are not one complete IP packet with correct checksums.
     pub fn from_ip_bytes(bytes: &Bytes) -> Result<Self, IpError> {
         let header = Header::read(bytes)?;
         if bytes.len() < header.total_len {
@@ -195,11 +195,11 @@ impl Packet {
         Ok(header.packet(protocol, payload))
     }
 
-    /// Reads the start of a packet, as ICMP messages quote it: the payload is what there is of it,
-    /// and UDP checksums can't be checked.
+    /// Parses the start of a packet as quoted in an ICMP message: the payload may be incomplete,
+    /// and UDP checksums are not verified.
     ///
     /// # Errors
-    /// If not even the headers are whole and right.
+    /// If the headers are incomplete or invalid.
     pub fn from_quoted_bytes(bytes: &Bytes) -> Result<Self, IpError> {
         let header = Header::read(bytes)?;
         let (protocol, len) = header.protocol(bytes)?;
@@ -208,8 +208,9 @@ impl Packet {
         Ok(header.packet(protocol, payload))
     }
 
-    /// This packet in a tunnel from `source` to `destination` (RFC 2003), with its flow. The outer
-    /// header has its own time to live, and copies the ECN field (RFC 6040, normal mode).
+    /// Encapsulates the packet in a tunnel packet from `source` to `destination` (RFC 2003), with
+    /// the same flow tag. The outer header has a new time to live, and copies the ECN field (RFC
+    /// 6040, normal mode).
     #[must_use]
     pub fn encapsulate(&self, source: IpAddr, destination: IpAddr) -> Self {
         Self::new(source, destination, Protocol::IpInIp, self.to_ip_bytes())
@@ -217,11 +218,11 @@ impl Packet {
             .with_ecn(self.ecn)
     }
 
-    /// The packet in this tunnel packet. It keeps the flow, and "congestion experienced" if the
-    /// packet inside is ECN-capable (RFC 6040).
+    /// Decapsulates a tunnel packet. The inner packet gets the flow tag, and "congestion
+    /// experienced" if it is ECN-capable (RFC 6040).
     ///
     /// # Errors
-    /// If the payload is not one whole IP packet; also if this is no tunnel packet.
+    /// If this is not a tunnel packet, or its payload is not one complete IP packet.
     pub fn decapsulate(&self) -> Result<Self, IpError> {
         let mut inner = Self::from_ip_bytes(&self.payload)?.with_flow(self.flow);
         if self.ecn == Ecn::Ce && inner.ecn.is_capable() {
@@ -231,7 +232,7 @@ impl Packet {
     }
 }
 
-/// What an IP header says.
+/// Fields of an IP header.
 struct Header {
     source: IpAddr,
     destination: IpAddr,
@@ -303,7 +304,7 @@ impl Header {
         })
     }
 
-    /// The protocol, and the length of a UDP header after this one.
+    /// Returns the protocol, and the length of a UDP header that follows.
     fn protocol(&self, bytes: &[u8]) -> Result<(Protocol, usize), IpError> {
         let protocol = match self.number {
             SCTP => Protocol::Sctp,
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_ipv4_header() {
+    fn ipv4_header_matches_a_known_encoding() {
         let packet = Packet::new(ip("10.0.0.1"), ip("10.0.0.2"), Protocol::Sctp, vec![0; 12]);
         let bytes = packet.to_ip_bytes();
         // 4500+0020+0000+4000+4084+0000+0a00+0001+0a00+0002 = d9a7; its complement is 2658.
@@ -405,8 +406,9 @@ mod tests {
         assert_eq!(bytes[..20], header);
     }
 
+    /// RFC 768
     #[test]
-    fn a_udp_checksum_is_never_zero() {
+    fn zero_udp_checksum_is_sent_as_all_ones() {
         let protocol = Protocol::Udp {
             source_port: 1,
             destination_port: 2,
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn no_prefix_is_a_packet_and_no_flip_panics() {
+    fn truncation_and_bit_errors_are_detected() {
         for packet in samples() {
             let bytes = packet.to_ip_bytes();
             for len in 0..bytes.len() {
@@ -454,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_and_unknown_versions_are_refused() {
+    fn fragments_and_unknown_versions_are_rejected() {
         let packet = Packet::new(ip("10.0.0.1"), ip("10.0.0.2"), Protocol::Sctp, vec![0; 12]);
         let mut bytes = packet.to_ip_bytes().to_vec();
         bytes[6] = 0x20;

@@ -1,10 +1,11 @@
 //! A seeded network of hosts, routers and links in virtual time.
 //!
-//! Hosts run programs ([`Node`]) that are called with packets and timeouts and answer through an
-//! [`Outbox`]; links delay, queue, lose, mark, reorder, duplicate and corrupt ([`LinkConfig`]);
-//! routes lead to the link of an address, so that the paths of a multi-homed host stay apart. One
-//! seed decides everything random, with a stream of its own per link direction and node. There is
-//! no wall clock: a simulated hour takes as long as its packets need.
+//! Hosts run programs ([`Node`]) that are called with packets and timeouts and send through an
+//! [`Outbox`]. Links delay, queue, drop, mark, reorder, duplicate and corrupt packets
+//! ([`LinkConfig`]). Routes lead to the link of an address, so the paths of a multi-homed host stay
+//! separate. One seed determines all random numbers, with a separate stream for each link direction
+//! and each node. No wall clock is involved: a simulated hour takes as long as its packets take to
+//! process.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,8 +29,8 @@
 //! # Ok::<(), carrick_netsim::ConfigError>(())
 //! ```
 //!
-//! Wireshark reads what [`Network::capture`] writes; [`Network::at`] schedules broken links and
-//! moving addresses; [`Network::set_tracer`] sees every step of every packet.
+//! [`Network::capture`] writes files that Wireshark reads; [`Network::at`] schedules link failures
+//! and address changes; [`Network::set_tracer`] reports every step of every packet.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The programs of hosts and routers: what the simulator calls, and how they send.
+//! Interface of programs that run on hosts and routers.
 
 use core::any::Any;
 use core::net::IpAddr;
@@ -9,12 +9,13 @@ use crate::time::Time;
 
 /// A program on a host or a router: a protocol stack, a traffic source, a home agent.
 ///
-/// The simulator calls one method at a time, then sends what the program put into the [`Outbox`]
-/// and reads [`next_timeout`](Node::next_timeout) again. A program that a test changes from outside
-/// through [`Network::node_mut`](crate::Network::node_mut) is not read again until
-/// [`Network::wake`](crate::Network::wake); [`Network::with_node`](crate::Network::with_node) does both.
+/// The simulator calls one method at a time, then sends the packets in the [`Outbox`] and reads
+/// [`next_timeout`](Node::next_timeout) again. After a modification through
+/// [`Network::node_mut`](crate::Network::node_mut) the timeout is not read until
+/// [`Network::wake`](crate::Network::wake); [`Network::with_node`](crate::Network::with_node) does
+/// both.
 pub trait Node: Any {
-    /// Takes a packet that arrived at `interface` for one of this node's addresses.
+    /// Handles a packet that arrived at `interface` for one of this node's addresses.
     fn handle_packet(
         &mut self,
         now: Time,
@@ -23,19 +24,20 @@ pub trait Node: Any {
         out: &mut Outbox,
     );
 
-    /// Does what is due; called when `now` has reached [`next_timeout`](Node::next_timeout).
+    /// Handles the expired timeout; called when `now` has reached
+    /// [`next_timeout`](Node::next_timeout).
     ///
-    /// Afterwards the next timeout must lie ahead: a program that asks for the same moment for ever
+    /// Afterwards the next timeout must be later: a program that requests the same time without end
     /// is stopped by a panic that names it.
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox);
 
-    /// When [`handle_timeout`](Node::handle_timeout) is to be called next.
+    /// Returns the time of the next call of [`handle_timeout`](Node::handle_timeout).
     fn next_timeout(&self) -> Option<Time>;
 
-    /// Looks at a packet that this node is about to forward, and may take it or replace it.
+    /// Inspects a packet that this node is about to forward, and may consume or replace it.
     ///
-    /// Called on routers only, before the route is chosen, also for destinations that nobody owns:
-    /// the place for tunnels, translators and filters. The default lets every packet pass.
+    /// Called on routers only, before the route lookup, also for destinations that no node has: the
+    /// hook for tunnels, translators and filters. The default forwards every packet.
     fn handle_transit(
         &mut self,
         now: Time,
@@ -47,16 +49,16 @@ pub trait Node: Any {
         Some(packet)
     }
 
-    /// Looks at an ICMP error that this node itself writes because a packet did not get on, and may take
-    /// it, as a home agent does with one for a mobile node abroad.
+    /// Inspects an ICMP error that this node originates, and may consume it, as a home agent does
+    /// with an error for a mobile node away from home.
     ///
-    /// Called on routers only, before the route is chosen. The default lets every message pass.
+    /// Called on routers only, before the route lookup. The default sends every message.
     fn handle_own_error(&mut self, now: Time, error: Packet, out: &mut Outbox) -> Option<Packet> {
         let _ = (now, out);
         Some(error)
     }
 
-    /// Learns that the link at `interface` went up or down. The default ignores it.
+    /// Handles a state change of the link at `interface`. The default ignores it.
     fn handle_link_change(
         &mut self,
         now: Time,
@@ -67,7 +69,7 @@ pub trait Node: Any {
         let _ = (now, interface, up, out);
     }
 
-    /// Learns that `interface` gained (`present`) or lost an address. The default ignores it.
+    /// Handles an address that `interface` gained (`present`) or lost. The default ignores it.
     fn handle_address_change(
         &mut self,
         now: Time,
@@ -80,28 +82,28 @@ pub trait Node: Any {
     }
 }
 
-/// One packet on its way out of a node.
+/// A packet to be sent by a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The interface to leave by; without one the node's routes decide.
+    /// Outgoing interface; if `None`, the node's routes decide.
     pub interface: Option<InterfaceId>,
     /// The packet.
     pub packet: Packet,
 }
 
-/// Collects what a node sends during one call.
+/// Packets that a node sends during one call.
 #[derive(Debug, Default)]
 pub struct Outbox {
     packets: Vec<Outgoing>,
 }
 
 impl Outbox {
-    /// An empty outbox. The simulator brings its own; this is for driving a [`Node`] without it.
+    /// Returns an empty outbox, for driving a [`Node`] without the simulator.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sends `packet` by the node's routes. The source address is the sender's choice and stays.
+    /// Sends `packet` by the node's routes. The source address is not changed.
     pub fn send(&mut self, packet: Packet) {
         self.packets.push(Outgoing {
             interface: None,
@@ -109,8 +111,8 @@ impl Outbox {
         });
     }
 
-    /// Sends `packet` out of `interface`, whatever the routes say. The interface must belong to
-    /// the node; otherwise the packet is dropped and counted as unroutable.
+    /// Sends `packet` out of `interface` without a route lookup. The interface must belong to the
+    /// node; otherwise the packet is dropped and counted as unroutable.
     pub fn send_on(&mut self, interface: InterfaceId, packet: Packet) {
         self.packets.push(Outgoing {
             interface: Some(interface),
@@ -118,17 +120,17 @@ impl Outbox {
         });
     }
 
-    /// How many packets wait.
+    /// Returns the number of queued packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no packet is queued.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Takes all packets out, in the order of sending.
+    /// Removes all packets in the order of sending.
     pub fn drain(&mut self) -> impl Iterator<Item = Outgoing> + '_ {
         self.packets.drain(..)
     }

@@ -1,7 +1,7 @@
-//! What travels: an IP packet whose header is kept as fields and whose payload is bytes.
+//! IP packets: header fields and payload bytes.
 //!
-//! Links charge for the header that a packet would have on a wire ([`Packet::wire_len`]); the
-//! bytes of that header exist only in captures, in ICMP quotations and in tunnels ([`crate::ip`]).
+//! Links account for the header that a packet has on a wire ([`Packet::wire_len`]). The header is
+//! encoded only for captures, ICMP quotations and tunnels ([`crate::ip`]).
 
 use core::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub const UDP_HEADER: usize = 8;
 /// The UDP port of SCTP encapsulated in UDP (RFC 6951).
 pub const SCTP_ENCAPSULATION_PORT: u16 = 9899;
 
-/// What the payload of a packet is.
+/// Protocol of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// IP protocol 132; the payload is an SCTP packet.
@@ -61,7 +61,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The two bits of the header.
+    /// Returns the two bits of the header field.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0,
@@ -71,7 +71,7 @@ impl Ecn {
         }
     }
 
-    /// The codepoint in the two low bits of the traffic class.
+    /// Returns the codepoint in the two low bits of the traffic class.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::NotEct,
@@ -81,36 +81,36 @@ impl Ecn {
         }
     }
 
-    /// Whether a queue may mark the packet instead of dropping it.
+    /// Returns whether a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// An IP packet. All packets carry "don't fragment": networks here never fragment.
+/// An IP packet. All packets carry "don't fragment": no packet is fragmented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's address.
     pub source: IpAddr,
     /// The receiver's address, of the same IP version as the source.
     pub destination: IpAddr,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub protocol: Protocol,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// Time to live or hop limit; each router takes one.
+    /// Time to live or hop limit; each router decrements it.
     pub ttl: u8,
-    /// The bytes after the IP header, and after the UDP header where there is one.
+    /// Bytes after the IP header, and after the UDP header if there is one.
     pub payload: Bytes,
-    /// A tag for statistics; no part of the packet on a wire.
+    /// Flow tag for statistics; not part of the packet on a wire.
     pub flow: u32,
 }
 
 impl Packet {
-    /// The time to live of new packets (RFC 1700's recommendation).
+    /// Time to live of new packets (RFC 1700).
     pub const DEFAULT_TTL: u8 = 64;
 
-    /// A packet without ECN, with the default time to live, of flow 0.
+    /// Returns a packet without ECN, with the default time to live, of flow 0.
     pub fn new(
         source: IpAddr,
         destination: IpAddr,
@@ -128,21 +128,21 @@ impl Packet {
         }
     }
 
-    /// The same packet, counted as `flow`.
+    /// Sets the flow tag.
     #[must_use]
     pub fn with_flow(mut self, flow: u32) -> Self {
         self.flow = flow;
         self
     }
 
-    /// The same packet with this ECN codepoint.
+    /// Sets the ECN codepoint.
     #[must_use]
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
         self.ecn = ecn;
         self
     }
 
-    /// Bytes before the payload: the IP header and the UDP header where there is one.
+    /// Returns the length of the headers before the payload: IP, and UDP if there is one.
     pub fn header_len(&self) -> usize {
         let ip = match self.destination {
             IpAddr::V4(_) => IPV4_HEADER,
@@ -154,12 +154,14 @@ impl Packet {
         }
     }
 
-    /// Length of the IP packet in bytes: what links charge for and what an MTU limits.
+    /// Returns the length of the IP packet in bytes, on which link rates, byte queues and the MTU
+    /// are based.
     pub fn wire_len(&self) -> usize {
         self.header_len() + self.payload.len()
     }
 
-    /// Whether an IP header can be written for it: one version, and a length of 16 bits.
+    /// Returns whether the packet can be encoded: addresses of one IP version, and a length that
+    /// fits into 16 bits.
     pub fn is_well_formed(&self) -> bool {
         self.source.is_ipv4() == self.destination.is_ipv4()
             && u16::try_from(self.wire_len()).is_ok()
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_versions_and_giants_are_not_packets() {
+    fn mixed_versions_and_excess_lengths_are_malformed() {
         assert!(!Packet::new(V4, V6, Protocol::Tcp, vec![]).is_well_formed());
         assert!(Packet::new(V4, V4, Protocol::Tcp, vec![0; 65_515]).is_well_formed());
         assert!(!Packet::new(V4, V4, Protocol::Tcp, vec![0; 65_516]).is_well_formed());

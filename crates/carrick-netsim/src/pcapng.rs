@@ -25,32 +25,32 @@ const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const EPB_FLAGS: u16 = 2;
 
-/// Which way a packet passed an interface.
+/// Direction of a packet at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketDirection {
-    /// It was received.
+    /// The packet was received.
     Inbound,
-    /// It was sent.
+    /// The packet was sent.
     Outbound,
 }
 
 /// Writes a capture of one or more interfaces.
 ///
-/// Nothing is buffered here: give it a [`BufWriter`](io::BufWriter) for files.
+/// Writes are not buffered: use a [`BufWriter`](io::BufWriter) for files.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: W,
     interfaces: u32,
-    /// The block and the packet being written, kept for their memory.
+    /// Buffers of the block and the packet being written, reused to avoid allocations.
     block: Vec<u8>,
     packet: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a capture with the names of its interfaces; packets refer to them by position.
+    /// Begins a capture with the names of its interfaces; packets refer to them by index.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// Errors of the writer.
     pub fn new(inner: W, interfaces: &[impl AsRef<str>]) -> io::Result<Self> {
         let mut writer = Self {
             inner,
@@ -62,7 +62,7 @@ impl<W: Write> Writer<W> {
         block.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
         block.extend_from_slice(&1_u16.to_le_bytes());
         block.extend_from_slice(&0_u16.to_le_bytes());
-        // The length of the section is not known ahead.
+        // The length of the section is not known in advance.
         block.extend_from_slice(&u64::MAX.to_le_bytes());
         put_option(block, SHB_USERAPPL, b"carrick");
         put_option(block, OPTION_END, &[]);
@@ -71,7 +71,7 @@ impl<W: Write> Writer<W> {
             let block = &mut writer.block;
             block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
             block.extend_from_slice(&0_u16.to_le_bytes());
-            // Packets are never cut.
+            // The snapshot length is unlimited.
             block.extend_from_slice(&0_u32.to_le_bytes());
             put_option(block, IF_NAME, name.as_ref().as_bytes());
             put_option(block, IF_TSRESOL, &[9]);
@@ -81,11 +81,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes a packet with its IP header and, where it has one, its UDP header. `time` counts from
-    /// what readers take as 1970.
+    /// Writes a packet with its IP header and, if it has one, its UDP header. `time` counts from
+    /// the epoch of readers, 1970.
     ///
     /// # Errors
-    /// What the writer reports, or `InvalidInput` if there is no interface of this number.
+    /// Errors of the writer, or `InvalidInput` if the interface does not exist.
     pub fn write_packet(
         &mut self,
         interface: u32,
@@ -101,10 +101,10 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// Writes a packet that is at hand as bytes, from the IP header on.
+    /// Writes an encoded packet that begins with its IP header.
     ///
     /// # Errors
-    /// As [`Self::write_packet`].
+    /// See [`Self::write_packet`].
     pub fn write_ip(
         &mut self,
         interface: u32,
@@ -136,12 +136,12 @@ impl<W: Write> Writer<W> {
     /// Flushes the writer.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// Errors of the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
 
-    /// Ends the capture and gives the writer back, not flushed.
+    /// Ends the capture and returns the writer without flushing it.
     pub fn into_inner(self) -> W {
         self.inner
     }
@@ -158,7 +158,7 @@ impl<W: Write> Writer<W> {
 }
 
 fn put_option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // A name that the length field can't hold is cut; nothing depends on it.
+    // A name that the length field cannot hold is truncated; no reader depends on it.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     block.extend_from_slice(&code.to_le_bytes());
     block.extend_from_slice(&(value.len() as u16).to_le_bytes());

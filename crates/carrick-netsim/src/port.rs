@@ -1,7 +1,7 @@
-//! A program whose stack is somewhere else: what arrives waits to be taken out, and what others bring is
-//! sent.
+//! Program of a host whose protocol stack is outside the simulator: received packets wait until
+//! they are taken out, and packets of the stack are injected.
 //!
-//! With it a host of a network can be a host outside of the simulator, alone or under a program that
+//! It runs alone or inside a program that wraps others, such as [`crate::mobile::MobileNode`].
 //! wraps others, such as [`crate::mobile::MobileNode`].
 
 use core::net::IpAddr;
@@ -12,10 +12,11 @@ use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// Packets that wait, at most; more are dropped and counted. Whoever takes them out does so at each step.
+/// Capacity in packets; further packets are dropped and counted. The caller takes packets out at
+/// each step.
 const MAX_WAITING: usize = 1 << 16;
 
-/// The program of such a host.
+/// Received packets of a host whose protocol stack is outside the simulator.
 #[derive(Debug, Default)]
 pub struct Port {
     arrived: VecDeque<(Time, InterfaceId, Packet)>,
@@ -24,17 +25,17 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes out what arrived first: when, at which interface, and what.
+    /// Removes the oldest packet; returns its arrival time and interface with it.
     pub fn take(&mut self) -> Option<(Time, InterfaceId, Packet)> {
         self.arrived.pop_front()
     }
 
-    /// Packets that arrived while 65,536 waited.
+    /// Returns the number of packets dropped because 65,536 were waiting.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether its host got or lost an address since the last call.
+    /// Returns whether the host gained or lost an address since the last call.
     pub fn take_address_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -73,7 +74,7 @@ mod tests {
     use crate::packet::Protocol;
 
     #[test]
-    fn what_arrives_waits_in_order_and_in_bounds() {
+    fn packets_wait_in_order_up_to_the_capacity() {
         let packet = |n: usize| {
             let (source, destination) = ([10, 0, 0, 1], [10, 0, 0, 2]);
             let payload = n.to_be_bytes().to_vec();
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_addresses_are_told_once() {
+    fn address_changes_are_reported_once() {
         let (mut port, mut out) = (Port::default(), Outbox::new());
         assert!(!port.take_address_change());
         for present in [true, false] {

@@ -1,10 +1,11 @@
 //! Seeded randomness: one stream per link direction and per node.
 //!
-//! `ChaCha8` with the simulation's seed as its key. Each user takes its own 64-bit stream number,
-//! and streams of one key are independent by construction, so that a packet more on one link
-//! changes nothing on another. Generators without stream numbers (xoshiro, PCG) would need seeds
-//! derived by hashing, with nothing that says that neighbours don't overlap. Output is the same on
-//! every machine; draws that take a logarithm are only as reproducible as the platform's `ln`.
+//! The generator is `ChaCha8` with the simulation's seed as its key. Each user has its own 64-bit
+//! stream number, and streams of one key are independent by construction, so that an additional
+//! packet on one link changes nothing on another. Generators without stream numbers (xoshiro, PCG)
+//! would need seeds derived by hashing, without a guarantee that their sequences do not overlap.
+//! The output is the same on every machine; draws that take a logarithm are only as reproducible as
+//! the platform's `ln`.
 
 use core::time::Duration;
 
@@ -13,12 +14,12 @@ use rand_core::{Rng, SeedableRng};
 
 use crate::ids::{HalfId, NodeId};
 
-/// A seeded source of random numbers that knows the distributions a network needs.
+/// Seeded random numbers with the distributions that a network simulation needs.
 #[derive(Clone, Debug)]
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The stream numbered `stream` of `seed`. Streams don't influence each other.
+    /// Returns the stream numbered `stream` of `seed`. Streams are independent.
     ///
     /// Numbers from 2⁶² up are used by the network itself.
     pub fn new(seed: u64, stream: u64) -> Self {
@@ -35,20 +36,20 @@ impl Random {
         Self::new(seed, (1 << 63) | u64::from(node.0))
     }
 
-    /// A uniform 64-bit number.
+    /// Draws a uniform 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniform number in `0.0..1.0`, a multiple of 2⁻⁵³.
+    /// Draws a uniform number in `0.0..1.0`, a multiple of 2⁻⁵³.
     pub fn uniform(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.next_u64() >> 11) as f64 * SCALE
     }
 
-    /// True with probability `p`; always for 1 and above, never for 0 and below.
+    /// Returns true with probability `p`; always for 1 and above, never for 0 and below.
     ///
-    /// Draws a number only if the answer is open, so that an impairment switched off costs nothing.
+    /// Draws a number only if the result is not certain, so that a disabled impairment has no cost.
     pub fn chance(&mut self, p: f64) -> bool {
         if p <= 0.0 {
             return false;
@@ -56,24 +57,24 @@ impl Random {
         p >= 1.0 || self.uniform() < p
     }
 
-    /// A uniform number below `bound`, or 0 if `bound` is 0. The bias is below `bound`/2⁶⁴.
+    /// Draws a uniform number below `bound`, or 0 if `bound` is 0. The bias is below `bound`/2⁶⁴.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A uniform duration from zero to `max`, both included.
+    /// Draws a uniform duration from zero to `max`, both included.
     pub fn duration_up_to(&mut self, max: Duration) -> Duration {
         let max = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.below(max.saturating_add(1)))
     }
 
-    /// An exponentially distributed duration with the given mean.
+    /// Draws an exponentially distributed duration with the given mean.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         scale(mean, -(1.0 - self.uniform()).ln())
     }
 
-    /// A Pareto distributed duration with the given mean; `shape` above 1, else the mean is
-    /// infinite and the smallest value is `mean` itself.
+    /// Draws a Pareto distributed duration with the given mean. `shape` must be above 1, else the
+    /// mean is infinite and `mean` is used as the smallest value.
     pub fn pareto(&mut self, mean: Duration, shape: f64) -> Duration {
         let minimum = if shape > 1.0 {
             (shape - 1.0) / shape
@@ -83,8 +84,8 @@ impl Random {
         scale(mean, minimum * (1.0 - self.uniform()).powf(-1.0 / shape))
     }
 
-    /// A number from the normal distribution with mean 0 and standard deviation 1 (Marsaglia's
-    /// polar method).
+    /// Draws a number from the normal distribution with mean 0 and standard deviation 1
+    /// (Marsaglia's polar method).
     pub fn standard_normal(&mut self) -> f64 {
         loop {
             let u = 2.0 * self.uniform() - 1.0;
@@ -97,7 +98,7 @@ impl Random {
     }
 }
 
-/// `duration` times a factor of at least 0, saturating at the end of the clock.
+/// Multiplies `duration` by a factor of at least 0, saturating at the maximum.
 fn scale(duration: Duration, factor: f64) -> Duration {
     Duration::from_nanos((duration.as_nanos() as f64 * factor).round() as u64)
 }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_direction_and_every_node_has_a_stream_of_its_own() {
+    fn every_direction_and_node_has_its_own_stream() {
         let halves = (0..100).map(|n| Random::for_half(7, HalfId(n)));
         let nodes = (0..100).map(|n| Random::for_node(7, NodeId(n)));
         let mut first: Vec<u64> = halves.chain(nodes).map(|mut r| r.next_u64()).collect();

@@ -1,4 +1,4 @@
-//! Changes of a network while it runs: broken links, other loss, addresses that come and go.
+//! Scheduled changes of a running network: link failures, other loss, address changes.
 
 use core::net::IpAddr;
 
@@ -7,17 +7,17 @@ use crate::ids::{Direction, InterfaceId, LinkId, NodeId};
 use crate::link::{LinkConfig, Loss};
 use crate::network::Prefix;
 
-/// Something that changes, at once by [`Network::apply`](crate::Network::apply) or at a given
-/// moment by [`Network::at`](crate::Network::at).
+/// A change of the network, made at once by [`Network::apply`](crate::Network::apply) or at a given
+/// time by [`Network::at`](crate::Network::at).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Replaces the configuration of one direction. What waits in the queue stays; what is being
-    /// transmitted or on the wire keeps the old rate and delay. A loss model that differs from the
-    /// one in force starts anew.
+    /// Replaces the configuration of one direction. Queued packets stay; packets in transmission or
+    /// on the wire keep the old rate and delay. A loss model that differs from the current one
+    /// starts in its initial state.
     SetLink {
         /// The link.
         link: LinkId,
-        /// Which of its directions.
+        /// Direction of the link.
         direction: Direction,
         /// The new configuration.
         config: LinkConfig,
@@ -26,51 +26,51 @@ pub enum Change {
     SetLoss {
         /// The link.
         link: LinkId,
-        /// Which of its directions.
+        /// Direction of the link.
         direction: Direction,
         /// The new loss.
         loss: Loss,
     },
-    /// Cuts a link: everything that waits or is on its way is lost, and programs at both ends are
-    /// told. Routes don't change by themselves. A silent failure is a loss of 1 instead.
+    /// Takes a link down: all its packets are lost, and the programs at both ends are notified.
+    /// Routes do not change by themselves. For a silent failure, set a loss of 1 instead.
     LinkDown(LinkId),
-    /// Repairs a link; programs at both ends are told.
+    /// Takes a link up; the programs at both ends are notified.
     LinkUp(LinkId),
-    /// Gives an interface an address, reachable at once from everywhere.
+    /// Adds an address to an interface; it is reachable at once from every node.
     AddAddress {
         /// The interface.
         interface: InterfaceId,
         /// The new address.
         address: IpAddr,
     },
-    /// Takes an address away: packets for it are dropped from now on, also those on their way.
+    /// Removes an address: packets to it are dropped from now on, including those in transit.
     RemoveAddress {
         /// The interface.
         interface: InterfaceId,
         /// The address to remove.
         address: IpAddr,
     },
-    /// Gives a node a route, which comes before the automatic ones:
-    /// see [`NetworkBuilder::add_route`](crate::NetworkBuilder::add_route).
+    /// Adds a route to a node, with precedence over the automatic ones: see
+    /// [`NetworkBuilder::add_route`](crate::NetworkBuilder::add_route).
     AddRoute {
         /// The node.
         node: NodeId,
-        /// The destinations.
+        /// Destinations.
         prefix: Prefix,
-        /// The only source address for which the route holds, if any.
+        /// Only source address to which the route applies, if any.
         source: Option<IpAddr>,
-        /// The way out, one of the node's interfaces.
+        /// Outgoing interface, one of the node's own.
         via: InterfaceId,
     },
-    /// Takes back all routes to exactly this prefix that were given to a node.
+    /// Removes all added routes of a node to exactly this prefix.
     RemoveRoutes {
         /// The node.
         node: NodeId,
-        /// The destinations.
+        /// Destinations.
         prefix: Prefix,
     },
-    /// Computes the automatic routes again over the links that are up now, as routers do once they
-    /// have noticed.
+    /// Recomputes the automatic routes over the links that are up now, as routers do once they have
+    /// detected a change.
     Reroute,
 }
 

@@ -1,6 +1,6 @@
 //! Counters of links and nodes.
 
-/// Why a packet was dropped.
+/// Reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
     /// The queue of the link was full.
@@ -15,9 +15,9 @@ pub enum DropReason {
     Mtu,
     /// No route, no such interface, or an interface without a link.
     NoRoute,
-    /// The time to live ran out at a router.
+    /// The time to live reached zero at a router.
     TtlExceeded,
-    /// It reached a host that doesn't have the address (any more).
+    /// The host does not have the destination address, or has it no longer.
     NotMine,
     /// The node has the address but runs no program.
     NoProgram,
@@ -47,7 +47,7 @@ pub struct LinkStats {
     pub dropped_early: u64,
     /// Packets lost on the wire.
     pub dropped_loss: u64,
-    /// Packets that met a link that is down, or were on it when it went down.
+    /// Packets offered to a link that is down, or on it when it went down.
     pub dropped_down: u64,
     /// Packets larger than the MTU.
     pub dropped_mtu: u64,
@@ -59,16 +59,16 @@ pub struct LinkStats {
     pub reordered: u64,
     /// Packets marked with "congestion experienced".
     pub marked: u64,
-    /// The most packets that waited at once, without the one in transmission.
+    /// Maximum number of packets waiting at once, without the one in transmission.
     pub max_queue_packets: usize,
-    /// The most bytes that waited at once.
+    /// Maximum number of bytes waiting at once.
     pub max_queue_bytes: usize,
-    /// The same by flow, in the order of the flow tags.
+    /// Counters by flow, in the order of the flow tags.
     pub flows: Flows,
 }
 
 impl LinkStats {
-    /// All packets dropped, for whatever reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.dropped_queue
             + self.dropped_early
@@ -119,7 +119,7 @@ pub struct FlowStats {
     pub packets_delivered: u64,
     /// Bytes of whole IP packets that reached the far end.
     pub bytes_delivered: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped for any reason.
     pub packets_dropped: u64,
 }
 
@@ -128,13 +128,13 @@ pub struct FlowStats {
 pub struct Flows(Vec<FlowStats>);
 
 impl Flows {
-    /// The counters of one flow, if it has been seen.
+    /// Returns the counters of one flow, if any of its packets was counted.
     pub fn find(&self, flow: u32) -> Option<&FlowStats> {
         let position = self.0.binary_search_by_key(&flow, |entry| entry.flow);
         position.ok().map(|position| &self.0[position])
     }
 
-    /// All flows seen, in the order of their tags.
+    /// Returns all flows in the order of their tags.
     pub fn iter(&self) -> impl Iterator<Item = &FlowStats> {
         self.0.iter()
     }
@@ -158,30 +158,30 @@ impl Flows {
 /// Counters of a host or a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
-    /// Packets given to the program.
+    /// Packets passed to the program.
     pub received: u64,
     /// Packets that the program sent.
     pub sent: u64,
-    /// Packets passed on by a router.
+    /// Packets forwarded by a router.
     pub forwarded: u64,
-    /// Packets that the program of a router kept in transit.
+    /// Packets that the program of a router consumed in transit.
     pub taken: u64,
-    /// Packets without a way out.
+    /// Packets without a route.
     pub dropped_no_route: u64,
-    /// Packets whose time to live ran out here.
+    /// Packets whose time to live reached zero at this node.
     pub dropped_ttl: u64,
-    /// Packets for an address that the host doesn't have.
+    /// Packets for an address that the host does not have.
     pub dropped_not_mine: u64,
     /// Packets for this node, which runs no program.
     pub dropped_no_program: u64,
-    /// Packets that cannot be written as IP.
+    /// Packets that cannot be encoded as IP.
     pub dropped_malformed: u64,
-    /// ICMP messages written about packets that were too large.
+    /// ICMP messages sent about packets that were too large.
     pub icmp_sent: u64,
 }
 
 impl NodeStats {
-    /// All packets dropped at this node.
+    /// Returns the number of packets dropped at this node.
     pub fn dropped(&self) -> u64 {
         self.dropped_no_route
             + self.dropped_ttl

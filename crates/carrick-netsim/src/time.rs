@@ -6,59 +6,59 @@ use core::time::Duration;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A moment of the simulation, in nanoseconds since its start; it reaches about 584 years.
+/// A moment of the simulation, in nanoseconds since its start; the range is about 584 years.
 ///
-/// Arithmetic saturates: a deadline beyond the end of time is [`Time::MAX`], which never comes.
+/// Arithmetic saturates: a deadline beyond the range is [`Time::MAX`], which is never reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
     /// The start of the simulation.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens.
+    /// The largest value, later than every event.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the start.
+    /// Returns the moment `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The moment `micros` microseconds after the start.
+    /// Returns the moment `micros` microseconds after the start.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// The moment `millis` milliseconds after the start.
+    /// Returns the moment `millis` milliseconds after the start.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// The moment `secs` seconds after the start.
+    /// Returns the moment `secs` seconds after the start.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start, rounded to what an `f64` holds.
+    /// Returns the seconds since the start, rounded to the precision of an `f64`.
     pub fn as_secs_f64(self) -> f64 {
         self.since_start().as_secs_f64()
     }
 
-    /// The time passed since the start.
+    /// Returns the time since the start.
     pub const fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// The time passed since `earlier`, or zero if `earlier` lies ahead.
+    /// Returns the time since `earlier`, or zero if `earlier` is in the future.
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time passed since `earlier`, or `None` if `earlier` lies ahead.
+    /// Returns the time since `earlier`, or `None` if `earlier` is in the future.
     pub fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
         self.0.checked_sub(earlier.0).map(Duration::from_nanos)
     }
@@ -99,7 +99,7 @@ impl Sub for Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds with nine decimals, as captures print them.
+    /// Formats seconds with nine decimals, as in captures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_nine_decimals() {
+    fn time_is_printed_with_nine_decimals() {
         assert_eq!(Time::from_nanos(1_000_000_042).to_string(), "1.000000042");
         assert_eq!(Time::from_micros(1_500), Time::from_nanos(1_500_000));
         assert!((Time::from_millis(250).as_secs_f64() - 0.25).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! What a tracer is told: each step of each packet.
+//! Events passed to a tracer: each step of each packet.
 
 use crate::ids::{Direction, LinkId, NodeId};
 use crate::packet::Packet;
@@ -8,17 +8,17 @@ use crate::time::Time;
 /// One step of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent<'a> {
-    /// When.
+    /// Time of the step.
     pub time: Time,
-    /// Where.
+    /// Link or node of the step.
     pub place: Place,
-    /// What happened.
+    /// Kind of the step.
     pub step: Step,
     /// The packet as it is after the step.
     pub packet: &'a Packet,
 }
 
-/// Where a step happened.
+/// Place of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// On one direction of a link.
@@ -27,14 +27,14 @@ pub enum Place {
     Node(NodeId),
 }
 
-/// What happened to a packet.
+/// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// It left the queue: its transmission begins.
+    /// The packet left the queue: its transmission begins.
     Sent,
-    /// It reached the far end of the link.
+    /// The packet reached the far end of the link.
     Arrived,
-    /// It is gone.
+    /// The packet was dropped.
     Dropped(DropReason),
 }
 

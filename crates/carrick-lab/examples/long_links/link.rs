@@ -1,5 +1,5 @@
 //! One association over 1 Gbit/s: a source that always has data, a link with a queue of one
-//! bandwidth-delay product, and a sink that reads at once. The tests take this file too.
+//! bandwidth-delay product, and a sink that reads at once. The tests include this file, too.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const PORT: u16 = 5001;
 const RATE: u64 = 1_000_000_000;
 const MESSAGE: usize = 16 << 10;
 
-/// Connects at the start and sends whatever the buffer takes.
+/// Connects at the start and sends as much as the buffer accepts.
 struct Source {
     peer: IpAddr,
     config: AssociationConfig,
@@ -46,7 +46,7 @@ impl Application for Source {
         self.start = None;
         endpoint
             .connect(now, &[self.peer], PORT, None, self.config.clone())
-            .expect("a good address");
+            .expect("a valid address");
     }
 
     fn on_event(
@@ -62,7 +62,7 @@ impl Application for Source {
     }
 }
 
-/// Counts what arrives.
+/// Counts received bytes.
 #[derive(Default)]
 struct Sink {
     bytes: usize,
@@ -76,10 +76,10 @@ impl Application for Sink {
     }
 }
 
-/// What one world showed, or the mean of several.
+/// Result of one world, or the mean of several.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Outcome {
-    /// Of user data.
+    /// User data in Mbit/s.
     pub(crate) mbits: f64,
     pub(crate) timeouts: f64,
     pub(crate) retransmissions: f64,
@@ -96,7 +96,7 @@ impl Outcome {
     }
 }
 
-/// One world: who sends, over which link, and which losses.
+/// Parameters of a world: configuration, link and loss.
 pub(crate) struct World<'a> {
     pub(crate) config: &'a AssociationConfig,
     pub(crate) rtt_ms: u64,
@@ -104,7 +104,7 @@ pub(crate) struct World<'a> {
     pub(crate) seed: u64,
 }
 
-/// RFC 9260's configuration with buffers of 128 MiB and these policies.
+/// Returns RFC 9260's configuration with buffers of 128 MiB and these policies.
 pub(crate) fn fixed_buffers(policies: Policies) -> AssociationConfig {
     AssociationConfig::rfc9260().with(|c| {
         c.buffers.receive_buffer = 128 << 20;
@@ -139,7 +139,7 @@ impl World<'_> {
         let endpoint = |port, n: usize| {
             let mut endpoint = EndpointConfig::new(port, vec![addresses[n]], [n as u8 + 1; 32]);
             endpoint.association = config.clone();
-            Endpoint::new(endpoint).expect("a good configuration")
+            Endpoint::new(endpoint).expect("a valid configuration")
         };
         let source = Source {
             peer: addresses[1],
@@ -153,7 +153,7 @@ impl World<'_> {
             b,
             Box::new(SctpHost::new(endpoint(PORT, 1), Sink::default())),
         );
-        let mut net = net.build().expect("a good network");
+        let mut net = net.build().expect("a valid network");
         net.run_until(Time::from_millis(seconds * 1000));
         let bytes = net.node::<SctpHost<Sink>>(b).application().bytes;
         let sender = net.node::<SctpHost<Source>>(a).endpoint();

@@ -1,13 +1,15 @@
-//! Throughput of one association over 1 Gbit/s, by round-trip time and random loss, in virtual time:
-//! RFC 9260's recovery and window with fixed buffers against today's with buffers that grow.
+//! Throughput of one association over 1 Gbit/s, by round-trip time and random loss, in virtual
+//! time: recovery and windows of RFC 9260 with fixed buffers, compared with current algorithms and
+//! automatic buffer sizes.
 //!
 //! ```text
 //! cargo run --release -p carrick-lab --example long_links [SECONDS] [SEEDS]
 //! ```
 //!
-//! A row without loss is one world, one with loss the mean of as many as there are seeds: a source that always has data, a link with a queue of one bandwidth-delay
-//! product (at least 100 packets), and a sink that reads at once. The throughput is that of user data
-//! from the start on, slow start included.
+//! A row without loss is one world; a row with loss is the mean over the seeds. A world has a
+//! source that always has data, a link with a queue of one bandwidth-delay product (at least 100
+//! packets), and a sink that reads at once. The throughput is that of user data from the start,
+//! including slow start.
 
 mod link;
 

@@ -1,33 +1,33 @@
-//! Axes: their range, their round ticks, and the way from a value to a place.
+//! Axes: range, round ticks, and the mapping of values to positions.
 
-/// What an axis shows.
+/// An axis of a figure.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// The quantity.
+    /// Name of the quantity.
     pub label: String,
-    /// Its unit; may be empty.
+    /// Unit; may be empty.
     pub unit: String,
-    /// Where it begins; by the data when `None`.
+    /// Lower end; determined by the data if `None`.
     pub min: Option<f64>,
-    /// Where it ends; by the data when `None`.
+    /// Upper end; determined by the data if `None`.
     pub max: Option<f64>,
-    /// How values become places.
+    /// Mapping of values to positions.
     pub scale: Scale,
-    /// Values that have names, which stand in place of round numbers.
+    /// Named values, which replace the round numbers at the ticks.
     pub names: Vec<(f64, String)>,
 }
 
-/// How values become places.
+/// Mapping of values to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally long.
+    /// Equal differences have equal lengths.
     Linear,
-    /// Equal ratios are equally long; values must be above zero.
+    /// Equal ratios have equal lengths; values must be above zero.
     Log,
 }
 
 impl Axis {
-    /// A linear axis whose range comes from the data.
+    /// Returns a linear axis whose range is determined by the data.
     pub fn linear(label: &str, unit: &str) -> Self {
         Self {
             label: label.into(),
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// A value as data has it: by its name, if it has one.
+    /// Formats a value for the data file: by its name, if it has one.
     pub(super) fn value(&self, value: f64) -> String {
         let named = self
             .names
@@ -48,7 +48,7 @@ impl Axis {
         named.map_or_else(|| value.to_string(), |(_, name)| name.clone())
     }
 
-    /// An axis of named values: 1, 2, 3 and so on.
+    /// Returns an axis of named values: 1, 2, 3 and so on.
     pub fn named(label: &str, names: &[&str]) -> Self {
         let names = names.iter().enumerate();
         let names: Vec<(f64, String)> = names
@@ -61,7 +61,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis whose range comes from the data.
+    /// Returns a logarithmic axis whose range is determined by the data.
     pub fn log(label: &str, unit: &str) -> Self {
         Self {
             scale: Scale::Log,
@@ -69,21 +69,21 @@ impl Axis {
         }
     }
 
-    /// The axis with a fixed range.
+    /// Sets a fixed range.
     #[must_use]
     pub fn range(mut self, min: f64, max: f64) -> Self {
         (self.min, self.max) = (Some(min), Some(max));
         self
     }
 
-    /// The axis beginning at `min`.
+    /// Sets the lower end.
     #[must_use]
     pub fn from(mut self, min: f64) -> Self {
         self.min = Some(min);
         self
     }
 
-    /// Label with unit.
+    /// Returns the label with its unit.
     pub(super) fn caption(&self) -> String {
         if self.unit.is_empty() {
             self.label.clone()
@@ -92,8 +92,8 @@ impl Axis {
         }
     }
 
-    /// The axis laid over `values`, with about `wanted` ticks.
-    pub(super) fn lay(&self, values: impl Iterator<Item = f64>, wanted: usize) -> Laid {
+    /// Computes the layout for `values`, with about `wanted` ticks.
+    pub(super) fn layout(&self, values: impl Iterator<Item = f64>, wanted: usize) -> AxisLayout {
         let usable = |v: &f64| v.is_finite() && (self.scale == Scale::Linear || *v > 0.0);
         let (low, high) = values
             .filter(usable)
@@ -117,14 +117,14 @@ impl Axis {
         laid
     }
 
-    fn linear_ticks(&self, low: f64, high: f64, wanted: usize) -> Laid {
+    fn linear_ticks(&self, low: f64, high: f64, wanted: usize) -> AxisLayout {
         let high = if high > low {
             high
         } else {
             low + low.abs().max(1.0)
         };
         let step = round_step((high - low) / wanted as f64);
-        // Free ends move to the next tick outside, fixed ones stay.
+        // Ends that are not fixed are moved outwards to the next tick.
         let min = self.min.unwrap_or_else(|| (low / step).floor() * step);
         let max = self.max.unwrap_or_else(|| (high / step).ceil() * step);
         let first = (min / step - 1e-9).ceil() as i64;
@@ -146,7 +146,7 @@ impl Axis {
                 )
             })
             .collect();
-        Laid {
+        AxisLayout {
             scale: Scale::Linear,
             min,
             max,
@@ -154,7 +154,7 @@ impl Axis {
         }
     }
 
-    fn log_ticks(&self, low: f64, high: f64) -> Laid {
+    fn log_ticks(&self, low: f64, high: f64) -> AxisLayout {
         let min = self.min.unwrap_or_else(|| 10f64.powf(low.log10().floor()));
         let max = self.max.unwrap_or_else(|| 10f64.powf(high.log10().ceil()));
         let max = if max > min { max } else { min * 10.0 };
@@ -170,7 +170,7 @@ impl Axis {
             .filter(within)
             .map(|v| (v, crate::format::given(v)))
             .collect();
-        Laid {
+        AxisLayout {
             scale: Scale::Log,
             min,
             max,
@@ -181,32 +181,32 @@ impl Axis {
 
 /// An axis with its final range and ticks.
 #[derive(Clone, Debug)]
-pub(super) struct Laid {
+pub(super) struct AxisLayout {
     scale: Scale,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Values and their texts.
+    /// Values and labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-impl Laid {
-    /// Where `value` lies: 0 at the beginning of the axis, 1 at its end.
+impl AxisLayout {
+    /// Returns the position of `value`: 0 at the lower end of the axis, 1 at its upper end.
     pub(super) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.min) / (self.max - self.min),
-            // What a logarithm can't show lies below the axis, where it is cut off.
+            // Values without a logarithm lie below the axis, where they are clipped.
             Scale::Log if value <= 0.0 => -1.0,
             Scale::Log => (value / self.min).ln() / (self.max / self.min).ln(),
         }
     }
 
-    /// Whether `value` lies on the axis.
+    /// Returns whether `value` lies on the axis.
     pub(super) fn holds(&self, value: f64) -> bool {
         (-1e-9..=1.0 + 1e-9).contains(&self.place(value))
     }
 }
 
-/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below `step`.
+/// Returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 2.5, 5.0]
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     fn texts(axis: &Axis, values: &[f64], wanted: usize) -> Vec<String> {
-        let laid = axis.lay(values.iter().copied(), wanted);
+        let laid = axis.layout(values.iter().copied(), wanted);
         laid.ticks.into_iter().map(|(_, text)| text).collect()
     }
 
@@ -252,15 +252,17 @@ mod tests {
 
     #[test]
     fn named_values_have_their_names() {
-        let laid = Axis::named("state", &["down", "up"]).lay([1.0, 2.0].into_iter(), 5);
+        let laid = Axis::named("state", &["down", "up"]).layout([1.0, 2.0].into_iter(), 5);
         let names: Vec<&str> = laid.ticks.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["down", "up"]);
         assert!((laid.place(1.0), laid.place(2.0)) == (0.25, 0.75));
     }
 
     #[test]
-    fn a_fixed_end_need_not_be_round() {
-        let laid = Axis::linear("", "").range(3.0, 11.0).lay([].into_iter(), 4);
+    fn fixed_ends_need_not_be_round() {
+        let laid = Axis::linear("", "")
+            .range(3.0, 11.0)
+            .layout([].into_iter(), 4);
         assert!((laid.place(3.0), laid.place(11.0)) == (0.0, 1.0));
         assert_eq!(laid.ticks.first().unwrap().1, "4");
         assert!(laid.holds(11.0) && !laid.holds(11.1));
@@ -274,16 +276,16 @@ mod tests {
             ["0.1", "1", "10", "100", "1000", "10000"]
         );
         assert_eq!(texts(&axis, &[12.0, 80.0], 5), ["10", "20", "50", "100"]);
-        let laid = axis.lay([1.0, 100.0].into_iter(), 5);
+        let laid = axis.layout([1.0, 100.0].into_iter(), 5);
         assert!((laid.place(10.0) - 0.5).abs() < 1e-12);
         assert!(laid.place(0.0) < 0.0);
     }
 
     #[test]
-    fn nothing_and_a_single_value_have_axes_too() {
+    fn empty_and_single_value_axes_are_valid() {
         for values in [&[][..], &[5.0], &[f64::NAN], &[0.0]] {
             for axis in [Axis::linear("", ""), Axis::log("", "")] {
-                let laid = axis.lay(values.iter().copied(), 5);
+                let laid = axis.layout(values.iter().copied(), 5);
                 assert!(laid.max > laid.min && laid.ticks.len() >= 2, "{laid:?}");
                 assert!(laid.ticks.len() < 20);
             }

@@ -1,39 +1,39 @@
-//! A figure as SVG: title and legend above, the plot, captions of the axes.
+//! Rendering of a figure as SVG: title and legend above, the plot, captions of the axes.
 
 use std::fmt::Write;
 
-use super::axis::Laid;
+use super::axis::AxisLayout;
 use super::mark::{STYLES, mark};
-use super::{Figure, Kind, Point, STYLE, Series, references};
+use super::{Figure, Point, STYLE, Series, SeriesKind, references};
 use crate::markup::escape;
 use crate::result::wrap;
 
 const WIDTH: f64 = 520.0;
 pub(super) const PLOT_HEIGHT: f64 = 270.0;
 const ROW: f64 = 20.0;
-/// Width of an average letter at 15 px in the sans-serif faces of today's systems, rounded up.
+/// Width of an average letter at 15 px in common sans-serif typefaces, rounded up.
 pub(super) const LETTER: f64 = 8.2;
-/// The same of a capital.
+/// Width of a capital letter.
 const CAPITAL: f64 = 10.8;
 /// Width of a digit of the axes, rounded up.
 const DIGIT: f64 = 9.2;
-/// Letters of a title line: semi-bold ones are wider.
+/// Letters in a title line; semi-bold letters are wider.
 const TITLE: usize = 55;
 const SWATCH: f64 = 30.0;
 pub(super) const MARK: f64 = 4.0;
-/// The same where there are many, which would hide each other.
+/// Radius of marks in series of more than [`MANY`] points, where they would hide each other.
 const SMALL_MARK: f64 = 2.2;
 const MANY: usize = 150;
-/// How far the end of an error bar reaches to each side.
+/// Half width of the end of an error bar.
 const BAR: f64 = 4.0;
 
-/// The plot's place and axes.
+/// Position and axes of the plot.
 pub(super) struct Plot {
     left: f64,
     top: f64,
     pub(super) width: f64,
-    x: Laid,
-    pub(super) y: Laid,
+    x: AxisLayout,
+    pub(super) y: AxisLayout,
 }
 
 impl Plot {
@@ -54,9 +54,9 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
         Vec::new()
     };
     let title_height = title.len() as f64 * ROW + if standalone { 8.0 } else { 0.0 };
-    // The caption of the vertical axis stands above it, where it needs no turned text.
+    // The caption of the vertical axis is placed above it, so that no text needs to be rotated.
     let top = title_height + legend.len() as f64 * ROW + 2.0 * ROW - 2.0;
-    let plot = lay(figure, top);
+    let plot = layout(figure, top);
     let height = top + PLOT_HEIGHT + 46.0;
     let mut out = String::new();
     let xmlns = if standalone {
@@ -90,7 +90,7 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
     out
 }
 
-pub(super) fn lay(figure: &Figure, top: f64) -> Plot {
+pub(super) fn layout(figure: &Figure, top: f64) -> Plot {
     let points = || {
         figure
             .series
@@ -99,12 +99,12 @@ pub(super) fn lay(figure: &Figure, top: f64) -> Plot {
     };
     let y_values = points()
         .flat_map(|p| [p.y - p.error, p.y + p.error])
-        // With room for a label above the highest line.
+        // Leaves space for a label above the highest line.
         .chain(figure.references.iter().flat_map(|r| [r.y, r.y * 1.1]));
-    let y = figure.y.lay(y_values, 5);
+    let y = figure.y.layout(y_values, 5);
     let widest = y.ticks.iter().map(|(_, t)| t.chars().count()).max();
     let left = widest.unwrap_or(1) as f64 * LETTER + 14.0;
-    let x = figure.x.lay(points().map(|p| p.x), 5);
+    let x = figure.x.layout(points().map(|p| p.x), 5);
     let last = x.ticks.last().map_or(0, |(_, t)| t.chars().count());
     let right = (last as f64 * DIGIT / 2.0).max(8.0);
     Plot {
@@ -116,7 +116,7 @@ pub(super) fn lay(figure: &Figure, top: f64) -> Plot {
     }
 }
 
-/// Entries of the legend in rows: which series, and where each begins.
+/// Entries of the legend in rows: index of the series and horizontal position.
 fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
     let mut rows: Vec<Vec<(usize, f64)>> = Vec::new();
     let mut end = f64::INFINITY;
@@ -137,7 +137,7 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
     rows
 }
 
-/// About how wide a text is; capitals are wider.
+/// Estimates the width of a text; capitals are wider.
 fn text_width(text: &str) -> f64 {
     let letter = |c: char| if c.is_uppercase() { CAPITAL } else { LETTER };
     text.chars().map(letter).sum()
@@ -149,14 +149,14 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
         for &(i, x) in row {
             let series = &figure.series[i];
             let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
-            if series.kind != Kind::Points {
+            if series.kind != SeriesKind::Points {
                 let _ = write!(
                     out,
                     "<path class=\"{}\" d=\"M{x:.1} {y}h{SWATCH}\"/>",
                     curve_class(series)
                 );
             }
-            if matches!(series.kind, Kind::Points | Kind::ErrorBars) {
+            if matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars) {
                 mark(out, series.style, x + SWATCH / 2.0, y, MARK);
             }
             let _ = write!(
@@ -172,7 +172,7 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
 
 fn curve_class(series: &Series) -> String {
     match series.kind {
-        Kind::Trace => "curve thin".into(),
+        SeriesKind::Trace => "curve thin".into(),
         _ => format!("curve d{}", series.style % STYLES),
     }
 }
@@ -219,9 +219,9 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
     );
 }
 
-/// Curves and reference lines in an inner picture, which cuts off what lies outside of the axes; error
-/// bars in a wider one, so that those at its sides are whole; marks last, so that neither an axis nor
-/// a label hides one.
+/// Draws curves and reference lines in an inner element, which clips them at the axes; error bars
+/// in a wider one, so that those at the sides are complete; marks last, so that no axis and no
+/// label hides one.
 fn draw_data(out: &mut String, figure: &Figure, plot: &Plot) {
     let Plot {
         left, top, width, ..
@@ -261,11 +261,11 @@ fn finite(series: &Series) -> impl Iterator<Item = &Point> {
 }
 
 fn has_marks(series: &Series) -> bool {
-    matches!(series.kind, Kind::Points | Kind::ErrorBars)
+    matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars)
 }
 
 fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
-    if series.kind == Kind::Points || finite(series).next().is_none() {
+    if series.kind == SeriesKind::Points || finite(series).next().is_none() {
         return;
     }
     let mut path = String::new();
@@ -273,7 +273,7 @@ fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
         let (x, y) = (plot.x(point.x), plot.y(point.y));
         let _ = match series.kind {
             _ if path.is_empty() => write!(path, "M{x:.1} {y:.1}"),
-            Kind::Step => write!(path, "H{x:.1}V{y:.1}"),
+            SeriesKind::Step => write!(path, "H{x:.1}V{y:.1}"),
             _ => write!(path, "L{x:.1} {y:.1}"),
         };
     }
@@ -282,7 +282,7 @@ fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
 }
 
 fn draw_bars(out: &mut String, series: &Series, plot: &Plot) {
-    if series.kind != Kind::ErrorBars {
+    if series.kind != SeriesKind::ErrorBars {
         return;
     }
     let shown = |point: &&Point| point.error > 0.0 && plot.x.holds(point.x);
@@ -321,11 +321,11 @@ mod tests {
                 .collect()
         };
         let kinds = [
-            Kind::Line,
-            Kind::Trace,
-            Kind::Points,
-            Kind::Step,
-            Kind::ErrorBars,
+            SeriesKind::Line,
+            SeriesKind::Trace,
+            SeriesKind::Points,
+            SeriesKind::Step,
+            SeriesKind::ErrorBars,
         ];
         Figure {
             id: "test".into(),
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Opening and closing tags match: enough of well-formedness for markup that is written here.
+    /// Returns whether opening and closing tags match, which suffices for the generated markup.
     fn balanced(svg: &str) -> bool {
         let mut open = Vec::new();
         for tag in svg.split('<').skip(1) {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_on_an_axis_is_whole_and_one_beyond_it_is_left_out() {
+    fn marks_on_an_axis_are_complete() {
         let mut figure = figure();
         (figure.x, figure.y) = (
             Axis::linear("x", "").range(0.0, 10.0),
@@ -395,7 +395,7 @@ mod tests {
         );
         let mut points = vec![Point::new(0.0, 0.0), Point::new(10.0, 10.0)];
         points.extend([Point::new(11.0, 5.0), Point::new(5.0, 11.0)]);
-        figure.series = vec![Series::new("", Kind::Points, 0, points)];
+        figure.series = vec![Series::new("", SeriesKind::Points, 0, points)];
         let svg = figure.to_svg(false);
         assert_eq!(svg.matches("<circle").count(), 2);
         let inner = svg
@@ -409,8 +409,8 @@ mod tests {
         let mut figure = figure();
         let points = |n: u32| (0..n).map(|i| Point::new(f64::from(i), 1.0)).collect();
         figure.series = vec![
-            Series::new("", Kind::Points, 0, points(MANY as u32 + 1)),
-            Series::new("", Kind::Points, 0, points(3)),
+            Series::new("", SeriesKind::Points, 0, points(MANY as u32 + 1)),
+            Series::new("", SeriesKind::Points, 0, points(3)),
         ];
         let svg = figure.to_svg(false);
         assert_eq!(
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_title_is_wrapped() {
+    fn long_titles_are_wrapped() {
         let mut figure = figure();
         figure.title = "a title of many words ".repeat(5);
         let svg = figure.to_svg(true);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_left_out() {
+    fn non_finite_points_are_omitted() {
         let mut figure = figure();
         for series in &mut figure.series {
             series.points.push(Point::new(f64::NAN, 1.0));
@@ -440,14 +440,11 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         figure.series.clear();
         figure.references.clear();
-        assert!(
-            balanced(&figure.to_svg(true)),
-            "an empty figure is a figure"
-        );
+        assert!(balanced(&figure.to_svg(true)), "an empty figure is valid");
     }
 
     #[test]
-    fn a_long_legend_takes_more_rows_and_stays_inside() {
+    fn a_long_legend_is_wrapped() {
         let rows = legend_rows(&figure());
         assert!(rows.len() >= 2);
         let mut figure = figure();

@@ -1,11 +1,11 @@
-//! The eight marks that tell series apart where colours don't.
+//! The eight marks that distinguish series independently of their colours.
 
 use std::fmt::Write;
 
 /// Number of distinct styles.
 pub(super) const STYLES: usize = 8;
 
-/// Draws the mark of `style` at a place.
+/// Draws the mark of `style` at a position.
 pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
     let r = radius;
     let path = match style % STYLES {

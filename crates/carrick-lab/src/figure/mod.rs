@@ -1,9 +1,9 @@
-//! Figures: what is to be shown, apart from how it is drawn.
+//! Figures: their contents, independent of the rendering.
 //!
-//! A [`Figure`] becomes an SVG without scripts, with its text as text, in colours that stay apart
-//! for those who don't see all of them and in print, where each series also has its own dashes and
-//! marks. It follows the reader's light or dark preference.
-//! [`Figure::to_csv`] gives its points to programs.
+//! A [`Figure`] is rendered as SVG without scripts, with selectable text. Its colours are
+//! distinguishable with colour vision deficiencies and in print, and each series also has its own
+//! dashes and marks. It follows the reader's light or dark preference. [`Figure::to_csv`] exports
+//! its points.
 
 mod axis;
 mod draw;
@@ -17,46 +17,51 @@ use crate::stats::Sorted;
 
 pub use axis::{Axis, Scale};
 
-/// The style sheet of figures and drawings; a report needs it once.
+/// Style sheet of figures and drawings; a report includes it once.
 pub const STYLE: &str = include_str!("style.css");
 
 /// A figure with one pair of axes.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Short name for the file: letters, digits, hyphens.
+    /// Identifier used as the file name: letters, digits, hyphens.
     pub id: String,
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// What is to be seen, in a sentence or two.
+    /// Description in a sentence or two.
     pub caption: String,
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, the last on top.
+    /// Series; the last one is drawn on top.
     pub series: Vec<Series>,
-    /// Horizontal lines.
+    /// Horizontal reference lines.
     pub references: Vec<Reference>,
 }
 
 /// One curve or set of points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Name in the legend and in the data; an empty one keeps it out of the legend.
+    /// Name in the legend and in the data; a series without a name is not in the legend.
     pub label: String,
-    /// Whether the legend shows it; what is drawn like a neighbour need not be there.
+    /// Listed in the legend; a series drawn like its neighbour need not be.
     pub listed: bool,
-    /// How it is drawn.
-    pub kind: Kind,
-    /// Which of the eight colours, dashes and marks it has.
+    /// Form of the rendering.
+    pub kind: SeriesKind,
+    /// Index of one of eight combinations of colour, dashes and mark.
     pub style: usize,
-    /// The points; those that are not finite are left out.
+    /// Points; those that are not finite are omitted.
     pub points: Vec<Point>,
 }
 
 impl Series {
-    /// A series that the legend shows.
-    pub fn new(label: impl Into<String>, kind: Kind, style: usize, points: Vec<Point>) -> Self {
+    /// Returns a series that is listed in the legend.
+    pub fn new(
+        label: impl Into<String>,
+        kind: SeriesKind,
+        style: usize,
+        points: Vec<Point>,
+    ) -> Self {
         Self {
             label: label.into(),
             listed: true,
@@ -66,7 +71,7 @@ impl Series {
         }
     }
 
-    /// The series, not in the legend.
+    /// Removes the series from the legend.
     #[must_use]
     pub fn unlisted(mut self) -> Self {
         self.listed = false;
@@ -74,16 +79,16 @@ impl Series {
     }
 }
 
-/// The share of values up to each value.
+/// Returns the empirical distribution function of values as a series.
 pub(crate) fn distributed(label: &str, style: usize, values: &Sorted) -> Series {
     let points = values.distribution(400).into_iter();
     let points = points.map(|(x, y)| Point::new(x, y));
-    Series::new(label, Kind::Step, style, points.collect())
+    Series::new(label, SeriesKind::Step, style, points.collect())
 }
 
-/// How a [`Series`] is drawn.
+/// Form of the rendering of a [`Series`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeriesKind {
     /// A line through the points.
     Line,
     /// A thin undashed line through many points.
@@ -103,12 +108,12 @@ pub struct Point {
     pub x: f64,
     /// Vertical value.
     pub y: f64,
-    /// Half the length of the error bar; zero for none.
+    /// Half length of the error bar; zero for none.
     pub error: f64,
 }
 
 impl Point {
-    /// A point without error.
+    /// Returns a point without an error bar.
     pub fn new(x: f64, y: f64) -> Self {
         Self { x, y, error: 0.0 }
     }
@@ -118,25 +123,25 @@ impl Point {
     }
 }
 
-/// A horizontal line with a label.
+/// A horizontal reference line with a label.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// Where.
+    /// Vertical value.
     pub y: f64,
-    /// The text on it.
+    /// Label of the line.
     pub label: String,
 }
 
 impl Figure {
-    /// The figure as an SVG element. `standalone` adds what a file of its own needs: the style
-    /// sheet, the background and the title.
+    /// Renders an SVG element. `standalone` adds the style sheet, the background and the title of a
+    /// separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         draw::draw(self, standalone)
     }
 
-    /// The points as CSV, one a line, with the units in the header: series, both values (by their names
-    /// where the axis has some), half the length of the error bar (empty where there is none). Horizontal lines are series of one point
-    /// without a place on the horizontal axis.
+    /// Exports the points as CSV, one per line, with the units in the header: series, both values
+    /// (by their names on an axis of named values), half length of the error bar (empty if there is
+    /// none). A reference line is a series of one point without a horizontal value.
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
         let error = Axis {
@@ -175,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_have_units_in_the_header_and_a_line_for_each_point() {
+    fn csv_has_units_in_the_header_and_a_line_per_point() {
         let mut noisy = Point::new(2.0, 20.5);
         noisy.error = 0.25;
         let points = vec![Point::new(1.0, 10.0), noisy, Point::new(3.0, f64::NAN)];
@@ -186,8 +191,8 @@ mod tests {
             x: Axis::linear("loss", "%"),
             y: Axis::linear("time, mean", "ms"),
             series: vec![
-                Series::new("a, \"b\"", Kind::ErrorBars, 0, points),
-                Series::new("model", Kind::Line, 0, vec![Point::new(0.5, 1.0)]).unlisted(),
+                Series::new("a, \"b\"", SeriesKind::ErrorBars, 0, points),
+                Series::new("model", SeriesKind::Line, 0, vec![Point::new(0.5, 1.0)]).unlisted(),
             ],
             references: vec![Reference {
                 y: 870.0,
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_a_named_axis_have_the_names() {
+    fn csv_of_a_named_axis_has_the_names() {
         let points = vec![
             Point::new(0.5, 2.0),
             Point::new(1.5, 1.0),
@@ -217,7 +222,7 @@ mod tests {
             caption: String::new(),
             x: Axis::linear("time", "s"),
             y: Axis::named("state", &["down", "up"]),
-            series: vec![Series::new("path 0", Kind::Step, 0, points)],
+            series: vec![Series::new("path 0", SeriesKind::Step, 0, points)],
             references: Vec::new(),
         };
         assert_eq!(

@@ -1,36 +1,36 @@
-//! Horizontal lines of a figure, and the places of their labels.
+//! Reference lines of a figure, and the placement of their labels.
 
 use std::fmt::Write;
 use std::ops::Range;
 
 use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot};
-use super::{Figure, Kind, Reference, Series};
+use super::{Figure, Reference, Series, SeriesKind};
 use crate::markup::escape;
 
 /// Height of a line of text.
 const LINE: f64 = 16.0;
-/// A label's distance to the sides.
+/// Distance of a label to the sides.
 const SIDE: f64 = 4.0;
-/// Places along a line that are tried.
+/// Number of candidate positions along a line.
 const PLACES: usize = 9;
-/// Curves are looked at in steps of this length.
+/// Sampling distance along curves.
 const STEP: f64 = 5.0;
 
-/// Where a label stands.
+/// Position of a label.
 #[derive(Clone, Debug, PartialEq)]
-struct Place {
-    /// From left to right.
+struct LabelPosition {
+    /// Horizontal extent.
     x: Range<f64>,
     baseline: f64,
 }
 
-impl Place {
+impl LabelPosition {
     fn meets(&self, other: &Self) -> bool {
         let beside = self.x.end <= other.x.start || other.x.end <= self.x.start;
         !beside && (self.baseline - other.baseline).abs() < LINE
     }
 
-    /// Whether a point lies under the letters.
+    /// Returns whether a point is hidden by the letters.
     fn covers(&self, x: f64, y: f64) -> bool {
         self.x.contains(&x) && self.covers_line(y)
     }
@@ -48,7 +48,7 @@ fn shown<'f>(figure: &'f Figure, plot: &Plot) -> impl Iterator<Item = &'f Refere
     figure.references.iter().filter(|r| plot.y.holds(r.y))
 }
 
-/// Draws the lines.
+/// Draws the reference lines.
 pub(super) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
     for reference in shown(figure, plot) {
         let (y, width) = (plot.y(reference.y), plot.width);
@@ -72,26 +72,26 @@ pub(super) fn labels(out: &mut String, figure: &Figure, plot: &Plot) {
     }
 }
 
-/// A place for each label, above or below its line: where it meets no other label, stays inside and
-/// hides the least.
-fn places(figure: &Figure, plot: &Plot) -> Vec<Place> {
-    let hidden = Hidden::of(figure, plot);
-    let mut taken: Vec<Place> = Vec::new();
+/// Selects a position for each label, above or below its line, that overlaps no other label, is
+/// inside the plot and hides as little as possible.
+fn places(figure: &Figure, plot: &Plot) -> Vec<LabelPosition> {
+    let hidden = Obstacles::of(figure, plot);
+    let mut taken: Vec<LabelPosition> = Vec::new();
     for reference in shown(figure, plot) {
         let y = plot.y(reference.y);
         let width = reference.label.chars().count() as f64 * LETTER + 2.0 * SIDE;
         let room = (plot.width - width).max(0.0);
         let place = |(number, below): (usize, bool)| {
             let from = room * number as f64 / (PLACES - 1) as f64;
-            Place {
+            LabelPosition {
                 x: from..from + width,
                 baseline: if below { y + LINE - 1.0 } else { y - 5.0 },
             }
         };
-        // The ends of the line first, the right one before the left one.
+        // The ends of the line are tried first, the right one before the left one.
         let numbers = [PLACES - 1, 0].into_iter().chain(1..PLACES - 1);
         let all = numbers.flat_map(|number| [(number, false), (number, true)]);
-        let cost = |place: &Place| {
+        let cost = |place: &LabelPosition| {
             let meets = taken.iter().any(|other| place.meets(other));
             (!place.is_inside(), meets, hidden.by(place))
         };
@@ -100,15 +100,15 @@ fn places(figure: &Figure, plot: &Plot) -> Vec<Place> {
     taken
 }
 
-/// What labels could hide.
-struct Hidden {
-    /// Points along curves.
+/// Elements of the plot that a label could hide.
+struct Obstacles {
+    /// Sampled points of curves.
     curves: Vec<(f64, f64)>,
     marks: Vec<(f64, f64)>,
     lines: Vec<f64>,
 }
 
-impl Hidden {
+impl Obstacles {
     fn of(figure: &Figure, plot: &Plot) -> Self {
         let mut all = Self {
             curves: Vec::new(),
@@ -124,16 +124,16 @@ impl Hidden {
     fn add(&mut self, series: &Series, plot: &Plot) {
         let points = series.points.iter().filter(|point| point.is_finite());
         let points: Vec<(f64, f64)> = points.map(|p| (plot.x(p.x), plot.y(p.y))).collect();
-        if matches!(series.kind, Kind::Points | Kind::ErrorBars) {
+        if matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars) {
             self.marks.extend(&points);
         }
-        if series.kind == Kind::Points {
+        if series.kind == SeriesKind::Points {
             return;
         }
         for pair in points.windows(2) {
             let [from, to] = [pair[0], pair[1]];
             let corner = (to.0, from.1);
-            if series.kind == Kind::Step {
+            if series.kind == SeriesKind::Step {
                 self.stretch(from, corner);
                 self.stretch(corner, to);
             } else {
@@ -142,7 +142,7 @@ impl Hidden {
         }
     }
 
-    /// A straight piece of a curve, as far as it is in sight.
+    /// Adds a straight section of a curve, as far as it is visible.
     fn stretch(&mut self, from: (f64, f64), to: (f64, f64)) {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let steps = (dx.hypot(dy) / STEP).ceil().clamp(1.0, 400.0);
@@ -152,11 +152,11 @@ impl Hidden {
         }));
     }
 
-    /// A mark counts as five pieces of a curve, another line as twenty.
-    fn by(&self, place: &Place) -> usize {
+    /// Returns a penalty: a mark counts as five points of a curve, another line as twenty.
+    fn by(&self, place: &LabelPosition) -> usize {
         let curves = self.curves.iter().filter(|(x, y)| place.covers(*x, *y));
-        // Marks are not points.
-        let near = Place {
+        // Marks have an extent.
+        let near = LabelPosition {
             x: place.x.start - MARK..place.x.end + MARK,
             ..place.clone()
         };
@@ -169,7 +169,7 @@ impl Hidden {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::lay;
+    use super::super::draw::layout;
     use super::super::{Axis, Point};
     use super::*;
 
@@ -185,13 +185,13 @@ mod tests {
             caption: String::new(),
             x: Axis::linear("x", "").range(0.0, 100.0),
             y: Axis::linear("y", "").range(0.0, 100.0),
-            series: vec![Series::new("curve", Kind::Line, 0, points)],
+            series: vec![Series::new("curve", SeriesKind::Line, 0, points)],
             references: references.iter().map(reference).collect(),
         }
     }
 
     #[test]
-    fn labels_of_close_lines_do_not_meet_and_stay_inside() {
+    fn labels_of_close_lines_do_not_overlap() {
         let lines = [
             (100.0, "top & co"),
             (50.0, "a"),
@@ -200,7 +200,7 @@ mod tests {
             (0.0, "floor"),
         ];
         let figure = figure(&lines, &[]);
-        let places = places(&figure, &lay(&figure, 0.0));
+        let places = places(&figure, &layout(&figure, 0.0));
         assert_eq!(places.len(), lines.len());
         for (number, place) in places.iter().enumerate() {
             assert!(place.is_inside(), "{places:?}");
@@ -210,8 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_where_no_curve_passes() {
-        // Through both ends of the line, above and below it, and by no point near a label.
+    fn labels_avoid_curves() {
+        // The curve passes both ends of the line, above and below it, and its points are far from
+        // the label.
         let curve = [
             (0.0, 0.0),
             (0.5, 100.0),
@@ -220,17 +221,17 @@ mod tests {
             (100.0, 0.0),
         ];
         let figure = figure(&[(50.0, "limit")], &curve);
-        let plot = lay(&figure, 0.0);
+        let plot = layout(&figure, 0.0);
         let place = &places(&figure, &plot)[0];
-        assert_eq!(Hidden::of(&figure, &plot).by(place), 0, "{place:?}");
+        assert_eq!(Obstacles::of(&figure, &plot).by(place), 0, "{place:?}");
         assert!(place.x.start > 0.0 && place.x.end < plot.width, "{place:?}");
     }
 
     #[test]
-    fn lines_out_of_sight_have_no_label() {
+    fn lines_outside_of_the_plot_have_no_label() {
         let figure = figure(&[(150.0, "far"), (50.0, "near")], &[]);
         let mut out = String::new();
-        labels(&mut out, &figure, &lay(&figure, 0.0));
+        labels(&mut out, &figure, &layout(&figure, 0.0));
         assert!(out.contains("near") && !out.contains("far"));
     }
 }

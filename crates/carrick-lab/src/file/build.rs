@@ -1,4 +1,4 @@
-//! The network of a model, with its programs and what is scheduled.
+//! Construction of the network of a model, with its programs and scheduled changes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,42 +9,44 @@ use carrick_netsim::{
 };
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
-use super::measure::Record;
-use super::model::{Flow, Kind, Model, What};
-use super::program::{Receiver, SctpProgram, Sender, Session, State, TcpProgram, UdpProgram};
-use crate::sctp_host::{SctpHost, Tape};
+use super::measure::FlowRecord;
+use super::model::{ChangeAction, Flow, Model, NodeStack};
+use super::program::{
+    Receiver, SctpProgram, Sender, Session, SessionState, TcpProgram, UdpProgram,
+};
+use crate::sctp_host::{SctpHost, SharedEventLog};
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::{TcpConfig, TcpHost};
 
-/// The port of all hosts.
+/// SCTP and TCP port of all hosts.
 const PORT: u16 = 5001;
-/// Of the directions in a model.
+/// Directions of a link, in the order of the model.
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
-/// A network ready to run.
+/// A network ready to run, with the simulator's identifiers of its parts.
 pub(super) struct World {
     pub(super) net: Network,
     pub(super) nodes: Vec<NodeId>,
     pub(super) links: Vec<LinkId>,
 }
 
-/// Which run of a cell.
+/// Identification of a run of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
     pub(super) seed: u64,
     pub(super) number: u64,
-    /// How many there are.
+    /// Number of repetitions.
     pub(super) count: u64,
 }
 
 impl Repetition {
-    /// The seed of its network, the same for every cell.
+    /// Returns the seed of the network, which is the same for every cell.
     fn own_seed(self) -> u64 {
         derive(self.seed, &[1, self.number])
     }
 }
 
-/// Builds the network; `log` has every host keep what its core tells.
+/// Builds the network; with `log` every host records the events of its core.
 pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<World, String> {
     let seed = repetition.own_seed();
     let mut builder = NetworkBuilder::new(derive(seed, &[0]));
@@ -52,7 +54,7 @@ pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<
         .nodes
         .iter()
         .map(|node| match node.kind {
-            Kind::Router => builder.add_router(&node.name),
+            NodeStack::Router => builder.add_router(&node.name),
             _ => builder.add_host(&node.name),
         })
         .collect();
@@ -82,7 +84,7 @@ pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<
     Ok(World { net, nodes, links })
 }
 
-/// When a change happens in a repetition.
+/// Returns the time of a change in a repetition.
 fn moment(at: Duration, spread: Duration, repetition: Repetition) -> Time {
     let part = (repetition.number as f64 + 0.5) / repetition.count.max(1) as f64;
     let later = if spread.is_zero() {
@@ -93,7 +95,7 @@ fn moment(at: Duration, spread: Duration, repetition: Repetition) -> Time {
     Time::ZERO + at + later
 }
 
-/// When the first change happens.
+/// Returns the time of the first change.
 pub(super) fn first_change(model: &Model, repetition: Repetition) -> Option<Time> {
     let moments = model
         .schedule
@@ -112,24 +114,24 @@ fn schedule(
     for change in &model.schedule {
         let link = links[change.link];
         let what = match &change.what {
-            What::Down => netsim::Change::LinkDown(link),
-            What::Up => netsim::Change::LinkUp(link),
-            What::Config(direction, config) => netsim::Change::SetLink {
+            ChangeAction::Down => netsim::Change::LinkDown(link),
+            ChangeAction::Up => netsim::Change::LinkUp(link),
+            ChangeAction::Config(direction, config) => netsim::Change::SetLink {
                 link,
                 direction: DIRECTIONS[*direction],
                 config: (**config).clone(),
             },
-            What::Loss(direction, loss) => netsim::Change::SetLoss {
+            ChangeAction::Loss(direction, loss) => netsim::Change::SetLoss {
                 link,
                 direction: DIRECTIONS[*direction],
                 loss: loss.clone(),
             },
-            What::Address {
+            ChangeAction::Address {
                 node,
                 address,
                 present,
             } => {
-                // Each link has made one interface at each of its ends, in order.
+                // Each link has added one interface to each of its ends, in order.
                 let before = model.links[..change.link].iter();
                 let place = before.filter(|l| l.ends.contains(node)).count();
                 let interface = net.interfaces(nodes[*node])[place];
@@ -147,12 +149,12 @@ fn schedule(
     Ok(())
 }
 
-/// The programs of all hosts.
+/// Builder of the programs of all hosts.
 struct Programs<'m> {
     model: &'m Model,
     seed: u64,
     log: bool,
-    /// When each flow's association is set up.
+    /// Set-up time of each flow's association.
     setups: Vec<u64>,
 }
 
@@ -174,14 +176,14 @@ impl<'m> Programs<'m> {
     fn of(
         &self,
         host: usize,
-        kind: &Kind,
+        kind: &NodeStack,
         random: Random,
     ) -> Result<Option<Box<dyn netsim::Node>>, String> {
         Ok(match kind {
-            Kind::Router => None,
-            Kind::Sctp(config) => Some(Box::new(self.sctp(host, config)?)),
-            Kind::Tcp(_) => self.tcp(host),
-            Kind::Udp => Some(Box::new(self.udp(host, random))),
+            NodeStack::Router => None,
+            NodeStack::Sctp(config) => Some(Box::new(self.sctp(host, config)?)),
+            NodeStack::Tcp(_) => self.tcp(host),
+            NodeStack::Udp => Some(Box::new(self.udp(host, random))),
         })
     }
 
@@ -189,12 +191,12 @@ impl<'m> Programs<'m> {
         self.model.flows.iter().enumerate()
     }
 
-    /// A source of randomness for a flow's messages.
+    /// Returns the random numbers for a flow's messages.
     fn random(&self, flow: usize) -> Random {
         Random::new(derive(self.seed, &[3]), flow as u64)
     }
 
-    /// The tag of a host's packets: the first flow that it takes part in, counted from 1.
+    /// Returns the flow tag of a host's packets: the first flow of the host, counted from 1.
     fn tag(&self, host: usize) -> u32 {
         let first = self.flows().find(|(_, flow)| flow.ends.contains(&host));
         first.map_or(0, |(number, _)| number as u32 + 1)
@@ -205,13 +207,13 @@ impl<'m> Programs<'m> {
         host: usize,
         config: &AssociationConfig,
     ) -> Result<SctpHost<SctpProgram>, String> {
-        let noting = self
+        let recording = self
             .model
             .measures
             .iter()
             .any(|measure| measure.needs_trace());
         let mut config = config.clone();
-        config.research.trace = noting || self.log;
+        config.research.trace = recording || self.log;
         let addresses = self.model.addresses(host);
         let seed = derive_bytes(self.seed, &[1 + host as u64]);
         let mut endpoint = EndpointConfig::new(PORT, addresses, seed);
@@ -221,7 +223,7 @@ impl<'m> Programs<'m> {
             sessions: Vec::new(),
             senders: Vec::new(),
             receivers: Vec::new(),
-            noting,
+            recording,
             failure: None,
         };
         let config = Arc::new(config);
@@ -251,7 +253,7 @@ impl<'m> Programs<'m> {
                     response: flow.response,
                     processing: flow.processing,
                     pending: VecDeque::new(),
-                    record: Record::default(),
+                    record: FlowRecord::default(),
                 });
                 if let Some(mean) = flow.reader {
                     program.sessions[session].reader = Some((mean, self.random(number)));
@@ -260,13 +262,13 @@ impl<'m> Programs<'m> {
         }
         let host = SctpHost::new(endpoint, program).with_flow(self.tag(host));
         Ok(if self.log {
-            host.taped(Tape::default())
+            host.with_event_log(SharedEventLog::default())
         } else {
             host
         })
     }
 
-    /// The association of two hosts is that of their first flow.
+    /// The association of two hosts is configured by their first flow.
     fn session(
         &self,
         number: usize,
@@ -278,7 +280,7 @@ impl<'m> Programs<'m> {
         let sets_up = flow.ends[usize::from(flow.setup_by_receiver)] == host;
         let primary = flow.primary.and_then(|link| self.model.address(peer, link));
         let mut addresses = self.model.addresses(peer);
-        // The set-up goes to the first address.
+        // The INIT is sent to the first address.
         addresses.sort_by_key(|address| Some(*address) != primary);
         Session {
             peer: addresses,
@@ -287,13 +289,13 @@ impl<'m> Programs<'m> {
             primary,
             wait_for_paths: flow.wait_for_paths,
             reader: None,
-            state: State::default(),
+            state: SessionState::default(),
         }
     }
 
     fn tcp(&self, host: usize) -> Option<Box<dyn netsim::Node>> {
         let (number, flow) = self.flows().find(|(_, flow)| flow.ends.contains(&host))?;
-        let Kind::Tcp(settings) = &self.model.nodes[host].kind else {
+        let NodeStack::Tcp(settings) = &self.model.nodes[host].kind else {
             return None;
         };
         let address = |host: usize| self.model.nodes[host].addresses.first().map(|(_, a)| *a);
@@ -329,13 +331,13 @@ impl<'m> Programs<'m> {
                 continue;
             };
             if flow.ends[0] == host {
-                // Seeds are drawn, so that flows of one host differ.
+                // Seeds are drawn, so that the flows of a host differ.
                 let own = Random::new(random.next_u64(), number as u64);
                 program
                     .senders
                     .push((from, to, Sender::new(number, flow, own)));
             } else if flow.ends[1] == host {
-                program.receivers.push((number, Record::default()));
+                program.receivers.push((number, FlowRecord::default()));
             }
         }
         program.begin();

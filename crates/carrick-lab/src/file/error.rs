@@ -1,17 +1,17 @@
-//! What can be wrong in a scenario file: where, which key, and what was expected.
+//! Errors in a scenario file: line, key, and expected value.
 
 use std::fmt;
 
-/// A mistake in a scenario file.
+/// An error in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The file, as the caller named it.
+    /// Path of the file as given by the caller.
     pub file: String,
-    /// The line, counted from 1; 0 for the file as a whole.
+    /// Line, counted from 1; 0 for the whole file.
     pub line: usize,
-    /// The key with the tables around it, such as `links.far.delay`; may be empty.
+    /// Key with the enclosing tables, such as `links.far.delay`; may be empty.
     pub key: String,
-    /// What is wrong and what was expected.
+    /// Description of the error and the expected value.
     pub what: String,
 }
 

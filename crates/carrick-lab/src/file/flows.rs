@@ -1,4 +1,4 @@
-//! Reading `[flows]` and `measure`.
+//! Parser of `[flows]` and `measure`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use carrick_proto::Reliability;
 
 use super::error::FileError;
 use super::measure::Measure;
-use super::model::{Flow, Kind, Node, Pattern};
+use super::model::{Flow, Node, NodeStack, Pattern};
 use super::network::Parts;
 use super::reader::{Item, Section};
 
 const MAX: u64 = i64::MAX as u64;
-/// Messages carry their number.
+/// Minimum message size: messages contain their number.
 const LEAST: u64 = 8;
-/// Most that an association or a connection is given at once, and a datagram carries.
+/// Maximum message size of SCTP and TCP, and maximum size of a datagram.
 const LARGEST: u64 = 1 << 20;
 const LARGEST_DATAGRAM: u64 = 60_000;
 
@@ -34,11 +34,11 @@ pub(super) fn read(root: &Section<'_>, parts: &Parts) -> Result<Vec<Flow>, FileE
     Ok(flows)
 }
 
-/// The first address of `to` that no address of `from` can reach, for it is IPv4 and they are IPv6
-/// or the other way round. SCTP uses all addresses, TCP and UDP the first.
+/// Returns the first address of `to` that is of an IP version which no address of `from` has. SCTP
+/// uses all addresses, TCP and UDP the first.
 fn unreachable(from: &Node, to: &Node) -> Option<IpAddr> {
     let most = match to.kind {
-        Kind::Sctp(_) => usize::MAX,
+        NodeStack::Sctp(_) => usize::MAX,
         _ => 1,
     };
     let own = from.addresses.iter().take(most);
@@ -46,7 +46,7 @@ fn unreachable(from: &Node, to: &Node) -> Option<IpAddr> {
     others.find(|other| own.clone().all(|(_, own)| own.is_ipv4() != other.is_ipv4()))
 }
 
-/// Both ends have addresses of the families that they need to reach each other.
+/// Checks that both ends have addresses of the IP versions that they need to reach each other.
 fn families<'p>(flow: &Flow, section: &Section<'_>, parts: &'p Parts) -> Result<(), FileError> {
     let [from, to] = flow.ends.map(|end| &parts.nodes[end]);
     let [opener, peer] = if flow.setup_by_receiver {
@@ -57,7 +57,8 @@ fn families<'p>(flow: &Flow, section: &Section<'_>, parts: &'p Parts) -> Result<
     let missing = |own: &'p Node, other: &'p Node| {
         unreachable(own, other).map(|address| (address, &own.name, &other.name))
     };
-    // The sender may be the one that is called, and wait for the caller's paths all the same.
+    // The sender may be the server of the association and still wait for the confirmation of the
+    // client's paths.
     let waits = || missing(from, to).filter(|_| flow.wait_for_paths);
     let Some((address, own, other)) = missing(opener, peer).or_else(waits) else {
         return Ok(());
@@ -68,7 +69,7 @@ fn families<'p>(flow: &Flow, section: &Section<'_>, parts: &'p Parts) -> Result<
     )))
 }
 
-/// What hosts can't do.
+/// Checks the restrictions of the stacks.
 fn check(
     flow: &Flow,
     section: &Section<'_>,
@@ -78,22 +79,22 @@ fn check(
     let kinds = flow.ends.map(|end| &parts.nodes[end].kind);
     let uses = |end: usize| before.iter().any(|other| other.ends.contains(&end));
     match kinds {
-        [Kind::Tcp(_), Kind::Tcp(_)] if flow.ends.into_iter().any(uses) => {
-            Err(section.error("a host with TCP has one flow only: add hosts"))
+        [NodeStack::Tcp(_), NodeStack::Tcp(_)] if flow.ends.into_iter().any(uses) => {
+            Err(section.error("a host with TCP supports one flow: add hosts"))
         }
-        [Kind::Tcp(_), Kind::Tcp(_)] if !flow.processing.is_zero() => {
-            Err(section.error("processing: expected 0 ms, for hosts with TCP answer at once"))
+        [NodeStack::Tcp(_), NodeStack::Tcp(_)] if !flow.processing.is_zero() => {
+            Err(section.error("processing: expected 0 ms: hosts with TCP respond at once"))
         }
-        [Kind::Udp, Kind::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
+        [NodeStack::Udp, NodeStack::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
             Err(section.error("kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""))
         }
-        [Kind::Udp, Kind::Udp] if flow.response.is_some() => {
-            Err(section.error("response: hosts with UDP don't answer"))
+        [NodeStack::Udp, NodeStack::Udp] if flow.response.is_some() => {
+            Err(section.error("response: hosts with UDP send no responses"))
         }
-        [Kind::Udp, Kind::Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
-            Err(section.error("size: a datagram carries at most 60000 bytes"))
+        [NodeStack::Udp, NodeStack::Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
+            Err(section.error("size: a datagram contains at most 60000 bytes"))
         }
-        [Kind::Sctp(_), Kind::Sctp(_)] | [Kind::Tcp(_), Kind::Tcp(_)] | [Kind::Udp, Kind::Udp] => Ok(()),
+        [NodeStack::Sctp(_), NodeStack::Sctp(_)] | [NodeStack::Tcp(_), NodeStack::Tcp(_)] | [NodeStack::Udp, NodeStack::Udp] => Ok(()),
         _ => Err(section.error("from and to: expected two hosts with the same stack")),
     }
 }
@@ -103,7 +104,7 @@ fn flow(name: &str, section: &Section<'_>, parts: &Parts) -> Result<Flow, FileEr
         let item = section.need(key, "the name of a host")?;
         let node = parts.node(&item)?;
         match parts.nodes[node].kind {
-            Kind::Router => Err(item.error("a router has no flows: expected a host")),
+            NodeStack::Router => Err(item.error("routers have no flows: expected a host")),
             _ => Ok(node),
         }
     };
@@ -174,7 +175,7 @@ fn messages_of(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> 
     if let Some(item) = section.get("processing") {
         flow.processing = item.time()?;
         if flow.response.is_none() {
-            return Err(item.error("means nothing without response"));
+            return Err(item.error("has no effect without response"));
         }
     }
     section.set("streams", &mut flow.streams, |i| {
@@ -184,7 +185,7 @@ fn messages_of(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> 
         i.whole(0..=65_534).map(|n| n as u16)
     })?;
     if u32::from(flow.first_stream) + u32::from(flow.streams) > 65_535 {
-        return Err(section.error("streams: there are 65535 at most"));
+        return Err(section.error("streams: at most 65535"));
     }
     section.set("unordered", &mut flow.unordered, Item::flag)?;
     section.set("reliability", &mut flow.reliability, reliability)?;
@@ -242,7 +243,7 @@ fn pattern(section: &Section<'_>, size: usize) -> Result<Pattern, FileError> {
     let (burst, on, off) = (section.get("burst"), section.get("on"), section.get("off"));
     let only = |item: &Option<Item<'_>>, wanted: &[Name], what: &str| match item {
         Some(item) if !wanted.contains(&kind) => {
-            Err(item.error(format!("means nothing here; it belongs to kind = {what}")))
+            Err(item.error(format!("has no effect here; it belongs to kind = {what}")))
         }
         _ => Ok(()),
     };
@@ -258,7 +259,9 @@ fn pattern(section: &Section<'_>, size: usize) -> Result<Pattern, FileError> {
             let seconds = size as f64 * 8.0 / rate.rate()?;
             let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
             if interval.is_zero() || interval > Duration::from_secs(1 << 30) {
-                return Err(rate.error("messages of this size come at no sensible interval then"));
+                return Err(
+                    rate.error("the rate and this message size give an interval out of range")
+                );
             }
             interval
         }
@@ -295,7 +298,7 @@ fn pattern(section: &Section<'_>, size: usize) -> Result<Pattern, FileError> {
     })
 }
 
-/// A time that is the same always, or a distribution of times.
+/// Parses a constant time or a distribution of times.
 fn spread(item: &Item<'_>) -> Result<Spread, FileError> {
     if !item.is_table() {
         return positive(item).map(Spread::Fixed);
@@ -343,7 +346,7 @@ fn reliability(item: &Item<'_>) -> Result<Reliability, FileError> {
     }
 }
 
-/// Reads `measure`.
+/// Parses `measure`.
 pub(super) fn measures(root: &Section<'_>, parts: &Parts) -> Result<Vec<Measure>, FileError> {
     let Some(item) = root.get("measure") else {
         return Ok(Measure::usual());
@@ -355,11 +358,11 @@ pub(super) fn measures(root: &Section<'_>, parts: &Parts) -> Result<Vec<Measure>
         let measure = Measure::named(text, links).ok_or_else(|| {
             let names = Measure::names().join(", ");
             item.error(format!(
-                "{text:?} is nothing that is measured; expected one of {names}"
+                "{text:?} is not a measure; expected one of {names}"
             ))
         })?;
         if all.contains(&measure) {
-            return Err(item.error(format!("{text:?} is there already")));
+            return Err(item.error(format!("{text:?} is listed already")));
         }
         all.push(measure);
     }

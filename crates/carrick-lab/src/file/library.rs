@@ -1,8 +1,8 @@
-//! The published experiments as files, built in.
+//! Built-in scenario files of the published experiments.
 
 use super::ScenarioFile;
 
-/// Names and texts of `scenarios/`.
+/// Names and contents of the files in `scenarios/`.
 const FILES: [(&str, &str); 6] = [
     (
         "satellite",
@@ -31,13 +31,14 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 impl ScenarioFile {
-    /// The published experiment of this name, as far as a file can say it.
+    /// Returns the file of the published experiment of this name, as far as the format can describe
+    /// it.
     pub fn built_in(name: &str) -> Option<Self> {
         let (name, text) = FILES.iter().find(|(own, _)| *own == name)?;
         Self::parse(name, text).ok()
     }
 
-    /// The names that [`Self::built_in`] knows.
+    /// Returns the names of all built-in files.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|(name, _)| *name)
     }
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_are_built_in_can_be_read() {
+    fn all_built_in_files_are_valid() {
         for name in ScenarioFile::built_in_names() {
             let file = ScenarioFile::built_in(name).expect(name);
             assert_eq!(file.name(), name);

@@ -1,21 +1,21 @@
-//! What can be measured, and how it comes out of what the programs noted.
+//! Measures, and their computation from the records of the programs.
 
 use crate::stats::{Sorted, mean};
-use crate::switch::{self, Noted, Sent, Switch};
+use crate::switch::{self, MessageTransmission, PathChange, PathChangeInput};
 
-/// Something that is measured in each run.
+/// A measure of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// Of each flow.
-    Flow(OfFlow),
-    /// Of a link, by its number.
-    Link(usize, OfLink),
+    /// A measure of a flow.
+    Flow(FlowMeasure),
+    /// A measure of a link, given by its index.
+    Link(usize, LinkMeasure),
     /// Jain's index of the goodputs of all flows.
     Fairness,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OfFlow {
+pub(super) enum FlowMeasure {
     Goodput,
     DelayMean,
     DelayP50,
@@ -40,122 +40,127 @@ pub(super) enum OfFlow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OfLink {
+pub(super) enum LinkMeasure {
     Utilization,
     Dropped,
     Fairness,
 }
 
-/// Name in files, name for people, unit.
-const FLOW: [(OfFlow, &str, &str, &str); 21] = [
-    (OfFlow::Goodput, "goodput", "goodput", "kbit/s"),
-    (OfFlow::DelayMean, "delay.mean", "mean delay", "ms"),
-    (OfFlow::DelayP50, "delay.p50", "median delay", "ms"),
+/// Name in files, label, unit.
+const FLOW: [(FlowMeasure, &str, &str, &str); 21] = [
+    (FlowMeasure::Goodput, "goodput", "goodput", "kbit/s"),
+    (FlowMeasure::DelayMean, "delay.mean", "mean delay", "ms"),
+    (FlowMeasure::DelayP50, "delay.p50", "median delay", "ms"),
     (
-        OfFlow::DelayP90,
+        FlowMeasure::DelayP90,
         "delay.p90",
         "90 % quantile of the delay",
         "ms",
     ),
     (
-        OfFlow::DelayP99,
+        FlowMeasure::DelayP99,
         "delay.p99",
         "99 % quantile of the delay",
         "ms",
     ),
     (
-        OfFlow::DelayP999,
+        FlowMeasure::DelayP999,
         "delay.p99.9",
         "99.9 % quantile of the delay",
         "ms",
     ),
-    (OfFlow::DelayMax, "delay.max", "longest delay", "ms"),
+    (FlowMeasure::DelayMax, "delay.max", "longest delay", "ms"),
     (
-        OfFlow::DelayRetransmitted,
+        FlowMeasure::DelayRetransmitted,
         "delay.retransmitted",
         "mean delay of retransmitted messages",
         "ms",
     ),
     (
-        OfFlow::Delivered,
+        FlowMeasure::Delivered,
         "delivered",
         "messages delivered",
         "messages",
     ),
     (
-        OfFlow::Abandoned,
+        FlowMeasure::Abandoned,
         "abandoned",
         "messages abandoned",
         "messages",
     ),
     (
-        OfFlow::Refused,
+        FlowMeasure::Refused,
         "refused",
         "messages that found the send buffer full",
         "messages",
     ),
     (
-        OfFlow::Retransmissions,
+        FlowMeasure::Retransmissions,
         "retransmissions",
         "retransmissions",
         "chunks",
     ),
     (
-        OfFlow::Timeouts,
+        FlowMeasure::Timeouts,
         "timeouts",
         "expirations of T3-rtx",
         "timeouts",
     ),
     (
-        OfFlow::SentPerDelivered,
+        FlowMeasure::SentPerDelivered,
         "sent_per_delivered",
         "bytes transmitted per byte delivered",
         "ratio",
     ),
     (
-        OfFlow::Dropped,
+        FlowMeasure::Dropped,
         "dropped",
-        "chunks that the receiver had no memory for",
+        "chunks dropped by the receiver for lack of memory",
         "chunks",
     ),
     (
-        OfFlow::Interruption,
+        FlowMeasure::Interruption,
         "interruption",
         "longest pause between deliveries",
         "ms",
     ),
-    (OfFlow::Failover, "failover", "failover time", "ms"),
+    (FlowMeasure::Failover, "failover", "failover time", "ms"),
     (
-        OfFlow::FailoverTransfer,
+        FlowMeasure::FailoverTransfer,
         "failover.transfer",
-        "longest transfer in the failover",
+        "longest message transfer during the failover",
         "ms",
     ),
     (
-        OfFlow::Failovers,
+        FlowMeasure::Failovers,
         "failovers",
-        "times that data left the primary",
+        "failovers of data from the primary path",
         "times",
     ),
     (
-        OfFlow::Completion,
+        FlowMeasure::Completion,
         "completion",
-        "time until all was delivered",
+        "time until complete delivery",
         "s",
     ),
     (
-        OfFlow::Survived,
+        FlowMeasure::Survived,
         "survived",
         "associations alive at the end",
         "share",
     ),
 ];
 
-const LINK: [(OfLink, &str, &str, &str); 3] = [
-    (OfLink::Utilization, "utilization", "utilization", "%"),
-    (OfLink::Dropped, "dropped", "packets dropped", "packets"),
+const LINK: [(LinkMeasure, &str, &str, &str); 3] = [
+    (LinkMeasure::Utilization, "utilization", "utilization", "%"),
     (
-        OfLink::Fairness,
+        LinkMeasure::Dropped,
+        "dropped",
+        "packets dropped",
+        "packets",
+    ),
+    (
+        LinkMeasure::Fairness,
         "fairness",
         "Jain’s index of the bytes carried",
         "index",
@@ -163,9 +168,9 @@ const LINK: [(OfLink, &str, &str, &str); 3] = [
 ];
 
 impl Measure {
-    /// What is measured where a file does not say.
+    /// Returns the default measures.
     pub(super) fn usual() -> Vec<Self> {
-        use OfFlow as F;
+        use FlowMeasure as F;
         [
             F::Goodput,
             F::DelayMean,
@@ -179,7 +184,7 @@ impl Measure {
         .into()
     }
 
-    /// The measure of this name, given the names of the links.
+    /// Returns the measure of this name, given the names of the links.
     pub(super) fn named<'n>(name: &str, mut links: impl Iterator<Item = &'n str>) -> Option<Self> {
         if name == "fairness" {
             return Some(Self::Fairness);
@@ -193,7 +198,7 @@ impl Measure {
         Some(Self::Link(link, *measure))
     }
 
-    /// All names.
+    /// Returns all names.
     pub(super) fn names() -> Vec<String> {
         let flow = FLOW.iter().map(|(_, name, ..)| (*name).to_owned());
         let link = LINK
@@ -202,7 +207,7 @@ impl Measure {
         flow.chain(link).chain(["fairness".into()]).collect()
     }
 
-    /// Name in files, name for people, unit; `link` gives a link's name.
+    /// Returns name, label and unit; `link` returns the name of a link.
     pub(super) fn describe<'n>(
         self,
         link: impl Fn(usize) -> &'n str,
@@ -231,15 +236,15 @@ impl Measure {
         }
     }
 
-    /// It needs the core's event log.
+    /// Returns whether the measure needs the core's event log.
     pub(super) fn needs_trace(self) -> bool {
         matches!(
             self,
             Self::Flow(
-                OfFlow::DelayRetransmitted
-                    | OfFlow::Failover
-                    | OfFlow::FailoverTransfer
-                    | OfFlow::SentPerDelivered
+                FlowMeasure::DelayRetransmitted
+                    | FlowMeasure::Failover
+                    | FlowMeasure::FailoverTransfer
+                    | FlowMeasure::SentPerDelivered
             )
         )
     }
@@ -248,24 +253,24 @@ impl Measure {
 /// One transmission of a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Transmission {
-    pub(super) sent: Sent,
+    pub(super) sent: MessageTransmission,
     pub(super) bytes: usize,
-    /// It had been sent before.
+    /// Retransmission.
     pub(super) again: bool,
 }
 
-/// What one run noted of one flow. Times are nanoseconds from the start.
+/// Record of a flow in a run. Times are in nanoseconds from the start.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
-    /// When each message was given to SEND, by its number.
+pub(super) struct FlowRecord {
+    /// Time of the SEND of each message, by its number.
     pub(super) sends: Vec<u64>,
-    /// Number and time of each delivery; of a response, if there are any.
+    /// Number and time of each delivery; of the responses, if there are any.
     pub(super) deliveries: Vec<(u64, u64)>,
-    /// Only where a measure needs them.
+    /// Transmissions; recorded only if a measure needs them.
     pub(super) transmissions: Vec<Transmission>,
     pub(super) refused: u64,
     pub(super) abandoned: u64,
-    /// From the end of the warm-up on; `None` where the stack doesn't tell.
+    /// Retransmissions after the warm-up; `None` if the stack does not report them.
     pub(super) retransmissions: Option<u64>,
     pub(super) timeouts: Option<u64>,
     pub(super) dropped: Option<u64>,
@@ -273,18 +278,18 @@ pub(super) struct Record {
     pub(super) closed: bool,
 }
 
-/// The time that is measured, and what else all flows have in common.
+/// Measurement window of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Nanoseconds.
+    /// Start in nanoseconds.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// When the first scheduled change happened.
+    /// Time of the first scheduled change.
     pub(super) change: Option<u64>,
 }
 
-impl Record {
-    /// The delays in ms of messages sent in the window, with their numbers.
+impl FlowRecord {
+    /// Returns the delays in ms of messages sent in the window, with their numbers.
     fn delays(&self, window: &Window) -> impl Iterator<Item = (u64, f64)> {
         self.deliveries.iter().filter_map(move |(number, time)| {
             let sent = *self.sends.get(*number as usize)?;
@@ -300,8 +305,8 @@ impl Record {
             .filter(move |time| range.contains(time))
     }
 
-    /// User data in kbit/s: of a flow with an end from its first message to its last delivery, of
-    /// any other over the whole window.
+    /// Returns the rate of user data in kbit/s: for a finite flow from its first message to its
+    /// last delivery, for any other over the whole window.
     pub(super) fn goodput(&self, size: usize, finite: bool, window: &Window) -> Option<f64> {
         let count = self.delivered(window).count();
         let (from, to) = if finite {
@@ -313,10 +318,10 @@ impl Record {
         (to > from).then(|| (count * size) as f64 * 8.0 * 1e6 / (to - from) as f64)
     }
 
-    /// One number, or none if the run has none of it.
+    /// Computes a measure; `None` if it is not defined in the run.
     pub(super) fn measure(
         &self,
-        what: OfFlow,
+        what: FlowMeasure,
         size: usize,
         finite: bool,
         window: &Window,
@@ -327,25 +332,25 @@ impl Record {
         };
         let count = |value: Option<u64>| value.map(|n| n as f64);
         match what {
-            OfFlow::Goodput => self.goodput(size, finite, window),
-            OfFlow::DelayMean => {
+            FlowMeasure::Goodput => self.goodput(size, finite, window),
+            FlowMeasure::DelayMean => {
                 let delays: Vec<f64> = self.delays(window).map(|(_, delay)| delay).collect();
                 mean(&delays)
             }
-            OfFlow::DelayP50 => quantile(0.5),
-            OfFlow::DelayP90 => quantile(0.9),
-            OfFlow::DelayP99 => quantile(0.99),
-            OfFlow::DelayP999 => quantile(0.999),
-            OfFlow::DelayMax => quantile(1.0),
-            OfFlow::DelayRetransmitted => self.delay_of_retransmitted(window),
-            OfFlow::Delivered => Some(self.delivered(window).count() as f64),
-            OfFlow::Abandoned => Some(self.abandoned as f64),
-            OfFlow::Refused => Some(self.refused as f64),
-            OfFlow::Retransmissions => count(self.retransmissions),
-            OfFlow::Timeouts => count(self.timeouts),
-            OfFlow::Dropped => count(self.dropped),
-            OfFlow::Failovers => count(self.failovers),
-            OfFlow::SentPerDelivered => {
+            FlowMeasure::DelayP50 => quantile(0.5),
+            FlowMeasure::DelayP90 => quantile(0.9),
+            FlowMeasure::DelayP99 => quantile(0.99),
+            FlowMeasure::DelayP999 => quantile(0.999),
+            FlowMeasure::DelayMax => quantile(1.0),
+            FlowMeasure::DelayRetransmitted => self.delay_of_retransmitted(window),
+            FlowMeasure::Delivered => Some(self.delivered(window).count() as f64),
+            FlowMeasure::Abandoned => Some(self.abandoned as f64),
+            FlowMeasure::Refused => Some(self.refused as f64),
+            FlowMeasure::Retransmissions => count(self.retransmissions),
+            FlowMeasure::Timeouts => count(self.timeouts),
+            FlowMeasure::Dropped => count(self.dropped),
+            FlowMeasure::Failovers => count(self.failovers),
+            FlowMeasure::SentPerDelivered => {
                 let range = window.from..=window.to;
                 let sent = self
                     .transmissions
@@ -355,10 +360,10 @@ impl Record {
                 let delivered = self.delivered(window).count() * size;
                 (delivered > 0 && sent > 0).then(|| sent as f64 / delivered as f64)
             }
-            OfFlow::Interruption => self.interruption(window),
-            OfFlow::Failover => self.failover(window).map(|s| s.time() as f64 / 1e6),
-            OfFlow::FailoverTransfer => self.failover(window).map(|s| s.transfer as f64 / 1e6),
-            OfFlow::Completion => {
+            FlowMeasure::Interruption => self.interruption(window),
+            FlowMeasure::Failover => self.failover(window).map(|s| s.time() as f64 / 1e6),
+            FlowMeasure::FailoverTransfer => self.failover(window).map(|s| s.transfer as f64 / 1e6),
+            FlowMeasure::Completion => {
                 let (first, last) = (
                     self.sends.first()?,
                     self.deliveries.iter().map(|d| d.1).max()?,
@@ -366,7 +371,7 @@ impl Record {
                 let all = finite && self.deliveries.len() >= self.sends.len();
                 all.then(|| last.saturating_sub(*first) as f64 / 1e9)
             }
-            OfFlow::Survived => Some(f64::from(u8::from(!self.closed))),
+            FlowMeasure::Survived => Some(f64::from(u8::from(!self.closed))),
         }
     }
 
@@ -384,9 +389,10 @@ impl Record {
         mean(&delays)
     }
 
-    /// The longest pause in ms between two deliveries; also from the beginning of the window, or of
-    /// the flow if that is later, and to the end of the window if the flow was to go on. All of the
-    /// window if the flow could not begin for want of an association.
+    /// Returns the longest interval in ms without a delivery. It includes the interval from the
+    /// start of the window, or of the flow if that is later, and the interval to the end of the
+    /// window if the flow had not ended. It is the whole window if the flow could not start for
+    /// lack of an association.
     fn interruption(&self, window: &Window) -> Option<f64> {
         let begin = match self.sends.first() {
             Some(first) => window.from.max(*first),
@@ -403,9 +409,10 @@ impl Record {
         pauses.max().map(|pause| pause as f64 / 1e6)
     }
 
-    /// After the first change: the failover time, and the longest transfer in it.
-    fn failover(&self, window: &Window) -> Option<Switch> {
-        let noted = Noted {
+    /// Returns the failover time after the first change, and the longest message transfer during
+    /// it.
+    fn failover(&self, window: &Window) -> Option<PathChange> {
+        let record = PathChangeInput {
             sends: &self.sends,
             transmissions: &self
                 .transmissions
@@ -414,7 +421,7 @@ impl Record {
                 .collect::<Vec<_>>(),
             deliveries: &self.deliveries,
         };
-        switch::measure(noted, window.change?).ok()
+        switch::measure(record, window.change?).ok()
     }
 }
 
@@ -429,7 +436,7 @@ mod tests {
     };
 
     #[test]
-    fn every_name_is_its_own() {
+    fn names_of_measures_are_unique() {
         let links = ["a.b", "c"];
         for name in Measure::names() {
             let name = name.replace("LINK", "a.b");
@@ -441,27 +448,31 @@ mod tests {
     }
 
     #[test]
-    fn delays_count_from_send_and_goodput_by_the_kind_of_flow() {
-        let record = Record {
+    fn delays_are_counted_from_send() {
+        let record = FlowRecord {
             sends: vec![1_000_000_000, 2_000_000_000, 3_000_000_000],
             deliveries: vec![(0, 1_100_000_000), (2, 3_300_000_000)],
-            ..Record::default()
+            ..FlowRecord::default()
         };
         let measure = |what, finite| record.measure(what, 1000, finite, &WINDOW);
-        assert_eq!(measure(OfFlow::DelayMean, true), Some(200.0));
-        assert_eq!(measure(OfFlow::DelayMax, true), Some(300.0));
-        let rate = measure(OfFlow::Goodput, true).unwrap();
+        assert_eq!(measure(FlowMeasure::DelayMean, true), Some(200.0));
+        assert_eq!(measure(FlowMeasure::DelayMax, true), Some(300.0));
+        let rate = measure(FlowMeasure::Goodput, true).unwrap();
         assert!((rate - 16.0 / 2.3).abs() < 1e-9, "{rate}");
-        assert_eq!(measure(OfFlow::Goodput, false), Some(1.6));
-        assert_eq!(measure(OfFlow::Interruption, false), Some(6700.0));
-        assert_eq!(measure(OfFlow::Completion, true), None, "one is missing");
-        assert_eq!(measure(OfFlow::Timeouts, true), None, "not told");
+        assert_eq!(measure(FlowMeasure::Goodput, false), Some(1.6));
+        assert_eq!(measure(FlowMeasure::Interruption, false), Some(6700.0));
+        assert_eq!(
+            measure(FlowMeasure::Completion, true),
+            None,
+            "one is missing"
+        );
+        assert_eq!(measure(FlowMeasure::Timeouts, true), None, "not reported");
     }
 
     #[test]
-    fn a_failover_is_also_seen_where_only_sacks_were_lost() {
+    fn a_failover_is_detected_if_only_sacks_were_lost() {
         let sent = |message, ms: u64, alternate| Transmission {
-            sent: Sent {
+            sent: MessageTransmission {
                 message,
                 time: ms * 1_000_000,
                 alternate,
@@ -469,7 +480,7 @@ mod tests {
             bytes: 250,
             again: false,
         };
-        let record = Record {
+        let record = FlowRecord {
             sends: vec![990_000_000, 1_200_000_000],
             deliveries: vec![(0, 1_012_000_000), (1, 1_222_000_000)],
             transmissions: vec![
@@ -477,16 +488,16 @@ mod tests {
                 sent(0, 1110, true),
                 sent(1, 1200, true),
             ],
-            ..Record::default()
+            ..FlowRecord::default()
         };
         let window = Window {
             change: Some(999_000_000),
             ..WINDOW
         };
         let measure = |what| record.measure(what, 250, true, &window);
-        assert_eq!(measure(OfFlow::Failover), Some(210.0));
-        assert_eq!(measure(OfFlow::FailoverTransfer), Some(22.0));
-        let unchanged = record.measure(OfFlow::Failover, 250, true, &WINDOW);
+        assert_eq!(measure(FlowMeasure::Failover), Some(210.0));
+        assert_eq!(measure(FlowMeasure::FailoverTransfer), Some(22.0));
+        let unchanged = record.measure(FlowMeasure::Failover, 250, true, &WINDOW);
         assert_eq!(unchanged, None, "nothing changed");
     }
 }

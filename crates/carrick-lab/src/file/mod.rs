@@ -1,5 +1,5 @@
-//! Scenarios of one's own: a TOML file with hosts, links, a schedule, flows, what to measure and what
-//! to sweep. Its format is documented in `docs/scenario-files.md`.
+//! Scenario files: TOML files with hosts, links, a schedule, flows, measures and sweeps. The format
+//! is documented in `docs/scenario-files.md`.
 //!
 //! ```
 //! use carrick_lab::file::ScenarioFile;
@@ -59,7 +59,7 @@ pub use sweep::Cell;
 use build::Repetition;
 use model::Model;
 use reader::{Item, Section};
-use run::{Extras, Outcome};
+use run::{CellRunResult, Extras};
 use tree::Node;
 
 use crate::error::LabError;
@@ -67,22 +67,22 @@ use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::scenario::{Progress, RunOptions};
 
-/// A scenario that was read from a file, with all cells of its sweep.
+/// A parsed scenario file, with all cells of its sweep.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
-    /// As the caller named the file.
+    /// Path of the file as given by the caller.
     path: String,
     name: String,
     title: String,
     question: String,
     repetitions: u64,
-    /// The seed that the file gives.
+    /// Seed given in the file.
     seed: Option<u64>,
     fingerprint: u64,
     cells: Vec<(Cell, Model)>,
 }
 
-/// What the file says besides its network.
+/// Keys of the file that do not describe the network.
 struct Head {
     title: String,
     question: String,
@@ -94,7 +94,7 @@ impl ScenarioFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`LabError::Read`] if it can't be read, [`LabError::File`] if something in it is wrong.
+    /// [`LabError::Read`] if it cannot be read, [`LabError::File`] if it is invalid.
     pub fn load(path: &Path) -> Result<Self, LabError> {
         let bytes = std::fs::read(path).map_err(|source| LabError::Read {
             path: path.into(),
@@ -104,16 +104,16 @@ impl ScenarioFile {
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = valid.split(|byte| *byte == b'\n').count();
-            let what = "a byte that is no text; expected TOML in UTF-8";
+            let what = "contains a byte that is not text; expected TOML in UTF-8";
             LabError::File(FileError::new(line, "", what).of_file(&name))
         })?;
         Self::parse(&name, &text).map_err(LabError::File)
     }
 
-    /// Reads the text of a file; `name` is its path for messages.
+    /// Parses the text of a file; `name` is its path in error messages.
     ///
     /// # Errors
-    /// Names the line, the key and what was expected. Every cell of the sweep is looked at.
+    /// Line, key and expected value of the first error. Every cell of the sweep is checked.
     pub fn parse(name: &str, text: &str) -> Result<Self, FileError> {
         Self::read(name, text).map_err(|error| error.of_file(name))
     }
@@ -131,7 +131,7 @@ impl ScenarioFile {
             cells.push((cell, model));
         }
         let Some(head) = head else {
-            return Err(FileError::new(0, "sweep", "leaves nothing to run"));
+            return Err(FileError::new(0, "sweep", "contains no cell"));
         };
         let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
         Ok(Self {
@@ -146,32 +146,32 @@ impl ScenarioFile {
         })
     }
 
-    /// The file's name without its ending.
+    /// Returns the name of the file without its extension.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The title that the file gives, or its name.
+    /// Returns the title given in the file, or its name.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// The cells of the sweep, in order; one if nothing is swept.
+    /// Returns the cells of the sweep, in order; one if there is no sweep.
     pub fn cells(&self) -> impl ExactSizeIterator<Item = &Cell> {
         self.cells.iter().map(|(cell, _)| cell)
     }
 
-    /// The repetitions of each cell under these options.
+    /// Returns the number of repetitions of each cell with these options.
     pub fn repetitions(&self, options: &RunOptions) -> u64 {
         options.repetitions(self.repetitions, self.repetitions)
     }
 
-    /// A number that changes with the text of the file.
+    /// Returns a hash of the text of the file.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// The seed that the file gives, if it gives one.
+    /// Returns the seed given in the file, if any.
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
@@ -179,7 +179,7 @@ impl ScenarioFile {
     /// Runs all repetitions of all cells on all cores.
     ///
     /// # Errors
-    /// When a simulation does not do what it should.
+    /// If a simulation fails.
     pub fn run(
         &self,
         options: &RunOptions,
@@ -188,11 +188,11 @@ impl ScenarioFile {
         self.run_captured(options, progress, None)
     }
 
-    /// As [`Self::run`]; the first repetition of each cell is captured at every interface, into
-    /// `capture/cell-N/`, or into `capture` itself if there is one cell.
+    /// Runs all repetitions as [`Self::run`] does, and captures the first repetition of each cell
+    /// at every interface, into `capture/cell-N/`, or into `capture` itself if there is one cell.
     ///
     /// # Errors
-    /// As [`Self::run`], or if a capture can't be written.
+    /// See [`Self::run`]; also if a capture cannot be written.
     pub fn run_captured(
         &self,
         options: &RunOptions,
@@ -233,7 +233,7 @@ impl ScenarioFile {
         number: u64,
         options: &RunOptions,
         extras: Extras<'_>,
-    ) -> Result<Outcome, LabError> {
+    ) -> Result<CellRunResult, LabError> {
         let repetition = Repetition {
             seed: options.seed,
             number,
@@ -254,10 +254,10 @@ impl ScenarioFile {
     }
 }
 
-/// Reads one cell's tree.
+/// Parses the tree of one cell.
 fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
     let root = Section::root(tree)?;
-    // Read by whoever makes the cells.
+    // Parsed by the construction of the cells.
     let _ = root.get("sweep");
     let settings = settings::Settings::read(&root)?;
     let parts = network::Parts::read(&root, &settings)?;
@@ -301,7 +301,7 @@ fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
     Ok((head, model))
 }
 
-/// FNV-1a over the bytes.
+/// Computes the FNV-1a hash of the text.
 fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! What a scenario file says, once it has been read and found right.
+//! Validated contents of a scenario file.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Model {
     pub(super) warmup: Duration,
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
-    /// In the order of their times.
+    /// Scheduled changes in the order of their times.
     pub(super) schedule: Vec<Change>,
     pub(super) flows: Vec<Flow>,
     pub(super) measures: Vec<Measure>,
@@ -25,15 +25,15 @@ pub(super) struct Model {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) name: String,
-    pub(super) kind: Kind,
-    /// Whether a packet leaves by the interface that has its source address.
+    pub(super) kind: NodeStack,
+    /// Enables source routing: a packet leaves by the interface that has its source address.
     pub(super) source_routing: bool,
-    /// The address on each link, by the link's number.
+    /// Addresses with the index of their link.
     pub(super) addresses: Vec<(usize, IpAddr)>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeStack {
     Router,
     Sctp(Box<AssociationConfig>),
     Tcp(TcpSettings),
@@ -54,29 +54,29 @@ pub(super) struct TcpSettings {
 pub(super) struct Link {
     pub(super) name: String,
     pub(super) ends: [usize; 2],
-    /// Forward, then backward.
+    /// Configuration of the forward, then of the backward direction.
     pub(super) config: [LinkConfig; 2],
 }
 
-/// Something that happens to the network.
+/// A scheduled change of the network.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) at: Duration,
-    /// Repetitions have it later, evenly spread over this time.
+    /// Interval over which the repetitions spread the change evenly.
     pub(super) spread: Duration,
     pub(super) link: usize,
-    pub(super) what: What,
+    pub(super) what: ChangeAction,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum ChangeAction {
     Down,
     Up,
-    /// New settings of a direction: 0 forward, 1 backward.
+    /// New configuration of a direction: 0 is forward, 1 backward.
     Config(usize, Box<LinkConfig>),
-    /// New loss of a direction, and nothing else.
+    /// New loss of a direction only.
     Loss(usize, Loss),
-    /// A node's address on the link comes or goes.
+    /// Addition or removal of a node's address on the link.
     Address {
         node: usize,
         address: IpAddr,
@@ -88,50 +88,50 @@ pub(super) enum What {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) name: String,
-    /// Sender and receiver.
+    /// Indices of sender and receiver.
     pub(super) ends: [usize; 2],
     pub(super) pattern: Pattern,
-    /// Bytes of user data in a message.
+    /// User data of a message in bytes.
     pub(super) size: usize,
-    /// Messages at most.
+    /// Maximum number of messages.
     pub(super) messages: Option<u64>,
-    /// Size of the answer to each message, if it is a request.
+    /// Size of the response to each message, if messages are requests.
     pub(super) response: Option<usize>,
-    /// How long the receiver takes for an answer.
+    /// Time that the receiver takes for a response.
     pub(super) processing: Duration,
-    /// Streams in turn, from the first.
+    /// Number of streams, used in turn from the first.
     pub(super) streams: u16,
     pub(super) first_stream: u16,
     pub(super) unordered: bool,
     pub(super) reliability: Reliability,
-    /// When the association is set up, and how much later at random.
+    /// Time of the set-up of the association, and its maximum random delay.
     pub(super) setup: Duration,
     pub(super) setup_spread: Duration,
-    /// The receiver sets it up.
+    /// Set-up by the receiver.
     pub(super) setup_by_receiver: bool,
-    /// The flow waits until all addresses of the peer are verified.
+    /// Delays the flow until all addresses of the peer are confirmed.
     pub(super) wait_for_paths: bool,
-    /// Earliest first message, and how long after the association is ready.
+    /// Earliest time of the first message, and its minimum delay after the association is ready.
     pub(super) start: Duration,
     pub(super) settle: Duration,
-    /// No message at this time or later.
+    /// Time from which no message is sent.
     pub(super) stop: Option<Duration>,
-    /// The link that leads to the primary address.
+    /// Index of the link that leads to the primary address.
     pub(super) primary: Option<usize>,
-    /// Mean interval at which the receiver takes a message; `None` for at once.
+    /// Mean interval at which the receiver reads a message; `None` for immediate reading.
     pub(super) reader: Option<Duration>,
 }
 
-/// When messages are sent.
+/// Pattern of the messages of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pattern {
-    /// As many as the association takes.
+    /// As many messages as the association accepts.
     Bulk,
-    /// So many at a time, and again after the interval.
+    /// `burst` messages at a time, repeated after the interval.
     Constant { interval: Duration, burst: u32 },
-    /// With exponentially distributed intervals of this mean.
+    /// Exponentially distributed intervals with this mean.
     Poisson { interval: Duration },
-    /// With this interval during bursts, nothing between them.
+    /// A constant interval during bursts, no messages between them.
     OnOff {
         interval: Duration,
         on: carrick_netsim::traffic::Spread,
@@ -140,13 +140,13 @@ pub(super) enum Pattern {
 }
 
 impl Model {
-    /// Address of a node on a link.
+    /// Returns the address of a node on a link.
     pub(super) fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
         let addresses = &self.nodes[node].addresses;
         addresses.iter().find(|(l, _)| *l == link).map(|(_, a)| *a)
     }
 
-    /// All addresses of a node, in the order of its links.
+    /// Returns all addresses of a node, in the order of its links.
     pub(super) fn addresses(&self, node: usize) -> Vec<IpAddr> {
         self.nodes[node].addresses.iter().map(|(_, a)| *a).collect()
     }

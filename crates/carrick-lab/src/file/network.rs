@@ -1,4 +1,4 @@
-//! Reading `[hosts]`, `[routers]` and `[links]`.
+//! Parser of `[hosts]`, `[routers]` and `[links]`.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use carrick_netsim::{
 };
 
 use super::error::FileError;
-use super::model::{Kind, Link, Node, TcpSettings};
+use super::model::{Link, Node, NodeStack, TcpSettings};
 use super::reader::{Item, Section};
 use super::settings::Settings;
 use crate::tcp_host::TcpCongestion;
 
 const MAX: u64 = i64::MAX as u64;
 
-/// Nodes and links, which name each other.
+/// Nodes and links, which refer to each other.
 pub(super) struct Parts {
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
 }
 
-/// The number of the part that an item names.
+/// Returns the index of the part that an item names.
 pub(super) fn named<'n>(
     item: &Item<'_>,
     what: &str,
@@ -52,11 +52,11 @@ impl Parts {
         }
         for (name, section) in &routers {
             if nodes.iter().any(|node| node.name == *name) {
-                return Err(section.error("a host has this name"));
+                return Err(section.error("a host has the same name"));
             }
             let node = Node {
                 name: (*name).into(),
-                kind: Kind::Router,
+                kind: NodeStack::Router,
                 source_routing: false,
                 addresses: addresses(section, &link_names, &nodes)?,
             };
@@ -75,7 +75,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Every address is on a link of its node, and every host has one.
+    /// Checks that every address is on a link of its node, and that every host has one.
     fn check(&self, hosts: &[(&str, Section<'_>)]) -> Result<(), FileError> {
         for (number, (_, section)) in hosts.iter().enumerate() {
             let node = &self.nodes[number];
@@ -120,11 +120,11 @@ fn host(
         None => carrick_proto::AssociationConfig::rfc9260(),
     };
     let tcp = tcp(section.get("tcp").as_ref())?;
-    let sctp = Kind::Sctp(Box::new(association));
+    let sctp = NodeStack::Sctp(Box::new(association));
     let choices = [
         ("sctp", sctp.clone()),
-        ("tcp", Kind::Tcp(tcp)),
-        ("udp", Kind::Udp),
+        ("tcp", NodeStack::Tcp(tcp)),
+        ("udp", NodeStack::Udp),
     ];
     let kind = match section.get("stack") {
         Some(item) => item.choice(&choices)?,
@@ -195,7 +195,7 @@ fn addresses(
         }
         if has(&all) {
             return Err(item.error(format!(
-                "{address} is here already; expected each address once"
+                "{address} is listed already; expected each address once"
             )));
         }
         all.push((link, address));
@@ -243,7 +243,7 @@ fn link(name: &str, section: &Section<'_>, nodes: &[Node]) -> Result<Link, FileE
     })
 }
 
-/// What a link does to packets; returns whether anything but the loss was given.
+/// Parses link properties; returns true if any other than the loss was given.
 pub(super) fn properties(
     section: &Section<'_>,
     config: &mut LinkConfig,

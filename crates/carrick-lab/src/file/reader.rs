@@ -1,4 +1,4 @@
-//! Reading keys of a tree: each with what it must be, and none that nobody asked for.
+//! Typed access to the keys of a tree, with detection of unknown keys.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub(super) struct Section<'a> {
     asked: RefCell<Vec<&'static str>>,
 }
 
-/// A value with the key that leads to it.
+/// A value with its key.
 #[derive(Clone, Debug)]
 pub(super) struct Item<'a> {
     pub(super) path: String,
@@ -26,13 +26,13 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The whole document.
+    /// Returns the whole document as a section.
     pub(super) fn root(node: &'a Node) -> Result<Self, FileError> {
         let path = String::new();
         Item { path, node }.section()
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, if it exists.
     pub(super) fn get(&self, key: &'static str) -> Option<Item<'a>> {
         self.asked.borrow_mut().push(key);
         let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
@@ -40,7 +40,7 @@ impl<'a> Section<'a> {
         Some(Item { path, node })
     }
 
-    /// The value of a key that must be there.
+    /// Returns the value of a mandatory key.
     pub(super) fn need(&self, key: &'static str, expected: &str) -> Result<Item<'a>, FileError> {
         self.get(key).ok_or_else(|| {
             let what = format!("missing; expected {expected}");
@@ -48,7 +48,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Sets `target` to the value of a key, if it is there.
+    /// Sets `target` to the value of a key, if it exists.
     pub(super) fn set<T>(
         &self,
         key: &'static str,
@@ -61,7 +61,7 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// The tables below a key, each with its name, in the order of the file.
+    /// Returns the tables below a key with their names, in the order of the file.
     pub(super) fn tables(&self, key: &'static str) -> Result<Vec<(&'a str, Self)>, FileError> {
         let Some(item) = self.get(key) else {
             return Ok(Vec::new());
@@ -76,17 +76,17 @@ impl<'a> Section<'a> {
         entries.iter().map(table).collect()
     }
 
-    /// The keys that are there.
+    /// Returns the existing keys.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.entries.iter().map(|(name, _)| name.as_str())
     }
 
-    /// An error about the table itself.
+    /// Returns an error about the table.
     pub(super) fn error(&self, what: impl Into<String>) -> FileError {
         FileError::new(self.line, &self.path, what)
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Rejects unknown keys.
     pub(super) fn finish(&self) -> Result<(), FileError> {
         let mut asked = self.asked.borrow().clone();
         let unknown = |(name, _): &&(String, Node)| !asked.contains(&name.as_str());
@@ -109,16 +109,13 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// An error that says what this is and what it should be.
+    /// Returns an error with the value found and the value expected.
     pub(super) fn wrong(&self, expected: &str) -> FileError {
-        let what = format!(
-            "{} is not right here; expected {expected}",
-            self.node.describe()
-        );
+        let what = format!("{} is invalid; expected {expected}", self.node.describe());
         self.error(what)
     }
 
-    /// An error about this value.
+    /// Returns an error about this value.
     pub(super) fn error(&self, what: impl Into<String>) -> FileError {
         FileError::new(self.node.line, &self.path, what)
     }
@@ -142,7 +139,7 @@ impl<'a> Item<'a> {
         self.quantity(units::time, expected)
     }
 
-    /// A time, or `None` for "none".
+    /// Parses a value, or `None` for "none".
     pub(super) fn optional<T>(
         &self,
         read: impl FnOnce(&Self) -> Result<T, FileError>,
@@ -150,7 +147,7 @@ impl<'a> Item<'a> {
         match &self.node.value {
             Value::Text(text) if text == "none" => Ok(None),
             _ => read(self).map(Some).map_err(|mut error| {
-                // Not where the mistake is further inside.
+                // Errors inside the value are reported as they are.
                 if error.key == self.path {
                     error.what.push_str(", or \"none\"");
                 }
@@ -164,7 +161,7 @@ impl<'a> Item<'a> {
         self.quantity(units::rate, expected)
     }
 
-    /// Bytes, with a unit or as a bare number.
+    /// Parses bytes, with a unit or as a plain number.
     pub(super) fn size(&self, range: RangeInclusive<u64>) -> Result<u64, FileError> {
         let size = match &self.node.value {
             Value::Integer(number) => u64::try_from(*number).ok(),
@@ -180,7 +177,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A number of packets, with the word or without.
+    /// Parses a number of packets, with or without the unit.
     pub(super) fn packets(&self) -> Result<u64, FileError> {
         let count = match &self.node.value {
             Value::Integer(number) => u64::try_from(*number).ok(),
@@ -190,7 +187,7 @@ impl<'a> Item<'a> {
         count.ok_or_else(|| self.wrong("a number such as \"6 packets\""))
     }
 
-    /// A probability or share, as `1 %` or as a number from 0 to 1.
+    /// Parses a probability or proportion, as `1 %` or as a number from 0 to 1.
     pub(super) fn share(&self) -> Result<f64, FileError> {
         let share = match &self.node.value {
             Value::Text(text) => units::share(text),
@@ -226,7 +223,7 @@ impl<'a> Item<'a> {
         parsed.ok_or_else(|| self.wrong("an IP address such as \"10.0.0.1\""))
     }
 
-    /// One of several names.
+    /// Parses one of several names.
     pub(super) fn choice<T: Clone>(&self, choices: &[(&str, T)]) -> Result<T, FileError> {
         let text = self.text().ok();
         let found = choices.iter().find(|(name, _)| text == Some(name));
@@ -266,7 +263,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The entries of a table, each with its key.
+    /// Returns the entries of a table with their keys.
     pub(super) fn entries(&self) -> Result<Vec<(&'a str, Self)>, FileError> {
         let Value::Table(entries) = &self.node.value else {
             return Err(self.wrong("a table"));

@@ -1,26 +1,26 @@
-//! The numbers of all cells as a scenario's result.
+//! Conversion of the values of all cells to a scenario's result.
 
 use super::ScenarioFile;
 use super::measure::Measure;
 use super::model::Model;
 use super::run::columns;
 use crate::drawing::Drawing;
-use crate::figure::{Axis, Figure, Kind, Point, Series};
+use crate::figure::{Axis, Figure, Point, Series, SeriesKind};
 use crate::result::{Row, ScenarioResult, Setting};
 use crate::scenario::RunOptions;
 use crate::stats::Summary;
 
-/// What a column is called.
+/// Heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// Name for programs, such as `data.goodput`.
+    /// Identifier, such as `data.goodput`.
     pub(super) id: String,
-    /// Name for people.
+    /// Label.
     pub(super) label: String,
     pub(super) unit: &'static str,
 }
 
-/// The headings of all columns of a model.
+/// Returns the headings of all columns of a model.
 pub(super) fn headings(model: &Model) -> Vec<Heading> {
     let heading = |(flow, measure): (Option<usize>, Measure)| {
         let (name, label, unit) = measure.describe(|link| &model.links[link].name);
@@ -45,7 +45,7 @@ pub(super) fn headings(model: &Model) -> Vec<Heading> {
     columns(model).into_iter().map(heading).collect()
 }
 
-/// `cells` has, for each cell and repetition, the values of all columns.
+/// Builds the result; `cells` contains, for each cell and repetition, the values of all columns.
 pub(super) fn of(
     file: &ScenarioFile,
     options: &RunOptions,
@@ -63,10 +63,7 @@ pub(super) fn of(
             let mut row = Row::new(&id, &label, heading.unit).measured(&values);
             if !values.is_empty() && values.len() < runs.len() {
                 let without = runs.len() - values.len();
-                row = row.note(&format!(
-                    "{without} of {} runs have none of it.",
-                    runs.len()
-                ));
+                row = row.note(&format!("Not defined in {without} of {} runs.", runs.len()));
             }
             rows.push(row);
         }
@@ -106,8 +103,9 @@ fn command(file: &ScenarioFile, options: &RunOptions) -> String {
     format!("carrick lab run {path} --seed {seed} --reps {reps}")
 }
 
-/// A figure for each column over the first swept key, where all its values are numbers, with a curve
-/// for each combination of the others. More than six combinations would not be told apart.
+/// Returns a figure for each column over the first swept key, if all its values are numbers, with a
+/// curve for each combination of the remaining keys. More than six combinations would not be
+/// distinguishable.
 fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> {
     let Some((first, model)) = file.cells.first() else {
         return Vec::new();
@@ -170,7 +168,7 @@ fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> 
                     error: summary.ci95.unwrap_or(0.0),
                 })
             });
-            Series::new(name.clone(), Kind::ErrorBars, style, points.collect())
+            Series::new(name.clone(), SeriesKind::ErrorBars, style, points.collect())
         });
         Figure {
             id: heading

@@ -1,4 +1,4 @@
-//! One run of a cell: its network to the end, and the numbers that come of it.
+//! One run of a cell, and its values.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,47 +7,48 @@ use carrick_netsim::{Direction, Network, NodeId, Time};
 use carrick_proto::{AssociationId, Endpoint};
 
 use super::build::{Repetition, World, build, first_change};
-use super::measure::{Measure, OfLink, Record, Window};
-use super::model::{Kind, Model};
+use super::measure::{FlowRecord, LinkMeasure, Measure, Window};
+use super::model::{Model, NodeStack};
 use super::program::{SctpProgram, TcpProgram, UdpProgram};
 use crate::capture::Capture;
 use crate::sctp_host::{EventLog, SctpHost};
 use crate::stats::jain;
 use crate::tcp_host::TcpHost;
 
-/// How often it is looked whether a program failed.
+/// Interval at which failures of programs are checked.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// What the core of a host told.
+/// Event log of the core of a host.
 #[derive(Debug)]
 pub(super) struct HostLog {
-    /// The host's number.
+    /// Index of the host.
     pub(super) host: usize,
-    /// Its associations, each with its peer's host.
+    /// Associations, each with the index of its peer.
     pub(super) associations: Vec<(AssociationId, usize)>,
     pub(super) log: EventLog,
 }
 
-/// What is wanted of a run besides its numbers.
+/// Optional outputs of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extras<'a> {
-    /// What the cores of all hosts tell.
+    /// Records the events of the cores of all hosts.
     pub(super) log: bool,
-    /// Where to write a capture of each interface.
+    /// Directory for a capture of each interface.
     pub(super) capture: Option<&'a Path>,
 }
 
-/// What a run brings.
+/// Result of a run.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    /// In the order of [`columns`]; what a run does not have is `None`.
+pub(super) struct CellRunResult {
+    /// Values in the order of [`columns`]; `None` if not defined in the run.
     pub(super) values: Vec<Option<f64>>,
     pub(super) logs: Vec<HostLog>,
     /// Virtual time of the end.
     pub(super) end: Time,
 }
 
-/// A column of results: its flow, if it is one's, and what is measured.
+/// Returns the columns of results: the index of the flow, if the measure is one of a flow, and the
+/// measure.
 pub(super) fn columns(model: &Model) -> Vec<(Option<usize>, Measure)> {
     let mut columns = Vec::new();
     for measure in &model.measures {
@@ -61,12 +62,12 @@ pub(super) fn columns(model: &Model) -> Vec<(Option<usize>, Measure)> {
     columns
 }
 
-/// Counters at one moment, which a later moment is compared with.
+/// Counters at one time, for differences with those at a later time.
 #[derive(Clone, Default)]
 struct Counts {
-    /// Of each flow's association: retransmissions, timeouts, drops, failovers.
+    /// Per flow: retransmissions, timeouts, drops, failovers of its association.
     flows: Vec<[Option<u64>; 4]>,
-    /// Of each link, forward: bytes delivered and packets dropped, then bytes by flow.
+    /// Per link, forward direction: bytes delivered and packets dropped, then bytes by flow.
     links: Vec<(u64, u64, Vec<u64>)>,
 }
 
@@ -75,7 +76,7 @@ pub(super) fn run(
     model: &Model,
     repetition: Repetition,
     extras: Extras<'_>,
-) -> Result<Outcome, String> {
+) -> Result<CellRunResult, String> {
     let mut world = build(model, repetition, extras.log)?;
     let capture = extras.capture.map_or(Capture::NONE, Capture::into);
     capture.begin(&mut world.net)?;
@@ -88,11 +89,11 @@ pub(super) fn run(
     capture.end(&mut world.net)?;
     let window = Window {
         from: warm.as_nanos(),
-        // All may be done before the warm-up ends.
+        // All flows may be complete before the warm-up ends.
         to: world.net.now().max(warm).as_nanos(),
         change: first_change(model, repetition).map(Time::as_nanos),
     };
-    let records: Vec<Record> = (0..model.flows.len())
+    let records: Vec<FlowRecord> = (0..model.flows.len())
         .map(|flow| record(&world, model, flow, &before, &after))
         .collect();
     let value = |(flow, measure): &(Option<usize>, Measure)| match (flow, measure) {
@@ -113,7 +114,7 @@ pub(super) fn run(
             rates.and_then(|rates| jain(&rates))
         }
     };
-    Ok(Outcome {
+    Ok(CellRunResult {
         values: columns(model).iter().map(value).collect(),
         logs: if extras.log {
             logs(&world, model)
@@ -124,8 +125,8 @@ pub(super) fn run(
     })
 }
 
-/// Runs on to `end`, or until every flow has an end and has reached it: to that very moment, for it
-/// ends the time that is measured.
+/// Runs until `end`, or until every flow is finite and complete. In the latter case it stops at
+/// exactly that time, which ends the measurement window.
 fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
     let finite = model.flows.iter().all(|flow| flow.messages.is_some());
     while world.net.now() < end {
@@ -161,22 +162,22 @@ fn finished(world: &World, model: &Model) -> bool {
 }
 
 fn sctp<'w>(world: &'w World, model: &Model, host: usize) -> Option<&'w SctpHost<SctpProgram>> {
-    matches!(model.nodes[host].kind, Kind::Sctp(_)).then(|| world.net.node(world.nodes[host]))
+    matches!(model.nodes[host].kind, NodeStack::Sctp(_)).then(|| world.net.node(world.nodes[host]))
 }
 
 fn tcp(net: &Network, node: NodeId) -> &TcpHost<TcpProgram> {
     net.node(node)
 }
 
-/// Deliveries of a flow, at its receiver or, of answers, at its sender.
+/// Returns the deliveries of a flow, at its receiver or, for responses, at its sender.
 fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, u64)] {
     let flow = &model.flows[number];
     let answered = flow.response.is_some();
     let host = flow.ends[usize::from(!answered)];
     let node = world.nodes[host];
     match &model.nodes[host].kind {
-        Kind::Router => &[],
-        Kind::Sctp(_) => {
+        NodeStack::Router => &[],
+        NodeStack::Sctp(_) => {
             let program = world.net.node::<SctpHost<SctpProgram>>(node).application();
             if answered {
                 let sender = program.senders.iter().find(|(_, s)| s.number == number);
@@ -186,14 +187,14 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
                 receiver.map_or(&[], |r| &r.record.deliveries)
             }
         }
-        Kind::Tcp(_) => match tcp(&world.net, node).application() {
+        NodeStack::Tcp(_) => match tcp(&world.net, node).application() {
             TcpProgram::Client(client) if answered => &client.sender.record.deliveries,
             TcpProgram::Server(server) if !answered && server.number == number => {
                 &server.record.deliveries
             }
             _ => &[],
         },
-        Kind::Udp => {
+        NodeStack::Udp => {
             let program = world.net.node::<UdpProgram>(node);
             let receiver = program.receivers.iter().find(|(own, _)| *own == number);
             receiver.map_or(&[], |(_, record)| &record.deliveries)
@@ -201,18 +202,18 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
     }
 }
 
-/// What the sender noted of a flow.
-fn sent(world: &World, model: &Model, number: usize) -> Record {
+/// Returns the sender's record of a flow.
+fn sent(world: &World, model: &Model, number: usize) -> FlowRecord {
     let host = model.flows[number].ends[0];
     let node = world.nodes[host];
     match &model.nodes[host].kind {
-        Kind::Router => Record::default(),
-        Kind::Sctp(_) => {
+        NodeStack::Router => FlowRecord::default(),
+        NodeStack::Sctp(_) => {
             let host = world.net.node::<SctpHost<SctpProgram>>(node);
             let program = host.application();
             let Some((session, sender)) = program.senders.iter().find(|(_, s)| s.number == number)
             else {
-                return Record::default();
+                return FlowRecord::default();
             };
             let state = &program.sessions[*session].state;
             let stats = state
@@ -222,25 +223,31 @@ fn sent(world: &World, model: &Model, number: usize) -> Record {
                 let total = s.abandoned.total();
                 total.sent + total.unsent
             });
-            Record {
+            FlowRecord {
                 abandoned,
                 closed: state.closed || state.id.is_none(),
                 ..sender.record.clone()
             }
         }
-        Kind::Tcp(_) => match tcp(&world.net, node).application() {
+        NodeStack::Tcp(_) => match tcp(&world.net, node).application() {
             TcpProgram::Client(client) => client.sender.record.clone(),
-            TcpProgram::Server(_) => Record::default(),
+            TcpProgram::Server(_) => FlowRecord::default(),
         },
-        Kind::Udp => {
+        NodeStack::Udp => {
             let program = world.net.node::<UdpProgram>(node);
             let sender = program.senders.iter().find(|(.., s)| s.number == number);
-            sender.map_or_else(Record::default, |(.., s)| s.record.clone())
+            sender.map_or_else(FlowRecord::default, |(.., s)| s.record.clone())
         }
     }
 }
 
-fn record(world: &World, model: &Model, number: usize, before: &Counts, after: &Counts) -> Record {
+fn record(
+    world: &World,
+    model: &Model,
+    number: usize,
+    before: &Counts,
+    after: &Counts,
+) -> FlowRecord {
     let mut record = sent(world, model, number);
     record.deliveries = deliveries(world, model, number).to_vec();
     let differences = after.flows[number]
@@ -255,7 +262,7 @@ fn record(world: &World, model: &Model, number: usize, before: &Counts, after: &
     record
 }
 
-/// The session of a flow at one of its ends.
+/// Returns the session of a flow at one of its ends.
 fn session<'w>(
     world: &'w World,
     model: &Model,
@@ -287,7 +294,7 @@ fn counts(world: &World, model: &Model) -> Counts {
             endpoint.association_stats(session.state.id?)
         };
         let client = match model.nodes[model.flows[number].ends[0]].kind {
-            Kind::Tcp(_) => Some(tcp(&world.net, world.nodes[model.flows[number].ends[0]])),
+            NodeStack::Tcp(_) => Some(tcp(&world.net, world.nodes[model.flows[number].ends[0]])),
             _ => None,
         };
         let sender = stats(0).map(|s| s.counters);
@@ -318,21 +325,21 @@ fn counts(world: &World, model: &Model) -> Counts {
 fn of_link(
     model: &Model,
     number: usize,
-    what: OfLink,
+    what: LinkMeasure,
     before: &Counts,
     after: &Counts,
     window: &Window,
 ) -> Option<f64> {
     let (before, after) = (&before.links[number], &after.links[number]);
     match what {
-        OfLink::Dropped => Some((after.1 - before.1) as f64),
-        OfLink::Utilization => {
+        LinkMeasure::Dropped => Some((after.1 - before.1) as f64),
+        LinkMeasure::Utilization => {
             let rate = model.links[number].config[0].rate?;
             let seconds = (window.to - window.from) as f64 / 1e9;
             let bits = (after.0 - before.0) as f64 * 8.0;
             (seconds > 0.0).then(|| 100.0 * bits / seconds / rate as f64)
         }
-        OfLink::Fairness => {
+        LinkMeasure::Fairness => {
             let shares: Vec<f64> = after
                 .2
                 .iter()
@@ -363,7 +370,7 @@ fn logs(world: &World, model: &Model) -> Vec<HostLog> {
         logs.push(HostLog {
             host: number,
             associations: sessions.filter_map(peer).collect(),
-            log: host.tape().map(|tape| tape.take()).unwrap_or_default(),
+            log: host.event_log().map(|log| log.take()).unwrap_or_default(),
         });
     }
     logs

@@ -1,18 +1,18 @@
-//! Reading `[[schedule]]`.
+//! Parser of `[[schedule]]`.
 
 use std::time::Duration;
 
 use carrick_netsim::LinkConfig;
 
 use super::error::FileError;
-use super::model::{Change, What};
+use super::model::{Change, ChangeAction};
 use super::network::{Parts, properties};
 use super::reader::{Item, Section};
 
-/// What says when, where and to whom, but not what.
+/// Keys that select time and place of a change.
 const ABOUT: [&str; 5] = ["at", "spread", "link", "direction", "node"];
 
-/// Reads `[[schedule]]` in the order of its times; a run takes `length`.
+/// Parses `[[schedule]]` in the order of its times; `length` is the duration of a run.
 pub(super) fn read(
     root: &Section<'_>,
     parts: &Parts,
@@ -27,17 +27,17 @@ pub(super) fn read(
         let item = section.need("at", "a time such as \"8 s\"")?;
         let at = item.time()?;
         if at >= length {
-            return Err(item.wrong("a time before the end of the run, which duration says"));
+            return Err(item.wrong("a time before the end of the run (see duration)"));
         }
         if let Some(spread) = section.get("spread")
             && at.saturating_add(spread.time()?) > length
         {
-            return Err(spread.wrong("so much that every repetition has it before its end"));
+            return Err(spread.wrong("an interval in which every repetition ends after the change"));
         }
         entries.push((at, section));
     }
     entries.sort_by_key(|(at, _)| *at);
-    // What a link's directions are like at that time.
+    // Configuration of the links' directions at the current time.
     let mut current: Vec<[LinkConfig; 2]> = parts.links.iter().map(|l| l.config.clone()).collect();
     let mut all = Vec::new();
     for (at, section) in &entries {
@@ -65,7 +65,7 @@ fn change(
         });
     };
     if let Some(item) = section.get("state") {
-        push(item.choice(&[("down", What::Down), ("up", What::Up)])?);
+        push(item.choice(&[("down", ChangeAction::Down), ("up", ChangeAction::Up)])?);
     }
     let mut directions = [true; 2];
     section.set("direction", &mut directions, |i| {
@@ -79,7 +79,7 @@ fn change(
     for (key, present) in [("remove_address", false), ("add_address", true)] {
         if let Some(item) = section.get(key) {
             let Some(node) = &node else {
-                return Err(item.error("expected beside it: node, the name of a host"));
+                return Err(item.error("also needs node, the name of a host"));
             };
             let node = parts.node(node)?;
             if !parts.links[link].ends.contains(&node) {
@@ -88,7 +88,7 @@ fn change(
                     parts.links[link].name
                 )));
             }
-            push(What::Address {
+            push(ChangeAction::Address {
                 node,
                 address: item.address()?,
                 present,
@@ -98,7 +98,7 @@ fn change(
     for (direction, wanted) in directions.into_iter().enumerate() {
         let config = &mut current[link][direction];
         let before = config.clone();
-        // A direction that isn't meant is read too, so that its keys are known.
+        // A direction that is not affected is parsed, too, so that its keys are known.
         let mut new = before.clone();
         let other = properties(section, &mut new)?;
         if !wanted || new == before {
@@ -107,17 +107,17 @@ fn change(
         new.validate()
             .map_err(|error| section.error(error.to_string()))?;
         push(if other {
-            What::Config(direction, Box::new(new.clone()))
+            ChangeAction::Config(direction, Box::new(new.clone()))
         } else {
-            What::Loss(direction, new.loss.clone())
+            ChangeAction::Loss(direction, new.loss.clone())
         });
         *config = new;
     }
     section.finish()?;
-    // What sets a value to what it is already is a change all the same: a sweep may come to it.
+    // A change to the same value is valid, because a sweep may produce it.
     if section.keys().all(|key| ABOUT.contains(&key)) {
         return Err(section.error(
-            "changes nothing: expected state, remove_address, add_address, or what a link has such as loss",
+            "changes nothing: expected state, remove_address, add_address, or a link property such as loss",
         ));
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! `[settings.NAME]`: the parameters of associations, by the names of their fields in the core.
+//! Parser of `[settings.NAME]`: parameters of associations, by the names of their fields in the
+//! core.
 
 use std::time::Duration;
 
@@ -19,12 +20,12 @@ use super::reader::{Item, Section};
 
 const MAX: u64 = i64::MAX as u64;
 
-/// Settings by their names; those of the core come first.
+/// Settings by name; those of the core come first.
 #[derive(Debug)]
 pub(super) struct Settings(Vec<(String, AssociationConfig)>);
 
 impl Settings {
-    /// Reads all `[settings.NAME]`, each built on one before it.
+    /// Parses all `[settings.NAME]`, each of which may be based on an earlier one.
     pub(super) fn read(root: &Section<'_>) -> Result<Self, FileError> {
         let mut all = Self(vec![
             ("rfc9260".into(), AssociationConfig::rfc9260()),
@@ -32,7 +33,7 @@ impl Settings {
         ]);
         for (name, section) in root.tables("settings")? {
             if all.0.iter().any(|(known, _)| known == name) {
-                return Err(section.error("the name is taken by settings of the core"));
+                return Err(section.error("the name is reserved for settings of the core"));
             }
             let mut config = match section.get("base") {
                 Some(base) => all.find(&base)?,
@@ -48,7 +49,7 @@ impl Settings {
         Ok(all)
     }
 
-    /// The settings that an item names.
+    /// Returns the settings that an item names.
     pub(super) fn find(&self, item: &Item<'_>) -> Result<AssociationConfig, FileError> {
         let choices: Vec<(&str, &AssociationConfig)> = self
             .0
@@ -275,7 +276,7 @@ const WINDOWS: [(&str, WindowAnnouncement); 3] = [
     ("payload-only", WindowAnnouncement::PayloadOnly),
 ];
 
-/// What implementations did that RFC 9260 has otherwise.
+/// Parses behaviour of implementations that differs from RFC 9260.
 fn before_rfc_9260(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> {
     section.set("marked_data", &mut all.marked_data, |i| {
         i.choice(&[

@@ -1,8 +1,8 @@
-//! A sweep in parts, for a cluster's scheduler: each part appends its runs to a file of its own, and
-//! goes on where it was when it is started again.
+//! Execution of a sweep in shards, for a cluster's scheduler. Each shard appends its runs to a
+//! separate file, and continues there when it is started again.
 //!
-//! A run is a line, written at once. Of a process that was killed at least whole lines are there; what
-//! follows the last line break is thrown away.
+//! A run is one line, which is written at once. If the process is killed, an incomplete line may be
+//! left; data after the last line break is discarded.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -19,22 +19,22 @@ use crate::parallel;
 use crate::result::{ScenarioResult, field};
 use crate::scenario::{Progress, RunOptions};
 
-/// Which part of a sweep: `2/5` is the second of five.
+/// Part of a sweep: `2/5` is the second of five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1.
+    /// Index from 1.
     number: usize,
     count: usize,
 }
 
 impl Shard {
-    /// The whole.
+    /// The whole sweep.
     pub const ALL: Self = Self {
         number: 1,
         count: 1,
     };
 
-    /// Whether a run belongs to it: runs are dealt out in turn.
+    /// Returns whether a run belongs to this shard: runs are assigned in turn.
     fn has(self, job: usize) -> bool {
         job % self.count == self.number - 1
     }
@@ -52,31 +52,31 @@ impl FromStr for Shard {
         });
         parsed
             .filter(|shard| (1..=shard.count).contains(&shard.number))
-            .ok_or_else(|| "a shard is like 2/5: the second of five".into())
+            .ok_or_else(|| "expected a shard such as 2/5, the second of five".into())
     }
 }
 
-/// What a shard's file has now.
+/// State of a shard's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shards {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Runs that were there before.
+    /// Runs that the file contained before.
     pub before: usize,
     /// Runs that were added.
     pub added: usize,
 }
 
-/// A run's cell and repetition, and its values.
+/// Values of the runs by cell and repetition.
 type Runs = BTreeMap<(usize, u64), Vec<Option<f64>>>;
 
 impl ScenarioFile {
-    /// Runs what is missing of a shard, and appends it to the shard's file in `directory`, which is
-    /// made if it is missing.
+    /// Runs the missing runs of a shard, and appends them to the shard's file in `directory`, which
+    /// is created if it does not exist.
     ///
     /// # Errors
-    /// If the file is not of this scenario with these options, another process works on it, it can't
-    /// be written, or a simulation fails.
+    /// If the file belongs to a different scenario or different options, another process has locked
+    /// it, it cannot be written, or a simulation fails.
     pub fn sweep(
         &self,
         options: &RunOptions,
@@ -98,11 +98,11 @@ impl ScenarioFile {
             .copied()
             .filter(|job| !done.contains_key(job))
             .collect();
-        if let Some(stranger) = done.keys().find(|job| !jobs.contains(job)) {
+        if let Some(foreign_run) = done.keys().find(|job| !jobs.contains(job)) {
             return Err(foreign(
                 &path,
                 0,
-                &format!("run {stranger:?} is none of this shard"),
+                &format!("run {foreign_run:?} does not belong to this shard"),
             ));
         }
         progress.begin(&self.name, missing.len() as u64);
@@ -133,10 +133,10 @@ impl ScenarioFile {
         })
     }
 
-    /// Puts the files of all shards in `directory` together: the result of one run of everything.
+    /// Merges the files of all shards in `directory` into the result of a complete run.
     ///
     /// # Errors
-    /// If a run is missing, or a file is not of this scenario with these options.
+    /// If a run is missing, or a file belongs to a different scenario or different options.
     pub fn merge(
         &self,
         options: &RunOptions,
@@ -151,7 +151,7 @@ impl ScenarioFile {
             for (job, values) in self.lines(options, &path, &text)?.0 {
                 if runs.insert(job, values).is_some() {
                     let what = format!(
-                        "cell {}, repetition {} is in another shard, too",
+                        "cell {}, repetition {} is also in another shard",
                         job.0, job.1
                     );
                     return Err(foreign(&path, 0, &what));
@@ -162,7 +162,7 @@ impl ScenarioFile {
         let wanted = self.cells.len() * repetitions as usize;
         if runs.len() < wanted {
             let what = format!(
-                "{} of {wanted} runs are there: run the missing shards first",
+                "only {} of {wanted} runs exist: run the missing shards first",
                 runs.len()
             );
             return Err(foreign(directory, 0, &what));
@@ -199,7 +199,7 @@ impl ScenarioFile {
         Ok(paths)
     }
 
-    /// Opens a shard's file at its end, and reads what it has.
+    /// Opens a shard's file for appending, and parses its runs.
     fn open(&self, options: &RunOptions, path: &Path) -> Result<(File, Runs), LabError> {
         let failed = |source| LabError::Write {
             path: path.into(),
@@ -219,7 +219,11 @@ impl ScenarioFile {
         match file.read_to_string(&mut text) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(foreign(path, 0, "is no text: it is none of these files"));
+                return Err(foreign(
+                    path,
+                    0,
+                    "is not text, so it is not the file of a shard",
+                ));
             }
             Err(error) => return Err(failed(error)),
         }
@@ -234,7 +238,7 @@ impl ScenarioFile {
         }
         let (runs, twice) = self.lines(options, path, &text[..whole])?;
         if let Some((cell, number)) = twice {
-            let what = format!("cell {cell}, repetition {number} is there twice");
+            let what = format!("cell {cell}, repetition {number} occurs twice");
             return Err(foreign(path, 0, &what));
         }
         Ok((file, runs))
@@ -252,7 +256,7 @@ impl ScenarioFile {
         record(&fields)
     }
 
-    /// What a run's line begins with.
+    /// Returns the first fields of a run's line.
     fn prefix(&self, options: &RunOptions, cell: usize, number: u64) -> Vec<String> {
         let mut fields = vec![
             format!("{:016x}", self.fingerprint),
@@ -279,7 +283,7 @@ impl ScenarioFile {
         record(&fields)
     }
 
-    /// The runs of a file's text, and one that is there twice.
+    /// Parses the runs of a file, and returns one that occurs twice, if any.
     fn lines(
         &self,
         options: &RunOptions,
@@ -295,7 +299,7 @@ impl ScenarioFile {
             return Err(foreign(
                 path,
                 1,
-                "has other columns: the scenario was changed; choose another directory",
+                "has different columns: the scenario was changed; choose another directory",
             ));
         }
         let columns = self
@@ -310,12 +314,12 @@ impl ScenarioFile {
             let (Some(cell), Some(repetition)) =
                 (cell.filter(|c| *c < self.cells.len()), repetition)
             else {
-                return Err(foreign(path, number, "is no line of this sweep"));
+                return Err(foreign(path, number, "is not a line of this sweep"));
             };
             let prefix = record(&self.prefix(options, cell, repetition));
             let rest = line.strip_prefix(prefix.trim_end());
             let Some(rest) = rest.filter(|_| repetition < self.repetitions(options)) else {
-                let what = "is of another scenario file, seed or number of repetitions; choose another directory";
+                let what = "belongs to a different scenario file, seed or number of repetitions; choose another directory";
                 return Err(foreign(path, number, what));
             };
             let values: Result<Vec<Option<f64>>, _> = rest
@@ -331,7 +335,8 @@ impl ScenarioFile {
                 })
                 .collect();
             let values = values.ok().filter(|values| values.len() == columns);
-            let values = values.ok_or_else(|| foreign(path, number, "has values that are none"))?;
+            let values = values
+                .ok_or_else(|| foreign(path, number, "contains values that are not numbers"))?;
             if runs.insert((cell, repetition), values).is_some() {
                 twice = Some((cell, repetition));
             }
@@ -340,7 +345,7 @@ impl ScenarioFile {
     }
 }
 
-/// A line of CSV with a plain line break.
+/// Returns a line of CSV that ends with a line feed.
 fn record(fields: &[String]) -> String {
     let fields: Vec<String> = fields.iter().map(|text| field(text).into_owned()).collect();
     fields.join(",") + "\n"

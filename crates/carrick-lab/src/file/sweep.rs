@@ -1,6 +1,7 @@
-//! `[[sweep]]`: the cells that a file stands for.
+//! `[[sweep]]`: the cells of a file.
 //!
-//! Each table is one dimension; its keys change together, and the dimensions are multiplied.
+//! Each table is one dimension; its keys change together. The cells are the product of the
+//! dimensions.
 
 use super::error::FileError;
 use super::reader::{Item, Section};
@@ -9,20 +10,20 @@ use super::tree::{Node, Value};
 /// One combination of swept values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Position in each dimension.
+    /// Index in each dimension.
     places: Vec<usize>,
-    /// The swept keys and their values as text.
+    /// Swept keys and their values as text.
     values: Vec<(String, String)>,
     label: String,
 }
 
 impl Cell {
-    /// The swept keys and their values.
+    /// Returns the swept keys and their values.
     pub fn values(&self) -> &[(String, String)] {
         &self.values
     }
 
-    /// The name for people; empty if nothing is swept.
+    /// Returns the label; empty if there is no sweep.
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -30,17 +31,17 @@ impl Cell {
 
 #[derive(Debug)]
 struct Dimension<'a> {
-    /// Keys, each with a value for each place.
+    /// Keys, each with its values.
     keys: Vec<(&'a str, Vec<Item<'a>>)>,
     labels: Option<Vec<String>>,
     length: usize,
 }
 
-/// All dimensions.
+/// All dimensions of a sweep.
 #[derive(Debug)]
 pub(super) struct Sweep<'a>(Vec<Dimension<'a>>);
 
-/// Most cells of a file.
+/// Maximum number of cells of a file.
 const LIMIT: usize = 1_000_000;
 
 impl<'a> Sweep<'a> {
@@ -64,7 +65,7 @@ impl<'a> Sweep<'a> {
         Ok(Self(all))
     }
 
-    /// All cells, the last dimension changing fastest.
+    /// Returns all cells; the last dimension changes fastest.
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
         let count: usize = self.0.iter().map(|d| d.length).product();
         (0..count).map(|number| self.cell(number))
@@ -109,8 +110,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Puts a cell's values into a tree. No value may undo what another key of the cell has set,
-    /// for the cell's name would tell both.
+    /// Writes a cell's values into a tree. No key of a cell may overwrite a value that another key
+    /// of the cell has set, because the label contains both.
     pub(super) fn apply(&self, cell: &Cell, tree: &mut Node) -> Result<(), FileError> {
         let mut set: Vec<(Vec<String>, &str, usize)> = Vec::new();
         for (dimension, &place) in self.0.iter().zip(&cell.places) {
@@ -120,7 +121,7 @@ impl<'a> Sweep<'a> {
                 let places = tree.replace(&path, item.node);
                 if places.is_empty() {
                     return Err(item.error(format!(
-                        "the file has no place {key:?}: expected a key such as \"links.far.loss\", with * for every name"
+                        "the file has no key {key:?}: expected a key such as \"links.far.loss\", with * for every name"
                     )));
                 }
                 for place in places {
@@ -128,7 +129,7 @@ impl<'a> Sweep<'a> {
                         set.iter().find(|(earlier, ..)| earlier.starts_with(&place))
                     {
                         return Err(item.error(format!(
-                            "sets {} again, after {other:?} in line {line}: expected each place once in a sweep",
+                            "sets {} again, after {other:?} in line {line}: expected each key once in a sweep",
                             place.join(".")
                         )));
                     }
@@ -140,7 +141,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// What can't be swept, for all cells have it in common.
+/// Keys that cannot be swept, because all cells share them.
 const FIXED: [&str; 6] = [
     "sweep",
     "measure",
@@ -168,7 +169,7 @@ impl<'a> Dimension<'a> {
                 continue;
             }
             if FIXED.contains(&key.split('.').next().unwrap_or(key)) {
-                return Err(item.error("can't be swept: all cells have it in common"));
+                return Err(item.error("can't be swept: all cells share it"));
             }
             if let Some((first, others)) = keys.first()
                 && others.len() != values.len()
@@ -187,7 +188,7 @@ impl<'a> Dimension<'a> {
         if let Some((item, texts)) = &labels
             && texts.len() != length
         {
-            return Err(item.error(format!("there are {length} values to be labelled")));
+            return Err(item.error(format!("expected {length} labels, one for each value")));
         }
         Ok(Self {
             keys,
@@ -197,7 +198,7 @@ impl<'a> Dimension<'a> {
     }
 }
 
-/// Keys in quotes, such as `"links.far.loss"`.
+/// Returns the entries of a table, whose keys are in quotes, such as `"links.far.loss"`.
 fn flatten<'a>(table: &Item<'a>) -> Result<Vec<(&'a str, Item<'a>)>, FileError> {
     let entries = table.entries()?;
     if let Some((key, item)) = entries

@@ -1,4 +1,4 @@
-//! What a file says comes out as the network that it means, and a wrong one is told where.
+//! Parsing of scenario files, execution of the networks described, and errors with their location.
 
 use super::*;
 use crate::scenario::Silent;
@@ -74,7 +74,7 @@ fn value(rows: &[(String, f64)], id: &str) -> f64 {
 }
 
 #[test]
-fn a_flow_survives_the_break_of_its_first_path() {
+fn a_flow_survives_the_failure_of_its_first_path() {
     let rows = measured(TWO_PATHS);
     assert!((value(&rows, "data.survived") - 1.0).abs() < 1e-9);
     assert!(value(&rows, "data.retransmissions") > 0.0);
@@ -83,7 +83,7 @@ fn a_flow_survives_the_break_of_its_first_path() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_numbers_and_another_one_others() {
+fn values_are_equal_for_equal_seeds_only() {
     let lossy = TWO_PATHS.replace("queue = \"6 packets\"", "loss = \"1 %\"");
     let file = parse(&lossy);
     let run = |seed| {
@@ -128,7 +128,7 @@ labels = [\"quick\", \"standard\"]
     assert_eq!(result.figures.len(), 5, "over the loss");
 }
 
-/// A line of `TWO_PATHS` replaced, and what is said about it.
+/// Replaces a line of `TWO_PATHS` and checks the error.
 #[track_caller]
 fn wrong(old: &str, new: &str, line: usize, key: &str, expected: &str) {
     assert!(TWO_PATHS.contains(old), "{old:?} is not in the file");
@@ -141,7 +141,7 @@ fn wrong(old: &str, new: &str, line: usize, key: &str, expected: &str) {
 }
 
 #[test]
-fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
+fn errors_of_settings_and_links_have_their_location() {
     wrong("\"30 s\"", "30", 3, "duration", "a time such as \"10 ms\"");
     wrong("\"30 s\"", "\"30 kbit/s\"", 3, "duration", "a time");
     wrong(
@@ -212,7 +212,7 @@ fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
         "second = \"10.1.0.1\"",
         18,
         "hosts.a.addresses.second",
-        "is here already",
+        "is listed already",
     );
     let twice = format!("{TWO_PATHS}[hosts.a]\nsettings = \"quick\"\n");
     let error = ScenarioFile::parse("x.toml", &twice).expect_err("a name twice");
@@ -221,13 +221,13 @@ fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
     assert!(
         error
             .what
-            .contains("is there already; expected each name once"),
+            .contains("exists already; expected each name once"),
         "{error}"
     );
 }
 
 #[test]
-fn wrong_flows_and_measures_are_told_with_line_key_and_what_was_expected() {
+fn errors_of_flows_and_measures_have_their_location() {
     wrong(
         "link = \"first\"",
         "link = \"third\"",
@@ -240,7 +240,7 @@ fn wrong_flows_and_measures_are_told_with_line_key_and_what_was_expected() {
         "\"bulk\"",
         46,
         "flows.data.interval",
-        "means nothing here",
+        "has no effect here",
     );
     wrong(
         "to = \"b\"",
@@ -275,7 +275,7 @@ fn wrong_flows_and_measures_are_told_with_line_key_and_what_was_expected() {
 }
 
 #[test]
-fn a_change_that_never_comes_or_changes_nothing_is_told() {
+fn changes_without_effect_are_errors() {
     let late = "a time before the end of the run";
     wrong("\"8 s\"", "\"30 s\"", 37, "schedule[0].at", late);
     wrong("\"8 s\"", "\"31 s\"", 37, "schedule[0].at", late);
@@ -284,7 +284,7 @@ fn a_change_that_never_comes_or_changes_nothing_is_told() {
         "\"8 s\"\nspread = \"23 s\"",
         38,
         "schedule[0].spread",
-        "before its end",
+        "ends after the change",
     );
     let nothing = "changes nothing: expected state";
     wrong("loss = \"100 %\"", "", 36, "schedule[0]", nothing);
@@ -295,19 +295,20 @@ fn a_change_that_never_comes_or_changes_nothing_is_told() {
         "schedule[0]",
         nothing,
     );
-    // A cell of a sweep may leave things as they are.
+    // A cell of a sweep may leave the configuration unchanged.
     parse(&TWO_PATHS.replace("loss = \"100 %\"", "loss = \"0 %\""));
     parse(&TWO_PATHS.replace("\"8 s\"", "\"8 s\"\nspread = \"22 s\""));
 }
 
 #[test]
-fn ends_without_a_common_address_family_are_told_at_their_flow() {
+fn ends_without_a_common_ip_version_are_errors() {
     const SIX: &str = "\"2001:db8::2\"";
     let [first, second] = ["\"10.1.0.2\"", "\"10.2.0.2\""];
     let expected = "has no IPv6 address for 2001:db8::2 of \"b\"; expected addresses of one family";
     wrong(first, SIX, 41, "flows.data", expected);
     wrong(second, SIX, 41, "flows.data", expected);
-    // The one that sets up the association reaches all, but the sender waits for all paths.
+    // The receiver, which sets up the association, reaches all addresses, but the sender waits for
+    // all paths.
     let by_receiver = TWO_PATHS.replace(first, SIX).replace(
         "kind = \"constant\"",
         "kind = \"constant\"\nsetup_by = \"to\"",
@@ -329,7 +330,7 @@ fn ends_without_a_common_address_family_are_told_at_their_flow() {
 }
 
 #[test]
-fn a_mistake_in_a_sweep_is_found_in_the_sweep() {
+fn errors_in_a_sweep_have_its_location() {
     let base = TWO_PATHS.lines().count();
     let parse =
         |sweep: &str| ScenarioFile::parse("x.toml", &format!("{TWO_PATHS}[[sweep]]\n{sweep}\n"));
@@ -337,7 +338,7 @@ fn a_mistake_in_a_sweep_is_found_in_the_sweep() {
     assert_eq!(error.line, base + 2, "{error}");
     assert_eq!(error.key, "links.first.delay");
     let error = parse("\"links.third.delay\" = [\"1 ms\"]").unwrap_err();
-    assert!(error.what.contains("no place"), "{error}");
+    assert!(error.what.contains("no key"), "{error}");
     let error = parse("\"links.first.delai\" = [\"1 ms\"]").unwrap_err();
     assert!(error.what.contains("unknown key"), "{error}");
     let error = parse("\"links.first.delay\" = \"1 ms\"").unwrap_err();
@@ -352,7 +353,7 @@ fn a_mistake_in_a_sweep_is_found_in_the_sweep() {
 }
 
 #[test]
-fn a_sweep_that_sets_a_place_twice_is_told_where_both_are() {
+fn sweeps_that_set_a_key_twice_are_errors() {
     let base = TWO_PATHS.lines().count();
     let parse =
         |sweep: &str| ScenarioFile::parse("x.toml", &format!("{TWO_PATHS}[[sweep]]\n{sweep}\n"));
@@ -368,11 +369,11 @@ fn a_sweep_that_sets_a_place_twice_is_told_where_both_are() {
         let error = parse(&format!("{first}\n[[sweep]]\n{second}")).expect_err(second);
         assert_eq!(error.line, base + 4, "{error}");
         assert!(error.key.starts_with("sweep[1]."), "{error}");
-        let earlier = format!("in line {}: expected each place once", base + 2);
+        let earlier = format!("in line {}: expected each key once", base + 2);
         assert!(error.what.contains(&earlier), "{error}");
         assert!(error.what.contains("sets links.first"), "{error}");
     }
-    // What is set as a whole may be refined.
+    // A table that is set may be refined.
     parse(&format!("{whole}\n[[sweep]]\n{special}")).expect("each is to be seen");
     let both = parse(&format!("{special}\n{all}")).unwrap_err();
     assert_eq!(both.line, base + 3, "{both}");
@@ -428,7 +429,7 @@ fn requests_are_answered_over_sctp_and_over_tcp() {
     for stack in ["sctp", "tcp"] {
         let flow = "kind = \"poisson\"\ninterval = \"50 ms\"\nresponse = \"200 bytes\"";
         let rows = measured(&between(stack, flow));
-        // There and back, with the transmission of request and response.
+        // Round trip with the transmission of request and response.
         let mean = value(&rows, "f.delay.mean");
         assert!((65.0..110.0).contains(&mean), "{stack}: {mean}");
         let delivered = value(&rows, "f.delivered");
@@ -437,7 +438,7 @@ fn requests_are_answered_over_sctp_and_over_tcp() {
 }
 
 #[test]
-fn datagrams_come_when_the_link_has_room() {
+fn datagrams_have_the_delay_of_the_link() {
     let rows = measured(&between(
         "udp",
         "kind = \"constant\"\nrate = \"500 kbit/s\"",
@@ -451,7 +452,7 @@ fn datagrams_come_when_the_link_has_room() {
 }
 
 #[test]
-fn a_slow_reader_takes_what_it_was_told_to() {
+fn a_slow_reader_has_its_configured_rate() {
     let flow = "kind = \"bulk\"\nreader = { mean_interval = \"20 ms\" }";
     let delivered = value(&measured(&between("sctp", flow)), "f.delivered");
     assert!((2200.0..2800.0).contains(&delivered), "{delivered} of 2500");

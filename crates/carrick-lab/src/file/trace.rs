@@ -1,19 +1,19 @@
-//! One association of one run of a file.
+//! Trace of one association of one run of a file.
 
 use super::ScenarioFile;
-use super::model::{Kind, Model};
+use super::model::{Model, NodeStack};
 use super::run::Extras;
 use crate::error::LabError;
 use crate::result::ScenarioResult;
 use crate::scenario::RunOptions;
-use crate::trace::{TraceOptions, Traced};
+use crate::trace::{TraceOptions, TracedAssociation};
 
 impl ScenarioFile {
-    /// Runs one repetition of one cell and draws an association: the sequence of its chunks, and for
-    /// each path the windows, the round-trip times and the states.
+    /// Runs one repetition of one cell and draws an association: the sequence of its chunks, and
+    /// for each path the windows, the round-trip times and the states.
     ///
     /// # Errors
-    /// If there is no such cell or flow, the flow's stack tells nothing, or the simulation fails.
+    /// If the cell or flow does not exist, the flow does not use SCTP, or the simulation fails.
     pub fn trace(
         &self,
         options: &RunOptions,
@@ -42,7 +42,7 @@ impl ScenarioFile {
             return Err(choice("the association was never set up".into()));
         };
         let (path, seed, repetition) = (&self.path, options.seed, wanted.repetition);
-        let traced = Traced {
+        let traced = TracedAssociation {
             scenario: &self.name,
             cell: (!cell.label().is_empty()).then(|| format!("{number}: {}", cell.label())),
             command: format!(
@@ -59,17 +59,21 @@ impl ScenarioFile {
     }
 
     fn flow(&self, model: &Model, name: Option<&str>) -> Result<usize, LabError> {
-        let tells =
-            |flow: usize| matches!(model.nodes[model.flows[flow].ends[0]].kind, Kind::Sctp(_));
+        let has_log = |flow: usize| {
+            matches!(
+                model.nodes[model.flows[flow].ends[0]].kind,
+                NodeStack::Sctp(_)
+            )
+        };
         let Some(name) = name else {
-            let first = (0..model.flows.len()).find(|flow| tells(*flow));
-            return first.ok_or_else(|| choice(format!("{}: no flow runs over SCTP", self.name)));
+            let first = (0..model.flows.len()).find(|flow| has_log(*flow));
+            return first.ok_or_else(|| choice(format!("{}: no flow uses SCTP", self.name)));
         };
         let found = model.flows.iter().position(|flow| flow.name == name);
         match found {
-            Some(flow) if tells(flow) => Ok(flow),
+            Some(flow) if has_log(flow) => Ok(flow),
             Some(_) => Err(choice(format!(
-                "flow '{name}' does not run over SCTP, and others tell nothing"
+                "flow '{name}' does not use SCTP; only SCTP flows can be traced"
             ))),
             None => {
                 let known: Vec<&str> = model.flows.iter().map(|flow| flow.name.as_str()).collect();

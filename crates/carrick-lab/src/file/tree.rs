@@ -1,13 +1,13 @@
-//! A TOML document as a tree that knows its lines and the order of its keys.
+//! A TOML document as a tree with line numbers and the order of keys.
 //!
-//! A sweep changes values in it before it is read, and a mistake is found in the line that it comes
-//! from, be it the key's own or that of the sweep.
+//! A sweep replaces values in the tree before it is parsed. Errors are located at the line of the
+//! value, in the file or in the sweep.
 
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::FileError;
 
-/// A value and the line on which it stands.
+/// A value and its line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) line: usize,
@@ -21,12 +21,12 @@ pub(super) enum Value {
     Number(f64),
     Flag(bool),
     List(Vec<Node>),
-    /// In the order of the file.
+    /// Entries in the order of the file.
     Table(Vec<(String, Node)>),
 }
 
 impl Node {
-    /// What it is, for messages: `"10 ms"`, `a table`.
+    /// Describes the value for error messages: `"10 ms"`, `a table`.
     pub(super) fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("{text:?}"),
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// The value as a name for people: without quotes.
+    /// Returns the value as a label, without quotes.
     pub(super) fn shown(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// The value of a number, if it is one.
+    /// Returns the value of a number, if it is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self.value {
             Value::Integer(number) => Some(number as f64),
@@ -74,8 +74,8 @@ impl Node {
         }
     }
 
-    /// Puts `new` at every place that `path` names; a `*` in it stands for each key. A key that
-    /// isn't there is added to a table that is. Returns the places, each by all its keys.
+    /// Replaces the value of every key that `path` matches; a `*` matches each key. A missing key is
+    /// added to an existing table. Returns the full paths of the keys.
     pub(super) fn replace(&mut self, path: &[&str], new: &Self) -> Vec<Vec<String>> {
         let mut places = Vec::new();
         self.replace_below(path, new, &mut Vec::new(), &mut places);
@@ -121,7 +121,7 @@ impl Node {
     }
 }
 
-/// Reads a document.
+/// Parses a document.
 pub(super) fn parse(text: &str) -> Result<Node, FileError> {
     let lines = Lines::new(text);
     let table = DeTable::parse(text).map_err(|error| {
@@ -131,7 +131,7 @@ pub(super) fn parse(text: &str) -> Result<Node, FileError> {
             error.span().and_then(|span| text.get(span)),
         ) {
             ("duplicate key", Some(key)) => {
-                format!("{} is there already; expected each name once", key.trim())
+                format!("{} exists already; expected each name once", key.trim())
             }
             (message, _) => message.replace('\n', "; "),
         };
@@ -141,7 +141,7 @@ pub(super) fn parse(text: &str) -> Result<Node, FileError> {
     Ok(Node { line: 1, value })
 }
 
-/// Where lines begin.
+/// Offsets of the line starts.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -194,7 +194,7 @@ impl Lines {
             DeValue::Boolean(flag) => Value::Flag(*flag),
             DeValue::Datetime(_) => {
                 return Err(wrong(
-                    "a date means nothing here; write times such as \"10 ms\"",
+                    "dates are not supported; write times such as \"10 ms\"",
                 ));
             }
             DeValue::Array(list) => Value::List(self.list(list, key)?),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_replaces_at_every_place_and_a_missing_table_at_none() {
+    fn a_star_matches_every_key() {
         let mut tree = parse(TEXT).unwrap();
         let new = Node {
             line: 9,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syntax_error_has_its_line() {
+    fn syntax_errors_have_their_line() {
         let error = parse("a = 1\nb = \n").unwrap_err();
         assert_eq!(error.line, 2, "{error}");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A unit's name and how much of the basic unit it is.
+/// Names of units with their factors.
 type Units = &'static [(&'static str, f64)];
 
 const TIMES: Units = &[
@@ -37,36 +37,36 @@ const SIZES: Units = &[
     ("GiB", 1_073_741_824.0),
 ];
 
-/// A time; up to a hundred years.
+/// Parses a time; at most a hundred years.
 pub(super) fn time(text: &str) -> Option<Duration> {
     let seconds = quantity(text, TIMES)?;
-    // Rounded to the nanosecond: 0.1 ms is not to become 99,999 ns.
+    // Rounded to the nanosecond, so that 0.1 ms does not become 99,999 ns.
     (seconds < 3.2e9).then(|| Duration::from_nanos((seconds * 1e9).round() as u64))
 }
 
-/// A rate in bit/s, above 0.
+/// Parses a rate in bit/s, above 0.
 pub(super) fn rate(text: &str) -> Option<f64> {
     quantity(text, RATES).filter(|rate| *rate > 0.0)
 }
 
-/// Bytes, rounded.
+/// Parses a size in bytes, rounded.
 pub(super) fn size(text: &str) -> Option<u64> {
     let bytes = quantity(text, SIZES)?.round();
     (bytes < 9e15).then_some(bytes as u64)
 }
 
-/// A number of packets, `6 packets`.
+/// Parses a number of packets, `6 packets`.
 pub(super) fn packets(text: &str) -> Option<u64> {
     let count = quantity(text, &[("packet", 1.0), ("packets", 1.0)])?;
     (count.fract() == 0.0 && count < 9e15).then_some(count as u64)
 }
 
-/// A share, `1 %`, as a number from 0 to 1.
+/// Parses a proportion, `1 %`, as a number from 0 to 1.
 pub(super) fn share(text: &str) -> Option<f64> {
     quantity(text, &[("%", 0.01)]).filter(|share| *share <= 1.0)
 }
 
-/// A number that is not negative, a space if one likes, and a unit.
+/// Parses a number that is not negative, an optional space, and a unit.
 fn quantity(text: &str, units: Units) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
     let number: f64 = text[..end].replace('_', "").parse().ok()?;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_need_their_unit_and_no_other() {
+    fn quantities_need_a_valid_unit() {
         assert_eq!(time("10 ms"), Some(Duration::from_millis(10)));
         assert_eq!(time("0.1ms"), Some(Duration::from_micros(100)));
         assert_eq!(time("2 min"), Some(Duration::from_secs(120)));

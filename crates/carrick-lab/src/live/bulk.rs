@@ -1,4 +1,4 @@
-//! The programs of a flow that always has more to send.
+//! Programs of a bulk flow.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use carrick_netsim::Random;
 use carrick_proto::Time;
 
-use super::{Outgoing, Program, Reading};
+use super::{Outgoing, Program, ReadMode};
 
-/// Sends messages of one size as fast as the stack takes them.
+/// Sender of messages of one size at the rate at which the stack accepts them.
 #[derive(Debug)]
 pub struct Bulk {
     size: usize,
-    /// Messages that are left.
+    /// Messages left to send.
     rest: u64,
     delay: Duration,
     length: Option<Duration>,
@@ -23,7 +23,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// This many messages of so many bytes, at least 8, each of which begins with its number.
+    /// Sends `count` messages of `size` bytes, at least 8, each of which begins with its number.
     pub fn messages(count: u64, size: usize) -> Self {
         Self {
             size: size.max(8),
@@ -37,7 +37,8 @@ impl Bulk {
         }
     }
 
-    /// Messages for so long, counted from where the program begins; the first one comes after `delay`.
+    /// Sends messages for `length`, counted from the begin of the program; the first message
+    /// follows after `delay`.
     pub fn lasting(length: Duration, delay: Duration, size: usize) -> Self {
         Self {
             delay,
@@ -94,23 +95,23 @@ impl Program for Bulk {
     }
 }
 
-/// Takes what comes, and notes when.
+/// Receiver that records when each message was read.
 #[derive(Debug)]
 pub struct Drain {
-    /// Bytes that are awaited.
+    /// Bytes expected.
     wanted: u64,
     pace: Option<(Duration, Random)>,
     next: Option<Time>,
-    /// Messages that it may take now.
+    /// Messages that may be read now.
     due: u32,
     /// Bytes taken.
     pub bytes: u64,
-    /// When each message, or piece of a stream, was taken, and its bytes.
+    /// Time and length of each message, or piece of a stream, that was read.
     pub taken: Vec<(Time, usize)>,
 }
 
 impl Drain {
-    /// Takes all; it is done when it has this many bytes.
+    /// Reads everything; done after this many bytes.
     pub fn new(wanted: u64) -> Self {
         Self {
             wanted,
@@ -122,7 +123,7 @@ impl Drain {
         }
     }
 
-    /// Takes one message after each exponential interval of this mean; it is done at any time.
+    /// Reads one message after each exponential interval of this mean; always done.
     pub fn slow(mean: Duration, random: Random) -> Self {
         Self {
             pace: Some((mean, random)),
@@ -130,8 +131,8 @@ impl Drain {
         }
     }
 
-    /// Each interval is counted from the moment at which the last one ended, so that a reader that was
-    /// called late is as fast as one that was not.
+    /// Each interval begins at the end of the previous one, so that late calls do not slow down the
+    /// reader.
     fn wait(&mut self, from: Time) {
         if let Some((mean, random)) = &mut self.pace {
             let interval = random.exponential(*mean);
@@ -166,11 +167,11 @@ impl Program for Drain {
         }
     }
 
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> ReadMode {
         match (&self.pace, self.due) {
-            (None, _) => Reading::All,
-            (Some(_), 0) => Reading::Nothing,
-            (Some(_), _) => Reading::One,
+            (None, _) => ReadMode::All,
+            (Some(_), 0) => ReadMode::Nothing,
+            (Some(_), _) => ReadMode::One,
         }
     }
 
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_of_a_certain_length_begins_after_its_delay_and_never_runs_dry() {
+    fn timed_flows_begin_after_their_delay() {
         let ms = Duration::from_millis;
         let mut bulk = Bulk::lasting(ms(100), ms(30), 20);
         bulk.connected(Time::from_millis(1000), 1);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_of_so_many_messages_numbers_them() {
+    fn counted_flows_number_their_messages() {
         let mut bulk = Bulk::messages(3, 10);
         bulk.connected(Time::ZERO, 1);
         bulk.handle_timeout(Time::ZERO);
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_takes_one_message_an_interval_also_when_it_is_called_late() {
+    fn slow_readers_keep_their_rate_after_late_calls() {
         let mean = Duration::from_millis(10);
         let mut drain = Drain::slow(mean, Random::new(1, 0));
         drain.connected(Time::ZERO, 1);
@@ -230,15 +231,15 @@ mod tests {
         for ms in (0..10_000).step_by(25) {
             let now = Time::from_millis(ms);
             drain.handle_timeout(now);
-            while drain.reading() == Reading::One {
+            while drain.reading() == ReadMode::One {
                 drain.handle_message(now, 0, Bytes::from_static(b"a message"));
                 taken += 1;
             }
-            assert_eq!(drain.reading(), Reading::Nothing);
+            assert_eq!(drain.reading(), ReadMode::Nothing);
         }
         assert!((900..1100).contains(&taken), "{taken}");
         assert_eq!(drain.taken.len(), taken);
         assert!(drain.is_done());
-        assert_eq!(Drain::new(5).reading(), Reading::All);
+        assert_eq!(Drain::new(5).reading(), ReadMode::All);
     }
 }

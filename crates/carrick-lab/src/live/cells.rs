@@ -1,17 +1,17 @@
-//! What the scenarios' live parts have in common: repetitions, in each of which every cell runs once, and the
-//! same simulated.
+//! Common parts of the scenarios' live runs: repetitions, in each of which every cell runs once,
+//! and the corresponding simulations.
 
-use super::{Outcome, Plan, Record, Run, shortfalls};
+use super::{LivePlan, LiveRun, RunOutcome, RunRecord, shortfalls};
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::LiveResult;
 
-impl Plan {
-    /// Of these runs, so many at the same time; `conclude` is given their names with their outcomes.
+impl LivePlan {
+    /// Creates a plan; `conclude` receives the names of the runs with their outcomes.
     pub(crate) fn new(
-        runs: Vec<Run>,
+        runs: Vec<LiveRun>,
         at_once: usize,
-        conclude: impl FnOnce(&[String], Vec<Outcome>) -> Result<LiveResult, LabError> + 'static,
+        conclude: impl FnOnce(&[String], Vec<RunOutcome>) -> Result<LiveResult, LabError> + 'static,
     ) -> Self {
         let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
         Self {
@@ -22,21 +22,21 @@ impl Plan {
     }
 }
 
-/// What came of the runs of some cells: all cells of the first repetition, then those of the next.
-pub(crate) struct Measured<V> {
-    /// For each cell its repetitions, `None` where a run brought nothing.
+/// Measurements of the runs of some cells; the runs are ordered by repetition, then by cell.
+pub(crate) struct LiveMeasurements<V> {
+    /// Repetitions of each cell; `None` for a run without a result.
     pub(crate) cells: Vec<Vec<Option<V>>>,
-    /// Why runs brought nothing.
+    /// Reasons for missing results.
     pub(crate) notes: Vec<String>,
 }
 
-impl<V> Measured<V> {
-    /// Measures each run by `measure`, which is told the cell and the repetition.
+impl<V> LiveMeasurements<V> {
+    /// Measures each run with `measure`, which receives the cell and the repetition.
     pub(crate) fn of(
         cells: usize,
         names: &[String],
-        outcomes: &[Outcome],
-        measure: impl Fn(usize, u64, &Record) -> Result<V, String>,
+        outcomes: &[RunOutcome],
+        measure: impl Fn(usize, u64, &RunRecord) -> Result<V, String>,
     ) -> Self {
         let mut all = Self {
             cells: (0..cells).map(|_| Vec::new()).collect(),
@@ -48,8 +48,7 @@ impl<V> Measured<V> {
                 .record()
                 .map(|record| measure(cell, repetition, record));
             let measured = measured.transpose().unwrap_or_else(|what| {
-                all.notes
-                    .push(format!("The run {name} went wrong: {what}."));
+                all.notes.push(format!("The run {name} failed: {what}."));
                 None
             });
             all.cells[cell].push(measured);
@@ -57,23 +56,26 @@ impl<V> Measured<V> {
         all
     }
 
-    /// For each cell the repetitions that were measured, live and simulated.
-    pub(crate) fn beside<T>(self, twins: Vec<Vec<T>>) -> (Vec<Vec<(V, T)>>, Vec<String>) {
-        let pair = |(live, twins): (Vec<Option<V>>, Vec<T>)| {
-            let both = live.into_iter().zip(twins);
-            both.filter_map(|(live, twin)| Some((live?, twin)))
+    /// Pairs the live and simulated repetitions of each cell that have results.
+    pub(crate) fn paired_with<T>(
+        self,
+        simulations: Vec<Vec<T>>,
+    ) -> (Vec<Vec<(V, T)>>, Vec<String>) {
+        let pair = |(live, simulations): (Vec<Option<V>>, Vec<T>)| {
+            let both = live.into_iter().zip(simulations);
+            both.filter_map(|(live, simulation)| Some((live?, simulation)))
                 .collect()
         };
-        let pairs = self.cells.into_iter().zip(twins).map(pair).collect();
+        let pairs = self.cells.into_iter().zip(simulations).map(pair).collect();
         (pairs, self.notes)
     }
 }
 
-/// The same simulated, on all cores: for each cell its repetitions.
+/// Runs the corresponding simulations on all cores; returns the repetitions of each cell.
 ///
 /// # Errors
 /// If a simulation fails, which is a fault of the scenario.
-pub(crate) fn twins<T: Send>(
+pub(crate) fn simulate_cells<T: Send>(
     scenario: &str,
     (cells, repetitions): (usize, u64),
     simulate: impl Fn(usize, u64) -> Result<T, String> + Sync,
@@ -81,15 +83,15 @@ pub(crate) fn twins<T: Send>(
     let all = parallel::run(cells * repetitions as usize, |job| {
         simulate(job % cells, (job / cells) as u64)
     });
-    let mut twins: Vec<Vec<T>> = (0..cells).map(|_| Vec::new()).collect();
-    for (job, twin) in all.into_iter().enumerate() {
-        let twin = twin.map_err(|what| LabError::Simulation {
+    let mut simulations: Vec<Vec<T>> = (0..cells).map(|_| Vec::new()).collect();
+    for (job, simulation) in all.into_iter().enumerate() {
+        let simulation = simulation.map_err(|what| LabError::Simulation {
             scenario: scenario.into(),
             what,
         })?;
-        twins[job % cells].push(twin);
+        simulations[job % cells].push(simulation);
     }
-    Ok(twins)
+    Ok(simulations)
 }
 
 #[cfg(test)]
@@ -99,8 +101,8 @@ mod tests {
     use super::super::Lateness;
     use super::*;
 
-    fn ran(timeouts: u64) -> Outcome {
-        Outcome::Ran(Record {
+    fn ran(timeouts: u64) -> RunOutcome {
+        RunOutcome::Ran(RunRecord {
             begin: Time::ZERO,
             programs: Vec::new(),
             seen: Vec::new(),
@@ -112,25 +114,31 @@ mod tests {
     }
 
     #[test]
-    fn each_live_value_stands_beside_the_simulation_of_its_cell_and_repetition() {
+    fn live_and_simulated_repetitions_are_paired() {
         let names: Vec<String> = ["a.0", "b.0", "a.1", "b.1"].map(String::from).to_vec();
-        let outcomes = [ran(1), Outcome::Failed("it broke".into()), ran(9), ran(4)];
-        let measured = Measured::of(
-            2,
-            &names,
-            &outcomes,
-            |cell, repetition, record| match record.timeouts {
-                9 => Err("nothing was sent".into()),
-                n => Ok((cell, repetition, n)),
-            },
-        );
-        let twins = twins("x", (2, 2), |cell, repetition| Ok((cell, repetition)))
+        let outcomes = [
+            ran(1),
+            RunOutcome::Failed("it broke".into()),
+            ran(9),
+            ran(4),
+        ];
+        let measured =
+            LiveMeasurements::of(
+                2,
+                &names,
+                &outcomes,
+                |cell, repetition, record| match record.timeouts {
+                    9 => Err("nothing was sent".into()),
+                    n => Ok((cell, repetition, n)),
+                },
+            );
+        let simulations = simulate_cells("x", (2, 2), |cell, repetition| Ok((cell, repetition)))
             .expect("they are simulated");
-        let (pairs, notes) = measured.beside(twins);
+        let (pairs, notes) = measured.paired_with(simulations);
         assert_eq!(pairs, [[((0, 0, 1), (0, 0))], [((1, 1, 4), (1, 1))]]);
         assert_eq!(notes.len(), 2);
-        assert!(notes[1].contains("a.1 went wrong: nothing was sent"));
-        let failed = super::twins("x", (1, 1), |_, _| Err::<(), _>("y".into()));
+        assert!(notes[1].contains("a.1 failed: nothing was sent"));
+        let failed = super::simulate_cells("x", (1, 1), |_, _| Err::<(), _>("y".into()));
         assert!(failed.is_err_and(|error| error.to_string().contains("scenario x: y")));
     }
 }

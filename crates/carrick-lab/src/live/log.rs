@@ -1,29 +1,29 @@
-//! What two hosts noted of a flow of numbered messages, whichever clock they ran by.
+//! Records of a flow of numbered messages at two hosts, independent of the clock.
 
 use carrick_proto::{PathId, Time, Tsn};
 
-/// One transmission of a message's only chunk.
+/// One transmission of the only chunk of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transmission {
     /// Number of the message.
     pub(crate) message: u64,
-    /// Its TSN.
+    /// TSN of the chunk.
     pub(crate) tsn: Tsn,
-    /// When it left the stack.
+    /// Time of the transmission.
     pub(crate) time: Time,
-    /// The path it took.
+    /// Path of the transmission.
     pub(crate) path: PathId,
 }
 
-/// The notes of both hosts.
+/// Records of both hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log<'a> {
-    /// SEND of each message.
+    /// Time of the SEND of each message.
     pub(crate) sends: &'a [Time],
-    /// What left the sender, in order.
+    /// Transmissions of the sender, in order.
     pub(crate) transmissions: &'a [Transmission],
     /// First arrival of each chunk.
     pub(crate) arrivals: &'a [(Tsn, Time)],
-    /// Delivery of each message, by number.
+    /// Number and time of each delivery.
     pub(crate) deliveries: &'a [(u64, Time)],
 }

@@ -1,4 +1,4 @@
-//! The programs of a flow of numbered messages at a constant rate.
+//! Programs of a flow of numbered messages at a constant rate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,44 +9,44 @@ use carrick_proto::Time;
 use super::{Outgoing, Program};
 use crate::numbered;
 
-/// What flows.
+/// Parameters of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// How many, at least 1.
+    /// Number of messages, at least 1.
     pub count: u64,
-    /// Bytes in each, at least 8.
+    /// Size of a message in bytes, at least 8.
     pub size: usize,
-    /// Time from one to the next.
+    /// Interval between two messages.
     pub interval: Duration,
 }
 
 impl Messages {
-    /// Time from the first to the last.
+    /// Returns the time from the first to the last message.
     pub fn length(&self) -> Duration {
         let steps = u32::try_from(self.count.saturating_sub(1)).unwrap_or(u32::MAX);
         self.interval * steps
     }
 
-    /// The message of this number, which it begins with.
+    /// Returns the message of this number, which it begins with.
     fn message(&self, number: u64) -> Bytes {
         numbered::message(number, self.size)
     }
 }
 
-/// Sends them, and notes when.
+/// Sender that records the time of each SEND.
 ///
-/// A message that is late, because this host was busy, does not delay those after it.
+/// A message that is sent late, because the host was busy, does not delay later messages.
 #[derive(Debug)]
 pub struct Source {
     messages: Messages,
     next: Option<Time>,
     ready: VecDeque<Outgoing>,
-    /// SEND of each message.
+    /// Time of the SEND of each message.
     pub sends: Vec<Time>,
 }
 
 impl Source {
-    /// A source of these messages.
+    /// Returns a sender of these messages.
     pub fn new(messages: Messages) -> Self {
         Self {
             messages,
@@ -95,20 +95,20 @@ impl Program for Source {
     }
 }
 
-/// Notes when they are delivered.
+/// Receiver that records the deliveries.
 #[derive(Debug)]
 pub struct Sink {
     messages: Messages,
     stream: bool,
-    /// Bytes that came.
+    /// Bytes received.
     received: usize,
-    /// Delivery of each message, by number.
+    /// Number and time of each delivery.
     pub deliveries: Vec<(u64, Time)>,
     failure: Option<String>,
 }
 
 impl Sink {
-    /// Of messages that come as such.
+    /// Returns a receiver of messages.
     pub fn new(messages: Messages) -> Self {
         Self {
             messages,
@@ -119,7 +119,7 @@ impl Sink {
         }
     }
 
-    /// Of messages that come as a stream of bytes: one is delivered with its last byte.
+    /// Returns a receiver of a byte stream; a message is delivered with its last byte.
     pub fn of_stream(messages: Messages) -> Self {
         Self {
             stream: true,
@@ -179,7 +179,7 @@ mod tests {
     };
 
     #[test]
-    fn a_late_message_delays_none_after_it() {
+    fn late_messages_do_not_delay_later_ones() {
         let mut source = Source::new(MESSAGES);
         assert_eq!(source.poll_timeout(), None);
         source.connected(Time::from_millis(100), 1);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_delivers_a_message_with_its_last_byte() {
+    fn streams_deliver_messages_with_their_last_byte() {
         let mut sink = Sink::of_stream(MESSAGES);
         for (ms, len, whole) in [(1, 9, 0), (2, 1, 1), (3, 25, 3), (4, 15, 5)] {
             sink.handle_message(Time::from_millis(ms), 0, Bytes::from(vec![0; len]));
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn a_strange_message_is_a_failure() {
+    fn an_unexpected_message_is_a_failure() {
         let mut sink = Sink::new(MESSAGES);
         sink.handle_message(Time::ZERO, 0, MESSAGES.message(3));
         assert_eq!(sink.deliveries, [(3, Time::ZERO)]);
         assert_eq!(sink.failure(), None);
-        sink.handle_message(Time::ZERO, 0, Bytes::from_static(b"strange"));
+        sink.handle_message(Time::ZERO, 0, Bytes::from_static(b"message"));
         assert!(sink.failure().is_some_and(|what| what.contains("7 bytes")));
     }
 }

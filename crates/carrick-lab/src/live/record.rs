@@ -1,4 +1,4 @@
-//! What a run in real time showed.
+//! Records of live runs.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -9,83 +9,84 @@ use super::log::{Log, Transmission};
 use super::{Lateness, Program, Sink, Source};
 use crate::tcp_host::Segment;
 
-/// What a run showed. All times are of one clock, which began before the run.
-pub struct Record {
-    /// When the first programs began.
+/// Record of a run. All times are of one clock, which began before the run.
+pub struct RunRecord {
+    /// Start of the first programs.
     pub begin: Time,
-    /// The programs with what they noted: both of the first flow, both of the next.
+    /// Programs with their records: both of the first flow, then both of the next.
     pub programs: Vec<Box<dyn Program>>,
-    /// Data on its way out of and into the hosts, in order.
-    pub seen: Vec<Seen>,
-    /// Expirations of T3-rtx at the first host of the first flow, for SCTP; 0 where it was lost.
+    /// Data sent and received by the hosts, in order.
+    pub seen: Vec<ObservedData>,
+    /// Expirations of T3-rtx at the first host of the first flow, for SCTP; 0 if the association
+    /// was lost.
     pub timeouts: u64,
-    /// When a connection was lost that might be.
+    /// Time at which a connection was lost, if this was permitted.
     pub lost: Option<Time>,
-    /// How late the network was with what it carried.
+    /// Lateness of the network.
     pub lateness: Lateness,
-    /// Packets that the network did not take or could not hand over.
+    /// Packets that the network did not accept or could not deliver.
     pub refused: u64,
 }
 
-/// Data that leaves or enters a host.
+/// Data that a host sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// When, at the border between the host's kernel and the network.
+pub struct ObservedData {
+    /// Time at the boundary between the host's kernel and the network.
     pub time: Time,
-    /// The host by its place: 0 and 1 are those of the first flow.
+    /// Index of the host: 0 and 1 are those of the first flow.
     pub host: usize,
-    /// The host's interface by its place.
+    /// Index of the host's interface.
     pub interface: usize,
-    /// From the host into the network, or the other way.
+    /// Direction: sent by the host (true) or received.
     pub out: bool,
-    /// What.
-    pub data: Data,
+    /// Observed data.
+    pub data: PacketData,
 }
 
-/// A piece of data.
+/// A unit of observed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum PacketData {
     /// A DATA chunk.
     Chunk {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: Tsn,
-        /// The number in its first 8 bytes; 0 if it is shorter.
+        /// Number in the first 8 bytes of the user data; 0 if it is shorter.
         message: u64,
     },
     /// Data of a TCP segment.
     Segment {
-        /// The place of its first byte in the stream, from 0.
+        /// Offset of the first byte in the stream, from 0.
         offset: u64,
-        /// Its bytes.
+        /// Length in bytes.
         len: usize,
     },
-    /// A packet, where only lengths are noted.
+    /// A packet, if only lengths are recorded.
     Packet {
-        /// Its bytes, with the IP header.
+        /// Length in bytes, with the IP header.
         len: usize,
     },
 }
 
-impl Record {
-    /// A host's program, if it is of this type.
+impl RunRecord {
+    /// Returns the program of a host, if it is of this type.
     pub fn program<P: Program>(&self, host: usize) -> Option<&P> {
         let program: &dyn Any = self.programs.get(host)?.as_ref();
         program.downcast_ref()
     }
 
-    /// Bytes of the packets that entered a host in a span of time.
+    /// Returns the number of bytes in packets that entered a host in a period.
     pub(crate) fn bytes_into(&self, host: usize, from: Time, until: Time) -> u64 {
-        let here = |seen: &&Seen| seen.host == host && !seen.out;
-        let then = |seen: &&Seen| seen.time >= from && seen.time < until;
+        let here = |seen: &&ObservedData| seen.host == host && !seen.out;
+        let then = |seen: &&ObservedData| seen.time >= from && seen.time < until;
         let seen = self.seen.iter().filter(here).filter(then);
         seen.map(|seen| match seen.data {
-            Data::Packet { len } => len as u64,
-            Data::Chunk { .. } | Data::Segment { .. } => 0,
+            PacketData::Packet { len } => len as u64,
+            PacketData::Chunk { .. } | PacketData::Segment { .. } => 0,
         })
         .sum()
     }
 
-    /// The notes of numbered messages from the first host to the second.
+    /// Returns the record of numbered messages from the first host to the second.
     pub(crate) fn flow(&self) -> Option<Flow<'_>> {
         let source: &Source = self.program(0)?;
         let sink: &Sink = self.program(1)?;
@@ -100,16 +101,18 @@ impl Record {
         let mut end = 0;
         for seen in &self.seen {
             match (seen.data, seen.host, seen.out) {
-                (Data::Chunk { tsn, message }, 0, true) => flow.transmissions.push(Transmission {
-                    message,
-                    tsn,
-                    time: seen.time,
-                    path: PathId(seen.interface as u8),
-                }),
-                (Data::Chunk { tsn, message }, 1, false) if arrived.insert(message) => {
+                (PacketData::Chunk { tsn, message }, 0, true) => {
+                    flow.transmissions.push(Transmission {
+                        message,
+                        tsn,
+                        time: seen.time,
+                        path: PathId(seen.interface as u8),
+                    })
+                }
+                (PacketData::Chunk { tsn, message }, 1, false) if arrived.insert(message) => {
                     flow.arrivals.push((tsn, seen.time));
                 }
-                (Data::Segment { offset, len }, 0, true) => {
+                (PacketData::Segment { offset, len }, 0, true) => {
                     flow.segments.push(Segment {
                         time: carrick_netsim::Time::from_nanos(seen.time.as_nanos()),
                         offset,
@@ -125,22 +128,22 @@ impl Record {
     }
 }
 
-/// The life of numbered messages, as programs and network saw it.
+/// Numbered messages, as recorded by programs and network.
 pub(crate) struct Flow<'a> {
-    /// SEND of each message.
+    /// Time of the SEND of each message.
     pub(crate) sends: &'a [Time],
-    /// Delivery of each message, by number.
+    /// Number and time of each delivery.
     pub(crate) deliveries: &'a [(u64, Time)],
-    /// Chunks that left the sender; the path is the sender's interface.
+    /// Transmissions of the sender; the path is the sender's interface.
     pub(crate) transmissions: Vec<Transmission>,
     /// First arrival of each chunk.
     pub(crate) arrivals: Vec<(Tsn, Time)>,
-    /// Segments that left the sender.
+    /// Segments sent.
     pub(crate) segments: Vec<Segment>,
 }
 
 impl Flow<'_> {
-    /// As the simulated hosts' notes.
+    /// Returns the records in the form of those of simulated hosts.
     pub(crate) fn log(&self) -> Log<'_> {
         Log {
             sends: self.sends,
@@ -158,8 +161,8 @@ mod tests {
     use super::super::Messages;
     use super::*;
 
-    fn seen(ms: u64, host: usize, out: bool, data: Data) -> Seen {
-        Seen {
+    fn seen(ms: u64, host: usize, out: bool, data: PacketData) -> ObservedData {
+        ObservedData {
             time: Time::from_millis(ms),
             host,
             interface: usize::from(ms > 20),
@@ -168,13 +171,13 @@ mod tests {
         }
     }
 
-    fn record(seen: Vec<Seen>) -> Record {
+    fn record(seen: Vec<ObservedData>) -> RunRecord {
         let messages = Messages {
             count: 2,
             size: 10,
             interval: Duration::from_millis(1),
         };
-        Record {
+        RunRecord {
             begin: Time::ZERO,
             programs: vec![
                 Box::new(Source::new(messages)),
@@ -189,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_sent_from_the_first_host_and_arrive_once_at_the_second() {
-        let chunk = |message: u64| Data::Chunk {
+    fn chunks_of_the_first_host_arrive_once() {
+        let chunk = |message: u64| PacketData::Chunk {
             tsn: Tsn::new(7 + message as u32),
             message,
         };
@@ -208,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_into_a_host_are_those_of_a_span_of_time() {
-        let packet = |len| Data::Packet { len };
+    fn bytes_into_a_host_are_counted_in_a_period() {
+        let packet = |len| PacketData::Packet { len };
         let record = record(vec![
             seen(1, 1, false, packet(10)),
             seen(2, 1, false, packet(20)),
@@ -227,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_begins_below_the_highest_byte_is_sent_again() {
-        let segment = |offset, len| Data::Segment { offset, len };
+    fn segments_below_the_highest_are_retransmissions() {
+        let segment = |offset, len| PacketData::Segment { offset, len };
         let record = record(vec![
             seen(1, 0, true, segment(0, 10)),
             seen(2, 0, true, segment(10, 10)),

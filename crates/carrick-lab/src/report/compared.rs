@@ -1,4 +1,4 @@
-//! The part of a scenario's section that compares it with an earlier run.
+//! Comparison of a scenario with an earlier run, as a part of its section.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The part of a scenario's section that belongs to its runs in real time.
+//! Results of live runs, as a part of the section of a scenario.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ pub(super) fn section(out: &mut String, live: &LiveResult) {
     if !live.rows.is_empty() {
         out.push_str(
             "<p class=\"soft\">The same network in real time, between network namespaces of one host, with sockets \
-             and the kernel’s TCP; simulated values are of the same extent, with the same seeds. n counts the live \
-             runs; live numbers differ from run to run.</p>\n",
+             and the kernel’s TCP. Simulated values have the same number and length of runs and the same seeds. \
+             n is the number of live runs; live values differ from run to run.</p>\n",
         );
         table(out, &live.rows);
     }
@@ -24,7 +24,7 @@ pub(super) fn section(out: &mut String, live: &LiveResult) {
     settings(out, &live.settings);
 }
 
-/// The difference, and how the two stand to each other if they are not close.
+/// Returns the difference, and the kind of agreement if the values are not close.
 fn differs(row: &LiveRow) -> String {
     let difference = row
         .difference
@@ -40,7 +40,7 @@ fn table(out: &mut String, rows: &[LiveRow]) {
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"results live\">\n<thead><tr><th></th>\
          <th class=\"number\">published</th><th class=\"number\">simulated</th>\
          <th class=\"number\">live</th><th class=\"number\">± 95 %</th>\
-         <th class=\"number\">differs</th></tr></thead>\n",
+         <th class=\"number\">difference</th></tr></thead>\n",
     );
     for row in rows {
         let cell =

@@ -1,5 +1,5 @@
-//! The report: one HTML file that needs nothing else, for screens of any width, light or dark, and
-//! for paper.
+//! The report: one self-contained HTML file, for screens of any width, light or dark, and for
+//! print.
 
 mod compared;
 mod live;
@@ -13,19 +13,19 @@ use crate::result::ScenarioResult;
 
 const STYLE: &str = include_str!("style.css");
 
-/// How the run came about.
+/// Description of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInfo {
     /// Version of the program.
     pub version: String,
     /// Seed of the run.
     pub seed: u64,
-    /// The heading.
+    /// Heading of the report.
     pub title: String,
 }
 
 impl RunInfo {
-    /// A run of this version with `seed`.
+    /// Returns the description of a run of this version with `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -34,7 +34,7 @@ impl RunInfo {
         }
     }
 
-    /// The same run under another heading.
+    /// Sets the heading.
     #[must_use]
     pub fn titled(mut self, title: &str) -> Self {
         self.title = title.into();
@@ -42,7 +42,7 @@ impl RunInfo {
     }
 }
 
-/// The report of a run as an HTML document.
+/// Renders the report of a run as an HTML document.
 pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
     let mut out = String::new();
     let _ = write!(
@@ -53,11 +53,11 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
          <style>\n{STYLE}{}</style>\n</head>\n<body>\n\
          <h1>{title}</h1>\n\
          <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
-         same numbers whatever the machine and its cores, where its mathematical functions are the same \
+         same numbers with any number of cores, and on every machine whose mathematical functions agree \
          to the last bit. Measured values are means of independent repetitions with \
-         their 95 % confidence interval (Student’s t); n counts the repetitions. \
-         No result is adjusted to fit: what comes out differently is shown as it is. Where a paper does not tell a setting and its numbers \
-         chose it, the settings say so.</p>\n",
+         their 95 % confidence interval (Student’s t); n is the number of repetitions. \
+         No result is adjusted to match a published value; deviations are reported as they are. Where a \
+         paper does not specify a parameter and its value was derived from the published results, the settings state it.</p>\n",
         figure::STYLE,
         escape(&info.version),
         info.seed,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_scrolls_in_its_own_box_and_links_lead_past_it() {
+    fn long_tables_scroll_and_have_links() {
         let mut result = sample();
         let info = RunInfo::new(7);
         let html = to_html(&info, std::slice::from_ref(&result));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_needs_nothing_else_and_runs_nothing() {
+    fn the_report_is_self_contained_without_scripts() {
         let html = to_html(&RunInfo::new(1), &[sample(), sample()]);
         for outside in ["<script", "src=", "http://", "https://", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");

@@ -1,4 +1,4 @@
-//! The part of the report that belongs to one scenario.
+//! The section of a scenario in the report.
 
 use std::fmt::Write;
 
@@ -6,16 +6,16 @@ use crate::format;
 use crate::markup::escape;
 use crate::result::{Row, ScenarioResult, Setting, Split};
 
-/// The setting that says how to repeat a run that `carrick reproduce` doesn't do.
+/// Setting with the command that repeats a run other than one of `carrick reproduce`.
 const COMMAND: &str = "command";
-/// A table of more rows scrolls in a box of its own, and links lead past it.
+/// Rows above which a table is scrollable and the section has links to its parts.
 pub(super) const LONG: usize = 30;
 
 const FIGURES: &str = "Figures";
 pub(super) const LIVE: &str = "Simulated and live";
 pub(super) const COMPARED: &str = "Compared with an earlier run";
-const NOTES: &str = "What differs, and why";
-const SETTINGS: &str = "Settings, to repeat it";
+const NOTES: &str = "Differences and their causes";
+const SETTINGS: &str = "Settings for a repetition";
 
 pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
@@ -27,9 +27,9 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
         result.seed,
         name = escape(&result.scenario),
     );
-    let places = places(result);
+    let parts = parts(result);
     if result.rows.len() > LONG {
-        contents(out, result, &places);
+        contents(out, result, &parts);
     }
     if !result.drawing.is_empty() {
         let _ = writeln!(
@@ -39,7 +39,7 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
             escape(&result.drawing.description)
         );
     }
-    heading(out, result, "table", places[0].1);
+    heading(out, result, "table", parts[0].1);
     table(out, &result.rows);
     figures(out, result);
     for split in &result.splits {
@@ -65,11 +65,11 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     out.push_str("</section>\n");
 }
 
-/// A part of the section that a link leads to.
-type Place = (&'static str, &'static str);
+/// Identifier and title of a linked part of the section.
+type SectionPart = (&'static str, &'static str);
 
-/// The parts of a result, in order; the table is the first.
-fn places(result: &ScenarioResult) -> Vec<Place> {
+/// Returns the parts of a result in order; the table is the first.
+fn parts(result: &ScenarioResult) -> Vec<SectionPart> {
     let published = result.rows.iter().any(|row| row.published.is_some());
     let table = if published {
         "Published and measured"
@@ -88,17 +88,17 @@ fn places(result: &ScenarioResult) -> Vec<Place> {
     there.map(|(_, place)| place).collect()
 }
 
-/// Links to the parts.
-fn contents(out: &mut String, result: &ScenarioResult, places: &[Place]) {
+/// Writes links to the parts.
+fn contents(out: &mut String, result: &ScenarioResult, parts: &[SectionPart]) {
     let name = escape(&result.scenario);
-    let links: Vec<String> = places
+    let links: Vec<String> = parts
         .iter()
         .map(|(id, title)| format!("<a href=\"#{name}-{id}\">{title}</a>"))
         .collect();
     let _ = writeln!(out, "<p class=\"parts\">{}</p>", links.join(" · "));
 }
 
-/// The heading of a part.
+/// Writes the heading of a part.
 pub(super) fn heading(out: &mut String, result: &ScenarioResult, id: &str, title: &str) {
     let name = escape(&result.scenario);
     let _ = writeln!(out, "<h3 id=\"{name}-{id}\">{title}</h3>");
@@ -143,7 +143,7 @@ fn table(out: &mut String, rows: &[Row]) {
     out.push_str("</table></div>\n");
 }
 
-/// A row's unit behind its label.
+/// Formats a row's unit after its label.
 pub(super) fn unit(unit: &str) -> String {
     if unit.is_empty() {
         return String::new();
@@ -179,10 +179,10 @@ fn split_table(out: &mut String, split: &Split) {
     for part in &split.parts {
         let _ = write!(out, "<th class=\"number\">{}</th>", escape(part));
     }
-    out.push_str("<th class=\"number\">together</th></tr></thead>\n<tbody>\n");
+    out.push_str("<th class=\"number\">total</th></tr></thead>\n<tbody>\n");
     for line in &split.lines {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&line.label));
-        // On a phone each part is a line of its own, which names it.
+        // On a narrow screen each part is on a separate line with its name.
         for (name, part) in split.parts.iter().zip(&line.parts) {
             let (name, part) = (escape(name), format::measured(*part));
             let _ = write!(out, "<td class=\"number\" data-part=\"{name}\">{part}</td>");
@@ -190,7 +190,7 @@ fn split_table(out: &mut String, split: &Split) {
         let total = format::measured(line.total());
         let _ = writeln!(
             out,
-            "<td class=\"number measured\" data-part=\"together\">{total}</td></tr>"
+            "<td class=\"number measured\" data-part=\"total\">{total}</td></tr>"
         );
     }
     out.push_str("</tbody></table></div>\n");
@@ -212,7 +212,7 @@ fn repeat(out: &mut String, result: &ScenarioResult) {
     settings(out, &others);
 }
 
-/// Settings as a table.
+/// Writes the settings as a table.
 pub(super) fn settings(out: &mut String, settings: &[Setting]) {
     if settings.is_empty() {
         return;

@@ -1,10 +1,10 @@
-//! Rows as CSV (RFC 4180): CRLF after each record, quotes where they are needed.
+//! Rows as CSV (RFC 4180): CRLF after each record, quotes where required.
 
 use std::borrow::Cow;
 
 use super::{Agreement, LiveRow, Row};
 
-/// The rows as CSV with a header line.
+/// Formats rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
     let header = [
         "id",
@@ -34,7 +34,7 @@ fn fields(row: &Row) -> [Cow<'_, str>; 9] {
     ]
 }
 
-/// Live results as CSV with a header line.
+/// Formats live results as CSV with a header line.
 pub fn live_to_csv(rows: &[LiveRow]) -> String {
     let header = [
         "id",
@@ -70,7 +70,7 @@ fn live_fields(row: &LiveRow) -> [Cow<'_, str>; 12] {
     ]
 }
 
-/// An absent number is empty.
+/// Formats a number; an absent one is empty.
 fn number(value: Option<f64>) -> Cow<'static, str> {
     value.map_or_else(String::new, |v| v.to_string()).into()
 }
@@ -87,7 +87,7 @@ fn table<'r, const N: usize>(
     out
 }
 
-/// One line of fields.
+/// Appends a record.
 pub(crate) fn record(out: &mut String, fields: &[Cow<'_, str>]) {
     for (i, text) in fields.iter().enumerate() {
         if i > 0 {
@@ -98,7 +98,7 @@ pub(crate) fn record(out: &mut String, fields: &[Cow<'_, str>]) {
     out.push_str("\r\n");
 }
 
-/// A field, in quotes where it needs them.
+/// Quotes a field if necessary.
 pub(crate) fn field(text: &str) -> Cow<'_, str> {
     if text.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\"")).into()

@@ -1,4 +1,4 @@
-//! What a scenario measured in real time, beside the same simulated.
+//! Results of live runs, next to simulated ones.
 
 use serde::Serialize;
 
@@ -7,29 +7,29 @@ use crate::format;
 use crate::live::Accuracy;
 use crate::stats::Summary;
 
-/// How far live and simulated values may differ without a reason, in per cent.
+/// Largest difference between live and simulated values that needs no explanation, in per cent.
 const TOLERANCE: f64 = 5.0;
 
-/// How a live value stands to the simulated one.
+/// Relation of a live value to the simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
-    /// They differ by 5 % at most.
+    /// The values differ by at most 5 %.
     Close,
     /// They differ by more, but their 95 % intervals overlap.
     Interval,
-    /// The live one is of another stack than the simulated one: the kernel's TCP.
+    /// The live value is one of a different stack than the simulated one: the kernel's TCP.
     OtherStack,
-    /// It is larger by what the network was late, as was measured.
+    /// The live value is larger by the measured lateness of the network.
     Late,
-    /// It was run once, so that it has no interval, and differs by more than 5 %.
+    /// There was only one run, without an interval, and the values differ by more than 5 %.
     Once,
-    /// They differ for no reason that is known.
+    /// They differ without a known reason.
     Apart,
 }
 
 impl Agreement {
-    /// A word or two for tables.
+    /// Returns a short description for tables.
     pub fn words(self) -> &'static str {
         match self {
             Self::Close => "agrees",
@@ -42,48 +42,54 @@ impl Agreement {
     }
 }
 
-/// One value, live beside simulated and published.
+/// One value: live, simulated and published.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LiveRow {
-    /// Stable name for programs, such as `standard.recovery.udp`.
+    /// Stable identifier, such as `standard.recovery.udp`.
     pub id: String,
-    /// The name for people.
+    /// Label of the row.
     pub label: String,
-    /// Unit of all numbers of the row but `difference`.
+    /// Unit of all numbers of the row except `difference`.
     pub unit: String,
-    /// What was published.
+    /// Published value.
     pub published: Option<f64>,
-    /// Mean of simulations of the same extent, with the same seeds.
+    /// Mean of simulations of the same number and length, with the same seeds.
     pub simulated: Option<f64>,
-    /// Half width of its 95 % confidence interval; `None` with fewer than two.
+    /// Half width of the simulated 95 % confidence interval; `None` with fewer than two runs.
     pub simulated_ci95: Option<f64>,
-    /// Mean of the runs in real time.
+    /// Mean of the live runs.
     pub live: Option<f64>,
-    /// Half width of its 95 % confidence interval; `None` with fewer than two runs.
+    /// Half width of the live 95 % confidence interval; `None` with fewer than two runs.
     pub ci95: Option<f64>,
-    /// Number of runs in real time.
+    /// Number of live runs.
     pub n: u64,
-    /// Live over simulated, less 1, in per cent.
+    /// Live divided by simulated, minus 1, in per cent.
     pub difference: Option<f64>,
-    /// Half width of the 95 % confidence interval of live less simulated, repetition by repetition.
+    /// Half width of the 95 % confidence interval of the paired differences between live and
+    /// simulated.
     #[serde(skip)]
     uncertainty: Option<f64>,
-    /// How the two stand to each other; `None` if one is missing.
+    /// Relation of the two values; `None` if one is missing.
     pub agreement: Option<Agreement>,
-    /// Why it differs, where it does by more than 5 %.
+    /// Reason for a difference of more than 5 %.
     pub note: String,
 }
 
 impl LiveRow {
-    /// A row of simulated and live values, one a repetition.
+    /// Returns a row of simulated and live values, one per repetition.
     pub fn new(id: &str, label: &str, unit: &str, simulated: &[f64], live: &[f64]) -> Self {
         let pairs: Vec<f64> = simulated.iter().zip(live).map(|(s, l)| l - s).collect();
-        let twin = Summary::of(simulated);
-        let simulated = twin.map(|s| s.mean);
+        let simulation = Summary::of(simulated);
+        let simulated = simulation.map(|s| s.mean);
         let summary = Summary::of(live);
-        let agreement = twin.zip(summary);
-        let agreement = agreement
-            .map(|(twin, live)| agreement_of((twin.mean, twin.ci95), (live.mean, live.ci95), 0.0));
+        let agreement = simulation.zip(summary);
+        let agreement = agreement.map(|(simulation, live)| {
+            agreement_of(
+                (simulation.mean, simulation.ci95),
+                (live.mean, live.ci95),
+                0.0,
+            )
+        });
         let difference = match (simulated, summary) {
             (Some(simulated), Some(live)) if simulated != 0.0 => {
                 Some((live.mean / simulated - 1.0) * 100.0)
@@ -95,7 +101,7 @@ impl LiveRow {
             label: label.into(),
             unit: unit.into(),
             simulated,
-            simulated_ci95: twin.and_then(|s| s.ci95),
+            simulated_ci95: simulation.and_then(|s| s.ci95),
             agreement,
             live: summary.map(|s| s.mean),
             ci95: summary.and_then(|s| s.ci95),
@@ -108,14 +114,14 @@ impl LiveRow {
         }
     }
 
-    /// The row with a published value.
+    /// Sets the published value.
     #[must_use]
     pub fn published(mut self, published: Option<f64>) -> Self {
         self.published = published;
         self
     }
 
-    /// The row with a note.
+    /// Appends a note.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         if !self.note.is_empty() && !note.is_empty() {
@@ -125,27 +131,28 @@ impl LiveRow {
         self
     }
 
-    /// The row of a value that is larger by this, in the row's unit, because the network handed packets over
-    /// late, as was measured in these very runs.
+    /// Sets the lateness of the network measured in these runs, in the unit of the row, by which
+    /// the live value is larger.
     #[must_use]
     pub fn delayed_by(mut self, late: f64) -> Self {
         let (Some(live), Some(simulated)) = (self.live, self.simulated) else {
             return self;
         };
-        let twin = (simulated, self.simulated_ci95);
-        let without = agreement_of(twin, (live, self.ci95), late);
+        let simulation = (simulated, self.simulated_ci95);
+        let without = agreement_of(simulation, (live, self.ci95), late);
         if self.agreement == Some(Agreement::Apart) && without != Agreement::Apart {
             self.agreement = Some(Agreement::Late);
             let unit = self.unit.clone();
             return self.note(&format!(
-                "The network was {} {unit} late, as was measured in these runs.",
+                "The network was {} {unit} late, as measured in these runs.",
                 format::measured(late)
             ));
         }
         self
     }
 
-    /// The row of another stack than the simulated one, with what is different in it.
+    /// Marks the row as one of a different stack than the simulated one; `why` describes the
+    /// differences.
     #[must_use]
     pub fn another_stack(mut self, why: &str) -> Self {
         let differs = self.agreement.filter(|known| *known != Agreement::Close);
@@ -153,7 +160,7 @@ impl LiveRow {
         if self.differs() { self.note(why) } else { self }
     }
 
-    /// The row with the reason for a difference, if it is one that asks for a reason.
+    /// Appends the reason for a difference, if the difference requires one.
     #[must_use]
     pub fn because(self, why: &str) -> Self {
         if !self.differs() {
@@ -165,7 +172,7 @@ impl LiveRow {
             {
                 let sign = format::measured(live - simulated);
                 let text = format!(
-                    "Not certain: repetition by repetition the difference is {sign} ± {} {}.",
+                    "Not significant: the mean paired difference is {sign} ± {} {}.",
                     format::measured(uncertainty),
                     self.unit
                 );
@@ -175,23 +182,23 @@ impl LiveRow {
         };
         let row = match row.agreement {
             Some(Agreement::Apart) => {
-                row.note("More than the intervals have, for no reason that was measured.")
+                row.note("The difference exceeds the intervals; no measured quantity explains it.")
             }
             _ => row,
         };
         row.note(why)
     }
 
-    /// Live and simulated are more than 5 % apart.
+    /// Returns whether live and simulated values differ by more than 5 %.
     pub fn differs(&self) -> bool {
         self.difference.is_some_and(|d| d.abs() > TOLERANCE)
     }
 }
 
-/// A mean and the half width of its 95 % interval.
+/// Mean and half width of its 95 % interval.
 type Mean = (f64, Option<f64>);
 
-/// How two means stand to each other, the live one being larger by up to `late` for a known reason.
+/// Determines the relation of two means; the live one may be larger by `late` for a known reason.
 fn agreement_of(simulated: Mean, live: Mean, late: f64) -> Agreement {
     let difference = live.0 - simulated.0;
     let difference = (difference - late.clamp(0.0, difference.max(0.0))).abs();
@@ -205,21 +212,21 @@ fn agreement_of(simulated: Mean, live: Mean, late: f64) -> Agreement {
     }
 }
 
-/// All of a scenario's runs in real time, or why there are none.
+/// Results of all live runs of a scenario, or the reason why there are none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LiveResult {
-    /// The table.
+    /// Rows of the table.
     pub rows: Vec<LiveRow>,
-    /// How exact the runs were.
+    /// Accuracy of the runs.
     pub accuracy: Option<Accuracy>,
-    /// What there is to say, a paragraph each.
+    /// Notes, a paragraph each.
     pub notes: Vec<String>,
-    /// What is needed to repeat them.
+    /// Settings needed to repeat the runs.
     pub settings: Vec<Setting>,
 }
 
 impl LiveResult {
-    /// Of a scenario that does not run live, for this reason.
+    /// Returns the result of a scenario that is not run live, with the reason.
     pub fn none(reason: &str) -> Self {
         Self {
             notes: vec![format!("Not run in real time: {reason}")],
@@ -227,7 +234,7 @@ impl LiveResult {
         }
     }
 
-    /// What is to be said below the table.
+    /// Returns the remarks below the table.
     pub fn remarks(&self) -> Vec<String> {
         let accuracy = self.accuracy.as_ref().map(Accuracy::describe);
         let agreement = (!self.rows.is_empty()).then(|| self.agreement());
@@ -238,7 +245,8 @@ impl LiveResult {
             .collect()
     }
 
-    /// In how many rows live and simulated agree, and in which they don't.
+    /// Summarizes the number of rows in which live and simulated values agree, and lists the rows
+    /// in which they do not.
     fn agreement(&self) -> String {
         let of = |wanted: Agreement| {
             let rows = self.rows.iter();
@@ -246,16 +254,16 @@ impl LiveResult {
         };
         let count = |wanted| of(wanted).count();
         let mut text = format!(
-            "Live and simulated agree within {TOLERANCE} % in {} rows, by overlapping 95 % intervals in {}; in {} the kernel’s TCP is \
-             another than the simulated one",
+            "Live and simulated values agree within {TOLERANCE} % in {} rows, and by overlapping 95 % intervals in {}; in {} rows the kernel’s TCP \
+             is compared with a different simulated TCP",
             count(Agreement::Close),
             count(Agreement::Interval),
             count(Agreement::OtherStack),
         );
         for (kind, what) in [
-            (Agreement::Late, "larger by what the network was late"),
-            (Agreement::Once, "run once and not close"),
-            (Agreement::Apart, "apart for no known reason"),
+            (Agreement::Late, "larger by the lateness of the network"),
+            (Agreement::Once, "run only once and not close"),
+            (Agreement::Apart, "different without a known reason"),
         ] {
             let ids: Vec<&str> = of(kind).map(|row| row.id.as_str()).collect();
             if !ids.is_empty() {
@@ -286,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_difference_is_in_per_cent_of_the_simulated_value() {
+    fn differences_are_relative_to_the_simulated_value() {
         let rows = sample().rows;
         assert!((rows[0].difference.unwrap() - 2.0).abs() < 1e-9);
         assert!((rows[1].difference.unwrap() + 20.0).abs() < 1e-9);
@@ -296,36 +304,36 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_reason_is_given_where_it_is_asked_for() {
+    fn reasons_are_added_to_significant_differences() {
         let row = |simulated: &[f64], live: &[f64]| {
             LiveRow::new("a", "b", "ms", simulated, live).because("Why.")
         };
         assert_eq!(row(&[100.0], &[104.9]).note, "");
         assert_eq!(row(&[100.0], &[94.0]).note, "Why.");
-        // The repetitions differ from each other, but live from simulated always in the same way.
+        // The repetitions differ from each other, but the paired differences are all equal.
         assert_eq!(row(&[50.0, 150.0], &[56.0, 156.1]).note, "Why.");
         let uncertain = row(&[100.0, 100.0], &[90.0, 125.0]).note;
         assert!(
-            uncertain.starts_with("Not certain") && uncertain.contains("7.50 ±"),
+            uncertain.starts_with("Not significant") && uncertain.contains("7.50 ±"),
             "{uncertain}"
         );
         assert!(uncertain.ends_with("Why."), "{uncertain}");
     }
 
     #[test]
-    fn values_agree_when_they_are_close_or_their_intervals_overlap() {
+    fn close_values_or_overlapping_intervals_agree() {
         let row = |simulated: &[f64], live: &[f64]| LiveRow::new("a", "b", "ms", simulated, live);
         let known = |row: LiveRow| row.agreement;
         assert_eq!(known(row(&[100.0], &[105.0])), Some(Agreement::Close));
         assert_eq!(known(row(&[100.0], &[94.0])), Some(Agreement::Once));
         let wide = row(&[90.0, 110.0], &[120.0, 121.0]);
         assert_eq!(wide.agreement, Some(Agreement::Interval));
-        // 110 is not within 95 % of 100, each known to a tenth.
+        // 110 is not within 5 % of 100, with both known to 0.1.
         let (simulated, live) = ([99.99, 100.0, 100.01], [109.99, 110.0, 110.01]);
         let apart = row(&simulated, &live).because("Why.");
         assert_eq!(apart.agreement, Some(Agreement::Apart));
         assert!(
-            apart.note.contains("no reason that was measured"),
+            apart.note.contains("no measured quantity explains it"),
             "{apart:?}"
         );
         let tcp = row(&simulated, &live).another_stack("It has SACK.");
@@ -337,7 +345,7 @@ pub(crate) mod tests {
         assert_eq!(
             early.agreement,
             Some(Agreement::Apart),
-            "lateness makes nothing early"
+            "lateness does not explain a smaller value"
         );
         let little = row(&simulated, &live).delayed_by(1.0);
         assert_eq!(little.agreement, Some(Agreement::Apart));
@@ -347,16 +355,19 @@ pub(crate) mod tests {
             rows: vec![apart, tcp, wide],
             ..LiveResult::default()
         };
-        let said = &result.remarks()[0];
+        let remark = &result.remarks()[0];
         assert!(
-            said.contains("in 0 rows") && said.contains("intervals in 1"),
-            "{said}"
+            remark.contains("in 0 rows") && remark.contains("intervals in 1"),
+            "{remark}"
         );
-        assert!(said.contains("apart for no known reason: a."), "{said}");
+        assert!(
+            remark.contains("different without a known reason: a."),
+            "{remark}"
+        );
     }
 
     #[test]
-    fn what_does_not_run_says_why() {
+    fn a_result_without_runs_has_a_reason() {
         let none = LiveResult::none("it takes a day.");
         assert_eq!(none.remarks(), ["Not run in real time: it takes a day."]);
     }

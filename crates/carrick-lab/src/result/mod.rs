@@ -1,4 +1,4 @@
-//! What a scenario measured, beside what was published: rows, and their JSON, CSV and terminal form.
+//! Results of a scenario next to published values: rows, and their JSON, CSV and terminal formats.
 
 mod csv;
 mod live;
@@ -22,15 +22,15 @@ use crate::stats::Summary;
 /// One line of a scenario's table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Stable name for programs, such as `standard.delay`.
+    /// Stable identifier, such as `standard.delay`.
     pub id: String,
-    /// The name for people.
+    /// Label of the row.
     pub label: String,
     /// Unit of all numbers of the row.
     pub unit: String,
-    /// What theory allows at best: a lower bound of a delay, an upper bound of a rate.
+    /// Theoretical bound: a lower bound of a delay, an upper bound of a rate.
     pub bound: Option<f64>,
-    /// What was published.
+    /// Published value.
     pub published: Option<f64>,
     /// Mean of the repetitions.
     pub measured: Option<f64>,
@@ -38,12 +38,12 @@ pub struct Row {
     pub ci95: Option<f64>,
     /// Number of independent repetitions.
     pub n: u64,
-    /// How it was measured, and why it differs.
+    /// Method of the measurement, and reason for a difference.
     pub note: String,
 }
 
 impl Row {
-    /// A row without numbers yet.
+    /// Returns a row without numbers.
     pub fn new(id: &str, label: &str, unit: &str) -> Self {
         Self {
             id: id.into(),
@@ -53,21 +53,21 @@ impl Row {
         }
     }
 
-    /// The row with a bound.
+    /// Sets the bound.
     #[must_use]
     pub fn bound(mut self, bound: f64) -> Self {
         self.bound = Some(bound);
         self
     }
 
-    /// The row with a published value.
+    /// Sets the published value.
     #[must_use]
     pub fn published(mut self, published: f64) -> Self {
         self.published = Some(published);
         self
     }
 
-    /// The row with one measured value a repetition; none leaves the cell empty.
+    /// Sets the measured values, one per repetition; without values the cell stays empty.
     #[must_use]
     pub fn measured(mut self, repetitions: &[f64]) -> Self {
         let summary = Summary::of(repetitions);
@@ -77,7 +77,7 @@ impl Row {
         self
     }
 
-    /// The row with a note; a former note stays before it.
+    /// Appends a note to earlier ones.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         if !self.note.is_empty() && !note.is_empty() {
@@ -88,46 +88,46 @@ impl Row {
     }
 }
 
-/// A mean taken apart: one line a variant, one column a part, and what the parts add up to.
+/// Means divided into parts: one line per variant, one column per part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Split {
-    /// What is taken apart.
+    /// Name of the quantity.
     pub title: String,
     /// Unit of all values.
     pub unit: String,
     /// Names of the parts, in order.
     pub parts: Vec<String>,
-    /// The lines.
+    /// Lines, one per variant.
     pub lines: Vec<SplitLine>,
 }
 
 /// One line of a [`Split`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SplitLine {
-    /// The variant.
+    /// Name of the variant.
     pub label: String,
     /// Mean of each part.
     pub parts: Vec<f64>,
 }
 
 impl SplitLine {
-    /// The sum of the parts.
+    /// Returns the sum of the parts.
     pub fn total(&self) -> f64 {
         self.parts.iter().sum()
     }
 }
 
-/// A setting, for whoever wants to repeat the run.
+/// A setting needed to repeat the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Its value with unit, and the reason where there was a choice.
+    /// Value with its unit, and the reason where there was a choice.
     pub value: String,
 }
 
 impl Setting {
-    /// A setting from its two texts.
+    /// Returns a setting with a name and a value.
     pub fn new(name: &str, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -136,40 +136,40 @@ impl Setting {
     }
 }
 
-/// All that a scenario hands back.
+/// Complete result of a scenario.
 #[derive(Clone, Debug)]
 pub struct ScenarioResult {
     /// Name of the scenario.
     pub scenario: String,
-    /// The question it answers.
+    /// Question of the experiment.
     pub question: String,
     /// Seed of the run.
     pub seed: u64,
     /// Repetitions of each variant.
     pub repetitions: u64,
-    /// `--full` was asked for.
+    /// The run was started with `--full`.
     pub full: bool,
-    /// Less than what `--full` runs, in number or in length: how many repetitions that has.
+    /// Number of repetitions of `--full`, if this run is shorter, in number or in length.
     pub full_repetitions: Option<u64>,
-    /// The table.
+    /// Rows of the table.
     pub rows: Vec<Row>,
-    /// The figures.
+    /// Figures.
     pub figures: Vec<Figure>,
-    /// The network.
+    /// Drawing of the network.
     pub drawing: Drawing,
-    /// Means taken apart.
+    /// Means divided into parts.
     pub splits: Vec<Split>,
-    /// What differs from the publication and why, a paragraph each.
+    /// Differences from the publication and their causes, a paragraph each.
     pub notes: Vec<String>,
-    /// What is needed to repeat the run.
+    /// Settings needed to repeat the run.
     pub settings: Vec<Setting>,
-    /// The same in real time, if that was asked for.
+    /// Results of live runs, if requested.
     pub live: Option<LiveResult>,
-    /// The rows beside those of an earlier run, if that was asked for.
+    /// Comparison with an earlier run, if requested.
     pub compared: Option<Comparison>,
 }
 
-/// The machine-readable part of a result.
+/// Machine-readable part of a result.
 #[derive(Serialize)]
 struct Document<'a> {
     format: u32,
@@ -190,7 +190,7 @@ struct Document<'a> {
 }
 
 impl ScenarioResult {
-    /// A result with nothing in it yet.
+    /// Returns an empty result.
     pub fn of(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
         Self {
             scenario: scenario.into(),
@@ -210,8 +210,8 @@ impl ScenarioResult {
         }
     }
 
-    /// The result of a run with these options, which has fewer or shorter repetitions than the
-    /// `shortened_from` of `--full`, if that is some.
+    /// Sets the number of repetitions of `--full` (`shortened_from`) if the run with these options
+    /// is shorter.
     #[must_use]
     pub fn extended(mut self, options: &RunOptions, shortened_from: Option<u64>) -> Self {
         self.full = options.full;
@@ -219,7 +219,8 @@ impl ScenarioResult {
         self
     }
 
-    /// The command that runs it again. Real time does not repeat itself, but its settings do.
+    /// Returns the command that repeats the run. Values of live runs are not reproducible, but
+    /// their settings are.
     pub fn command(&self) -> String {
         let full = if self.full { " --full" } else { "" };
         let live = if self.live.is_some() { " --live" } else { "" };
@@ -229,11 +230,11 @@ impl ScenarioResult {
         )
     }
 
-    /// The result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id", "label", "unit", "bound",
-    /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. `"full"` says whether
-    /// `--full` was given, and `"full_repetitions"` is a number where the run is shorter than that. After a run in
-    /// real time there is `"live"`, with the fields of [`LiveResult`]; after a comparison `"compared"`, with those of
-    /// [`Comparison`].
+    /// Returns the result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id",
+    /// "label", "unit", "bound", "published", "measured", "ci95", "n", "note"}], …}`; an absent
+    /// number is `null`. `"full"` is true after a run with `--full`, and `"full_repetitions"` is a
+    /// number if the run is shorter than that. After live runs there is `"live"`, with the fields
+    /// of [`LiveResult`]; after a comparison `"compared"`, with those of [`Comparison`].
     pub fn to_json(&self) -> serde_json::Value {
         let document = Document {
             format: FORMAT,
@@ -253,7 +254,7 @@ impl ScenarioResult {
         serde_json::to_value(document).unwrap_or_default()
     }
 
-    /// How many repetitions were run, and whether that is a shortened run.
+    /// Returns the number of repetitions as text, and the fact that a run is shortened.
     pub fn extent(&self) -> String {
         let plural = if self.repetitions == 1 { "" } else { "s" };
         let own = format!("{} repetition{plural}", self.repetitions);
@@ -303,7 +304,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn json_has_the_promised_fields_and_null_for_what_is_absent() {
+    fn json_has_all_fields_and_null_for_absent_values() {
         let json = sample().to_json();
         assert_eq!(json["scenario"], "sample");
         assert_eq!(json["seed"], 7);
@@ -333,7 +334,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_result_says_how_it_is_repeated_and_whether_it_is_shortened() {
+    fn results_have_their_command_and_extent() {
         let mut result = sample();
         assert_eq!(
             result.command(),

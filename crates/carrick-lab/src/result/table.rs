@@ -5,9 +5,9 @@ use unicode_width::UnicodeWidthStr;
 use super::{LiveRow, Row};
 use crate::format;
 
-/// Columns where nobody knows how many there are.
+/// Terminal width in columns if it is unknown.
 pub const COLUMNS: usize = 100;
-/// The label has so many at least, however narrow the terminal.
+/// Minimum width of the label in columns.
 const LABEL: usize = 16;
 const HEADER: [&str; 7] = ["", "unit", "published", "bound", "measured", "± 95 %", "n"];
 const PLAIN_HEADER: [&str; 5] = ["", "unit", "mean", "± 95 %", "n"];
@@ -22,13 +22,14 @@ const LIVE_HEADER: [&str; 7] = [
 ];
 const GAP: usize = 2;
 
-/// The rows as aligned lines of at most so many columns, labels wrapped and notes below their row.
+/// Formats rows as aligned lines of at most `columns` columns, labels wrapped and notes below their
+/// row.
 pub fn to_table(rows: &[Row], columns: usize) -> String {
     let lines = rows.iter().map(|row| (cells(row), row.note.as_str()));
     table(HEADER, &lines.collect::<Vec<_>>(), columns)
 }
 
-/// The same without the columns that only published experiments have.
+/// Formats rows without the columns of published experiments.
 pub fn to_plain_table(rows: &[Row], columns: usize) -> String {
     let plain = |row: &Row| {
         let [label, unit, _, _, measured, interval, n] = cells(row);
@@ -38,7 +39,7 @@ pub fn to_plain_table(rows: &[Row], columns: usize) -> String {
     table(PLAIN_HEADER, &lines.collect::<Vec<_>>(), columns)
 }
 
-/// Live rows in the same way.
+/// Formats live rows as aligned lines of at most `columns` columns.
 pub fn live_to_table(rows: &[LiveRow], columns: usize) -> String {
     let lines = rows.iter().map(|row| (live_cells(row), row.note.as_str()));
     table(LIVE_HEADER, &lines.collect::<Vec<_>>(), columns)
@@ -55,7 +56,7 @@ fn table<const N: usize>(
             *width = (*width).max(cell.width());
         }
     }
-    // The label gets what the numbers leave, and is wrapped where that is not enough.
+    // The label uses the width that the numbers leave, and is wrapped if it is longer.
     let others: usize = widths[1..].iter().map(|w| w + GAP).sum();
     widths[0] = widths[0].min(columns.saturating_sub(others).max(LABEL));
 
@@ -118,7 +119,7 @@ fn live_cells(row: &LiveRow) -> [String; 7] {
     ]
 }
 
-/// Label and unit to the left, numbers to the right.
+/// Appends a line: label and unit left-aligned, numbers right-aligned.
 fn line<const N: usize>(out: &mut String, cells: &[String; N], widths: &[usize; N]) {
     let mut text = String::new();
     for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -138,7 +139,7 @@ fn line<const N: usize>(out: &mut String, cells: &[String; N], widths: &[usize; 
     out.push('\n');
 }
 
-/// `text` in lines of at most `width` columns, broken at spaces; a longer word has its own line.
+/// Wraps `text` at spaces to lines of at most `width` columns; a longer word is on its own line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn columns_line_up_and_fit_into_the_terminal() {
         let mut rows = sample().rows;
-        rows[1].label = "a label that goes on and on, ".repeat(5);
+        rows[1].label = "a label of many words, ".repeat(5);
         rows[1].note = "words ".repeat(60);
         for columns in [80, 100, 120] {
             for table in [to_table(&rows, columns), to_plain_table(&rows, columns)] {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn live_values_stand_beside_simulated_ones() {
+    fn live_values_are_next_to_simulated_ones() {
         let rows = super::super::live::tests::sample().rows;
         let table = live_to_table(&rows, COLUMNS);
         let lines: Vec<&str> = table.lines().collect();
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_letters_count_twice() {
+    fn wide_characters_count_twice() {
         let rows = [
             Row::new("a", "漢字", "ms").published(1.0),
             Row::new("b", "abcdef", "ms").published(2.0),

@@ -1,4 +1,4 @@
-//! Scenarios: what one is, how it is run, and which there are.
+//! Published experiments: their interface, their execution, and the list of them.
 
 pub mod failover;
 pub mod firewall;
@@ -18,15 +18,15 @@ use crate::result::ScenarioResult;
 
 pub use trace::trace;
 
-/// How to run a scenario.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// The seed that decides everything random.
+    /// Seed from which all random numbers are derived.
     pub seed: u64,
-    /// Repetitions of each variant; the scenario's own number when `None`.
+    /// Repetitions of each variant; the scenario's own number if `None`.
     pub reps: Option<u64>,
-    /// As many repetitions as the publication had, or as many as its precision needs, instead of
-    /// what fits into a minute.
+    /// Runs as many repetitions as the publication, or as many as its precision requires, instead
+    /// of as many as fit into a minute.
     pub full: bool,
 }
 
@@ -41,30 +41,31 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
-    /// The number of repetitions, given the scenario's own numbers for a short and a full run.
+    /// Returns the number of repetitions, given the scenario's own numbers for a short and a full
+    /// run.
     pub fn repetitions(&self, short: u64, full: u64) -> u64 {
         let own = if self.full { full } else { short };
         self.reps.unwrap_or(own).max(1)
     }
 
-    /// The number of repetitions in real time, given the scenario's own numbers; never more than those
-    /// of a full run, because all run at the same time.
+    /// Returns the number of live repetitions, given the scenario's own numbers; at most those of a
+    /// full run, because all run at the same time.
     pub fn live_repetitions(&self, short: u64, full: u64) -> u64 {
         self.repetitions(short, full).min(full)
     }
 }
 
-/// Is told how far a scenario is, from any thread.
+/// Observer of the progress of scenarios, called from any thread.
 pub trait Progress: Sync {
-    /// A scenario of `steps` steps begins.
+    /// Begins a scenario of `steps` steps.
     fn begin(&self, scenario: &str, steps: u64);
-    /// One step is done.
+    /// Completes a step.
     fn step(&self);
-    /// The scenario is done.
+    /// Completes the scenario.
     fn end(&self);
 }
 
-/// For those who do not want to know.
+/// Progress observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -74,44 +75,44 @@ impl Progress for Silent {
     fn end(&self) {}
 }
 
-/// A published experiment that can be run again.
+/// A published experiment that can be repeated.
 pub trait Scenario: Sync {
-    /// The name on the command line and of the files.
+    /// Returns the name on the command line and of the files.
     fn name(&self) -> &'static str;
-    /// The question it answers, in one sentence.
+    /// Returns the question of the experiment, in one sentence.
     fn question(&self) -> &'static str;
-    /// The live cell whose network programs from outside are given if they ask for none, if it has any.
+    /// Returns the live cell whose network external programs get by default, if there is one.
     fn usual(&self) -> Option<&'static str> {
         None
     }
-    /// Its runs in real time.
+    /// Returns the live runs.
     ///
     /// # Errors
-    /// Why there are none.
-    fn live(&self, options: &RunOptions) -> Result<live::Plan, &'static str> {
+    /// The reason why there are none.
+    fn live(&self, options: &RunOptions) -> Result<live::LivePlan, &'static str> {
         let _ = options;
-        Err("nobody has said how.")
+        Err("live runs are not implemented.")
     }
-    /// What a run consists of, by names with which the names of their rows begin: `standard`,
-    /// `sctp.p1.n6`.
+    /// Returns the names of the cells, which are prefixes of the identifiers of their rows:
+    /// `standard`, `sctp.p1.n6`.
     fn cells(&self) -> Vec<String>;
-    /// How often [`Self::run`] repeats a cell; some that are all alike, or beside the point, less often.
+    /// Returns the number of repetitions of a cell in [`Self::run`]; deterministic and minor cells
+    /// have fewer.
     fn repetitions(&self, options: &RunOptions) -> u64;
-    /// Runs a repetition of a cell, counted from 0, as [`Self::run`] does, and looks inside.
+    /// Runs a repetition of a cell, counted from 0, as [`Self::run`] does, with captures.
     ///
     /// # Errors
-    /// If there is no such cell, the simulation does not do what it should, or a file can't be written.
+    /// If the cell does not exist, the simulation fails, or a file cannot be written.
     fn replay(
         &self,
         of: (&str, u64),
         options: &RunOptions,
         capture: Capture<'_>,
     ) -> Result<(), String>;
-    /// Runs it. The same options give the same result.
+    /// Runs the scenario. Equal options give equal results.
     ///
     /// # Errors
-    /// When the simulation does not do what the scenario needs, which is a fault of the stack or of
-    /// the scenario, never of the caller.
+    /// If a simulation fails, which is a fault of the stack or of the scenario, not of the caller.
     fn run(
         &self,
         options: &RunOptions,
@@ -119,11 +120,11 @@ pub trait Scenario: Sync {
     ) -> Result<ScenarioResult, LabError>;
 }
 
-/// The network of a live run of a scenario and what changes in it, without the run's programs, for
-/// programs from outside: that of the cell of this name, or the scenario's usual one.
+/// Returns the network of a live run of a scenario and its changes, for external programs: that of
+/// the named cell, or of the scenario's default cell.
 ///
 /// # Errors
-/// [`LabError::Choice`] if there is no such cell, with those that there are.
+/// [`LabError::Choice`] with the existing cells, if the named one does not exist.
 pub fn world(
     scenario: &dyn Scenario,
     cell: Option<&str>,
@@ -139,8 +140,8 @@ pub fn world(
     let nothing = |why: &str| choice(format!("scenario '{name}' has no live network: {why}"));
     let plan = scenario.live(&options).map_err(nothing)?;
     let cell = cell.or_else(|| scenario.usual());
-    let cell = cell.ok_or_else(|| nothing("none is usual."))?;
-    let mut known: Vec<String> = plan.runs.iter().map(live::Run::cell).collect();
+    let cell = cell.ok_or_else(|| nothing("it has no default cell."))?;
+    let mut known: Vec<String> = plan.runs.iter().map(live::LiveRun::cell).collect();
     known.dedup();
     let found = plan.runs.into_iter().find(|run| run.is_of(cell));
     let found = found.ok_or_else(|| {
@@ -152,11 +153,11 @@ pub fn world(
     Ok(found.world)
 }
 
-/// Stands for every cell of a scenario where cells are named.
+/// Name for all cells of a scenario.
 pub const EVERY_CELL: &str = "all";
 
-/// The cells of a scenario that these names stand for: the first one without names, each one for
-/// [`EVERY_CELL`]. Names of other scenarios' cells are left out.
+/// Returns the named cells of a scenario: the first one if `names` is empty, each one for
+/// [`EVERY_CELL`]. Names of cells of other scenarios are ignored.
 pub fn select_cells(scenario: &dyn Scenario, names: &[String]) -> Vec<String> {
     let all = scenario.cells().into_iter();
     if names.is_empty() {
@@ -166,10 +167,10 @@ pub fn select_cells(scenario: &dyn Scenario, names: &[String]) -> Vec<String> {
     all.filter(wanted).collect()
 }
 
-/// Looks whether each name is that of a cell of one of these scenarios, or [`EVERY_CELL`].
+/// Checks that each name is that of a cell of one of these scenarios, or [`EVERY_CELL`].
 ///
 /// # Errors
-/// [`LabError::Choice`] for one that is not, with some that there are.
+/// [`LabError::Choice`] with some of the existing cells, for an unknown name.
 pub fn check_cells(scenarios: &[&dyn Scenario], names: &[String]) -> Result<(), LabError> {
     let known: Vec<String> = scenarios.iter().flat_map(|s| s.cells()).collect();
     let unknown = |name: &&String| *name != EVERY_CELL && !known.contains(name);
@@ -182,13 +183,13 @@ pub fn check_cells(scenarios: &[&dyn Scenario], names: &[String]) -> Result<(), 
     })
 }
 
-/// That there is no such cell, and some that there are.
+/// Returns the error text of an unknown cell, with some of the existing ones.
 fn no_cell(name: &str, known: &[String]) -> String {
     const SHOWN: usize = 12;
     let some = known[..SHOWN.min(known.len())].join(", ");
     let more = known.len().saturating_sub(SHOWN);
     let more = if more > 0 {
-        format!(" and {more} more: a row’s id begins with its cell’s name")
+        format!(" and {more} more: the id of a row begins with the name of its cell")
     } else {
         String::new()
     };
@@ -199,7 +200,7 @@ fn no_cell(name: &str, known: &[String]) -> String {
 /// `directory/CELL`, on all cores.
 ///
 /// # Errors
-/// As [`Scenario::run`], or if a file can't be written.
+/// See [`Scenario::run`]; also if a file cannot be written.
 pub fn capture(
     scenario: &dyn Scenario,
     cells: &[String],
@@ -226,7 +227,7 @@ pub fn capture(
     results.into_iter().collect()
 }
 
-/// All scenarios, in the order in which they are run.
+/// Returns all scenarios, in the order of their execution.
 pub fn all() -> Vec<&'static dyn Scenario> {
     vec![
         &satellite::Satellite,
@@ -237,10 +238,11 @@ pub fn all() -> Vec<&'static dyn Scenario> {
     ]
 }
 
-/// The scenarios with these names, in the order of [`all`]; no names stand for all of them.
+/// Returns the scenarios with these names, in the order of [`all`]; all of them if `names` is
+/// empty.
 ///
 /// # Errors
-/// [`LabError::UnknownScenario`] for a name that none has.
+/// [`LabError::UnknownScenario`] for an unknown name.
 pub fn select(names: &[String]) -> Result<Vec<&'static dyn Scenario>, LabError> {
     choose(all(), names)
 }
@@ -307,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn no_name_means_all_and_the_order_is_fixed() {
+    fn no_name_selects_all_in_a_fixed_order() {
         assert_eq!(chosen(&[]).unwrap(), ["one", "two"]);
         assert_eq!(chosen(&["two", "one", "two"]).unwrap(), ["one", "two"]);
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn errors_of_unknown_names_list_the_known_ones() {
         let error = chosen(&["two", "three"]).unwrap_err();
         assert_eq!(error, "there is no scenario 'three'; known: one, two");
     }
 
     #[test]
-    fn cells_are_chosen_by_name_and_the_first_one_without() {
+    fn cells_are_selected_by_name() {
         let chosen = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             select_cells(&Named("one"), &names)
@@ -338,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn each_scenario_has_a_usual_network_and_those_whose_point_is_a_change_change() {
+    fn every_scenario_has_a_live_network() {
         for scenario in all() {
             let name = scenario.name();
             let build = world(scenario, None, 1).expect(name);
-            let world = build().expect("the network is right");
+            let world = build().expect("the network is valid");
             let changes = matches!(name, "failover" | "mobile-ip");
             assert_eq!(!world.changes.is_empty(), changes, "{name}");
             assert!(!world.hosts.is_empty(), "{name}");
@@ -350,12 +352,12 @@ mod tests {
         let error = world(all()[2], Some("config9"), 1).err();
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains("config1.0, config1.1"), "{text}");
-        let world = world(all()[2], Some("config3.best.raw"), 1).expect("it is one");
-        assert_eq!(world().expect("the network is right").changes.len(), 2);
+        let world = world(all()[2], Some("config3.best.raw"), 1).expect("the cell exists");
+        assert_eq!(world().expect("the network is valid").changes.len(), 2);
     }
 
     #[test]
-    fn each_cell_has_a_name_of_its_own() {
+    fn cell_names_are_unique() {
         for scenario in all() {
             let cells = scenario.cells();
             let names: std::collections::BTreeSet<&String> = cells.iter().collect();
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_come_from_the_caller_first() {
+    fn the_callers_repetitions_take_precedence() {
         let options = RunOptions::default();
         assert_eq!(options.repetitions(5, 50), 5);
         assert_eq!(
@@ -384,7 +386,7 @@ mod tests {
             full: true,
             ..options
         };
-        assert_eq!(asked.repetitions(5, 50), 1, "none at all measures nothing");
+        assert_eq!(asked.repetitions(5, 50), 1, "at least one repetition");
         let many = RunOptions {
             reps: Some(1000),
             ..options

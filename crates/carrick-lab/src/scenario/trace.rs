@@ -1,17 +1,17 @@
-//! One association of one run of a published experiment itself.
+//! Trace of one association of one run of a published experiment.
 
 use super::{RunOptions, Scenario, no_cell};
-use crate::capture::{Capture, Taped, Tapes};
+use crate::capture::{Capture, SenderLog, SenderLogs};
 use crate::error::LabError;
 use crate::result::ScenarioResult;
-use crate::trace::{TraceOptions, Traced};
+use crate::trace::{TraceOptions, TracedAssociation};
 
-/// Runs one repetition of a cell as [`Scenario::run`] does and draws an association: the sequence of its
-/// chunks, and for each path the windows, the round-trip times and the states.
+/// Runs one repetition of a cell as [`Scenario::run`] does and draws an association: the sequence
+/// of its chunks, and for each path the windows, the round-trip times and the states.
 ///
 /// # Errors
-/// [`LabError::Choice`] if there is no such cell, repetition or flow, or what carries it is not SCTP, and
-/// as [`Scenario::run`].
+/// [`LabError::Choice`] if the cell, repetition or flow does not exist, or does not use SCTP;
+/// otherwise see [`Scenario::run`].
 pub fn trace(
     scenario: &dyn Scenario,
     cell: &str,
@@ -29,37 +29,41 @@ pub fn trace(
             "there is no repetition {repetition} of scenario '{name}'; there are {repetitions}, from 0 on"
         )));
     }
-    let tapes = Tapes::default();
-    let capture = Capture::taped(wanted.capture, &tapes);
+    let sender_logs = SenderLogs::default();
+    let capture = Capture::recording(wanted.capture, &sender_logs);
     let run = scenario.replay((cell, repetition), options, capture);
     run.map_err(|what| LabError::Simulation {
         scenario: name.into(),
         what: format!("{cell}, repetition {repetition}: {what}"),
     })?;
-    let flows = tapes.flows.borrow();
-    let taped = flow(&flows, wanted.flow, cell)?;
-    let log = taped.tape.borrow();
+    let flows = sender_logs.flows.borrow();
+    let sender = flow(&flows, wanted.flow, cell)?;
+    let log = sender.log.borrow();
     let Some(first) = log.states.first() else {
         return Err(choice("the association was never set up".into()));
     };
-    let traced = Traced {
+    let traced = TracedAssociation {
         scenario: name,
         cell: Some(cell.into()),
-        command: command(name, cell, taped.flow, options, repetitions, repetition),
+        command: command(name, cell, sender.flow, options, repetitions, repetition),
         seed: options.seed,
-        ends: taped.ends,
+        ends: sender.ends,
         log: &log,
         id: first.association,
-        end: tapes.end.get().since_start(),
+        end: sender_logs.end.get().since_start(),
     };
     Ok(traced.draw(wanted))
 }
 
-/// The flow of this name, or the first one.
-fn flow<'t>(flows: &'t [Taped], name: Option<&str>, cell: &str) -> Result<&'t Taped, LabError> {
+/// Returns the flow of this name, or the first one.
+fn flow<'t>(
+    flows: &'t [SenderLog],
+    name: Option<&str>,
+    cell: &str,
+) -> Result<&'t SenderLog, LabError> {
     if flows.is_empty() {
         return Err(choice(format!(
-            "no flow of cell '{cell}' runs over SCTP, and others tell nothing"
+            "no flow of cell '{cell}' uses SCTP; only SCTP flows can be traced"
         )));
     }
     let found = flows
@@ -75,7 +79,7 @@ fn flow<'t>(flows: &'t [Taped], name: Option<&str>, cell: &str) -> Result<&'t Ta
     })
 }
 
-/// What draws it again.
+/// Returns the command that repeats the trace.
 fn command(
     name: &str,
     cell: &str,

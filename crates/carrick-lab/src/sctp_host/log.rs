@@ -1,4 +1,4 @@
-//! What is kept of an association for drawing it: the core's event log, and the states of its paths.
+//! Log of an association for figures: the core's events, and the states of its paths.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use carrick_proto::{AssociationId, Endpoint, PathId, Time, TraceRecord};
 
-/// The state of a path, from the least to the most useful.
+/// State of a path, from the least to the most useful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathState {
     Unconfirmed,
@@ -16,7 +16,7 @@ pub(crate) enum PathState {
     Primary,
 }
 
-/// A path that entered a state.
+/// A change of a path's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
     pub(crate) time: Time,
@@ -26,10 +26,10 @@ pub(crate) struct Entered {
     pub(crate) state: PathState,
 }
 
-/// What a host writes its log to, and whoever asked for it reads.
-pub(crate) type Tape = Rc<RefCell<EventLog>>;
+/// A log shared between the host, which writes it, and its reader.
+pub(crate) type SharedEventLog = Rc<RefCell<EventLog>>;
 
-/// All that the core of a host tells.
+/// Event log of the core of a host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
     pub(crate) records: Vec<(AssociationId, TraceRecord)>,
@@ -37,7 +37,7 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Looks at the paths of an association after something happened to it.
+    /// Records changes of the path states of an association.
     pub(super) fn look(&mut self, time: Time, endpoint: &Endpoint, association: AssociationId) {
         let primary = endpoint
             .association_stats(association)

@@ -1,11 +1,10 @@
-//! A simulated host that speaks SCTP: a [`carrick_netsim::Node`] around an endpoint of the protocol
-//! core and an [`Application`] on top of it.
+//! A simulated host with SCTP: a [`carrick_netsim::Node`] that wraps an endpoint of the protocol
+//! core and an [`Application`] that uses it.
 //!
-//! The host converts times, packets and routes, cuts what the core hands out for segmentation
-//! offload, keeps the timers of both, and passes on what the core tells. It adds no behaviour: what
-//! an endpoint does here, it does on real sockets. One thing is missing below it: simulated networks
-//! do not fragment, so that a packet for which the core allows it
-//! ([`carrick_proto::Transmit::may_fragment`]) is lost on a link with a smaller MTU.
+//! The host converts times, packets and routes, splits segmentation offload buffers, manages the
+//! timers of both, and forwards the events of the core. It adds no behaviour: an endpoint behaves
+//! as on real sockets, with one exception. Simulated networks do not fragment, so a packet that may
+//! be fragmented ([`carrick_proto::Transmit::may_fragment`]) is lost on a link with a smaller MTU.
 //!
 //! ```
 //! use std::net::IpAddr;
@@ -13,7 +12,7 @@
 //! use carrick_netsim::{LinkConfig, NetworkBuilder, Time};
 //! use carrick_proto::{AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event};
 //!
-//! /// Connects when the simulation starts, and remembers that it worked.
+//! Connects when the simulation starts, and records the established association.
 //! struct Client { server: IpAddr, start: Option<carrick_proto::Time>, established: bool }
 //!
 //! impl Application for Client {
@@ -23,7 +22,7 @@
 //!     fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
 //!         self.start = None;
 //!         let config = AssociationConfig::rfc9260();
-//!         endpoint.connect(now, &[self.server], 5000, None, config).expect("a good address");
+//!         endpoint.connect(now, &[self.server], 5000, None, config).expect("a valid address");
 //!     }
 //!     fn on_event(&mut self, _: carrick_proto::Time, _: &mut Endpoint, _: AssociationId, event: Event) {
 //!         self.established |= matches!(event, Event::Established { .. });
@@ -62,34 +61,34 @@ use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 pub use application::Application;
-pub(crate) use log::{EventLog, PathState, Tape};
+pub(crate) use log::{EventLog, PathState, SharedEventLog};
 use sessions::Below;
 
 /// A host with one SCTP endpoint and the program that uses it.
 #[derive(Debug)]
 pub struct SctpHost<A> {
     endpoint: Endpoint,
-    /// Sessions between the endpoint and the network, if there are any.
+    /// Session layer between the endpoint and the network, if there is one.
     below: Option<Rc<dyn Below>>,
     application: A,
-    /// The UDP port on which encapsulated SCTP arrives and from which it leaves.
+    /// UDP port of encapsulated SCTP.
     encapsulation: Option<u16>,
     /// Further UDP ports whose packets reach the host.
     forwarded: Vec<u16>,
-    /// The tag of all packets that leave.
+    /// Flow tag of all sent packets.
     flow: u32,
-    /// Where the core writes packets; empty between calls, its memory is kept.
+    /// Buffer for packets of the core; empty between calls, to reuse its allocation.
     buffer: Vec<u8>,
-    /// Associations that exist, kept only for those who want traces.
+    /// Existing associations, kept only for traces.
     ids: Vec<AssociationId>,
-    /// Where what the core tells is kept, if it is.
-    tape: Option<Tape>,
+    /// Event log of the core, if it is recorded.
+    event_log: Option<SharedEventLog>,
     unsendable: u64,
     unclaimed: u64,
 }
 
 impl<A: Application> SctpHost<A> {
-    /// A host that speaks SCTP directly over IP.
+    /// Returns a host that sends SCTP directly over IP.
     pub fn new(endpoint: Endpoint, application: A) -> Self {
         Self {
             endpoint,
@@ -100,25 +99,25 @@ impl<A: Application> SctpHost<A> {
             flow: 0,
             buffer: Vec::new(),
             ids: Vec::new(),
-            tape: None,
+            event_log: None,
             unsendable: 0,
             unclaimed: 0,
         }
     }
 
-    /// The same host, which also takes SCTP in UDP at `port` (RFC 6951) and sends encapsulated
-    /// packets from there.
+    /// Enables encapsulation: the host accepts SCTP in UDP at `port` (RFC 6951) and sends
+    /// encapsulated packets from it.
     #[must_use]
     pub fn with_encapsulation(mut self, port: u16) -> Self {
         self.encapsulation = Some(port);
         self
     }
 
-    /// The same host, whose associations are over sessions (RFC 8261). The layer was made for the
-    /// endpoint ([`SessionLayer::new`]); its datagrams need [`Self::with_encapsulation`]. The program
-    /// shares it and connects through it; it may not hold it borrowed from one call to the next. As on
-    /// real sockets, sessions stay where they are when addresses come and go, and what ICMP quotes of
-    /// them says nothing.
+    /// Runs associations over sessions (RFC 8261). The layer must have been created for the
+    /// endpoint ([`SessionLayer::new`]); its datagrams need [`Self::with_encapsulation`]. The
+    /// program shares the layer and connects through it; it must not keep it borrowed between
+    /// calls. As on real sockets, sessions do not move when addresses change, and ICMP quotations
+    /// of their datagrams are ignored.
     #[must_use]
     pub fn over<F: SessionFactory + 'static>(
         mut self,
@@ -128,67 +127,66 @@ impl<A: Application> SctpHost<A> {
         self
     }
 
-    /// Encapsulated packets leave from another port now, and those to the one before are lost: what a
-    /// translator does that has forgotten the host.
+    /// Moves encapsulation to another port; packets to the previous one are lost. This emulates a
+    /// NAT whose binding has expired.
     pub fn rebind(&mut self, port: u16) {
         self.encapsulation = Some(port);
         self.forwarded.clear();
     }
 
-    /// Encapsulated packets to this port reach the host, too.
+    /// Accepts encapsulated packets to this port, too.
     pub fn forward(&mut self, port: u16) {
         self.forwarded.push(port);
     }
 
-    /// The same host, whose packets are counted as `flow`.
+    /// Sets the flow tag of sent packets.
     #[must_use]
     pub fn with_flow(mut self, flow: u32) -> Self {
         self.flow = flow;
         self
     }
 
-    /// The same host, which keeps what its core tells. Associations must be configured to keep a
-    /// trace, too.
+    /// Records the events of the core. Associations must be configured to keep a trace, too.
     #[must_use]
-    pub(crate) fn taped(mut self, tape: Tape) -> Self {
-        self.tape = Some(tape);
+    pub(crate) fn with_event_log(mut self, event_log: SharedEventLog) -> Self {
+        self.event_log = Some(event_log);
         self
     }
 
-    /// What the core has told, if it is kept.
-    pub(crate) fn tape(&self) -> Option<&Tape> {
-        self.tape.as_ref()
+    /// Returns the event log of the core, if it is recorded.
+    pub(crate) fn event_log(&self) -> Option<&SharedEventLog> {
+        self.event_log.as_ref()
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn application(&self) -> &A {
         &self.application
     }
 
-    /// The program, for a test that changes it; see [`Self::act`] for changes that send.
+    /// Returns the program for modification; see [`Self::act`] for modifications that send.
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.application
     }
 
-    /// The endpoint.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Packets that had nowhere to go: no local address of the destination's family, or an
-    /// encapsulated path on a host without an encapsulation port.
+    /// Returns the number of packets that could not be sent: no local address of the destination's
+    /// family, or an encapsulated path on a host without an encapsulation port.
     pub fn unsendable(&self) -> u64 {
         self.unsendable
     }
 
-    /// Packets that reached the host and were for nothing on it: SCTP in UDP to another port, or no
-    /// SCTP.
+    /// Returns the number of received packets that no protocol of the host accepted: SCTP in UDP to
+    /// another port, or not SCTP.
     pub fn unclaimed(&self) -> u64 {
         self.unclaimed
     }
 
-    /// Does something with program and endpoint from outside, then sends what follows from it. To
-    /// be called through [`carrick_netsim::Network::with_node`], which brings `now` and `out`.
+    /// Calls `f` with the program and the endpoint, then sends the resulting packets. Call it
+    /// through [`carrick_netsim::Network::with_node`], which provides `now` and `out`.
     pub fn act<R>(
         &mut self,
         now: carrick_netsim::Time,
@@ -201,7 +199,7 @@ impl<A: Application> SctpHost<A> {
         result
     }
 
-    /// Sends, tells and asks again until the endpoint has nothing more.
+    /// Sends packets and forwards events until the endpoint has no more output.
     fn drain(&mut self, now: Time, out: &mut Outbox) {
         loop {
             while let Some(transmit) = self.poll_transmit(now) {
@@ -215,8 +213,8 @@ impl<A: Application> SctpHost<A> {
             if matches!(event, Event::MessageReceived) {
                 self.application.on_readable(now, &mut self.endpoint, id);
             } else {
-                if let Some(tape) = &self.tape {
-                    tape.borrow_mut().look(now, &self.endpoint, id);
+                if let Some(event_log) = &self.event_log {
+                    event_log.borrow_mut().look(now, &self.endpoint, id);
                 }
                 self.application
                     .on_event(now, &mut self.endpoint, id, event);
@@ -238,7 +236,7 @@ impl<A: Application> SctpHost<A> {
         }
     }
 
-    /// When the endpoint, or what is below it, wants to be called.
+    /// Returns the next timeout of the endpoint or the session layer.
     fn poll_timeout(&self) -> Option<Time> {
         match &self.below {
             None => self.endpoint.poll_timeout(),
@@ -248,15 +246,15 @@ impl<A: Application> SctpHost<A> {
 
     fn trace(&mut self) {
         let wanted = self.application.wants_trace();
-        if !wanted && self.tape.is_none() {
+        if !wanted && self.event_log.is_none() {
             return;
         }
         self.ids.clear();
         self.ids.extend(self.endpoint.associations());
         for &id in &self.ids {
             while let Some(record) = self.endpoint.poll_trace(id) {
-                if let Some(tape) = &self.tape {
-                    tape.borrow_mut().records.push((id, record));
+                if let Some(event_log) = &self.event_log {
+                    event_log.borrow_mut().records.push((id, record));
                 }
                 if wanted {
                     self.application.on_trace(id, &record);
@@ -353,7 +351,7 @@ impl<A: Application> Node for SctpHost<A> {
     }
 }
 
-/// The core's time at a moment of the simulation: both count nanoseconds from its start.
+/// Converts a simulation time to the core's time; both count nanoseconds from the start.
 pub fn core_time(time: carrick_netsim::Time) -> Time {
     Time::from_nanos(time.as_nanos())
 }

@@ -1,4 +1,4 @@
-//! Packets of the simulator and routes of the core, both ways.
+//! Conversion between packets of the simulator and routes of the core.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use carrick_netsim::icmp::{IcmpError, parse};
 use carrick_netsim::{Packet, Protocol};
 use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route};
 
-/// The way a received SCTP packet came; `None` if it is none for this host's stack, which has these UDP
+/// Returns the route of a received SCTP packet, or `None` if it is not for a stack with these UDP
 /// ports.
 pub(super) fn route(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option<Route> {
     let encapsulation = match packet.protocol {
@@ -31,7 +31,7 @@ pub(super) fn route(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Optio
     })
 }
 
-/// What all packets of one transmission have in common.
+/// Header fields common to all packets of one transmission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     source: IpAddr,
@@ -41,7 +41,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The packet that carries `payload`.
+    /// Returns the packet that carries `payload`.
     pub(super) fn packet(&self, payload: &[u8]) -> Packet {
         Packet::new(
             self.source,
@@ -53,14 +53,14 @@ impl Header {
     }
 }
 
-/// The header for a route; `None` if this host can't send there.
+/// Returns the header for a route, or `None` if the host has no suitable address.
 pub(super) fn header(
     route: &Route,
     locals: &[IpAddr],
     encapsulation: Option<u16>,
 ) -> Option<Header> {
     let same_family = |local: &&IpAddr| local.is_ipv4() == route.remote.is_ipv4();
-    // As a host's IP layer would choose where the core leaves it open.
+    // The choice of a host's IP layer if the core does not select an address.
     let source = route
         .local
         .or_else(|| locals.iter().find(same_family).copied())?;
@@ -110,7 +110,8 @@ impl Icmp {
     }
 }
 
-/// Reads an ICMP error about SCTP of a host with these UDP ports; `None` if the packet is none.
+/// Parses an ICMP error about SCTP of a host with these UDP ports. Returns `None` if the packet is
+/// not one.
 pub(super) fn icmp(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option<Icmp> {
     const V4_PROTOCOL_UNREACHABLE: u8 = 2;
     const V4_PORT_UNREACHABLE: u8 = 3;
@@ -128,7 +129,7 @@ pub(super) fn icmp(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option
             (true, V4_PORT_UNREACHABLE) | (false, V6_PORT_UNREACHABLE) => IcmpKind::PortUnreachable,
             _ => IcmpKind::DestinationUnreachable,
         },
-        // RFC 9260 section 10 has it ignored.
+        // Ignored according to RFC 9260, section 10.
         IcmpError::TimeExceeded => return None,
     };
     sctp.then_some(Icmp {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_there_is_the_route_back() {
+    fn the_reply_uses_the_reverse_route() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         for there in [Route::plain(a, b), Route::encapsulated(a, b, PORT)] {
             let packet = header(&there, &[a], Some(PORT)).unwrap().packet(b"x");
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_marks_survive() {
+    fn ecn_marks_are_preserved() {
         let (a, b) = (ip("::1"), ip("::2"));
         for ecn in [
             Ecn::NotCapable,
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_this_stack_is_left_alone() {
+    fn packets_for_other_stacks_are_ignored() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let packet = |protocol| Packet::new(a, b, protocol, vec![0; 12]);
         assert!(route(&packet(Protocol::Tcp), |port| port == PORT).is_none());
@@ -190,10 +191,7 @@ mod tests {
         assert!(route(&packet(other_port), |port| port == PORT).is_none());
         assert!(route(&packet(other_port), |_| false).is_none());
         let encapsulated = Route::encapsulated(a, b, PORT);
-        assert!(
-            header(&encapsulated, &[a], None).is_none(),
-            "no UDP port of its own"
-        );
+        assert!(header(&encapsulated, &[a], None).is_none(), "no UDP port");
         let open = Route {
             local: None,
             ..Route::plain(a, b)
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn icmp_errors_are_told_in_the_cores_words() {
+    fn icmp_errors_are_converted_for_the_core() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let sent = Packet::new(a, b, Protocol::Sctp, vec![7; 100]);
         let read = |error| icmp(&report(&sent, error, ip("10.0.0.9")).unwrap(), |_| false).unwrap();

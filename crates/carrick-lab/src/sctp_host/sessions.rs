@@ -1,4 +1,4 @@
-//! Sessions of any kind between an endpoint and the simulated network (RFC 8261).
+//! Sessions of any type between an endpoint and the simulated network (RFC 8261).
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Route, Time, Transmit};
 
-/// What a host asks of a layer of sessions, whatever they are; see [`SessionLayer`] for each call.
+/// Type-erased session layer; see [`SessionLayer`] for each method.
 pub(super) trait Below: Debug {
     fn handle_datagram(&self, now: Time, endpoint: &mut Endpoint, route: &Route, datagram: &[u8]);
 

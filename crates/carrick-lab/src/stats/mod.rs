@@ -1,10 +1,10 @@
-//! Means with confidence intervals, quantiles and fairness of what scenarios measure.
+//! Statistics of measurements: means with confidence intervals, quantiles and fairness.
 
 mod student;
 
 pub use student::{t_cumulative, t_quantile};
 
-/// A sample's mean with its spread.
+/// Mean of a sample with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Number of values.
@@ -13,13 +13,13 @@ pub struct Summary {
     pub mean: f64,
     /// Sample standard deviation (divisor n - 1); zero for a single value.
     pub std_dev: f64,
-    /// Half the width of the 95 % confidence interval of the mean, from Student's t with n - 1
-    /// degrees of freedom; `None` for a single value, which says nothing of its spread.
+    /// Half width of the 95 % confidence interval of the mean, from Student's t with n - 1 degrees
+    /// of freedom; `None` for a single value.
     pub ci95: Option<f64>,
 }
 
 impl Summary {
-    /// The summary of `values`; `None` if there are none.
+    /// Computes the summary of `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let n = values.len();
@@ -43,7 +43,7 @@ impl Summary {
     }
 }
 
-/// Arithmetic mean; `None` of nothing.
+/// Returns the arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -53,20 +53,20 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 pub struct Sorted(Vec<f64>);
 
 impl Sorted {
-    /// Sorts `values`; what is not a number is left out.
+    /// Sorts `values`; NaNs are removed.
     pub fn new(mut values: Vec<f64>) -> Self {
         values.retain(|v| !v.is_nan());
         values.sort_by(f64::total_cmp);
         Self(values)
     }
 
-    /// The values, smallest first.
+    /// Returns the values in ascending order.
     pub fn values(&self) -> &[f64] {
         &self.0
     }
 
-    /// The quantile at `p` (0 to 1), interpolated linearly between the two nearest order statistics
-    /// (definition 7 of Hyndman and Fan); `None` of nothing.
+    /// Returns the quantile at `p` (0 to 1), interpolated linearly between the two nearest order
+    /// statistics (definition 7 of Hyndman and Fan); `None` if there are no values.
     pub fn quantile(&self, p: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
         let position = p.clamp(0.0, 1.0) * last as f64;
@@ -76,8 +76,8 @@ impl Sorted {
         Some(self.0[below] + (self.0[above] - self.0[below]) * share)
     }
 
-    /// The empirical distribution as at most `limit` (two or more) points (value, share of values up
-    /// to it), the smallest and the largest always among them.
+    /// Returns the empirical distribution as at most `limit` (two or more) points (value,
+    /// proportion of values up to it), always including the smallest and the largest value.
     pub fn distribution(&self, limit: usize) -> Vec<(f64, f64)> {
         let n = self.0.len();
         let limit = limit.max(2);
@@ -90,8 +90,8 @@ impl Sorted {
     }
 }
 
-/// Jain's fairness index of `shares`: 1 when all are equal, 1/n when one has it all; `None` when
-/// there are no shares or all are zero.
+/// Returns Jain's fairness index of `shares`: 1 if all are equal, 1/n if one has everything; `None`
+/// if there are no shares or all are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|s| s * s).sum();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_has_the_sample_deviation_and_students_interval() {
+    fn summaries_use_students_t() {
         let summary = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!(summary.n, 8);
         assert!(close(summary.mean, 5.0));

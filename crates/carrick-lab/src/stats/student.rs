@@ -1,12 +1,11 @@
-//! Student's t distribution for whole degrees of freedom.
+//! Student's t distribution for integer degrees of freedom.
 //!
-//! There the distribution function is a finite sum of powers of cos θ with θ = atan(t/√ν)
-//! (Abramowitz and Stegun, 26.7.3 and 26.7.4), so that neither tables nor the gamma function are
-//! needed.
+//! For these the distribution function is a finite sum of powers of cos θ with θ = atan(t/√ν)
+//! (Abramowitz and Stegun, 26.7.3 and 26.7.4), which needs neither tables nor the gamma function.
 
 use std::f64::consts::PI;
 
-/// The probability that a variable with `degrees` of freedom (at least 1) is at most `t`.
+/// Returns the probability that a variable with `degrees` of freedom (at least 1) is at most `t`.
 pub fn t_cumulative(t: f64, degrees: usize) -> f64 {
     let theta = (t / (degrees.max(1) as f64).sqrt()).atan();
     let (sin, cos) = theta.sin_cos();
@@ -28,8 +27,8 @@ pub fn t_cumulative(t: f64, degrees: usize) -> f64 {
     0.5 + central / 2.0
 }
 
-/// The value that a variable with `degrees` of freedom (at least 1) exceeds with probability
-/// 1 - `p`, for `p` between 0 and 1, both excluded.
+/// Returns the value that a variable with `degrees` of freedom (at least 1) exceeds with
+/// probability 1 - `p`, for `p` between 0 and 1, both excluded.
 pub fn t_quantile(p: f64, degrees: usize) -> f64 {
     if p < 0.5 {
         return -t_quantile(1.0 - p, degrees);
@@ -39,7 +38,7 @@ pub fn t_quantile(p: f64, degrees: usize) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Halving until the interval is as fine as the number type.
+    // Bisection until the interval has the resolution of the number type.
     for _ in 0..200 {
         let middle = low + (high - low) / 2.0;
         if t_cumulative(middle, degrees) < p {
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_published_tables() {
         let table = [
             (1, 12.706_204_736),
             (2, 4.302_652_730),
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn one_degree_is_cauchys_distribution() {
+    fn one_degree_of_freedom_is_a_cauchy_distribution() {
         for t in [-3.0_f64, 0.0, 0.5, 10.0] {
             let expected = 0.5 + t.atan() / PI;
             assert!((t_cumulative(t, 1) - expected).abs() < 1e-14);

@@ -1,4 +1,4 @@
-//! Bulk transfer: a number of bytes from one host to another, and how fast they came.
+//! Bulk transfer: a number of bytes from one host to another, and their rate.
 
 use carrick_netsim::Time;
 
@@ -6,19 +6,19 @@ use super::{Connection, TcpApplication};
 
 const PIECE: usize = 1 << 14;
 
-/// Sends a number of bytes as fast as the connection takes them, then closes it.
+/// Sends a number of bytes as fast as the connection accepts them, then closes it.
 #[derive(Debug)]
 pub struct BulkSource {
     rest: u64,
     bytes: u64,
-    /// When the first byte was given to TCP.
+    /// Time at which the first byte was passed to TCP.
     pub started: Option<Time>,
-    /// When all had been acknowledged.
+    /// Time at which all bytes had been acknowledged.
     pub finished: Option<Time>,
 }
 
 impl BulkSource {
-    /// A source of this many bytes; [`u64::MAX`] never ends.
+    /// Returns a source of this many bytes; [`u64::MAX`] is unlimited.
     pub fn new(bytes: u64) -> Self {
         Self {
             rest: bytes,
@@ -28,7 +28,7 @@ impl BulkSource {
         }
     }
 
-    /// Bytes given to TCP so far.
+    /// Returns the number of bytes passed to TCP.
     pub fn sent(&self) -> u64 {
         self.bytes - self.rest
     }
@@ -53,19 +53,20 @@ impl TcpApplication for BulkSource {
     }
 }
 
-/// Reads all that comes.
+/// Reads all data.
 #[derive(Debug, Default)]
 pub struct BulkSink {
-    /// Bytes read so far.
+    /// Bytes read.
     pub received: u64,
-    /// When the first byte was read.
+    /// Time at which the first byte was read.
     pub first: Option<Time>,
-    /// When the last byte so far was read.
+    /// Time at which the last byte was read.
     pub last: Option<Time>,
 }
 
 impl BulkSink {
-    /// Bits per second of user data from `start` to the last byte; `None` before anything came.
+    /// Returns the rate of user data in bit/s from `start` to the last byte; `None` before any
+    /// data.
     pub fn goodput(&self, start: Time) -> Option<f64> {
         let seconds = (self.last? - start).as_secs_f64();
         (seconds > 0.0).then(|| self.received as f64 * 8.0 / seconds)

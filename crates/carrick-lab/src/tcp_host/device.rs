@@ -1,14 +1,14 @@
-//! The device between smoltcp and the simulated network: whole IP packets, in and out.
+//! Device between smoltcp and the simulated network, which exchanges whole IP packets.
 
 use std::collections::VecDeque;
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-/// Packets that wait to leave at most: the interface is asked again when they have left.
+/// Maximum number of queued outgoing packets; the interface is polled again after they were sent.
 const OUTGOING: usize = 64;
 
-/// Packets on their way into and out of the stack.
+/// Incoming and outgoing packets of the stack.
 #[derive(Debug)]
 pub(super) struct Packets {
     pub(super) incoming: VecDeque<Vec<u8>>,

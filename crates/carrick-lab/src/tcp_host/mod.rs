@@ -1,7 +1,7 @@
-//! A simulated host that speaks TCP: a [`carrick_netsim::Node`] around smoltcp, a user-space TCP/IP
+//! A simulated host with TCP: a [`carrick_netsim::Node`] that wraps smoltcp, a user-space TCP/IP
 //! stack, with one connection and the [`TcpApplication`] that uses it.
 //!
-//! What that TCP has and lacks ([`LIMITS`]) belongs in the notes of whatever is measured with it.
+//! The properties of this TCP ([`LIMITS`]) belong in the notes of every measurement with it.
 //!
 //! ```
 //! use std::net::IpAddr;
@@ -45,13 +45,13 @@ pub use bulk::{BulkSink, BulkSource};
 
 use device::Packets;
 
-/// What the TCP of these hosts has and lacks, for reports.
+/// Properties and limitations of the TCP of these hosts, for reports.
 pub const LIMITS: &str = "TCP is smoltcp 0.14: Reno or CUBIC (RFC 9438) windows that begin with two segments of 1024 bytes, fast \
      retransmit of one segment after three duplicate ACKs (RFC 5681), RTO.Min 1 s, window scaling, delayed ACKs. Its receiver \
-     reports SACK blocks, its sender does not use them, and it knows neither NewReno’s partial ACKs (RFC 6582) nor RACK-TLP: several \
-     losses in a window wait for the timer, after which everything from the hole on is sent again.";
+     reports SACK blocks, its sender does not use them, and it implements neither NewReno’s partial ACKs (RFC 6582) nor RACK-TLP: after several \
+     losses in a window the timer expires, and all data from the first lost segment on is retransmitted.";
 
-/// The port that connections come from.
+/// Local port of connections.
 const LOCAL_PORT: u16 = 49_152;
 
 /// Congestion control of a [`TcpHost`].
@@ -63,29 +63,30 @@ pub enum TcpCongestion {
     Cubic,
 }
 
-/// The settings of a [`TcpHost`].
+/// Settings of a [`TcpHost`].
 #[derive(Clone, Copy, Debug)]
 pub struct TcpConfig {
-    /// The host's address.
+    /// Address of the host.
     pub address: IpAddr,
-    /// The seed of the initial sequence number.
+    /// Seed of the initial sequence number.
     pub seed: u64,
-    /// Receive buffer in bytes; the window is what is free of it.
+    /// Receive buffer in bytes; the window is its free space.
     pub receive_buffer: usize,
     /// Send buffer in bytes, acknowledged data excluded.
     pub send_buffer: usize,
     /// Congestion control.
     pub congestion: TcpCongestion,
-    /// How long an ACK may wait for a second segment; `None` for one ACK a segment.
+    /// Maximum delay of an ACK for a second segment; `None` for one ACK per segment.
     pub ack_delay: Option<Duration>,
-    /// Nagle's algorithm.
+    /// Enables Nagle's algorithm.
     pub nagle: bool,
     /// Largest IP packet in bytes.
     pub mtu: usize,
 }
 
 impl TcpConfig {
-    /// Reno with buffers of 64 KiB, ACKs after 200 ms at the latest, Nagle's algorithm, an MTU of 1500.
+    /// Returns Reno with buffers of 64 KiB, an ACK delay of at most 200 ms, Nagle's algorithm and
+    /// an MTU of 1500.
     pub fn new(address: IpAddr, seed: u64) -> Self {
         Self {
             address,
@@ -107,10 +108,10 @@ pub struct TcpHost<A> {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     application: A,
-    /// To be connected to at the first timer.
+    /// Peer to connect to at the first timer.
     peer: Option<(IpAddr, u16)>,
     flow: u32,
-    /// Sequence number of the first byte, and the place after the last byte sent so far.
+    /// Sequence number of the first byte, and offset after the last byte sent.
     first: Option<u32>,
     sent: u64,
     next: Option<Time>,
@@ -118,7 +119,7 @@ pub struct TcpHost<A> {
 }
 
 impl<A: TcpApplication> TcpHost<A> {
-    /// A host that connects to `peer` when the simulation starts.
+    /// Returns a host that connects to `peer` when the simulation starts.
     pub fn connect(config: TcpConfig, peer: (IpAddr, u16), application: A) -> Self {
         let mut host = Self::new(config, application);
         host.peer = Some(peer);
@@ -126,10 +127,10 @@ impl<A: TcpApplication> TcpHost<A> {
         host
     }
 
-    /// A host that waits for a connection to `port`, above 0.
+    /// Returns a host that listens on `port`, above 0.
     pub fn listen(config: TcpConfig, port: u16, application: A) -> Self {
         let mut host = Self::new(config, application);
-        // Refused only for port 0 and open sockets; then nothing ever connects.
+        // Fails only for port 0 and open sockets; then no connection is accepted.
         let _ = host.socket().listen(port);
         host
     }
@@ -141,7 +142,7 @@ impl<A: TcpApplication> TcpHost<A> {
         let mut interface = Interface::new(own, &mut packets, Instant::ZERO);
         let address = smoltcp::wire::IpAddress::from(config.address);
         interface.update_ip_addrs(|addresses| {
-            // All addresses are neighbours: the simulated network does the routing.
+            // All addresses are on-link: the simulated network does the routing.
             let _ = addresses.push(IpCidr::new(address, 0));
         });
         let buffer = |len| SocketBuffer::new(vec![0; len]);
@@ -173,24 +174,24 @@ impl<A: TcpApplication> TcpHost<A> {
         }
     }
 
-    /// The same host, whose packets are counted as `flow`.
+    /// Sets the flow tag of sent packets.
     #[must_use]
     pub fn with_flow(mut self, flow: u32) -> Self {
         self.flow = flow;
         self
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn application(&self) -> &A {
         &self.application
     }
 
-    /// The program, for changes from outside; see [`carrick_netsim::Network::wake`].
+    /// Returns the program for modification; see [`carrick_netsim::Network::wake`].
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.application
     }
 
-    /// Segments with data that were sent again.
+    /// Returns the number of retransmitted segments with data.
     pub fn retransmitted(&self) -> u64 {
         self.retransmitted
     }
@@ -202,12 +203,12 @@ impl<A: TcpApplication> TcpHost<A> {
     fn start(&mut self) {
         if let Some(peer) = self.peer.take() {
             let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
-            // Refused only for an address or port of zero; then nothing is ever sent.
+            // Fails only for an address or port of zero; then nothing is sent.
             let _ = socket.connect(self.interface.context(), peer, LOCAL_PORT);
         }
     }
 
-    /// Polls the stack and the program until neither has anything more to do now.
+    /// Polls the stack and the program until neither has any output at this time.
     fn drive(&mut self, now: Time, out: &mut Outbox) {
         let instant = instant(now);
         loop {
@@ -225,7 +226,7 @@ impl<A: TcpApplication> TcpHost<A> {
             }
         }
         let due = self.interface.poll_at(instant, &self.sockets).map(time);
-        // Whatever is due now has been done; the stack's clock ticks in microseconds.
+        // Everything due now has been done; the stack's clock has a resolution of microseconds.
         let due = due.map(|due| due.max(now + Duration::from_micros(1)));
         self.next = [due, self.application.next_timer()]
             .into_iter()
@@ -244,9 +245,10 @@ impl<A: TcpApplication> TcpHost<A> {
         out.send(packet.with_flow(self.flow));
     }
 
-    /// An ACK without data that carries a sequence number below what was sent already: the same with
-    /// SND.NXT (RFC 9293 section 3.10.7.4). The stack sets its own back when its timer expires; where both
-    /// ends do that at once, each would drop the other's ACKs as old for ever.
+    /// Corrects a pure ACK whose sequence number is below the highest one sent: returns it with
+    /// SND.NXT (RFC 9293, section 3.10.7.4). The stack sets its own SND.NXT back when its timer
+    /// expires; if both ends do that at once, each would discard the other's ACKs as old without
+    /// end.
     fn with_highest_sequence(&self, segment: &Bytes) -> Option<Bytes> {
         const ACK: u8 = 0x10;
         const CHECKSUM: usize = 16;
@@ -261,7 +263,7 @@ impl<A: TcpApplication> TcpHost<A> {
         mended[4..8].copy_from_slice(&highest.to_be_bytes());
         let words = |value: u32| (value >> 16) + (value & 0xffff);
         let sum = u16::from_be_bytes([segment[CHECKSUM], segment[CHECKSUM + 1]]);
-        // RFC 1624: the one's complement sum changes by what its words changed by.
+        // RFC 1624: the checksum is updated by the difference of the changed words.
         let mut new = u32::from(!sum) + words(!old) + words(highest);
         while new > 0xffff {
             new = words(new);
@@ -270,7 +272,7 @@ impl<A: TcpApplication> TcpHost<A> {
         Some(mended.into())
     }
 
-    /// Keeps count of what is sent again.
+    /// Counts retransmitted segments.
     fn note(&mut self, now: Time, segment: &[u8]) {
         const SYN: u8 = 0x02;
         let (Some(&[a, b, c, d]), Some(&offset), Some(&flags)) = (
@@ -289,7 +291,7 @@ impl<A: TcpApplication> TcpHost<A> {
         let Some(first) = self.first.filter(|_| len > 0) else {
             return;
         };
-        // Sequence numbers wrap; what is sent lies within half their space of what was sent last.
+        // Sequence numbers wrap; a sent segment lies within half their space of the last one.
         let place = sequence.wrapping_sub(first).wrapping_sub(self.sent as u32) as i32;
         let Some(offset) = self.sent.checked_add_signed(i64::from(place)) else {
             return;
@@ -329,7 +331,7 @@ fn instant(time: Time) -> Instant {
     Instant::from_micros((time.as_nanos() / 1000) as i64)
 }
 
-/// The moment at which the stack's clock has reached `instant`.
+/// Converts the stack's time to simulation time.
 fn time(instant: Instant) -> Time {
     Time::from_nanos(instant.total_micros().max(0) as u64 * 1000)
 }

@@ -1,14 +1,14 @@
-//! The figures and counts of an association's story.
+//! Figures and counts of an association's history.
 
 use std::time::Duration;
 
 use carrick_proto::PathId;
 
-use super::story::{PathLog, Story};
-use crate::figure::{Axis, Figure, Kind as Draw, Point, Series};
+use super::history::{AssociationHistory, PathLog};
+use crate::figure::{Axis, Figure, Point, Series, SeriesKind};
 use crate::result::Row;
 
-/// States of a path, as [`Story`] counts them from 1.
+/// States of a path, numbered from 1 in the history.
 const STATES: [&str; 5] = [
     "unconfirmed",
     "inactive",
@@ -17,7 +17,7 @@ const STATES: [&str; 5] = [
     "primary",
 ];
 
-impl Story {
+impl AssociationHistory {
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut row = |id: &str, label: &str, unit: &str, value: f64| {
@@ -47,7 +47,7 @@ impl Story {
         }
         row(
             "losses",
-            "chunks found lost before T3-rtx",
+            "chunks marked as lost before T3-rtx",
             "chunks",
             self.losses.len() as f64,
         );
@@ -83,7 +83,7 @@ impl Story {
         if !self.cumulative.is_empty() {
             all.push(series(
                 "cumulative acknowledgement".into(),
-                Draw::Step,
+                SeriesKind::Step,
                 5,
                 &self.cumulative,
             ));
@@ -91,13 +91,13 @@ impl Story {
         for (place, (id, path)) in self.paths.iter().enumerate() {
             if !path.first.is_empty() {
                 let label = format!("first transmission, path {}", id.0);
-                all.push(series(label, Draw::Points, 2 * place, &path.first));
+                all.push(series(label, SeriesKind::Points, 2 * place, &path.first));
             }
         }
         if !self.gaps.is_empty() {
             all.push(series(
                 "gap acknowledgement".into(),
-                Draw::Points,
+                SeriesKind::Points,
                 5,
                 &self.gaps,
             ));
@@ -105,17 +105,27 @@ impl Story {
         for (place, (id, path)) in self.paths.iter().enumerate() {
             if !path.again.is_empty() {
                 let label = format!("retransmission, path {}", id.0);
-                all.push(series(label, Draw::Points, 2 * place + 1, &path.again));
+                all.push(series(
+                    label,
+                    SeriesKind::Points,
+                    2 * place + 1,
+                    &path.again,
+                ));
             }
         }
         if !self.losses.is_empty() {
-            all.push(series("found lost".into(), Draw::Points, 4, &self.losses));
+            all.push(series(
+                "marked as lost".into(),
+                SeriesKind::Points,
+                4,
+                &self.losses,
+            ));
         }
         Figure {
             id: "sequence".into(),
             title: "TSNs over time".into(),
             caption:
-                "What left the sender and what it learnt of its fate; chunks are counted from 1."
+                "Transmissions of chunks and their acknowledgements at the sender; chunks are counted from 1."
                     .into(),
             x: time.clone(),
             y: Axis::linear("TSN", "chunks from the first"),
@@ -127,12 +137,12 @@ impl Story {
     fn states(&self, time: &Axis) -> Figure {
         let series = self.paths.iter().enumerate().map(|(place, (id, path))| {
             let label = format!("path {} ({})", id.0, path.remote);
-            Series::new(label, Draw::Step, place, path.states.clone())
+            Series::new(label, SeriesKind::Step, place, path.states.clone())
         });
         Figure {
             id: "states".into(),
             title: "States of the paths".into(),
-            caption: "As the sender sees them.".into(),
+            caption: "States at the sender.".into(),
             x: time.clone(),
             y: Axis::named("state", &STATES),
             series: series.collect(),
@@ -148,28 +158,38 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         .chain(&path.outstanding)
         .map(|p| p.y)
         .fold(0.0, f64::max);
-    // Before the first loss it is beyond all that is sent.
+    // Before the first loss, ssthresh is above the amount of data sent.
     let bounded: Vec<Point> = path
         .ssthresh
         .iter()
         .map(|p| Point::new(p.x, if p.y > 1.5 * largest { f64::NAN } else { p.y }))
         .collect();
     let mut all = vec![
-        Series::new("outstanding", Draw::Trace, 2, steps(&path.outstanding)),
-        Series::new("cwnd", Draw::Step, 0, path.cwnd.clone()),
+        Series::new(
+            "outstanding",
+            SeriesKind::Trace,
+            2,
+            steps(&path.outstanding),
+        ),
+        Series::new("cwnd", SeriesKind::Step, 0, path.cwnd.clone()),
     ];
     if bounded.iter().any(|p| p.y.is_finite()) {
-        all.push(Series::new("ssthresh", Draw::Step, 1, bounded));
+        all.push(Series::new("ssthresh", SeriesKind::Step, 1, bounded));
     }
     let timeouts: Vec<Point> = path.timeouts.clone();
     if !timeouts.is_empty() {
-        all.push(Series::new("T3-rtx expired", Draw::Points, 3, timeouts));
+        all.push(Series::new(
+            "T3-rtx expired",
+            SeriesKind::Points,
+            3,
+            timeouts,
+        ));
     }
     Figure {
         id: format!("path{}-window", id.0),
         title: format!("Windows of path {} ({})", id.0, path.remote),
         caption:
-            "Congestion window, slow-start threshold where it is in sight, and outstanding bytes."
+            "Congestion window, slow-start threshold if within the range, and outstanding bytes."
                 .into(),
         x: time.clone(),
         y: Axis::linear("bytes", "kB").from(0.0),
@@ -178,7 +198,7 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
     }
 }
 
-/// A thin line that keeps each value until the next point.
+/// Returns a thin line that keeps each value until the next point.
 fn steps(points: &[Point]) -> Vec<Point> {
     let mut all = Vec::with_capacity(2 * points.len());
     let mut before: Option<Point> = None;
@@ -191,15 +211,20 @@ fn steps(points: &[Point]) -> Vec<Point> {
 }
 
 fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
-    let mut series = vec![Series::new("RTO", Draw::Step, 1, path.rto.clone())];
+    let mut series = vec![Series::new("RTO", SeriesKind::Step, 1, path.rto.clone())];
     if !path.round_trips.is_empty() {
         let samples = path.round_trips.clone();
-        series.push(Series::new("round trip of data", Draw::Points, 0, samples));
+        series.push(Series::new(
+            "round trip of data",
+            SeriesKind::Points,
+            0,
+            samples,
+        ));
     }
     Figure {
         id: format!("path{}-rtt", id.0),
         title: format!("Round trips of path {} ({})", id.0, path.remote),
-        caption: "Samples of data, and the retransmission timeout, which heartbeats change, too."
+        caption: "Round-trip time samples of data, and the retransmission timeout, which heartbeats also update."
             .into(),
         x: time.clone(),
         y: Axis::linear("time", "ms").from(0.0),

@@ -1,7 +1,7 @@
-//! One association of one run, drawn from the core's own event log.
+//! Trace of one association of one run, from the event log of its protocol core.
 
 mod figures;
-mod story;
+mod history;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,46 +11,47 @@ use carrick_proto::AssociationId;
 use crate::result::{ScenarioResult, Setting};
 use crate::sctp_host::EventLog;
 
-use story::Story;
+use history::AssociationHistory;
 
-/// Which association of which run of a cell to draw, and which part of its life.
+/// Selection of an association of a run of a cell, and of a time range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceOptions<'a> {
-    /// The repetition of the cell.
+    /// Repetition of the cell.
     pub repetition: u64,
-    /// The flow whose association is drawn, as its sender sees it; the first one when `None`.
+    /// Flow whose association is traced at its sender; the first one if `None`.
     pub flow: Option<&'a str>,
-    /// From when on.
+    /// Start of the time range.
     pub from: Duration,
-    /// Until when; to the end of the run when `None`.
+    /// End of the time range; the end of the run if `None`.
     pub to: Option<Duration>,
-    /// Where to write a capture of each interface.
+    /// Directory for a capture of each interface.
     pub capture: Option<&'a Path>,
 }
 
-/// An association of a run that is over.
-pub(crate) struct Traced<'r> {
-    /// The scenario's name.
+/// An association of a completed run.
+pub(crate) struct TracedAssociation<'r> {
+    /// Name of the scenario.
     pub(crate) scenario: &'r str,
-    /// The cell's name, if it has one.
+    /// Name of the cell, if it has one.
     pub(crate) cell: Option<String>,
-    /// What runs it again.
+    /// Command that repeats the run.
     pub(crate) command: String,
     pub(crate) seed: u64,
-    /// Who sends and who receives.
+    /// Names of the sending and the receiving host.
     pub(crate) ends: [&'r str; 2],
-    /// What the sender's core told.
+    /// Event log of the sender's core.
     pub(crate) log: &'r EventLog,
     pub(crate) id: AssociationId,
-    /// Virtual time of the end.
+    /// Virtual time of the end of the run.
     pub(crate) end: Duration,
 }
 
-impl Traced<'_> {
-    /// The sequence of its chunks, and for each path the windows, the round-trip times and the states.
+impl TracedAssociation<'_> {
+    /// Draws the sequence of chunks, and for each path the windows, the round-trip times and the
+    /// states.
     pub(crate) fn draw(self, wanted: &TraceOptions<'_>) -> ScenarioResult {
         let range = [wanted.from, wanted.to.unwrap_or(self.end)];
-        let story = Story::of(self.log, self.id, range);
+        let history = AssociationHistory::of(self.log, self.id, range);
         let [from, to] = self.ends;
         let mut settings = vec![
             Setting::new("command", self.command),
@@ -60,13 +61,13 @@ impl Traced<'_> {
         settings.extend(self.cell.map(|cell| Setting::new("cell", cell)));
         ScenarioResult {
             scenario: format!("{}-trace", self.scenario),
-            question: format!("What did the association from {from} to {to} do?"),
+            question: format!("How did the association from {from} to {to} behave?"),
             seed: self.seed,
             repetitions: 1,
             full: false,
             full_repetitions: None,
-            rows: story.rows(),
-            figures: story.figures(range),
+            rows: history.rows(),
+            figures: history.figures(range),
             drawing: crate::drawing::Drawing::default(),
             splits: Vec::new(),
             live: None,

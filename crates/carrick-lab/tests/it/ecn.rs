@@ -1,5 +1,5 @@
-//! SCTP over queues that mark (RFC 4960 appendix A, RFC 3168): what congestion marks save, beside the
-//! same queues when one side lacks ECN. `--nocapture` prints the table.
+//! SCTP over queues that mark packets (RFC 4960, appendix A; RFC 3168): losses avoided by ECN,
+//! compared with the same queues if one side does not support ECN. `--nocapture` prints the table.
 
 use crate::multipath::support;
 
@@ -18,9 +18,9 @@ use support::{Path, Sink, Source, Transfer};
 
 /// Messages of a transfer; it takes about ten seconds.
 const MESSAGES: u64 = 8000;
-/// Seconds after which counters are read, while the transfer goes on.
+/// Time in seconds at which counters are read, during the transfer.
 const MEASURED: u64 = 8;
-/// What the queue holds in packets: more than the bandwidth-delay product of 35.
+/// Capacity of the queue in packets: more than the bandwidth-delay product of 35.
 const QUEUE: usize = 80;
 
 const RED: Management = Management::Red(Red {
@@ -32,7 +32,7 @@ const RED: Management = Management::Red(Red {
 });
 const MARK_ABOVE: Management = Management::MarkAbove(Limit::Packets(20));
 
-/// Chunks and codepoints that arrived, both ways.
+/// Chunks and codepoints received, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Wire {
     capable: u64,
@@ -54,11 +54,11 @@ struct Run {
     sender: AssociationStats,
     receiver: AssociationStats,
     wire: Wire,
-    /// Packets that the queue marked.
+    /// Packets marked by the queue.
     marked: u64,
-    /// Packets with DATA that it lost.
+    /// Packets with DATA dropped by the queue.
     lost: u64,
-    /// Packets that ever waited at once.
+    /// Maximum number of waiting packets.
     longest: usize,
 }
 
@@ -69,7 +69,8 @@ impl Run {
     }
 }
 
-/// A transfer over 10 Mbit/s and 20 ms one way through this queue; `ecn` of sender and receiver.
+/// Runs a transfer over 10 Mbit/s and 20 ms one way through this queue; `ecn` of sender and
+/// receiver.
 fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
     let path = Path {
         queue: QUEUE,
@@ -90,7 +91,7 @@ fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
         direction: there,
         config,
     };
-    world.net.apply(change).expect("a good link");
+    world.net.apply(change).expect("a valid link");
     let seen = Rc::new(Cell::new((Wire::default(), 0)));
     let tracer = Rc::clone(&seen);
     world.net.set_tracer(move |event| {
@@ -108,14 +109,19 @@ fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
     });
     world.net.run_until(Time::from_secs(MEASURED));
     let of = |endpoint: &Endpoint| {
-        let id = endpoint.associations().next().expect("it is still up");
-        endpoint.association_stats(id).expect("it is still up")
+        let id = endpoint
+            .associations()
+            .next()
+            .expect("the association is established");
+        endpoint
+            .association_stats(id)
+            .expect("the association is established")
     };
     let sender = of(world.net.node::<SctpHost<Source>>(world.source).endpoint());
     let receiver = of(world.net.node::<SctpHost<Sink>>(world.sink).endpoint());
     world.net.run_until(Time::from_secs(60));
     assert!(world.application().closed, "by shutdown");
-    assert_eq!(world.sink().complete(), MESSAGES, "all arrived");
+    assert_eq!(world.sink().complete(), MESSAGES, "all messages arrived");
     assert_eq!(world.sink().disordered, 0);
     let stats = world.net.link_stats(link, there);
     let (wire, lost) = seen.get();
@@ -129,7 +135,7 @@ fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
     }
 }
 
-/// Both sides with ECN, and the same with the peer that lacks it.
+/// Runs a transfer with ECN on both sides, and one with a peer that does not support it.
 fn compare(name: &str, management: Management, policies: fn() -> Policies) -> [Run; 2] {
     let runs = [true, false].map(|peer| run(management, policies(), [true, peer]));
     for (ecn, run) in ["both", "sender only"].iter().zip(&runs) {
@@ -153,7 +159,7 @@ fn assert_marks_replace_losses([with, without]: &[Run; 2]) {
     assert!(marked > 0 && marked <= with.marked, "{with:?}");
     assert!(with.wire.ecne > 0 && with.wire.cwr > 0, "{with:?}");
     let cuts = at_sender.congestion_mark_reductions;
-    assert!(cuts > 0 && cuts <= marked, "once for a window: {with:?}");
+    assert!(cuts > 0 && cuts <= marked, "once per window: {with:?}");
     assert!(with.lost < without.lost, "{with:?} {without:?}");
     assert!(
         with.sent_again() < without.sent_again(),
@@ -164,8 +170,8 @@ fn assert_marks_replace_losses([with, without]: &[Run; 2]) {
 
 fn assert_there_is_no_ecn(without: &Run) {
     assert!(!without.sender.extensions.ecn && !without.receiver.extensions.ecn);
-    assert_eq!(without.wire, Wire::default(), "nothing of it on the wire");
-    assert_eq!(without.marked, 0, "the queue has nothing to mark");
+    assert_eq!(without.wire, Wire::default(), "no ECN on the wire");
+    assert_eq!(without.marked, 0, "no packet is ECN-capable");
     let (sender, receiver) = (without.sender.counters, without.receiver.counters);
     assert_eq!(sender.congestion_mark_reductions, 0);
     assert_eq!(receiver.congestion_marks_received, 0);
@@ -179,25 +185,28 @@ const POLICIES: [Named; 2] = [
     ("modern", Policies::modern),
 ];
 
+/// RFC 4960, appendix A
 #[test]
-fn a_queue_that_marks_early_at_random_loses_less_a() {
+fn red_marking_avoids_losses() {
     for (name, policies) in POLICIES {
         let runs = compare(&format!("RED, {name}"), RED, policies);
         assert_marks_replace_losses(&runs);
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_queue_that_marks_above_a_level_loses_less_a() {
+fn step_marking_avoids_losses() {
     for (name, policies) in POLICIES {
         let runs = compare(&format!("above 20, {name}"), MARK_ABOVE, policies);
         assert_marks_replace_losses(&runs);
-        assert!(runs[0].longest < runs[1].longest, "and is shorter");
+        assert!(runs[0].longest < runs[1].longest, "the queue is shorter");
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_peer_that_lacks_it_is_dropped_by_the_same_queues_a() {
+fn packets_are_dropped_if_the_peer_lacks_ecn() {
     for management in [RED, MARK_ABOVE] {
         for ecn in [[true, false], [false, true]] {
             assert_there_is_no_ecn(&run(management, Policies::default(), ecn));
@@ -205,8 +214,9 @@ fn a_peer_that_lacks_it_is_dropped_by_the_same_queues_a() {
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_queue_that_only_drops_marks_nothing_and_all_arrives_a() {
+fn drop_tail_queues_mark_nothing() {
     let run = run(Management::DropTail, Policies::default(), [true, true]);
     assert!(run.sender.extensions.ecn && run.wire.capable > 0);
     assert_eq!((run.marked, run.wire.ecne, run.wire.cwr), (0, 0, 0));

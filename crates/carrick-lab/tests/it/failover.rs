@@ -1,5 +1,5 @@
-//! How long data stops when the path that carries it breaks, with and without potentially failed
-//! paths (RFC 7829). `--nocapture` prints the table.
+//! Interruption of data when its path fails, with and without potentially failed paths (RFC 7829).
+//! `--nocapture` prints the table.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,14 +17,14 @@ const SIZE: usize = 250;
 const BREAK: Duration = Duration::from_secs(8);
 const END: Duration = Duration::from_secs(16);
 
-/// Sends a message each 10 ms, with the time in it.
+/// Sends a message every 10 ms that contains its sending time.
 struct Source {
     peers: Vec<IpAddr>,
     config: AssociationConfig,
     next: Option<carrick_proto::Time>,
     id: Option<AssociationId>,
     sent: u64,
-    /// When new data moved to the second path.
+    /// Time at which new data moved to the second path.
     moved: Option<carrick_proto::Time>,
 }
 
@@ -38,14 +38,14 @@ impl Application for Source {
             self.next = None;
             endpoint
                 .connect(now, &self.peers, PORT, None, self.config.clone())
-                .expect("a good address");
+                .expect("a valid address");
             return;
         };
         let mut message = vec![0; SIZE];
         message[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
         endpoint
             .send(now, id, SendOptions::default(), Bytes::from(message))
-            .expect("room for it");
+            .expect("space in the send buffer");
         self.sent += 1;
         self.next = Some(now + EVERY).filter(|at| at.as_nanos() < END.as_nanos() as u64);
     }
@@ -68,7 +68,7 @@ impl Application for Source {
     }
 }
 
-/// Notes how old messages are when they come, and how long none came.
+/// Records the age of delivered messages and the longest delivery gap.
 #[derive(Default)]
 struct Sink {
     received: u64,
@@ -96,14 +96,14 @@ impl Application for Sink {
     }
 }
 
-/// What one run shows.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
-    /// From the break until new data takes the other path.
+    /// Time from the failure until new data uses the other path.
     moved: Duration,
-    /// The longest time in which no message arrived.
+    /// Longest time without a delivery.
     silence: Duration,
-    /// The longest that a message took.
+    /// Longest delay of a message.
     oldest: Duration,
 }
 
@@ -133,7 +133,7 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
         let seed = [host as u8 + 1; 32];
         let mut own = EndpointConfig::new(PORT, addresses[host].clone(), seed);
         own.association = config.clone();
-        Endpoint::new(own).expect("a good configuration")
+        Endpoint::new(own).expect("a valid configuration")
     };
     let program = Source {
         peers: addresses[1].clone(),
@@ -145,13 +145,13 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
     };
     builder.set_node_program(source, Box::new(SctpHost::new(endpoint(0), program)));
     builder.set_node_program(sink, Box::new(SctpHost::new(endpoint(1), Sink::default())));
-    let mut net = builder.build().expect("a sound network");
+    let mut net = builder.build().expect("a valid network");
     net.at(Time::ZERO + BREAK, Change::LinkDown(links[0]))
         .expect("a moment ahead");
     net.run_until(Time::ZERO + END + Duration::from_secs(1));
     let sent = net.node::<SctpHost<Source>>(source).application();
     let got = net.node::<SctpHost<Sink>>(sink).application();
-    assert_eq!(got.received, sent.sent, "all arrive");
+    assert_eq!(got.received, sent.sent, "all messages arrive");
     let moved = sent.moved.expect("a failover").as_nanos();
     Outcome {
         moved: Duration::from_nanos(moved).saturating_sub(BREAK),
@@ -160,8 +160,9 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
     }
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn the_first_timeout_moves_the_data_instead_of_the_last_rfc_7829_3_2() {
+fn pf_moves_data_at_the_first_timeout() {
     let show = |o: Outcome| [o.moved, o.silence, o.oldest].map(|d| d.as_micros() as f64 / 1000.0);
     println!("Path.Max.Retrans, PFMR: data moves after, longest silence, oldest message (ms)");
     let mut before = Duration::ZERO;
@@ -175,7 +176,7 @@ fn the_first_timeout_moves_the_data_instead_of_the_last_rfc_7829_3_2() {
             quick.moved >= rto / 2 && quick.moved <= 2 * rto,
             "one RTO: {quick:?}"
         );
-        // RTO.Max is not reached at once: 80, 150, 150 ms.
+        // RTO.Max is reached in steps: 80, 150, 150 ms.
         let least = rto / 2 + retrans * Duration::from_millis(150);
         assert!(standard.moved >= least, "{standard:?}");
         assert!(standard.moved > before, "each retransmission costs one RTO");
@@ -184,8 +185,9 @@ fn the_first_timeout_moves_the_data_instead_of_the_last_rfc_7829_3_2() {
     }
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn one_more_error_costs_one_more_timeout_rfc_7829_3_2() {
+fn each_permitted_error_costs_one_timeout() {
     let moved: Vec<Duration> = (0..4).map(|pfmr| measure(5, Some(pfmr)).moved).collect();
     assert!(moved.windows(2).all(|m| m[1] > m[0]), "{moved:?}");
     assert!(moved[3] < measure(5, None).moved);

@@ -1,5 +1,5 @@
-//! What one association carries over 1 Gbit/s: some cells of the table in docs/extensions.md, in virtual
-//! time. `--nocapture` prints them.
+//! Throughput of one association over 1 Gbit/s: some cells of the table in docs/extensions.md, in
+//! virtual time. `--nocapture` prints them.
 
 #[path = "../../examples/long_links/link.rs"]
 mod link;
@@ -12,7 +12,7 @@ use link::{Outcome, World, fixed_buffers};
 
 const LINK_MBITS: f64 = 1000.0;
 
-/// The mean of these seeds.
+/// Returns the mean over these seeds.
 fn carried(
     config: &AssociationConfig,
     rtt_ms: u64,
@@ -39,7 +39,7 @@ fn carried(
 }
 
 #[test]
-fn a_link_of_100_ms_is_filled_without_a_knob() {
+fn default_settings_fill_a_link_of_100_ms() {
     let [modern, classic] = [AssociationConfig::modern(), AssociationConfig::rfc9260()]
         .map(|config| carried(&config, 100, 0.0, 20, 1));
     assert!(modern.mbits >= 0.8 * LINK_MBITS, "{}", modern.mbits);
@@ -48,7 +48,7 @@ fn a_link_of_100_ms_is_filled_without_a_knob() {
 }
 
 #[test]
-fn at_random_loss_cubic_with_rack_carries_more_than_the_classic_the_longer_the_link() {
+fn cubic_with_rack_gains_with_the_round_trip_time() {
     for (rtt_ms, gain) in [(100, 1.4), (300, 1.8)] {
         let classic = carried(&AssociationConfig::rfc9260(), rtt_ms, 0.001, 20, 10);
         for today in [

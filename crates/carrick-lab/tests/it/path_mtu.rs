@@ -1,5 +1,5 @@
-//! Path MTU discovery (RFC 8899) over simulated links with an MTU, which tell by ICMP what they
-//! dropped, or do not.
+//! Path MTU discovery (RFC 8899) over simulated links with an MTU, which report dropped packets by
+//! ICMP or drop them silently.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use carrick_proto::{
 };
 
 const PORT: u16 = 5001;
-/// Small enough for the base size, as the simulated network does not fragment what was cut before;
-/// several fill a packet of any size.
+/// Small enough for the base PLPMTU, because the simulated network does not fragment; several
+/// messages fill a packet of any size.
 const SIZE: usize = 340;
 const EVERY: Duration = Duration::from_millis(25);
 
@@ -39,10 +39,10 @@ impl Application for Source {
             let config = endpoint.default_config();
             endpoint
                 .connect(now, &[self.peer], PORT, None, config)
-                .expect("a good address");
+                .expect("a valid address");
             return;
         };
-        // What finds no room is not sent.
+        // Messages that exceed the send buffer are not sent.
         for _ in 0..50 {
             let data = Bytes::from(vec![0; SIZE]);
             self.sent += u64::from(endpoint.send(now, id, SendOptions::default(), data).is_ok());
@@ -81,11 +81,11 @@ struct World {
     net: Network,
     source: NodeId,
     sink: NodeId,
-    /// The link behind the router.
+    /// Link behind the router.
     far: LinkId,
 }
 
-/// Two hosts with a router between them; the near link takes 9000 bytes.
+/// Two hosts with a router between them; the near link has an MTU of 9000 bytes.
 fn world(far: &LinkConfig) -> World {
     let near = LinkConfig::new(100_000_000, Duration::from_millis(5)).with_mtu(9000);
     let mut builder = NetworkBuilder::new(7);
@@ -105,7 +105,7 @@ fn world(far: &LinkConfig) -> World {
         let mut config = EndpointConfig::new(PORT, vec![ip], [seed; 32]);
         config.association = AssociationConfig::rfc9260()
             .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
-        Endpoint::new(config).expect("a good configuration")
+        Endpoint::new(config).expect("a valid configuration")
     };
     let program = Source {
         peer: ips[3],
@@ -122,7 +122,7 @@ fn world(far: &LinkConfig) -> World {
         Box::new(SctpHost::new(endpoint(ips[3], 2), Sink::default())),
     );
     World {
-        net: builder.build().expect("a sound network"),
+        net: builder.build().expect("a valid network"),
         source,
         sink,
         far,
@@ -149,7 +149,7 @@ impl World {
         sink.application().received
     }
 
-    /// Runs in steps of a millisecond until the condition holds; returns how long that took.
+    /// Runs in steps of a millisecond until the condition holds; returns the duration.
     fn run_until(&mut self, limit: Duration, done: impl Fn(&PathStats) -> bool) -> Duration {
         let since = self.net.now();
         while !done(&self.path()) {
@@ -167,8 +167,9 @@ impl World {
     }
 }
 
+/// RFC 8899, section 5.3
 #[test]
-fn the_narrow_link_is_found_with_icmp_and_without_rfc_8899_5_3() {
+fn the_smallest_mtu_is_found_with_and_without_icmp() {
     for mtu in [1280, 1400, 1500, 9000] {
         let took = [false, true].map(|silent| {
             let mut world = world(&link(mtu, silent));
@@ -183,8 +184,9 @@ fn the_narrow_link_is_found_with_icmp_and_without_rfc_8899_5_3() {
     }
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn a_link_that_narrows_is_passed_with_icmp_and_without_rfc_8899_5_2() {
+fn a_reduced_mtu_is_detected_with_and_without_icmp() {
     for (silent, limit) in [(false, 0.1), (true, 3.0)] {
         let mut world = world(&link(1500, silent));
         world.net.run_until(Time::from_millis(100));

@@ -1,5 +1,5 @@
-//! The published experiments as files give what the built-in scenarios give, and what the documentation
-//! shows runs as it stands there.
+//! Scenario files: those of the published experiments agree with the built-in scenarios, and the
+//! examples in the documentation run unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ fn same(ours: f64, theirs: f64, what: &str) {
     );
 }
 
-/// The intervals of two rows meet.
+/// Asserts that the intervals of two rows overlap.
 #[track_caller]
 fn agree(ours: &Row, theirs: &Row, scale: f64) {
     let (a, b) = (
@@ -69,7 +69,7 @@ fn agree(ours: &Row, theirs: &Row, scale: f64) {
 }
 
 #[test]
-fn satellite_from_its_file_gives_the_built_in_numbers() {
+fn the_satellite_file_gives_the_built_in_values() {
     let (ours, theirs) = (of_file("satellite", 2), built_in("satellite", 2));
     for (cell, variant) in ["standard", "modified", "best", "tcp"]
         .into_iter()
@@ -86,7 +86,7 @@ fn satellite_from_its_file_gives_the_built_in_numbers() {
 }
 
 #[test]
-fn failover_from_its_file_gives_the_built_in_numbers() {
+fn the_failover_file_gives_the_built_in_values() {
     let (ours, theirs) = (of_file("failover", 4), built_in("failover", 4));
     for (cell, variant) in ["pmr2", "pmr3", "pmr4", "pmr5", "quick"]
         .into_iter()
@@ -105,7 +105,7 @@ fn failover_from_its_file_gives_the_built_in_numbers() {
 }
 
 #[test]
-fn overhead_from_its_files_agrees_with_the_built_in_numbers() {
+fn the_overhead_files_agree_with_the_built_in_values() {
     let theirs = built_in("overhead", 2);
     let fairness = of_file("overhead-fairness", 2);
     for (number, size) in [10, 20, 50, 100, 200].into_iter().enumerate() {
@@ -133,7 +133,7 @@ fn overhead_from_its_files_agrees_with_the_built_in_numbers() {
 }
 
 #[test]
-fn firewall_from_its_file_is_near_the_model() {
+fn the_firewall_file_is_close_to_the_model() {
     let ours = of_file("firewall", 1);
     let delay = |line: usize, place: usize| {
         mean(
@@ -143,7 +143,7 @@ fn firewall_from_its_file_is_near_the_model() {
     };
     let losses = [0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1];
     for (line, loss) in losses.into_iter().enumerate() {
-        // Above 2 % the publication itself lies above its model.
+        // Above 2 % the published values exceed the model.
         let most = if loss > 0.02 { 1.25 } else { 1.06 };
         for (place, streams) in [1, 2, 4, 6].into_iter().enumerate() {
             let ratio = delay(line, place) / Model::paper(loss).response(streams);
@@ -160,7 +160,7 @@ fn firewall_from_its_file_is_near_the_model() {
 }
 
 #[test]
-fn mobile_ip_from_its_file_agrees_with_the_built_in_numbers() {
+fn the_mobile_ip_file_agrees_with_built_in_values() {
     let (ours, theirs) = (of_file("mobile-ip", 12), built_in("mobile-ip", 12));
     for (line, loss) in ["0", "1", "2", "5"].into_iter().enumerate() {
         for configuration in [1, 2] {
@@ -173,14 +173,14 @@ fn mobile_ip_from_its_file_agrees_with_the_built_in_numbers() {
             let cell = 2 * line + configuration - 1;
             let ours = row(&ours, &format!("cell{cell}.transfer.goodput"));
             agree(ours, theirs, 1000.0);
-            // Intervals of few repetitions are wide: another experiment would fit into them.
+            // Intervals of few repetitions are wide enough to hide a different experiment.
             let ratio = ours.measured.expect("a mean") / theirs.measured.expect("a mean") / 1000.0;
             assert!((ratio - 1.0).abs() < 0.08, "{label}: {ratio}");
         }
     }
 }
 
-/// The complete files in the documentation, each with its line.
+/// Returns the complete files in the documentation, each with its line.
 fn examples() -> Vec<(usize, String)> {
     let path = root().join("docs/scenario-files.md");
     let text = std::fs::read_to_string(path).expect("the documentation");
@@ -217,7 +217,7 @@ fn every_example_in_the_documentation_runs() {
     }
 }
 
-/// A file with one key too many at `place`, which is told which keys there are.
+/// Parses a file with an unknown key at `place`, and returns the keys listed in the error.
 fn known(place: &str) -> Vec<String> {
     let text = format!("duration = \"2 s\"\n{}\n", place.replace("HERE", "zzz = 1"));
     let error = ScenarioFile::parse("x.toml", &text)

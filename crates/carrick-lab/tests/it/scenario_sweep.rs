@@ -1,5 +1,5 @@
-//! A sweep in shards: killed at any moment it goes on where it was, and all shards together are one
-//! run.
+//! Sweeps in shards: an interrupted shard continues where it stopped, and all shards together are
+//! one run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn file() -> ScenarioFile {
     ScenarioFile::parse("small.toml", FILE).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A directory that goes with its test.
+/// A directory that is removed with its test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -68,33 +68,35 @@ fn sweep(file: &ScenarioFile, shard: &str, directory: &Path) -> Result<(usize, u
 }
 
 #[test]
-fn all_shards_together_are_one_run() {
+fn merged_shards_equal_one_run() {
     let directory = Directory::new("together");
     let file = file();
     for (shard, runs) in [("1/4", 5), ("2/4", 5), ("3/4", 4), ("4/4", 4)] {
         assert_eq!(sweep(&file, shard, &directory.0), Ok((0, runs)), "{shard}");
     }
-    let merged = file.merge(&OPTIONS, &directory.0).expect("all are there");
+    let merged = file
+        .merge(&OPTIONS, &directory.0)
+        .expect("all shards are complete");
     let whole = file.run(&OPTIONS, &Silent).expect("it runs");
     assert_eq!(merged.rows, whole.rows);
     assert_eq!(merged.rows.len(), 6 * 3);
-    assert!(merged.rows[2].measured.is_none(), "nothing broke");
+    assert!(merged.rows[2].measured.is_none(), "no path failed");
 }
 
 #[test]
-fn a_killed_sweep_goes_on_where_it_was() {
+fn an_interrupted_sweep_continues() {
     let directory = Directory::new("killed");
     let file = file();
     assert_eq!(sweep(&file, "1/2", &directory.0), Ok((0, 9)));
     assert_eq!(
         sweep(&file, "1/2", &directory.0),
         Ok((9, 0)),
-        "all is there"
+        "the shard is complete"
     );
     let path = directory.0.join("small-1-of-2.csv");
     let text = fs::read_to_string(&path).expect("the shard's file");
     let header = text.find('\n').expect("a header") + 1;
-    // Killed in the header, after it, within a line, before a line's end, after it.
+    // Interrupted in the header, after it, within a line, before the end of a line, after it.
     let third = text.match_indices('\n').nth(3).expect("four lines").0;
     for (cut, left) in [
         (0, 0),
@@ -122,12 +124,12 @@ fn a_killed_sweep_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_is_missing_or_foreign_is_told() {
+fn missing_and_foreign_runs_are_reported() {
     let directory = Directory::new("foreign");
     let file = file();
     sweep(&file, "1/2", &directory.0).expect("it runs");
     let missing = file.merge(&OPTIONS, &directory.0).unwrap_err().to_string();
-    assert!(missing.contains("9 of 18 runs are there"), "{missing}");
+    assert!(missing.contains("only 9 of 18 runs exist"), "{missing}");
     let other = RunOptions { seed: 6, ..OPTIONS };
     let shard: Shard = "1/2".parse().expect("a shard");
     let error = file
@@ -135,17 +137,17 @@ fn what_is_missing_or_foreign_is_told() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("small-1-of-2.csv:2") && error.contains("another scenario file, seed"),
+        error.contains("small-1-of-2.csv:2") && error.contains("different scenario file, seed"),
         "{error}"
     );
     let changed =
         ScenarioFile::parse("small.toml", &FILE.replace("10 ms", "11 ms")).expect("a file");
     let error = sweep(&changed, "1/2", &directory.0).unwrap_err();
-    assert!(error.contains("another scenario file"), "{error}");
+    assert!(error.contains("different scenario file"), "{error}");
     let changed = ScenarioFile::parse("small.toml", &FILE.replace("\"failover\"", "\"delay.p50\""))
         .expect("a file");
     let error = sweep(&changed, "1/2", &directory.0).unwrap_err();
-    assert!(error.contains("other columns"), "{error}");
+    assert!(error.contains("different columns"), "{error}");
     // The same run in two files.
     fs::copy(
         directory.0.join("small-1-of-2.csv"),
@@ -153,11 +155,11 @@ fn what_is_missing_or_foreign_is_told() {
     )
     .expect("copied");
     let error = file.merge(&OPTIONS, &directory.0).unwrap_err().to_string();
-    assert!(error.contains("is in another shard, too"), "{error}");
+    assert!(error.contains("is also in another shard"), "{error}");
 }
 
 #[test]
-fn a_shard_is_one_of_its_count() {
+fn a_shard_number_is_within_the_count() {
     for wrong in ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/2"] {
         assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
     }

@@ -1,4 +1,4 @@
-//! What an association did, drawn from the core's event log, and captured.
+//! Traces of an association: figures of the core's event log, and captures.
 
 use std::fs;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn series<'f>(figure: &'f Figure, label: &str) -> &'f [Point] {
 }
 
 #[test]
-fn a_failover_is_seen_in_sequence_windows_timeouts_and_states() {
+fn a_failover_is_visible_in_every_figure() {
     let result = failover(&around_the_break());
     let sequence = figure(&result, "sequence");
     let (first, again) = (
@@ -49,7 +49,7 @@ fn a_failover_is_seen_in_sequence_windows_timeouts_and_states() {
     assert!(first.iter().all(|p| p.x < 9.5) && again.iter().all(|p| p.x > 9.0));
     let acknowledged = series(sequence, "cumulative");
     assert!(acknowledged.is_sorted_by(|a, b| a.x < b.x && a.y < b.y));
-    // RTO.Min 80 ms, RTO.Max 150 ms, two timeouts more than Path.Max.Retrans 2 allows: 80, 150, 150.
+    // RTO.Min 80 ms, RTO.Max 150 ms, one timeout more than Path.Max.Retrans 2: 80, 150, 150.
     let rto = series(figure(&result, "path0-rtt"), "RTO");
     let span = |value: f64| rto.iter().any(|p| (p.y - value).abs() < 1e-9);
     assert!(span(80.0) && span(150.0), "{rto:?}");
@@ -73,7 +73,7 @@ fn a_failover_is_seen_in_sequence_windows_timeouts_and_states() {
 }
 
 #[test]
-fn every_value_lies_in_the_range_that_is_drawn() {
+fn all_values_are_in_the_selected_time_range() {
     let result = failover(&around_the_break());
     for figure in &result.figures {
         assert!(
@@ -86,13 +86,13 @@ fn every_value_lies_in_the_range_that_is_drawn() {
             assert_eq!(outside, None, "{}: {}", figure.id, series.label);
         }
     }
-    // A window that is never left is drawn to the end.
+    // A constant window is drawn to the end.
     let cwnd = series(figure(&result, "path1-window"), "cwnd");
     assert!((cwnd.last().expect("a window").x - 11.0).abs() < 1e-9);
 }
 
 #[test]
-fn outstanding_bytes_never_exceed_the_window_by_a_packet() {
+fn outstanding_data_stays_within_the_window() {
     let file = ScenarioFile::built_in("satellite").expect("it is built in");
     let wanted = TraceOptions {
         to: Some(Duration::from_secs(100)),
@@ -107,11 +107,11 @@ fn outstanding_bytes_never_exceed_the_window_by_a_packet() {
     assert!(largest(outstanding) <= largest(cwnd) + 1.5);
     assert!(largest(outstanding) > 0.9 * largest(cwnd));
     assert!(!series(figure(&result, "sequence"), "gap acknowledgement").is_empty());
-    assert!(!series(figure(&result, "sequence"), "found lost").is_empty());
+    assert!(!series(figure(&result, "sequence"), "marked as lost").is_empty());
 }
 
 #[test]
-fn each_interface_is_captured_into_a_file_of_its_own() {
+fn every_interface_has_its_own_capture() {
     let directory = std::env::temp_dir().join(format!("carrick-trace-{}", std::process::id()));
     let wanted = TraceOptions {
         capture: Some(&directory),
@@ -146,7 +146,7 @@ fn each_interface_is_captured_into_a_file_of_its_own() {
 }
 
 #[test]
-fn a_wrong_choice_is_answered_with_what_there_is() {
+fn errors_list_the_existing_cells_and_flows() {
     let file = ScenarioFile::built_in("satellite").expect("it is built in");
     let error = |cell: usize, wanted: &TraceOptions<'_>| {
         file.trace(&RunOptions::default(), cell, wanted)
@@ -161,10 +161,10 @@ fn a_wrong_choice_is_answered_with_what_there_is() {
     };
     assert_eq!(error(0, &flow), "there is no flow 'x'; known: messages");
     let tcp = error(3, &any);
-    assert!(tcp.contains("no flow runs over SCTP"), "{tcp}");
+    assert!(tcp.contains("no flow uses SCTP"), "{tcp}");
 }
 
-/// A cell of an experiment itself.
+/// Traces a cell of a built-in experiment.
 fn experiment(
     name: &str,
     cell: &str,
@@ -183,7 +183,7 @@ fn row(result: &ScenarioResult, id: &str) -> f64 {
 }
 
 #[test]
-fn every_experiment_is_drawn_from_the_run_that_its_table_counts() {
+fn every_experiment_has_a_trace() {
     let one = RunOptions {
         reps: Some(1),
         ..RunOptions::default()
@@ -224,9 +224,9 @@ fn every_experiment_is_drawn_from_the_run_that_its_table_counts() {
     }
 }
 
-/// What is drawn is what is counted: the failover time of a repetition, read from its trace.
+/// The failover time in a trace is that of the table.
 #[test]
-fn the_failover_of_a_repetition_is_seen_in_its_trace() {
+fn the_trace_has_the_failover_time_of_the_table() {
     let reps = |reps| RunOptions {
         reps: Some(reps),
         ..RunOptions::default()
@@ -244,12 +244,12 @@ fn the_failover_of_a_repetition_is_seen_in_its_trace() {
     let again = series(sequence, "retransmission, path 1");
     let first = series(sequence, "first transmission, path 0");
     let start = first.iter().find(|p| p.y.to_bits() == again[0].y.to_bits());
-    let begin = start.expect("the first that is sent again").x;
-    // The message with the longest transfer is one of those that are sent again on the other path.
+    let begin = start.expect("the first retransmission").x;
+    // The message with the longest transfer is one of those retransmitted on the other path.
     let time = row(&counted, "pmr2.failover") / 1e3;
     let ends = again.iter().any(|p| (p.x - begin - time).abs() < 1e-6);
-    assert!(ends, "{time} s after {begin} nothing was sent again");
-    // Another repetition breaks at another moment.
+    assert!(ends, "{time} s after {begin} nothing was retransmitted");
+    // The failure of another repetition has another time.
     let moments = [0, 1].map(|repetition| {
         let wanted = TraceOptions {
             repetition,
@@ -263,7 +263,7 @@ fn the_failover_of_a_repetition_is_seen_in_its_trace() {
 }
 
 #[test]
-fn what_an_experiment_has_not_is_answered_with_what_it_has() {
+fn experiment_errors_list_the_existing_cells() {
     let options = RunOptions::default();
     let any = TraceOptions::default();
     let error =
@@ -275,7 +275,7 @@ fn what_an_experiment_has_not_is_answered_with_what_it_has() {
     );
     assert!(error("failover", "all", &any).starts_with("there is no cell 'all'"));
     let tcp = error("satellite", "tcp.error-free", &any);
-    assert!(tcp.contains("runs over SCTP"), "{tcp}");
+    assert!(tcp.contains("uses SCTP"), "{tcp}");
     let flow = TraceOptions {
         flow: Some("x"),
         ..any

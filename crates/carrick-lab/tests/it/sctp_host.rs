@@ -1,5 +1,5 @@
 //! The simulated SCTP host: plain and encapsulated, over several interfaces, with ICMP and with
-//! addresses that come and go.
+//! address changes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const PORT: u16 = 5001;
 const COUNT: u32 = 200;
 const SIZE: usize = 5000;
 
-/// Connects at the start and sends numbered messages as soon as it can.
+/// Connects at the start and sends numbered messages as soon as possible.
 struct Client {
     peers: Vec<IpAddr>,
     encapsulation: Option<u16>,
@@ -33,7 +33,7 @@ impl Application for Client {
         let config = AssociationConfig::rfc9260();
         endpoint
             .connect(now, &self.peers, PORT, self.encapsulation, config)
-            .expect("a good address");
+            .expect("a valid address");
     }
 
     fn on_event(
@@ -49,7 +49,7 @@ impl Application for Client {
                 message[..4].copy_from_slice(&number.to_be_bytes());
                 endpoint
                     .send(now, id, SendOptions::default(), Bytes::from(message))
-                    .expect("the buffer holds them all");
+                    .expect("the send buffer is large enough");
             }
             endpoint.shutdown(now, id).expect("an association");
         }
@@ -98,7 +98,7 @@ fn world(addresses: [&[&str]; 2], encapsulation: Option<u16>, link: &LinkConfig)
     let endpoint = |addresses: &[IpAddr], seed| {
         let mut config = EndpointConfig::new(PORT, addresses.to_vec(), [seed; 32]);
         config.association.paths.hb_interval = Duration::from_secs(5);
-        Endpoint::new(config).expect("a good configuration")
+        Endpoint::new(config).expect("a valid configuration")
     };
     let mut a = SctpHost::new(
         endpoint(&local, 1),
@@ -116,7 +116,7 @@ fn world(addresses: [&[&str]; 2], encapsulation: Option<u16>, link: &LinkConfig)
     builder.set_node_program(client, Box::new(a));
     builder.set_node_program(server, Box::new(b));
     World {
-        net: builder.build().expect("a sound network"),
+        net: builder.build().expect("a valid network"),
         client,
         server,
         links,
@@ -144,7 +144,7 @@ fn lossy() -> LinkConfig {
 }
 
 #[test]
-fn messages_of_several_packets_arrive_in_order_plain_and_encapsulated() {
+fn fragmented_messages_arrive_in_order() {
     let v4: [&[&str]; 2] = [&["10.0.0.1"], &["10.0.0.2"]];
     let v6: [&[&str]; 2] = [&["fd00::1"], &["fd00::2"]];
     for addresses in [v4, v6] {
@@ -157,7 +157,7 @@ fn messages_of_several_packets_arrive_in_order_plain_and_encapsulated() {
 }
 
 #[test]
-fn an_mtu_on_the_way_is_learned_from_icmp() {
+fn the_path_mtu_is_learned_from_icmp() {
     let link = LinkConfig::new(10_000_000, Duration::from_millis(10)).with_mtu(1300);
     let mut world = world([&["10.0.0.1"], &["10.0.0.2"]], None, &link);
     world.net.run_until(Time::from_secs(1));
@@ -171,7 +171,7 @@ fn an_mtu_on_the_way_is_learned_from_icmp() {
 }
 
 #[test]
-fn a_second_interface_carries_on_when_the_first_link_breaks() {
+fn data_moves_to_the_second_interface() {
     let mut world = world(
         [&["10.1.0.1", "10.2.0.1"], &["10.1.0.2", "10.2.0.2"]],
         None,
@@ -188,7 +188,7 @@ fn a_second_interface_carries_on_when_the_first_link_breaks() {
 }
 
 #[test]
-fn a_new_address_reaches_the_endpoint_and_a_removed_one_leaves_it() {
+fn address_changes_reach_the_endpoint() {
     let mut world = world([&["10.0.0.1"], &["10.0.0.2"]], None, &lossy());
     let interface = world.net.interfaces(world.client)[0];
     let address: IpAddr = "10.0.0.9".parse().expect("an address");

@@ -1,4 +1,4 @@
-//! The simulated TCP hosts: a transfer arrives whole, at the speed that window, link and loss allow.
+//! The simulated TCP hosts: complete transfers, with a rate limited by window, link and loss.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -33,14 +33,14 @@ fn transfer(link: &LinkConfig, change: impl Fn(&mut TcpConfig), bytes: u64, seed
     let sink = TcpHost::listen(far, 80, BulkSink::default());
     builder.set_node_program(hosts[0], Box::new(source));
     builder.set_node_program(hosts[1], Box::new(sink));
-    let mut net = builder.build().expect("a sound network");
+    let mut net = builder.build().expect("a valid network");
     net.run_until(Time::from_secs(300));
     let source = net.node::<TcpHost<BulkSource>>(hosts[0]);
     let sink = net.node::<TcpHost<BulkSink>>(hosts[1]).application();
     let started = source.application().started.expect("it began");
     Outcome {
         received: sink.received,
-        goodput: sink.goodput(started).expect("something came"),
+        goodput: sink.goodput(started).expect("data arrived"),
         retransmitted: source.retransmitted(),
         finished: source.application().finished,
     }
@@ -58,18 +58,18 @@ fn link(loss: f64) -> LinkConfig {
 }
 
 #[test]
-fn a_transfer_arrives_whole_and_fills_the_link() {
+fn a_transfer_is_complete_and_fills_the_link() {
     let outcome = transfer(&link(0.0), |_| {}, BYTES, 1);
     assert_eq!(outcome.received, BYTES);
     assert!(outcome.finished.is_some());
-    // 1460 of 1500 bytes of each packet are data.
+    // 1460 of the 1500 bytes of each packet are data.
     let most = 1_000_000.0 * 1460.0 / 1500.0;
     assert!(outcome.goodput < most, "{}", outcome.goodput);
     assert!(outcome.goodput > 0.85 * most, "{}", outcome.goodput);
 }
 
 #[test]
-fn a_transfer_arrives_whole_with_loss_and_is_slower() {
+fn a_transfer_with_loss_is_complete_and_slower() {
     for congestion in [TcpCongestion::Reno, TcpCongestion::Cubic] {
         let outcome = transfer(&link(0.02), |c| c.congestion = congestion, BYTES, 3);
         assert_eq!(outcome.received, BYTES, "{congestion:?}");
@@ -89,7 +89,7 @@ fn the_receive_window_limits_the_goodput() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_transfer() {
+fn equal_seeds_give_equal_transfers() {
     let run = |seed| {
         let outcome = transfer(&link(0.03), |_| {}, BYTES, seed);
         (outcome.finished, outcome.retransmitted)
@@ -98,7 +98,7 @@ fn the_same_seed_is_the_same_transfer() {
     assert_ne!(run(5), run(6));
 }
 
-/// Sends a message each 10 ms and keeps what its segments say.
+/// Sends a message every 10 ms and records its segments.
 struct Ticker {
     next: Option<Time>,
     segments: Vec<Segment>,
@@ -123,7 +123,7 @@ impl TcpApplication for Ticker {
 }
 
 #[test]
-fn segments_are_told_with_their_place_in_the_stream() {
+fn segments_have_their_offset_in_the_stream() {
     let addresses: [IpAddr; 2] =
         ["fd00::1", "fd00::2"].map(|text| text.parse().expect("an address"));
     let mut builder = NetworkBuilder::new(4);
@@ -140,7 +140,7 @@ fn segments_are_told_with_their_place_in_the_stream() {
     let sink = TcpHost::listen(TcpConfig::new(addresses[1], 2), 80, BulkSink::default());
     builder.set_node_program(hosts[0], Box::new(source));
     builder.set_node_program(hosts[1], Box::new(sink));
-    let mut net = builder.build().expect("a sound network");
+    let mut net = builder.build().expect("a valid network");
     net.run_until(Time::from_secs(20));
     let source = net.node::<TcpHost<Ticker>>(hosts[0]);
     let segments = &source.application().segments;
@@ -156,7 +156,7 @@ fn segments_are_told_with_their_place_in_the_stream() {
     assert_eq!(sink.received, end);
 }
 
-/// Sends so many bytes and reads what the other end sends.
+/// Sends a number of bytes and reads those of the other end.
 struct Both {
     rest: u64,
     received: u64,
@@ -179,8 +179,9 @@ impl TcpApplication for Both {
     }
 }
 
+/// RFC 9293, section 3.10.7.4
 #[test]
-fn ends_that_time_out_together_believe_each_others_acks_9293_3_10_7_4() {
+fn acks_are_accepted_after_simultaneous_timeouts() {
     let addresses: [IpAddr; 2] =
         ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("an address"));
     for seed in 0..20 {
@@ -196,7 +197,7 @@ fn ends_that_time_out_together_believe_each_others_acks_9293_3_10_7_4() {
         let a = TcpHost::connect(near, (addresses[1], 80), both());
         builder.set_node_program(hosts[0], Box::new(a));
         builder.set_node_program(hosts[1], Box::new(TcpHost::listen(far, 80, both())));
-        let mut net = builder.build().expect("a sound network");
+        let mut net = builder.build().expect("a valid network");
         net.run_until(Time::from_secs(1000));
         let received = hosts.map(|host| net.node::<TcpHost<Both>>(host).application().received);
         assert_eq!(received, [BYTES; 2], "seed {seed}");

@@ -1,24 +1,24 @@
-//! What is in a message: bytes and a PPID that follow from the sender and the message's number, so
-//! that a wrong byte, a wrong place or a wrong message shows.
+//! Contents of messages: bytes and a PPID derived from the sender and the message's number, so that
+//! a wrong byte, offset or message is detected.
 
 use bytes::Bytes;
 use carrick_lab::seed::derive;
 
-/// The payload protocol identifier of a message: different for every one of a side.
+/// Returns the payload protocol identifier of a message, which is unique within a side.
 pub(crate) fn ppid(side: usize, number: usize) -> u32 {
     (number as u32 * 2 + side as u32).wrapping_mul(FACTOR)
 }
 
-/// The message of a PPID.
+/// Returns side and number of the message with a PPID.
 pub(crate) fn number_of(ppid: u32) -> (usize, usize) {
     let number = ppid.wrapping_mul(inverse(FACTOR));
     ((number % 2) as usize, (number / 2) as usize)
 }
 
-/// Multiplication by an odd number permutes the integers of 32 bits.
+/// Factor; multiplication by an odd number permutes the integers of 32 bits.
 const FACTOR: u32 = 0x9E37_79B1;
 
-/// The inverse of an odd number modulo 2^32, by Newton's iteration.
+/// Returns the inverse of an odd number modulo 2^32, by Newton's iteration.
 const fn inverse(odd: u32) -> u32 {
     let mut x = odd;
     let mut i = 0;
@@ -29,7 +29,7 @@ const fn inverse(odd: u32) -> u32 {
     x
 }
 
-/// The bytes of a message of `size` bytes.
+/// Returns the bytes of a message of `size` bytes.
 pub(crate) fn bytes(seed: u64, side: usize, number: usize, size: usize) -> Bytes {
     let key = key(seed, side, number);
     let mut all = Vec::with_capacity(size + 8);
@@ -40,7 +40,7 @@ pub(crate) fn bytes(seed: u64, side: usize, number: usize, size: usize) -> Bytes
     all.into()
 }
 
-/// Whether `piece` is what the message has from `offset` on.
+/// Returns whether `piece` equals the message from `offset` on.
 pub(crate) fn matches(seed: u64, side: usize, number: usize, offset: usize, piece: &[u8]) -> bool {
     let key = key(seed, side, number);
     let mut at = offset;
@@ -68,7 +68,7 @@ fn word_at(key: u64, word: u64) -> u64 {
 }
 
 #[test]
-fn content_is_known_again_wherever_it_is_cut() {
+fn content_is_verified_at_any_offset() {
     for number in [0, 1, 77, 100_000] {
         assert_eq!(number_of(ppid(1, number)), (1, number));
         let all = bytes(5, 1, number, 100);

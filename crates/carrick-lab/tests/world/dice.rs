@@ -1,38 +1,38 @@
-//! Random choices of a world, each part of it with a stream of its own.
+//! Random choices of a world, with a separate stream of random numbers for each part.
 
 use std::time::Duration;
 
 use carrick_netsim::Random;
 
-/// Parts of a world that draw independently: a change to one leaves the others as they were.
+/// Parts of a world with independent random numbers: a change of one part does not affect another.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
-    Plan,
+    WorldPlan,
     Topology,
     Outages,
     /// Settings of one side's associations.
     Settings(usize),
     /// Messages and operations of one side.
     Script(usize),
-    /// Re-configurations that one side asks for.
-    Wishes(usize),
-    /// What one side offers and grants of re-configuration.
+    /// Re-configurations requested by one side.
+    Reconfigurations(usize),
+    /// Re-configurations supported and permitted by one side.
     Grants(usize),
-    /// What one side may give up.
+    /// Partial reliability of one side.
     Partial(usize),
-    /// What one side offers beyond RFC 9260.
+    /// Extensions of one side beyond RFC 9260.
     Extensions(usize),
     /// Failover and path MTU discovery of one side.
     Failover(usize),
-    /// Several paths at once on one side.
+    /// Concurrent multipath on one side.
     Multipath(usize),
-    /// Keys, protection, and what moves: for both sides.
+    /// Keys, protection and moves, for both sides.
     Extras,
-    /// What one side sets while the association is up.
+    /// Settings changed by one side while the association is established.
     Tuning(usize),
     /// Sessions below both sides.
     Sessions,
-    /// Which links mark packets, and when.
+    /// Links that mark packets, and their thresholds.
     Marking,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Dice(Random);
 impl Dice {
     pub(crate) fn new(seed: u64, part: Part) -> Self {
         let stream = match part {
-            Part::Plan => 0,
+            Part::WorldPlan => 0,
             Part::Topology => 1,
             Part::Outages => 2,
             Part::Settings(side) => 3 + side as u64,
@@ -51,7 +51,7 @@ impl Dice {
             Part::Extensions(side) => 7 + side as u64,
             Part::Failover(side) => 40 + side as u64,
             Part::Multipath(side) => 80 + side as u64,
-            Part::Wishes(side) => 60 + side as u64,
+            Part::Reconfigurations(side) => 60 + side as u64,
             Part::Grants(side) => 62 + side as u64,
             Part::Extras => 100,
             Part::Tuning(side) => 120 + side as u64,
@@ -65,17 +65,17 @@ impl Dice {
         self.0.chance(probability)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below(high - low + 1)
     }
 
-    /// As [`Self::range`], for sizes.
+    /// Returns a size from `low` to `high`, both included.
     pub(crate) fn size(&mut self, low: usize, high: usize) -> usize {
         self.range(low as u64, high as u64) as usize
     }
 
-    /// A number between `low` (above 0) and `high`, every order of magnitude as likely.
+    /// Returns a number between `low` (above 0) and `high`, log-uniformly distributed.
     pub(crate) fn log_size(&mut self, low: usize, high: usize) -> usize {
         let ratio = high as f64 / low as f64;
         let value = low as f64 * ratio.powf(self.0.uniform());
@@ -90,12 +90,12 @@ impl Dice {
         Duration::from_millis(self.range(low, high))
     }
 
-    /// A time between `low` (above 0) and `high` milliseconds, every order of magnitude as likely.
+    /// Returns a time between `low` (above 0) and `high` milliseconds, log-uniformly distributed.
     pub(crate) fn log_millis(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.log_size(low as usize * 1000, high as usize * 1000) as u64)
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Returns one of `choices`, which must not be empty.
     pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.size(0, choices.len() - 1)].clone()
     }

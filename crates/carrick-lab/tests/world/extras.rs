@@ -1,5 +1,5 @@
-//! What both sides of a world have in common beyond the plan: shared keys and their changes, the
-//! protection of chunks, sessions below SCTP, and upheavals of addresses and ports.
+//! Common features of both sides beyond the plan: shared keys and their changes, the protection of
+//! chunks, sessions below SCTP, and disruptions of addresses and ports.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,65 +9,65 @@ use carrick_proto::{AssociationConfig, SharedKey, SharedKeyId};
 
 use super::dice::{Dice, Part};
 use super::ledger::KeyBook;
-use super::plan::{Ending, Plan, Side};
+use super::plan::{Ending, Side, WorldPlan};
 use super::protection::{KEYS, Sealing};
 use super::script::Operation;
 use super::sessions::Sessions;
 use super::topology::Topology;
 
-/// UDP ports that a translator gives to a host whose mapping it has forgotten.
+/// UDP ports that a NAT assigns to a host whose binding has expired.
 const NEW_PORTS: [u16; 2] = [40_001, 61_000];
 
-/// See the module.
+/// Common features of both sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Extras {
     pub(crate) keys: Option<Keys>,
-    /// Which sides offer the protection of chunks; in force where both do.
+    /// Sides that offer the protection of chunks; in effect if both do.
     pub(crate) offers: [bool; 2],
-    /// What the protections of both sides are made of.
+    /// Parameters common to the protections of both sides.
     pub(crate) sealing: Sealing,
     pub(crate) sessions: Sessions,
-    /// Addresses may change without authentication, on both sides.
+    /// Permits address changes without authentication, on both sides.
     pub(crate) open_addresses: bool,
-    /// A side is also found by its tag.
+    /// Accepts a peer that is identified by its verification tag only.
     pub(crate) wildcard: bool,
-    /// And tells its addresses by wildcards alone (see [`may_hide`]).
+    /// Advertises addresses by wildcards only (see [`may_use_wildcards_only`]).
     pub(crate) hidden: bool,
-    pub(crate) upheavals: Vec<Upheaval>,
+    pub(crate) disruptions: Vec<Disruption>,
     changes: [Vec<(Duration, u8, Operation)>; 2],
 }
 
 /// Endpoint-pair shared keys that are not null.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    /// Those that both sides begin with: 1 and those that follow it.
+    /// Number of keys configured at both sides, from 1.
     configured: u16,
-    /// With which each side begins to send.
+    /// Key with which each side starts to send.
     pub(crate) active: [u16; 2],
     null_key: bool,
 }
 
-/// Something that happens to a side once the association is up, and takes nothing back.
+/// A disruption of a side once the association is established; it is not undone before the end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Upheaval {
+pub(crate) struct Disruption {
     pub(crate) side: Side,
-    /// How long after both sides are up.
+    /// Time after both sides are established.
     pub(crate) after: Duration,
-    pub(crate) kind: UpheavalKind,
+    pub(crate) kind: DisruptionKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum UpheavalKind {
-    /// Its packets in UDP come from another port, and those to the old port are lost.
+pub(crate) enum DisruptionKind {
+    /// Its packets in UDP come from another port, and packets to the old port are lost.
     Rebinding(u16),
-    /// It gets an address that it had not.
+    /// The side gets an additional address.
     NewAddress,
-    /// It loses all addresses but the new one.
+    /// The side loses all addresses except the new one.
     OldAddresses,
 }
 
 impl Extras {
-    pub(crate) fn new(seed: u64, plan: &Plan, topology: &Topology) -> Self {
+    pub(crate) fn new(seed: u64, plan: &WorldPlan, topology: &Topology) -> Self {
         let (addresses, removes) = (&topology.addresses, topology.loses_addresses());
         let sessions = Sessions::new(seed, plan, topology);
         let mut dice = Dice::new(seed, Part::Extras);
@@ -82,8 +82,8 @@ impl Extras {
             active: if keys.null_key { keys.active } else { [1, 1] },
             ..keys
         });
-        // Who restarts in the clear, or is met out of the blue, is not believed.
-        let sealable = !restarts || plan.ending.begins_anew();
+        // A side that restarts without protection, or is reached out of the blue, is not accepted.
+        let sealable = !restarts || plan.ending.has_second_life();
         let offers = if sealable {
             dice.pick(&[
                 [false; 2],
@@ -95,7 +95,7 @@ impl Extras {
         } else {
             [false; 2]
         };
-        let sealing = Sealing::new(dice.range(0, u64::MAX - 1), plan.ending.begins_anew());
+        let sealing = Sealing::new(dice.range(0, u64::MAX - 1), plan.ending.has_second_life());
         let open_addresses = dice.chance(0.2);
         let wildcard = dice.chance(0.4);
         let changes = [0, 1].map(|_| {
@@ -117,17 +117,17 @@ impl Extras {
             sealing,
             open_addresses,
             wildcard,
-            hidden: wildcard && may_hide(plan, addresses, removes),
-            upheavals: match sessions.any() {
+            hidden: wildcard && may_use_wildcards_only(plan, addresses, removes),
+            disruptions: match sessions.any() {
                 true => Vec::new(),
-                false => upheavals(dice, plan, addresses, removes),
+                false => disruptions(dice, plan, addresses, removes),
             },
             sessions,
             changes,
         }
     }
 
-    /// Which shared keys the sides begin with.
+    /// Returns the shared keys with which the sides start.
     pub(crate) fn key_books(&self) -> [KeyBook; 2] {
         [0, 1].map(|side| match &self.keys {
             Some(keys) => KeyBook {
@@ -138,21 +138,23 @@ impl Extras {
         })
     }
 
-    /// Whether a side gets new addresses.
+    /// Returns the side that gets new addresses, if any.
     pub(crate) fn moves(&self) -> Option<Side> {
-        let of_address = |u: &&Upheaval| u.kind == UpheavalKind::NewAddress;
-        self.upheavals.iter().find(of_address).map(|u| u.side)
+        let of_address = |u: &&Disruption| u.kind == DisruptionKind::NewAddress;
+        self.disruptions.iter().find(of_address).map(|u| u.side)
     }
 
-    /// Chunks are sealed.
+    /// Returns whether chunks are protected.
     pub(crate) fn seals(&self) -> bool {
         self.offers == [true; 2]
     }
 
-    /// Whether the UDP port of a side changes.
+    /// Returns whether the UDP port of a side changes.
     pub(crate) fn rebinds(&self, side: Side) -> bool {
-        let of_port = |u: &Upheaval| matches!(u.kind, UpheavalKind::Rebinding(_));
-        self.upheavals.iter().any(|u| u.side == side && of_port(u))
+        let of_port = |u: &Disruption| matches!(u.kind, DisruptionKind::Rebinding(_));
+        self.disruptions
+            .iter()
+            .any(|u| u.side == side && of_port(u))
     }
 
     /// Changes the parameters of a side.
@@ -169,21 +171,25 @@ impl Extras {
             config.extensions.authentication |= !self.open_addresses;
             config.extensions.dynamic_addresses = true;
         }
-        // The peer must know an address that packets leave from.
-        if !self.upheavals.is_empty() {
+        // The peer must know an address that packets are sent from.
+        if !self.disruptions.is_empty() {
             config.paths.max_paths = 16;
         }
-        // Nothing else may ever leave from the new port.
+        // No other packet might be sent from the new port.
         config.paths.heartbeat |= self.rebinds(side);
         config.security.protection = self.offers[side].then(|| self.sealing.offer(false));
         if self.sessions.sides[side] {
-            // As the sessions will want it.
+            // As required by the sessions.
             config.mtu.path_mtu_discovery.get_or_insert_default();
         }
     }
 
-    /// Adds to what a side does in its time.
-    pub(crate) fn meddle(&self, side: Side, operations: &mut Vec<(Duration, u8, Operation)>) {
+    /// Adds operations to the script of a side.
+    pub(crate) fn add_operations(
+        &self,
+        side: Side,
+        operations: &mut Vec<(Duration, u8, Operation)>,
+    ) {
         operations.extend(self.changes[side].iter().copied());
         operations.sort_by_key(|(at, ..)| *at);
         if self.rebinds(side) {
@@ -193,7 +199,8 @@ impl Extras {
 }
 
 impl Keys {
-    /// Keys that come, are used and go. After a restart, a side has those of the configuration.
+    /// Draws additions, activations and deletions of keys. After a restart, a side has the
+    /// configured keys.
     fn draw_changes(
         &self,
         dice: &mut Dice,
@@ -216,19 +223,20 @@ impl Keys {
     }
 }
 
-/// Whether addresses may be told by wildcards alone. The peer knows then one address, that of the
-/// set-up's packets, until an ASCONF tells of another. From a second one, an INIT is that of a stranger,
-/// which begins another association (RFC 9260 section 5.2.2): both that connect at once, or one that
-/// begins anew, must have no second one. And nothing finds the peer whose only known address goes
-/// before it can tell another (RFC 5061 section 4.2: by ASCONF, which needs the association).
-fn may_hide(plan: &Plan, addresses: &[Vec<IpAddr>; 2], removes: bool) -> bool {
+/// Returns whether addresses may be advertised by wildcards only. The peer then knows one address,
+/// that of the packets of the set-up, until an ASCONF adds another. An INIT from a second address
+/// is one of an unknown host and creates another association (RFC 9260, section 5.2.2): sides that
+/// connect simultaneously or restart must not have a second address. In addition, a peer whose only
+/// known address is removed before it can advertise another is unreachable (RFC 5061, section 4.2:
+/// by ASCONF, which needs the association).
+fn may_use_wildcards_only(plan: &WorldPlan, addresses: &[Vec<IpAddr>; 2], removes: bool) -> bool {
     let one = addresses.iter().all(|a| a.len() == 1);
     let once = plan.connects.iter().flatten().count() == 1;
     let restarts = matches!(plan.ending, Ending::Restart { .. });
     one || once && !restarts && !removes
 }
 
-/// The key of this number, the same on both sides.
+/// Returns the key of this number, which is the same on both sides.
 pub(crate) fn shared_key(number: u16) -> SharedKey {
     SharedKey {
         id: SharedKeyId(number),
@@ -236,34 +244,34 @@ pub(crate) fn shared_key(number: u16) -> SharedKey {
     }
 }
 
-fn upheavals(
+fn disruptions(
     dice: &mut Dice,
-    plan: &Plan,
+    plan: &WorldPlan,
     addresses: &[Vec<IpAddr>; 2],
     removes: bool,
-) -> Vec<Upheaval> {
+) -> Vec<Disruption> {
     let mut all = Vec::new();
-    // Where INITs cross, one that still tells an old address is refused.
+    // If INITs collide, one that still lists an old address is refused.
     let collides = plan.connects.iter().all(Option::is_some);
     let mover = dice.size(0, 1);
-    // Its only way must have been verified.
+    // Its only path must have been verified.
     let v4 = addresses[mover][0].is_ipv4();
     let alike = addresses[mover].iter().all(|a| a.is_ipv4() == v4);
     let few = addresses[mover].len() <= 2 && alike;
     if dice.chance(0.3) && plan.ending.is_graceful() && !collides && !removes && few {
         let (come, go) = (dice.log_millis(1, 10_000), dice.log_millis(1, 10_000));
         for (after, kind) in [
-            (come, UpheavalKind::NewAddress),
-            (go, UpheavalKind::OldAddresses),
+            (come, DisruptionKind::NewAddress),
+            (go, DisruptionKind::OldAddresses),
         ] {
-            all.push(Upheaval {
+            all.push(Disruption {
                 side: mover,
                 after,
                 kind,
             });
         }
     }
-    // Two that both go elsewhere at once find each other no more: one moves, with its ports.
+    // Two sides that move simultaneously lose each other: one side moves, with its ports.
     let side = if all.is_empty() {
         dice.size(0, 1)
     } else {
@@ -272,13 +280,13 @@ fn upheavals(
     let lasts = !matches!(plan.ending, Ending::Restart { .. });
     if plan.encapsulation.is_some() && lasts && dice.chance(0.6) {
         for _ in 0..dice.range(1, 3) {
-            all.push(Upheaval {
+            all.push(Disruption {
                 side,
                 after: dice.log_millis(1, 10_000),
-                kind: UpheavalKind::Rebinding(dice.pick(&NEW_PORTS)),
+                kind: DisruptionKind::Rebinding(dice.pick(&NEW_PORTS)),
             });
         }
     }
-    all.sort_by_key(|upheaval| upheaval.after);
+    all.sort_by_key(|disruption| disruption.after);
     all
 }

@@ -1,6 +1,6 @@
-//! What was accepted, delivered and given back, and whether that is right.
+//! Accepted, delivered and failed messages, and their verification.
 //!
-//! A violation is remembered as text; the first one is the world's failure.
+//! Violations are recorded as text; the first one is the failure of the world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,95 +9,95 @@ use carrick_proto::{AssociationId, Message, Part, SendFailure, Time};
 use super::content;
 use super::plan::Side;
 
-/// A message that a side handed over.
+/// A message of a side.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
     pub(crate) size: usize,
     pub(crate) may_expire: bool,
-    /// It may be given up although it was sent.
+    /// It may be abandoned although it was sent.
     pub(crate) partial: bool,
-    /// It was taken before the number of streams was agreed.
+    /// It was accepted before the number of streams was negotiated.
     pub(crate) early: bool,
     /// The sender's life: 0, or 1 after a restart of either side.
     pub(crate) life: usize,
-    /// When it was taken by the core; `None` while it waits or if it was refused for good.
+    /// Time at which the core accepted it; `None` while it waits or if it was refused for good.
     pub(crate) accepted: Option<Time>,
     pub(crate) delivered: bool,
-    /// A part was delivered, and the end never came.
+    /// A part was delivered, but not the end.
     pub(crate) begun: bool,
     /// Incarnation of the receiver to which it was delivered before its sender was established: beside
     /// COOKIE ECHO. If that receiver restarts, the sender does not learn of it and delivers it again.
     pub(crate) early_receiver: Option<usize>,
-    /// It arrived in a belated association.
+    /// It was delivered in a late association.
     pub(crate) to_ghost: bool,
     pub(crate) failed: bool,
     pub(crate) expired: bool,
-    /// The failure named a policy.
+    /// The failure reported a policy of partial reliability.
     pub(crate) abandoned: bool,
-    /// The failure said that nothing of it had been sent.
+    /// The failure reported that no part had been sent.
     pub(crate) unsent: bool,
 }
 
-/// Where a receiver is in a stream of one association.
+/// Position of a receiver in a stream of one association.
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamState {
     last: Option<usize>,
     /// Ordered messages by the sender's life.
     count: [u32; 2],
-    /// The message whose parts are being delivered.
+    /// Message with partial delivery in progress.
     open: Option<usize>,
-    /// Times that it began at 0 again.
+    /// Number of stream resets.
     resets: u64,
 }
 
-/// Names an association of one side, over restarts.
+/// Identifies an association of one side, over restarts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Instance {
     pub(crate) side: Side,
-    /// Counts the endpoints that the side had.
+    /// Number of the endpoint of the side.
     pub(crate) incarnation: usize,
     pub(crate) id: AssociationId,
 }
 
-/// The books of a world.
+/// Records of a world.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     seed: u64,
     pub(crate) messages: [Vec<Record>; 2],
     streams: BTreeMap<(Instance, u16), StreamState>,
-    /// Partial messages by association and TSN: number and bytes so far.
+    /// Partially delivered messages by association and TSN: number and length so far.
     parts: BTreeMap<(Instance, u32), (usize, usize)>,
-    /// Associations that a late or repeated COOKIE ECHO made: its DATA comes again with it.
+    /// Associations created by a late or duplicated COOKIE ECHO, whose DATA is delivered again.
     pub(crate) ghosts: BTreeSet<Instance>,
-    /// When the association came up at each side.
+    /// Time at which the association was established at each side.
     pub(crate) up: [Option<Time>; 2],
-    /// The outbound streams that each side ended up with.
+    /// Number of outbound streams negotiated at each side.
     pub(crate) agreed_streams: [Option<u16>; 2],
-    /// How often streams of the peer began at 0 again.
+    /// Number of resets of the peer's streams.
     pub(crate) resets: BTreeMap<Instance, u64>,
     ports: BTreeMap<Instance, u64>,
-    /// The shared keys of each side.
+    /// Shared keys of each side.
     pub(crate) keys: [KeyBook; 2],
-    /// The first violation.
+    /// First violation.
     pub(crate) failure: Option<String>,
-    /// When anything last went forward.
+    /// Time of the last progress.
     pub(crate) progress: Time,
-    /// What happened in this world, for the summary.
+    /// Events of this world, for the summary.
     pub(crate) seen: Seen,
     pub(crate) verbose: bool,
 }
 
-/// The shared keys of a side, by their numbers.
+/// Shared keys of a side, by number.
 #[derive(Debug, Default)]
 pub(crate) struct KeyBook {
     pub(crate) known: BTreeSet<u16>,
-    /// The one that it sends with.
+    /// Key for sending.
     pub(crate) active: Option<u16>,
 }
 
-/// What happened, counted, so that a run can show that it met what it claims to test.
+/// Counters of events, which show the coverage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) established: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Seen {
     pub(crate) primary_changed: u64,
     pub(crate) local_changed: u64,
     pub(crate) restarted: u64,
-    /// Re-configurations asked for, and what came of them.
+    /// Re-configurations requested, and their results.
     pub(crate) asked: u64,
     pub(crate) reset: u64,
     pub(crate) renumbered: u64,
@@ -124,29 +124,29 @@ pub(crate) struct Seen {
     pub(crate) lost_peer: u64,
     pub(crate) aborted_by_peer: u64,
     pub(crate) icmp: u64,
-    /// Messages that came in I-DATA.
+    /// Messages received in I-DATA.
     pub(crate) interleaved: u64,
-    /// Parts that came while another message was being delivered in parts.
+    /// Parts received while another message was delivered partially.
     pub(crate) parts_by_turns: u64,
-    /// Associations whose chunks were protected, and changes of the key for that.
+    /// Associations with protected chunks, and changes of their key.
     pub(crate) sealed: u64,
     pub(crate) sealing_changes: u64,
-    /// Shared keys of authentication that others replaced.
+    /// Replaced shared keys of authentication.
     pub(crate) key_changes: u64,
-    /// UDP ports that changed, and those that the peer noticed.
+    /// Changes of UDP ports, and those that the peer detected.
     pub(crate) rebindings: u64,
     pub(crate) learned_ports: u64,
-    /// Thresholds and ways that were set, and preferred addresses that the peer took note of.
+    /// Changes of thresholds and encapsulations, and preferred addresses accepted by the peer.
     pub(crate) thresholds: u64,
     pub(crate) ways: u64,
     pub(crate) preferences: u64,
-    /// Sides that went to another address.
+    /// Sides that moved to another address.
     pub(crate) moves: u64,
-    /// Paths that became Potentially Failed.
+    /// Paths that became potentially failed.
     pub(crate) suspected: u64,
-    /// In this world, 1 if it was so at any moment: chunks were authenticated, a mark was told of by
-    /// ECNE and answered by CWR, one reduced a window, NR-SACKs arrived, checksums could be left out, a
-    /// path's MTU was found, a tail was probed, two paths carried new data at once.
+    /// 1 if it occurred in this world at any time: authenticated chunks, a mark reported by ECNE
+    /// and answered by CWR, a window reduced by ECNE, received NR-SACKs, omitted checksums, a path
+    /// MTU found, a tail loss probe, new data on two paths.
     pub(crate) authenticated: u64,
     pub(crate) marked: u64,
     pub(crate) reduced: u64,
@@ -155,16 +155,17 @@ pub(crate) struct Seen {
     pub(crate) searched: u64,
     pub(crate) probed: u64,
     pub(crate) concurrent: u64,
-    /// The same: the association was over a session, and one side alone had sessions.
+    /// 1 if the association was over a session, and if only one side had sessions.
     pub(crate) over_sessions: u64,
     pub(crate) divided: u64,
-    /// Sessions that a peer began anew.
+    /// Sessions that a peer started again.
     pub(crate) successions: u64,
 }
 
 impl Seen {
-    /// Each with its name, and of how many worlds in a thousand it has to be met in at least: about half of
-    /// what 2400 worlds show, and less where few of them do, so that other worlds meet it as well.
+    /// Returns each counter with its name and the minimum number of worlds in a thousand with a
+    /// count: about half of the number in 2400 worlds, and less for rare events, so that other sets
+    /// of worlds have them, too.
     pub(crate) fn named(&mut self) -> [(&'static str, u64, &mut u64); 46] {
         [
             ("established", 450, &mut self.established),
@@ -191,7 +192,7 @@ impl Seen {
             ("aborted by peer", 40, &mut self.aborted_by_peer),
             ("ICMP messages", 45, &mut self.icmp),
             ("messages in I-DATA", 220, &mut self.interleaved),
-            ("parts by turns", 9, &mut self.parts_by_turns),
+            ("interleaved parts", 9, &mut self.parts_by_turns),
             ("sealed associations", 90, &mut self.sealed),
             ("changes of the sealing key", 85, &mut self.sealing_changes),
             ("changes of shared keys", 70, &mut self.key_changes),
@@ -199,7 +200,7 @@ impl Seen {
             ("UDP ports learned", 45, &mut self.learned_ports),
             ("thresholds set", 210, &mut self.thresholds),
             ("encapsulations set", 14, &mut self.ways),
-            ("preferences told", 55, &mut self.preferences),
+            ("preferences announced", 55, &mut self.preferences),
             ("moves to another address", 18, &mut self.moves),
             ("suspected paths", 140, &mut self.suspected),
             ("worlds with authentication", 180, &mut self.authenticated),
@@ -220,7 +221,7 @@ impl Seen {
             ),
             ("worlds over sessions", 18, &mut self.over_sessions),
             ("worlds with sessions at one side", 3, &mut self.divided),
-            ("sessions begun anew", 1, &mut self.successions),
+            ("sessions started again", 1, &mut self.successions),
         ]
     }
 }
@@ -245,7 +246,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a violation.
+    /// Records a violation.
     pub(crate) fn fail(&mut self, what: impl Into<String>) {
         let what = what.into();
         if self.verbose {
@@ -275,13 +276,13 @@ impl Ledger {
         self.progress = self.progress.max(now);
     }
 
-    /// How often an association has seen another UDP port of its peer so far.
+    /// Records the number of UDP port changes of the peer seen by an association.
     pub(crate) fn ports_learned(&mut self, at: Instance, count: u64) {
         let before = self.ports.insert(at, count).unwrap_or(0);
         self.seen.learned_ports += count.saturating_sub(before);
     }
 
-    /// The number of a new message of `side`.
+    /// Returns the number of a new message of `side`.
     pub(crate) fn open(&mut self, side: Side, record: Record) -> usize {
         self.messages[side].push(record);
         self.messages[side].len() - 1
@@ -293,13 +294,16 @@ impl Ledger {
         self.advanced(now);
     }
 
-    /// A message or a part of one came out of an association of `at.side`.
+    /// Records a message or a part of one delivered by an association of `at.side`.
     pub(crate) fn delivered(&mut self, at: Instance, message: &Message, now: Time) {
         self.advanced(now);
         let (sender, number) = content::number_of(message.ppid.0);
         let established = self.up[sender].is_some();
         let Some(record) = self.messages[sender].get_mut(number) else {
-            return self.fail(format!("a message nobody sent: PPID {:#x}", message.ppid.0));
+            return self.fail(format!(
+                "a message that was not sent: PPID {:#x}",
+                message.ppid.0
+            ));
         };
         if matches!(message.part, Part::Whole | Part::First) {
             let early = record.early_receiver;
@@ -311,7 +315,7 @@ impl Ledger {
         let record = record.clone();
         let name = format!("message {number} of side {sender}");
         self.check(sender != at.side, || {
-            format!("{name} came back to its sender")
+            format!("{name} was delivered to its sender")
         });
         self.check(record.accepted.is_some(), || {
             format!("{name} arrived before it was taken")
@@ -362,7 +366,7 @@ impl Ledger {
         }
     }
 
-    /// Where the part belongs in its message.
+    /// Returns the offset of the part in its message.
     fn part(&mut self, at: Instance, message: &Message, number: usize, name: &str) -> usize {
         let key = (at, message.tsn.value());
         let bytes = message.payload.len();
@@ -378,11 +382,11 @@ impl Ledger {
             }
             Part::Middle | Part::Last => {
                 let Some((begun, so_far)) = self.parts.get(&key).copied() else {
-                    self.fail(format!("{name} goes on but never began"));
+                    self.fail(format!("{name} continues without a beginning"));
                     return 0;
                 };
                 self.check(begun == number, || {
-                    format!("{name} goes on message {begun}")
+                    format!("{name} continues message {begun}")
                 });
                 if message.part == Part::Last {
                     self.parts.remove(&key);
@@ -391,12 +395,12 @@ impl Ledger {
                 }
                 so_far
             }
-            // Has no place: see `aborted`.
+            // The end has no offset: see `aborted`.
             Part::Aborted => 0,
         }
     }
 
-    /// A message ends before its end, because its sender gave it up.
+    /// Records a message whose partial delivery ends early, because the sender abandoned it.
     fn aborted(
         &mut self,
         at: Instance,
@@ -409,13 +413,13 @@ impl Ledger {
         let record = self.messages[sender][number].clone();
         let begun = self.parts.remove(&(at, message.tsn.value()));
         self.check(begun.is_some_and(|(of, _)| of == number), || {
-            format!("{name} was given up and never began")
+            format!("{name} was abandoned without a beginning")
         });
         self.check(message.payload.is_empty() && !record.delivered, || {
-            format!("{name} was given up after its end")
+            format!("{name} was abandoned after its end")
         });
         self.check(record.partial, || {
-            format!("{name} was given up, though it is reliable")
+            format!("{name} was abandoned although it is reliable")
         });
         if !record.unordered && !self.ghosts.contains(&at) {
             self.streams.entry((at, record.stream)).or_default().open = None;
@@ -440,7 +444,7 @@ impl Ledger {
         let resets = self.resets.get(&at).copied().unwrap_or(0);
         let told = message.ssn.map(|ssn| ssn.value());
         let count = &mut stream.count[record.life];
-        // Numbers of messages that were given up are missing, also the first ones after a reset.
+        // Numbers of abandoned messages are missing, including the first ones after a reset.
         let partial = self.messages[1 - at.side].iter().any(|m| m.partial);
         let skipped = |expected: u16| told.map_or(0, |ssn| ssn.wrapping_sub(expected));
         let fits = |skipped: u16| skipped == 0 || partial && skipped < 1 << 15;
@@ -483,14 +487,16 @@ impl Ledger {
         }
     }
 
-    /// A message came back.
+    /// Records a failed message.
     pub(crate) fn failed(&mut self, side: Side, failure: &SendFailure, now: Time) {
         self.advanced(now);
         self.seen.failures += 1;
         self.seen.expired += u64::from(failure.expired);
         let number = failure.context as usize;
         let Some(record) = self.messages[side].get(number).cloned() else {
-            return self.fail(format!("a failure of a message nobody sent: {number}"));
+            return self.fail(format!(
+                "a failure of a message that was not sent: {number}"
+            ));
         };
         let name = format!("message {number} of side {side}");
         self.check(!record.failed, || format!("{name} failed twice"));
@@ -503,7 +509,7 @@ impl Ledger {
             || format!("{name} expired without reason"),
         );
         self.check(failure.abandoned.is_none() || record.partial, || {
-            format!("{name} was given up, though it is reliable")
+            format!("{name} was abandoned although it is reliable")
         });
         match failure.abandoned {
             Some(_) if failure.sent => self.seen.abandoned_sent += 1,
@@ -520,14 +526,14 @@ impl Ledger {
             back == record.size && failure.delivered.is_empty()
         };
         self.check(fits, || {
-            format!("{name} of {} bytes came back with {back}", record.size)
+            format!("{name} of {} bytes was returned with {back}", record.size)
         });
         let start = record.size.saturating_sub(back);
         for (place, piece) in failure.pieces() {
             let offset = start + place;
             if !content::matches(self.seed, side, number, offset, piece) {
                 self.fail(format!(
-                    "{name} came back with wrong content from byte {offset} on"
+                    "{name} was returned with wrong content from byte {offset} on"
                 ));
             }
         }
@@ -538,8 +544,8 @@ impl Ledger {
         record.unsent = !failure.sent;
     }
 
-    /// Judges all messages at the end. `certain` are lives whose messages must all have arrived;
-    /// `forgetful` sides dropped what they had not read, or all they knew.
+    /// Checks all messages at the end. `certain` are lives whose messages must all have arrived;
+    /// `forgetful` sides dropped unread messages, or all their state.
     pub(crate) fn judge(&mut self, certain: [bool; 2], forgetful: [bool; 2], restarted: bool) {
         for side in 0..2 {
             let streams = self.agreed_streams[side];
@@ -549,12 +555,12 @@ impl Ledger {
                     continue;
                 }
                 let name = format!("message {number} of side {side} ({record:?})");
-                // Said not to have been sent, for a reason.
+                // Reported as not sent, for a valid reason.
                 let refused = record.early && streams.is_none_or(|n| record.stream >= n);
                 let given_up = record.expired || record.abandoned;
                 let returned = record.unsent && !record.begun && (given_up || refused);
                 if certain[record.life] && record.abandoned && !record.unsent {
-                    // It may have arrived: at most once, which is checked on arrival.
+                    // It may have arrived, at most once, which is checked on arrival.
                 } else if certain[record.life] {
                     self.check(record.delivered != returned, || {
                         format!("{name} did not arrive exactly once")
@@ -567,7 +573,7 @@ impl Ledger {
                     let forgotten = forgotten && record.life == 0;
                     let told = record.delivered || record.failed || record.to_ghost;
                     self.check(told || forgotten, || {
-                        format!("{name} vanished without a word")
+                        format!("{name} disappeared without a failure")
                     });
                 }
             }

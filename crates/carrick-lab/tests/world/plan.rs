@@ -1,32 +1,34 @@
-//! What kind of world a seed makes: how it begins and how it ends.
+//! Basic properties of the world of a seed: its set-up and its end.
 
 use std::time::Duration;
 
 use super::dice::{Dice, Part};
 
-/// One of the two hosts: 0 or 1.
+/// Index of one of the two hosts: 0 or 1.
 pub(crate) type Side = usize;
 
-/// How the association ends.
+/// End of the association.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ending {
-    /// By SHUTDOWN of the sides marked, once all messages were handed over; `early`: whenever the
-    /// time has come, so that the other side's last messages may be refused.
+    /// SHUTDOWN of the marked sides, after all messages were accepted; with `early`, at a given
+    /// time, so that the last messages of the other side may be refused.
     Shutdown {
         by: [bool; 2],
         early: Option<Duration>,
     },
-    /// By ABORT with a reason.
+    /// ABORT with a reason.
     Abort { by: Side, at: Duration },
-    /// One side forgets everything; then it connects again and both begin anew, or it doesn't.
+    /// One side restarts without state; then it connects again and both start again, or it does
+    /// not.
     Restart {
         side: Side,
         at: Duration,
         reconnect: bool,
-        /// Only once the first association is up; otherwise it may happen during the set-up.
+        /// Only after the first association is established; otherwise it may happen during the
+        /// set-up.
         settled: bool,
     },
-    /// The network breaks for good.
+    /// The network fails permanently.
     Death { at: Duration },
 }
 
@@ -40,13 +42,13 @@ impl Ending {
         }
     }
 
-    /// Every message has to arrive, and both sides have to agree on the end.
+    /// Returns whether every message has to arrive, and both sides have to agree on the end.
     pub(crate) fn is_graceful(&self) -> bool {
         matches!(self, Self::Shutdown { .. })
     }
 
-    /// There is a second life, whose messages all have to arrive.
-    pub(crate) fn begins_anew(&self) -> bool {
+    /// Returns whether there is a second association, whose messages all have to arrive.
+    pub(crate) fn has_second_life(&self) -> bool {
         matches!(
             self,
             Self::Restart {
@@ -58,24 +60,24 @@ impl Ending {
     }
 }
 
-/// The world as a whole.
+/// Properties of the whole world.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct WorldPlan {
     pub(crate) ending: Ending,
-    /// Who connects, and when.
+    /// Times at which the sides connect, if they do.
     pub(crate) connects: [Option<Duration>; 2],
-    /// Cookies live so shortly that the set-up may fail.
+    /// Uses a cookie lifetime so short that the set-up may fail.
     pub(crate) short_cookies: bool,
-    /// SCTP in UDP: the port of each side.
+    /// UDP ports of both sides, if SCTP is encapsulated.
     pub(crate) encapsulation: Option<[u16; 2]>,
-    /// Of the addresses that are connected to, by their place, those on plain IP even so. Only where
-    /// one side sets up and none restarts: the way of an INIT tells whose it is.
+    /// Indices, in the list of addresses to connect to, of those on plain IP instead. Only if one
+    /// side connects and none restarts: an INIT is identified by its encapsulation.
     pub(crate) plain: u8,
-    /// The size of both workloads.
+    /// Size of both workloads.
     pub(crate) scale: Scale,
 }
 
-/// How much is sent.
+/// Amount of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// At most a hundred messages of some hundred bytes.
@@ -88,15 +90,15 @@ pub(crate) enum Scale {
     Large,
 }
 
-impl Plan {
+impl WorldPlan {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, Part::Plan);
+        let mut dice = Dice::new(seed, Part::WorldPlan);
         let ending = ending(&mut dice);
         let mut connects = [None, None];
         let first = dice.size(0, 1);
         connects[first] = Some(dice.millis(0, 20));
         if dice.chance(0.25) {
-            // Near enough to cross on the way, as often as not.
+            // Close enough to collide in about half of the cases.
             connects[1 - first] = Some(dice.log_millis(1, 400));
         }
         let encapsulation = dice.chance(0.35).then(|| {

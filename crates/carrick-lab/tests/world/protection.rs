@@ -1,12 +1,13 @@
-//! A protection of chunks for worlds: it changes every byte, notices others' packets and replays, and
-//! has several keys. It is of no strength against anybody; what counts here is how the core treats it.
+//! Chunk protection for worlds: it changes every byte, detects foreign packets and replays, and has
+//! several keys. It has no cryptographic strength; its purpose is to test the core.
 //!
 //! ```text
 //! | key (1) | record number (8) | chunks, masked | tag (8) |
 //! ```
 //!
-//! Both sides begin in the clear and seal once they are up, as one does whose keys come from a handshake
-//! over the association. The first record of the peer ends the clear for it.
+//! Both sides start without protection and enable it once they are established, like a protocol
+//! whose keys come from a handshake over the association. After the first record of the peer,
+//! unprotected chunks of the peer are rejected.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,23 +20,23 @@ use carrick_wire::ParameterType;
 const SEALED: ChunkType = ChunkType(0x41);
 const PARAMETER: ParameterType = ParameterType(0x8f06);
 
-/// Keys that both sides have, by number; the last one is for restarts.
+/// Number of keys of both sides; the last one is for restarts.
 pub(crate) const KEYS: u8 = 8;
 const RESTART: u8 = KEYS - 1;
 
 const HEADER: usize = 9;
 const TAG: usize = 8;
 
-/// What a packet becomes longer by, with the chunk's header and padding.
+/// Length added to a packet, including the chunk's header and padding.
 pub(crate) const SEALED_OVERHEAD: usize = HEADER + TAG + 4 + 3;
 
-/// What the protections of both sides of a world share.
+/// State common to the protections of both sides of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealing {
     secret: u64,
-    /// A side restarts and begins anew.
+    /// A side restarts and connects again.
     restarts: bool,
-    /// It has restarted: nothing in the clear is taken any more, but its INIT.
+    /// The side has restarted: only its INIT is accepted without protection.
     restarted: Arc<AtomicBool>,
 }
 
@@ -48,15 +49,15 @@ impl Sealing {
         }
     }
 
-    /// What a side offers; `reborn` after it has restarted.
-    pub(crate) fn offer(&self, reborn: bool) -> Arc<dyn ChunkProtectionOffer> {
+    /// Returns the offer of a side; `after_restart` after its restart.
+    pub(crate) fn offer(&self, after_restart: bool) -> Arc<dyn ChunkProtectionOffer> {
         Arc::new(Offer {
             sealing: self.clone(),
-            reborn,
+            after_restart,
         })
     }
 
-    /// A side forgets everything now.
+    /// Records the restart of a side.
     pub(crate) fn note_restart(&self) {
         self.restarted.store(true, Ordering::Relaxed);
     }
@@ -65,7 +66,7 @@ impl Sealing {
 #[derive(Debug)]
 struct Offer {
     sealing: Sealing,
-    reborn: bool,
+    after_restart: bool,
 }
 
 impl ChunkProtectionOffer for Offer {
@@ -93,15 +94,15 @@ impl ChunkProtectionOffer for Offer {
         Box::new(Protection {
             sealing: self.sealing.clone(),
             keys: [Window::default(); KEYS as usize],
-            sends_with: self.reborn.then_some(RESTART),
-            locked: self.reborn,
-            anew: self.reborn,
+            sends_with: self.after_restart.then_some(RESTART),
+            locked: self.after_restart,
+            after_restart: self.after_restart,
             number: 0,
         })
     }
 }
 
-/// The records of a key that came.
+/// Received records of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     highest: u64,
@@ -109,7 +110,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether a record is new; then it is not any more.
+    /// Returns whether a record is new, and marks it as received.
     fn take(&mut self, number: u64) -> bool {
         if number > self.highest {
             let by = number - self.highest;
@@ -131,13 +132,13 @@ struct Protection {
     keys: [Window; KEYS as usize],
     sends_with: Option<u8>,
     locked: bool,
-    /// After the restart.
-    anew: bool,
+    /// Restarted.
+    after_restart: bool,
     number: u64,
 }
 
-/// Seals what leaves from now on, with this key; with the first one if none is named and none is in
-/// use. Whether there is a protection.
+/// Protects sent packets from now on with this key; with the first key if none is given and none is
+/// in use. Returns false if there is no protection.
 pub(crate) fn seal_with(endpoint: &mut Endpoint, id: AssociationId, key: Option<u8>) -> bool {
     let Some(hook) = endpoint.chunk_protection(id) else {
         return false;
@@ -156,8 +157,8 @@ fn mix(state: u64, value: u64) -> u64 {
 }
 
 impl Protection {
-    /// What the mask and the tag of a record depend on: the secret, the key, its number, and the
-    /// header that is not sealed.
+    /// Returns the input of mask and tag of a record: the secret, the key, its number, and the
+    /// header that is not protected.
     fn state(&self, packet: &PacketContext, header: &[u8]) -> u64 {
         let ports = u64::from(packet.header.source_port) << 16;
         let ports = ports | u64::from(packet.header.destination_port);
@@ -201,11 +202,11 @@ impl ChunkProtection for Protection {
         if value.len() < HEADER + TAG || value[0] >= KEYS {
             return false;
         }
-        let told = value.split_off(value.len() - TAG);
+        let received_tag = value.split_off(value.len() - TAG);
         let mut text = value.split_off(HEADER);
         let state = self.state(packet, value);
         let number = u64::from_be_bytes(value[1..].try_into().expect("eight bytes"));
-        if tag(state, &text)[..] != told || !self.keys[usize::from(value[0])].take(number) {
+        if tag(state, &text)[..] != received_tag || !self.keys[usize::from(value[0])].take(number) {
             return false;
         }
         self.locked = true;
@@ -214,11 +215,11 @@ impl ChunkProtection for Protection {
         true
     }
 
-    /// An end may be told by somebody who knows nothing of the association any more, except to a side
-    /// whose peer is about to restart and could not do so without it.
+    /// An end may be reported by a peer without the association, but not to a side whose peer is
+    /// about to restart and needs it for that.
     fn admits(&self, chunk: ChunkType) -> bool {
         let locked = self.locked || self.sealing.restarted.load(Ordering::Relaxed);
-        // ERROR for a cookie that has gone stale, and the answer to the INIT that follows.
+        // ERROR for a stale cookie, and the INIT ACK of the INIT that follows.
         let ends = matches!(
             chunk,
             ChunkType::ABORT
@@ -226,14 +227,14 @@ impl ChunkProtection for Protection {
                 | ChunkType::ERROR
                 | ChunkType::INIT_ACK
         );
-        let believed = self.anew || !self.sealing.restarts;
-        !locked || matches!(chunk, ChunkType::PAD | ChunkType::INIT) || ends && believed
+        let accepted = self.after_restart || !self.sealing.restarts;
+        !locked || matches!(chunk, ChunkType::PAD | ChunkType::INIT) || ends && accepted
     }
 
     fn restarted(&mut self) {
-        self.anew = true;
+        self.after_restart = true;
         self.sends_with = Some(RESTART);
-        // The peer counts anew; what it sealed before has another tag.
+        // The peer restarts its numbering; records from before have another tag.
         self.keys = Default::default();
     }
 }

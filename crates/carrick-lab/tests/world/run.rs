@@ -1,4 +1,4 @@
-//! Runs one world from its seed to its end, and judges it.
+//! Execution and verification of one world.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -11,42 +11,42 @@ use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
 use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
 
+use super::disruption::{addresses_ever, is_due};
 use super::extras::Extras;
 use super::ledger::{Ledger, Seen};
 use super::party::{Party, REASON, Setting};
-use super::plan::{Ending, Plan};
+use super::plan::{Ending, WorldPlan};
 use super::script::{Script, net_time};
 use super::settings::settings;
 use super::topology::{Built, Topology};
 use super::trace::TraceHash;
 use super::tuning::tunings;
-use super::upheaval::{addresses_ever, is_due};
 
-/// Virtual time without any progress after which a world counts as hanging: longer than any chain
-/// of timeouts that a world of these settings makes plausible.
+/// Virtual time without progress after which a world counts as stalled: longer than any sequence of
+/// timeouts that these settings make plausible.
 const HANGS_AFTER: Duration = Duration::from_secs(2 * 3600);
 
-/// Virtual time after the end in which the last association must go.
+/// Virtual time after the end in which the last association must be removed.
 const GONE_WITHIN: Duration = Duration::from_secs(3600);
 
-/// Virtual time after the end in which the last timer must have run out: longer than any of them.
+/// Virtual time after the end in which the last timer must have expired: longer than any timer.
 const QUIET_WITHIN: Duration = Duration::from_secs(2_000_000);
 
-/// The two SCTP ports.
+/// SCTP ports of the two sides.
 const PORTS: [u16; 2] = [5000, 38_412];
 
-/// How closely a world is looked at.
+/// Outputs of a world.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Watch<'a> {
-    /// Prints what happens.
+pub(crate) struct WorldOptions<'a> {
+    /// Prints events.
     pub(crate) verbose: bool,
-    /// Writes all packets at the hosts' interfaces.
+    /// Captures all packets at the hosts' interfaces.
     pub(crate) capture: Option<&'a Path>,
     /// Hashes the packets.
     pub(crate) hash: bool,
 }
 
-/// What a good world tells.
+/// Results of a successful world.
 pub(crate) struct Report {
     pub(crate) ending: &'static str,
     pub(crate) seen: Seen,
@@ -58,22 +58,22 @@ pub(crate) struct Report {
 
 pub(super) type Host = SctpHost<Party>;
 
-/// A world while it runs.
+/// A running world.
 pub(super) struct World {
     seed: u64,
-    pub(super) plan: Plan,
+    pub(super) plan: WorldPlan,
     pub(super) topology: Topology,
     pub(super) extras: Extras,
-    /// How many upheavals have been.
-    pub(super) upheavals: usize,
-    /// What was taken in upheavals has been given back.
-    pub(super) merciful: bool,
+    /// Number of disruptions so far.
+    pub(super) disruptions: usize,
+    /// The resources removed by disruptions have been restored.
+    pub(super) restored: bool,
     pub(super) built: Built,
     pub(super) ledger: Rc<RefCell<Ledger>>,
     hash: TraceHash,
     finished: bool,
     restarted: bool,
-    /// When both programs were done.
+    /// Time at which both programs were done.
     end: carrick_netsim::Time,
 }
 
@@ -81,11 +81,11 @@ pub(super) struct World {
 ///
 /// # Errors
 /// The first violation.
-pub(crate) fn run(seed: u64, watch: Watch<'_>) -> Result<Report, String> {
+pub(crate) fn run(seed: u64, watch: WorldOptions<'_>) -> Result<Report, String> {
     let mut world = World::new(seed, watch)?;
     world.live();
     world.settle();
-    world.judge();
+    world.check_results();
     if watch.capture.is_some() {
         let written = world.built.net.finish_captures();
         written.map_err(|error| format!("capture: {error}"))?;
@@ -107,8 +107,8 @@ pub(crate) fn run(seed: u64, watch: Watch<'_>) -> Result<Report, String> {
 }
 
 impl World {
-    fn new(seed: u64, watch: Watch<'_>) -> Result<Self, String> {
-        let plan = Plan::new(seed);
+    fn new(seed: u64, watch: WorldOptions<'_>) -> Result<Self, String> {
+        let plan = WorldPlan::new(seed);
         let topology = Topology::new(seed, &plan);
         let extras = Extras::new(seed, &plan, &topology);
         let configs = [0, 1].map(|side| settings(seed, side, &plan, &topology, &extras));
@@ -134,13 +134,13 @@ impl World {
                 slack: largest_packet + configs[side].buffers.message_overhead,
             };
             let mut script = Script::new(seed, side, &plan, &topology, configs[side].mtu.path_mtu);
-            if extras.sessions.any() && plan.ending.begins_anew() {
+            if extras.sessions.any() && plan.ending.has_second_life() {
                 script.peers = vec![topology.addresses[1 - side][0]];
             }
             let fixed = extras.rebinds(1 - side) || extras.sessions.any();
             let tuned = tunings(seed, side, &plan, fixed);
             script.operations.extend(tuned);
-            extras.meddle(side, &mut script.operations);
+            extras.add_operations(side, &mut script.operations);
             if watch.verbose {
                 println!("{script:?}");
             }
@@ -164,8 +164,8 @@ impl World {
             plan,
             topology,
             extras,
-            upheavals: 0,
-            merciful: false,
+            disruptions: 0,
+            restored: false,
             built,
             ledger,
             hash,
@@ -179,24 +179,25 @@ impl World {
         party(&self.built.net, self.built.hosts[side])
     }
 
-    /// Lets the world go on until both programs are done, it failed, or it hangs.
+    /// Runs the world until both programs are done, it fails, or it stalls.
     fn live(&mut self) {
         loop {
             let (hosts, finished) = (self.built.hosts, self.finished);
             let last_life = self.last_life();
             let ledger = Rc::clone(&self.ledger);
             let mut steps = 0_u64;
-            let upheaval = self.next_upheaval();
-            let (heaved, merciful) = (self.upheavals > 0, self.merciful);
+            let disruption = self.next_disruption();
+            let (heaved, restored) = (self.disruptions > 0, self.restored);
             let now = self.built.net.run_while(|net| {
                 steps += 1;
                 let parties = hosts.map(|host| party(net, host));
                 let over = parties.iter().all(|p| p.is_over());
-                let upheaval = upheaval.is_some_and(|u| is_due(net, hosts, &ledger.borrow(), u));
-                let mercy = heaved && !merciful && parties.iter().any(|p| p.has_ended());
+                let disruption =
+                    disruption.is_some_and(|u| is_due(net, hosts, &ledger.borrow(), u));
+                let mercy = heaved && !restored && parties.iter().any(|p| p.has_ended());
                 let restarts = parties.iter().any(|p| p.restart_due);
                 let ends = !finished && parties.iter().all(|p| p.has_sent_all(last_life));
-                if over || restarts || ends || upheaval || mercy {
+                if over || restarts || ends || disruption || mercy {
                     return false;
                 }
                 if steps.is_multiple_of(8) {
@@ -208,7 +209,7 @@ impl World {
                     .saturating_duration_since(net_time(ledger.progress));
                 ledger.failure.is_none() && idle < HANGS_AFTER
             });
-            if self.restart_if_due() || self.upheave_if_due() || self.relent_if_due() {
+            if self.restart_if_due() || self.disrupt_if_due() || self.restore_if_due() {
                 continue;
             }
             if self.finish_if_due() {
@@ -219,7 +220,7 @@ impl World {
                 let mut ledger = self.ledger.borrow_mut();
                 let since = ledger.progress;
                 ledger.fail(format!(
-                    "hangs at {now} s, no progress since {since:?}: {state:?}"
+                    "stalls at {now} s, no progress since {since:?}: {state:?}"
                 ));
             }
             return;
@@ -242,7 +243,7 @@ impl World {
         }
         self.extras.sealing.note_restart();
         let connect_at = reconnect.then(|| now + pause);
-        let reborn = self.party(side).reborn(connect_at, config.clone());
+        let after_restart = self.party(side).after_restart(connect_at, config.clone());
         let new = host(
             self.seed,
             side,
@@ -250,7 +251,7 @@ impl World {
             &self.topology,
             &self.extras,
             &config,
-            reborn,
+            after_restart,
         );
         match new {
             Ok(new) => self
@@ -264,12 +265,12 @@ impl World {
         true
     }
 
-    /// The number of the life whose messages are the last.
+    /// Returns the number of the last life.
     fn last_life(&self) -> usize {
-        usize::from(self.plan.ending.begins_anew())
+        usize::from(self.plan.ending.has_second_life())
     }
 
-    /// Tells both sides that all messages were handed over, once.
+    /// Notifies both sides once that all messages were accepted.
     fn finish_if_due(&mut self) -> bool {
         let last = self.last_life();
         let due = !self.finished && (0..2).all(|side| self.party(side).has_sent_all(last));
@@ -286,7 +287,7 @@ impl World {
         due
     }
 
-    /// After the end: nothing may be left, and silence must follow.
+    /// Checks that nothing is left after the end, and that no packet follows.
     fn settle(&mut self) {
         if self.ledger.borrow().failure.is_some() {
             return;
@@ -324,13 +325,13 @@ impl World {
         }
     }
 
-    fn judge(&mut self) {
+    fn check_results(&mut self) {
         if self.ledger.borrow().failure.is_some() {
             return;
         }
-        self.judge_ends();
-        self.judge_counters();
-        self.judge_links();
+        self.check_ends();
+        self.check_counters();
+        self.check_links();
         let mut forgetful = [false; 2];
         match self.plan.ending {
             Ending::Abort { by, .. } => forgetful[by] = true,
@@ -338,23 +339,24 @@ impl World {
             _ => {}
         }
         let graceful = self.plan.ending.is_graceful() && !self.setup_failed();
-        let anew = self.plan.ending.begins_anew() && self.restarted;
-        let certain = [graceful, anew && !self.setup_failed()];
+        let second_life = self.plan.ending.has_second_life() && self.restarted;
+        let certain = [graceful, second_life && !self.setup_failed()];
         let mut ledger = self.ledger.borrow_mut();
         ledger.judge(certain, forgetful, self.restarted);
     }
 
-    /// The set-up may fail where cookies live too shortly, and has to where one side alone has sessions.
+    /// Returns whether the set-up may fail: with a short cookie lifetime, or if only one side has
+    /// sessions.
     fn setup_failed(&self) -> bool {
         let stale = self.plan.short_cookies
             && (0..2).any(|side| self.party(side).outcome == Some(CloseReason::StaleCookie));
-        stale || self.extras.sessions.divide()
+        stale || self.extras.sessions.is_one_sided()
     }
 
-    fn judge_ends(&self) {
+    fn check_ends(&self) {
         let outcomes = [0, 1].map(|side| self.party(side).outcome.clone());
         let mut ledger = self.ledger.borrow_mut();
-        let divided = self.extras.sessions.divide();
+        let divided = self.extras.sessions.is_one_sided();
         if divided {
             let established = ledger.seen.established;
             ledger.check(established == 0, || "only one side has sessions".into());
@@ -365,15 +367,15 @@ impl World {
                 (Some(CloseReason::StaleCookie), _) => self.plan.short_cookies,
                 (None, Ending::Shutdown { .. }) => self.setup_failed(),
                 (None, _) | (Some(CloseReason::Shutdown), _) => true,
-                // Shut down before it was set up: dropped.
+                // Shut down before it was established: dropped.
                 (Some(CloseReason::AbortedByUser), ending) => !ending.is_graceful(),
-                // Without a reason: by shutting down during the set-up, or out of the blue.
+                // Without a reason: by a shutdown during the set-up, or out of the blue.
                 (Some(CloseReason::AbortedByPeer(cause)), Ending::Abort { .. }) => {
                     let limits = self.extras.seals();
                     limits || cause.information.is_empty() || cause.information == REASON
                 }
-                // The peer had ended already and met a packet that was late; all had arrived, as
-                // the messages must show.
+                // The peer had ended already and received a late packet; all messages must have
+                // arrived.
                 (Some(CloseReason::AbortedByPeer(cause)), Ending::Shutdown { .. }) => {
                     cause.code == 0
                 }
@@ -403,7 +405,7 @@ impl World {
         }
     }
 
-    fn judge_counters(&self) {
+    fn check_counters(&self) {
         let mut ledger = self.ledger.borrow_mut();
         for side in 0..2 {
             let host = self.built.net.node::<Host>(self.built.hosts[side]);
@@ -412,10 +414,10 @@ impl World {
                 self.built.net.node_stats(self.built.hosts[side]),
             );
             let damaged = stats.bad_checksum + stats.malformed;
-            // A side without sessions takes those of the other one for packets.
-            let strange = self.extras.sessions.divide();
-            ledger.check(damaged == 0 || self.topology.corrupts || strange, || {
-                format!("side {side}: {damaged} packets were damaged on perfect links")
+            // A side without sessions takes datagrams of a session for packets.
+            let one_sided = self.extras.sessions.is_one_sided();
+            ledger.check(damaged == 0 || self.topology.corrupts || one_sided, || {
+                format!("side {side}: {damaged} packets were corrupted on perfect links")
             });
             ledger.check(stats.malformed_chunks == 0, || {
                 format!(
@@ -450,8 +452,8 @@ impl World {
                     )
                 });
                 let icmp = stats.icmp_accepted + stats.icmp_ignored;
-                let told = stats.datagrams_received + icmp + host.unclaimed();
-                ledger.check(told == node.received, || {
+                let counted = stats.datagrams_received + icmp + host.unclaimed();
+                ledger.check(counted == node.received, || {
                     format!(
                         "side {side}: {} packets received, {} and {icmp} counted",
                         node.received, stats.datagrams_received
@@ -462,8 +464,8 @@ impl World {
         }
     }
 
-    /// No packet appears or vanishes uncounted.
-    fn judge_links(&self) {
+    /// Checks that no packet appears or disappears uncounted.
+    fn check_links(&self) {
         let mut ledger = self.ledger.borrow_mut();
         for link in &self.built.links {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -473,14 +475,14 @@ impl World {
                     stats.packets_delivered + stats.dropped() + stats.packets_inside,
                 );
                 ledger.check(came == went && stats.packets_inside == 0, || {
-                    format!("{link:?} {direction:?} lost count: {stats:?}")
+                    format!("{link:?} {direction:?} has inconsistent counters: {stats:?}")
                 });
             }
         }
         for host in self.built.hosts {
             let malformed = self.built.net.node_stats(host).dropped_malformed;
             ledger.check(malformed == 0, || {
-                format!("{malformed} packets that IP can't carry")
+                format!("{malformed} packets that cannot be encoded as IP")
             });
         }
     }
@@ -498,7 +500,7 @@ fn check_memory(net: &Network, hosts: [NodeId; 2]) {
     }
 }
 
-/// What there is to know about a side that hangs.
+/// Describes the state of a side of a stalled world.
 fn describe(net: &Network, host: NodeId) -> String {
     let program = net.node::<Host>(host);
     let endpoint = program.endpoint();
@@ -520,7 +522,7 @@ fn describe(net: &Network, host: NodeId) -> String {
 fn host(
     seed: u64,
     side: usize,
-    plan: &Plan,
+    plan: &WorldPlan,
     topology: &Topology,
     extras: &Extras,
     config: &carrick_proto::AssociationConfig,

@@ -1,4 +1,4 @@
-//! What the program of one side does: messages, readings, operations on paths.
+//! Script of the program of one side: messages, reading, operations on paths.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use carrick_netsim::Time;
 use carrick_proto::{Reliability, StreamDirection, StreamScheduler};
 
 use super::dice::{Dice, Part};
-use super::plan::{Ending, Plan, Scale};
+use super::plan::{Ending, Scale, WorldPlan};
 use super::topology::Topology;
 use super::tuning::Tuning;
 
 /// A message to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
-    /// After the association came up, or after the call to connect.
+    /// Time after the set-up, or after the call to connect.
     pub(crate) at: Duration,
-    /// Taken modulo the number of streams.
+    /// Stream, modulo the number of streams.
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
     pub(crate) size: usize,
@@ -23,11 +23,11 @@ pub(crate) struct Planned {
     pub(crate) no_delay: bool,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) reliability: Reliability,
-    /// A wish for a path, modulo their number.
+    /// Requested path, modulo the number of paths.
     pub(crate) path: Option<u8>,
 }
 
-/// Something done to a path, or to all.
+/// An operation on a path, or on all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     SetPrimary,
@@ -36,63 +36,64 @@ pub(crate) enum Operation {
     SetFailureThreshold(u32),
     SetPathMtu(usize),
     SetScheduler(StreamScheduler),
-    /// The value of a stream, which may not exist.
+    /// Value of a stream, which may not exist.
     SetStreamValue(u16, u16),
-    /// Shared keys by their numbers; what the peer does not have yet, or still uses, waits for it.
+    /// Shared keys by number; an operation is delayed while the peer does not have the key yet, or
+    /// still uses it.
     AddKey(u16),
     ActivateKey(u16),
     DeactivateKey(u16),
     DeleteKey(u16),
-    /// Chunks are sealed with this key from now on.
+    /// Protects chunks with this key from now on.
     SealWith(u8),
     Tune(Tuning),
 }
 
-/// A re-configuration that is asked for (RFC 6525).
+/// A requested re-configuration (RFC 6525).
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
-    /// Streams taken modulo their number; none means all.
+pub(crate) enum Reconfiguration {
+    /// Streams modulo their number; an empty list is all.
     Reset(StreamDirection, Vec<u16>),
     ResetAssociation,
     Add(u16, u16),
 }
 
-/// How the program reads.
+/// Reading of received messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
-    /// At once, all there is.
+    /// All messages at once.
     Eager,
-    /// So many messages, so long after the one before.
+    /// A batch of messages after each pause.
     Slow { batch: usize, pause: Duration },
 }
 
-/// The whole part of one side.
+/// Script of one side.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) connect_at: Option<carrick_proto::Time>,
-    /// The order in which the peer's addresses are tried; some may be missing.
+    /// Order in which the peer's addresses are tried; some may be missing.
     pub(crate) peers: Vec<std::net::IpAddr>,
-    /// Messages before anything is established, where this side connects.
+    /// Sends messages before the association is established, if this side connects.
     pub(crate) early: bool,
-    /// Messages of the first life, and of the second one in a world with a restart.
+    /// Messages of the first association, and of the second one in a world with a restart.
     pub(crate) messages: [Vec<Planned>; 2],
     pub(crate) operations: Vec<(Duration, u8, Operation)>,
-    /// Each as long after the one before, while messages are handed over.
-    pub(crate) wishes: Vec<(Duration, Wish)>,
+    /// Re-configurations, each with its time after the previous one, while messages are sent.
+    pub(crate) reconfigurations: Vec<(Duration, Reconfiguration)>,
     pub(crate) reading: Reading,
-    /// When this side aborts.
+    /// Time at which this side aborts.
     pub(crate) abort_at: Option<carrick_proto::Time>,
-    /// When this side forgets everything.
+    /// Time at which this side restarts without state.
     pub(crate) restart_at: Option<carrick_proto::Time>,
-    /// When this side shuts down, whatever is left to send.
+    /// Time at which this side shuts down, with or without messages left to send.
     pub(crate) shutdown_at: Option<carrick_proto::Time>,
-    /// Shutting down waits for the set-up.
+    /// Delays the shutdown until the association is established.
     pub(crate) patient: bool,
-    /// Restarting waits for the set-up of both sides.
+    /// Delays the restart until both sides are established.
     pub(crate) restarts_settled: bool,
-    /// This side or the peer forgets everything on the way and begins anew.
+    /// This side or the peer restarts and a second association follows.
     pub(crate) second_life: bool,
-    /// How long after all was handed over it shuts down.
+    /// Time of the shutdown after all messages were accepted.
     pub(crate) shutdown_after: Option<Duration>,
 }
 
@@ -100,7 +101,7 @@ impl Script {
     pub(crate) fn new(
         seed: u64,
         side: usize,
-        plan: &Plan,
+        plan: &WorldPlan,
         topology: &Topology,
         path_mtu: usize,
     ) -> Self {
@@ -111,7 +112,7 @@ impl Script {
         dice.shuffle(&mut peers);
         peers.truncate(dice.size(1, peers.len()));
         if topology.loses_addresses() && !peers.contains(&first) {
-            // The others may be gone when they are wanted.
+            // Further addresses may be removed before they are used.
             peers.push(first);
         }
         let second_life = matches!(
@@ -131,7 +132,7 @@ impl Script {
         ];
         let mut partial = Dice::new(seed, Part::Partial(side));
         for life in &mut messages {
-            loosen(&mut partial, life);
+            make_some_partially_reliable(&mut partial, life);
         }
         let mut script = Self {
             connect_at: plan.connects[side].map(moment),
@@ -139,12 +140,12 @@ impl Script {
             early: dice.chance(0.3),
             messages,
             operations: operations(dice, topology.smallest_mtu(), path_mtu),
-            wishes: wishes(&mut Dice::new(seed, Part::Wishes(side))),
+            reconfigurations: reconfigurations(&mut Dice::new(seed, Part::Reconfigurations(side))),
             reading: reading(dice, plan.scale),
             abort_at: None,
             restart_at: None,
             shutdown_at: None,
-            patient: plan.ending.is_graceful() || plan.ending.begins_anew(),
+            patient: plan.ending.is_graceful() || plan.ending.has_second_life(),
             restarts_settled: matches!(plan.ending, Ending::Restart { settled: true, .. }),
             second_life,
             shutdown_after: None,
@@ -154,7 +155,7 @@ impl Script {
     }
 
     fn plan_end(&mut self, dice: &mut Dice, side: usize, ending: &Ending) {
-        // Where the other side may vanish without a word, shutting down finds out.
+        // If the other side may disappear silently, the shutdown detects it.
         let later = |dice: &mut Dice, at: Duration| at + dice.log_millis(100, 60_000);
         match *ending {
             Ending::Shutdown { by, early } => {
@@ -168,7 +169,7 @@ impl Script {
                 side: restarts, at, ..
             } => {
                 self.restart_at = (restarts == side).then(|| moment(at));
-                if ending.begins_anew() {
+                if ending.has_second_life() {
                     let one_at_least = restarts == side || dice.chance(0.7);
                     self.shutdown_after = one_at_least.then(|| dice.log_millis(1, 1000));
                 } else {
@@ -182,24 +183,24 @@ impl Script {
     }
 }
 
-/// The core's moment this long after the start.
+/// Converts the time after the start to the core's time.
 pub(crate) fn moment(since_start: Duration) -> carrick_proto::Time {
     carrick_proto::Time::ZERO + since_start
 }
 
-/// The core's moment as the simulator's.
+/// Converts the core's time to the simulator's.
 pub(crate) fn net_time(time: carrick_proto::Time) -> Time {
     Time::from_nanos(time.as_nanos())
 }
 
-fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
+fn messages(dice: &mut Dice, plan: &WorldPlan) -> Vec<Planned> {
     let (count, largest, mut budget) = match plan.scale {
         Scale::Small => (dice.size(0, 100), 3000, 100_000),
         Scale::Medium => (dice.size(1, 400), 16_384, 1_000_000),
         Scale::Many => (dice.size(300, 4000), 300, 200_000),
         Scale::Large => (dice.size(1, 8), 1 << 20, 4 << 20),
     };
-    // Some sides only listen.
+    // Some sides only receive.
     if dice.chance(0.15) {
         return Vec::new();
     }
@@ -237,7 +238,7 @@ fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
 }
 
 /// Makes some messages partially reliable, in some worlds.
-fn loosen(dice: &mut Dice, messages: &mut [Planned]) {
+fn make_some_partially_reliable(dice: &mut Dice, messages: &mut [Planned]) {
     let share = dice.pick(&[0.0, 0.0, 0.3, 0.9]);
     let kinds = dice.pick(&[0..=0, 1..=1, 2..=2, 0..=2]);
     for message in messages {
@@ -282,13 +283,13 @@ fn operations(
     all
 }
 
-fn wishes(dice: &mut Dice) -> Vec<(Duration, Wish)> {
+fn reconfigurations(dice: &mut Dice) -> Vec<(Duration, Reconfiguration)> {
     if dice.chance(0.3) {
         return Vec::new();
     }
     let mut all: Vec<_> = (0..dice.range(1, 12))
         .map(|_| {
-            let wish = match dice.range(0, 9) {
+            let reconfiguration = match dice.range(0, 9) {
                 0..=6 => {
                     let streams = (0..dice.range(0, 4)).map(|_| dice.range(0, 65_534) as u16);
                     let streams = streams.collect();
@@ -298,15 +299,15 @@ fn wishes(dice: &mut Dice) -> Vec<(Duration, Wish)> {
                         StreamDirection::Incoming,
                         StreamDirection::Both,
                     ]);
-                    Wish::Reset(direction, streams)
+                    Reconfiguration::Reset(direction, streams)
                 }
-                7 => Wish::ResetAssociation,
+                7 => Reconfiguration::ResetAssociation,
                 _ => {
                     let count = |dice: &mut Dice| dice.pick(&[0, 1, 5, 60_000]);
-                    Wish::Add(count(dice), count(dice))
+                    Reconfiguration::Add(count(dice), count(dice))
                 }
             };
-            (dice.log_millis(1, 15_000), wish)
+            (dice.log_millis(1, 15_000), reconfiguration)
         })
         .collect();
     all.sort_by_key(|(at, _)| *at);

@@ -1,10 +1,10 @@
-//! Sessions below the endpoints of a world (RFC 8261), of a protocol without cryptography and without
-//! chance: the same seed gives the same packets.
+//! Sessions below the endpoints of a world (RFC 8261), of a protocol without cryptography and
+//! randomness: the same seed gives the same packets.
 //!
-//! They are where SCTP is in UDP and one side sets up, as handshakes that cross come to nothing, and where
-//! no address and no port goes, as a session stays where it is. Links with a small MTU have none: only ICMP
-//! finds one below the MTU that a search begins with. A side alone that has them can't be spoken to, and
-//! speaks to nobody.
+//! They are used if SCTP is in UDP and one side connects, because handshakes that collide fail, and
+//! if no address and no port changes, because a session does not move. They are not used with a
+//! small MTU of links: only ICMP finds an MTU below that with which a search starts. A side that
+//! alone has sessions cannot communicate.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use carrick_proto::sessions::{SessionLayer, SessionLayerConfig};
 use carrick_proto::{EndpointConfig, LowerLayer};
 
 use super::dice::{Dice, Part};
-use super::plan::{Ending, Plan, Side};
+use super::plan::{Ending, Side, WorldPlan};
 use super::topology::Topology;
 
 #[path = "../../../carrick-proto/tests/support/sessions.rs"]
@@ -23,10 +23,11 @@ mod toy;
 
 use toy::Toys;
 
-/// The sessions of one side, shared by its host and its program.
+/// Session layer of one side, shared by its host and its program.
 pub(crate) type Layer = Rc<RefCell<SessionLayer<Toys>>>;
 
-/// Whether the first addresses of both sides are the ones that each side chooses for the other's.
+/// Returns whether the first addresses of both sides are those that each side selects for the
+/// other's.
 fn is_pair(addresses: &[Vec<IpAddr>; 2]) -> bool {
     match (addresses[0][0], addresses[1][0]) {
         (IpAddr::V4(one), IpAddr::V4(other)) => one.octets()[..3] == other.octets()[..3],
@@ -35,33 +36,34 @@ fn is_pair(addresses: &[Vec<IpAddr>; 2]) -> bool {
     }
 }
 
-/// Longer than anything that a surviving world waits for, and shorter than the silence at the end.
+/// Longer than any wait of a surviving world, and shorter than the silent time at the end.
 const AT_THE_END: Duration = Duration::from_secs(1_000_000);
 
-/// See the module.
+/// Sessions of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     pub(crate) sides: [bool; 2],
-    /// Damaged datagrams must be noticed.
+    /// Detects corrupted datagrams.
     sums: bool,
-    /// Whether the sessions of each side are taken for ones that let no changed packet through.
+    /// Type of the lower layer that each side assumes: one that passes no changed packet, or not.
     lower_layers: [LowerLayer; 2],
     handshake_timeout: Duration,
     idle_timeout: Duration,
 }
 
 impl Sessions {
-    pub(crate) fn new(seed: u64, plan: &Plan, topology: &Topology) -> Self {
+    pub(crate) fn new(seed: u64, plan: &WorldPlan, topology: &Topology) -> Self {
         let mut dice = Dice::new(seed, Part::Sessions);
         let dice = &mut dice;
         let once = plan.connects.iter().flatten().count() == 1;
         let in_udp = plan.encapsulation.is_some() && plan.plain == 0;
         let stays = !topology.loses_addresses() && topology.link_mtu.is_none();
-        // A side that has forgotten its session can't say so out of the blue, and begins it anew from
-        // where it was: another pair of addresses makes another session, and a stranger's association.
+        // A side without its former session cannot report this out of the blue, and starts it again
+        // from the same address: another pair of addresses identifies another session, and an
+        // association of an unknown host.
         let restarts = matches!(plan.ending, Ending::Restart { .. });
-        let lasts = !restarts || plan.ending.begins_anew() && is_pair(&topology.addresses);
-        let wanted = dice.chance(0.75) || plan.ending.begins_anew();
+        let lasts = !restarts || plan.ending.has_second_life() && is_pair(&topology.addresses);
+        let wanted = dice.chance(0.75) || plan.ending.has_second_life();
         let alone = dice.chance(0.2).then(|| dice.size(0, 1));
         let sides = match (once && in_udp && stays && lasts && wanted, alone) {
             (false, _) => [false; 2],
@@ -85,13 +87,13 @@ impl Sessions {
         }
     }
 
-    /// Both sides have them.
+    /// Returns whether both sides have sessions.
     pub(crate) fn meet(&self) -> bool {
         self.sides == [true; 2]
     }
 
-    /// One side has them, and the other one can't speak to it.
-    pub(crate) fn divide(&self) -> bool {
+    /// Returns whether only one side has sessions, so that the other cannot communicate with it.
+    pub(crate) fn is_one_sided(&self) -> bool {
         self.sides[0] != self.sides[1]
     }
 
@@ -99,8 +101,8 @@ impl Sessions {
         self.sides != [false; 2]
     }
 
-    /// The layer of a side for the endpoint that `endpoint` describes; `incarnation` counts how often the
-    /// side has forgotten everything.
+    /// Returns the layer of a side for the endpoint configured by `endpoint`; `incarnation` counts
+    /// the restarts of the side.
     pub(crate) fn layer(
         &self,
         side: Side,

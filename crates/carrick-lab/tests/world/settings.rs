@@ -1,7 +1,7 @@
 //! Random parameters of associations.
 //!
-//! A world that is to survive gives up never: it has retransmission limits beyond reach. A world
-//! that dies has small ones.
+//! In a world that is to survive, no side abandons the association: the retransmission limits are
+//! out of reach. In a world with a permanent failure they are small.
 
 use std::time::Duration;
 
@@ -22,21 +22,21 @@ use carrick_proto::{
 
 use super::dice::{Dice, Part};
 use super::extras::Extras;
-use super::plan::{Ending, Plan, Scale};
+use super::plan::{Ending, Scale, WorldPlan};
 use super::protection::SEALED_OVERHEAD;
 use super::topology::Topology;
 
-/// Retransmissions that no surviving world comes near to.
+/// Number of retransmissions that no surviving world reaches.
 const NEVER: u32 = 1 << 24;
 
-/// IPv6, UDP, the common header, AUTH, an I-DATA chunk's header and its padding.
+/// Length of the headers of IPv6, UDP, SCTP, AUTH and I-DATA, with padding.
 const LARGEST_HEADERS: usize = 40 + 8 + 12 + 40 + 20 + 3;
 
-/// The parameters of one side.
+/// Returns the parameters of one side.
 pub(crate) fn settings(
     seed: u64,
     side: usize,
-    plan: &Plan,
+    plan: &WorldPlan,
     topology: &Topology,
     extras: &Extras,
 ) -> AssociationConfig {
@@ -62,7 +62,7 @@ pub(crate) fn settings(
         c.transmission.nagle = dice.chance(0.6);
         c.research.sender_sws_avoidance = dice.chance(0.8);
         c.research.receiver_sws_avoidance = dice.chance(0.8);
-        // With a limit, the only path may be the one whose address vanishes.
+        // With a limit, the only path may be the one whose address is removed.
         c.paths.max_paths = match topology.loses_addresses() {
             true => 16,
             false => dice.pick(&[1, 2, 16, 16, 16]),
@@ -97,14 +97,14 @@ pub(crate) fn settings(
         let fits = mtu - LARGEST_HEADERS - SEALED_OVERHEAD;
         config.mtu.max_payload = config.mtu.max_payload.map(|payload| payload.min(fits));
     }
-    // The other path may be dead for good.
-    if !extras.upheavals.is_empty() {
+    // The other path may have failed permanently.
+    if !extras.disruptions.is_empty() {
         config.research.policies.sack_route = &SackToSource;
     }
     config
 }
 
-/// What a side offers.
+/// Extensions that a side supports.
 fn extensions(dice: &mut Dice) -> Extensions {
     Extensions {
         ecn: dice.chance(0.7),
@@ -113,8 +113,8 @@ fn extensions(dice: &mut Dice) -> Extensions {
     }
 }
 
-fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topology: &Topology) {
-    // What is far too small for a message makes partial delivery; 1 MiB through 1500 bytes takes
+fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &WorldPlan, topology: &Topology) {
+    // A buffer much smaller than a message causes partial delivery; 1 MiB through 1500 bytes takes
     // too long.
     let least = if plan.scale == Scale::Large {
         20_000
@@ -142,16 +142,16 @@ fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topolog
     }
 }
 
-/// A small limit of chunks, one that lets a world end in time.
-fn dice_chunks(plan: &Plan) -> usize {
+/// Returns a small limit of chunks with which a world ends in time.
+fn dice_chunks(plan: &WorldPlan) -> usize {
     if plan.scale == Scale::Small { 4 } else { 50 }
 }
 
-fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: &Extras) {
-    // Behind an ABORT that was lost, a late COOKIE ECHO may make an association without the keys of
-    // the one that is left: neither side believes the other, and only counting ends them.
+fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &WorldPlan, extras: &Extras) {
+    // After a lost ABORT, a late COOKIE ECHO may create an association without the keys of the
+    // remaining one: neither side accepts packets of the other, and only error counters end them.
     let keyless = matches!(plan.ending, Ending::Abort { .. }) && extras.seals();
-    if keyless || extras.sessions.divide() || matches!(plan.ending, Ending::Death { .. }) {
+    if keyless || extras.sessions.is_one_sided() || matches!(plan.ending, Ending::Death { .. }) {
         config.paths.association_max_retrans = dice.range(1, 8) as u32;
         config.timers.max_init_retransmits = dice.range(1, 6) as u32;
         config.timers.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));
@@ -160,15 +160,15 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: 
         config.timers.max_init_retransmits = NEVER;
         config.timers.shutdown_guard = Some(Duration::from_secs(1_000_000));
     }
-    // A peer that gave up a restart over stale cookies could not say so to the one that is left, which
-    // believes no ABORT in the clear.
-    if plan.short_cookies && !(extras.seals() && plan.ending.begins_anew()) {
+    // A peer that abandons a restart because of stale cookies could not report it to the remaining
+    // side, which accepts no unprotected ABORT.
+    if plan.short_cookies && !(extras.seals() && plan.ending.has_second_life()) {
         config.timers.valid_cookie_life = dice.log_millis(50, 2000);
         config.timers.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
     }
 }
 
-/// Whether the peer may re-configure streams differs.
+/// Draws the permission of re-configurations by the peer.
 fn reconfiguration(config: &mut AssociationConfig, dice: &mut Dice) {
     config.extensions.reconfiguration = dice.chance(0.7);
     config.streams.grants = Grants {
@@ -179,9 +179,8 @@ fn reconfiguration(config: &mut AssociationConfig, dice: &mut Dice) {
     config.streams.max_outbound_streams = dice.pick(&[u16::MAX, u16::MAX, 20]);
 }
 
-/// What is authenticated, and whether addresses are told as they come and go. Not what comes from a
-/// peer that has no keys yet, or not any more: COOKIE ECHO after a restart, ABORT out of the blue,
-/// ERROR for a stale cookie.
+/// Draws authentication, and announcements of address changes. Excluded are chunks of a peer
+/// without keys: COOKIE ECHO after a restart, ABORT out of the blue, ERROR for a stale cookie.
 fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
     let possible = [
         ChunkType::DATA,
@@ -237,7 +236,7 @@ fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
 fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
     let mut sack_routes: Vec<&'static dyn SackRoute> =
         vec![&SackToSource, &SackToSource, &LowestRttForGapSacks];
-    // A rule that fails when the other path is dead for good.
+    // A rule that fails if the other path has failed permanently.
     if !topology.loses_addresses() {
         sack_routes.push(&OtherPathOnDuplicates);
     }
@@ -285,7 +284,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
     }
 }
 
-/// Several paths at once, with every choice that there is about them; half of the worlds without.
+/// Draws concurrent multipath with all its options; half of the worlds do not use it.
 fn multipath(policies: &mut Policies, dice: &mut Dice) {
     if dice.chance(0.5) {
         return;

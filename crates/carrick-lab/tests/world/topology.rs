@@ -1,8 +1,7 @@
-//! The network of a world: addresses, routers, links with their impairments, and what happens to
-//! them on the way.
+//! Network of a world: addresses, routers, links with their impairments, and changes at run time.
 //!
-//! Only the links next to side 0 lose packets, so that no packet meets a loss above 20 % in one
-//! direction. Every outage of a world that is to survive ends.
+//! Only the links next to side 0 lose packets, so that no packet has a loss probability above 20 %
+//! in one direction. Every outage of a world that is to survive ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -13,21 +12,21 @@ use carrick_netsim::{
 };
 
 use super::dice::{Dice, Part};
-use super::plan::{Ending, Plan};
+use super::plan::{Ending, WorldPlan};
 
-/// The share of links, in each direction, whose queues are managed.
+/// Proportion of links, in each direction, with queue management.
 const MARKING: f64 = 0.33;
 
-/// How the hosts are connected.
+/// Connection of the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Links from host to host, one for each pair of addresses with the same number.
+    /// Links between the hosts, one for each pair of addresses with the same number.
     Direct,
     /// All interfaces at one router.
     Star,
-    /// All interfaces of each host at a router of its own; one link for all.
+    /// The interfaces of each host at a separate router; one link for all.
     Bottleneck,
-    /// Two routers, even and odd interfaces of both hosts; a link between the routers.
+    /// Two routers, with the even and the odd interfaces of both hosts; a link between the routers.
     Planes,
 }
 
@@ -35,18 +34,19 @@ enum Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
     shape: Shape,
-    /// Addresses by side; the first of both sides are of one family.
+    /// Addresses by side; the first ones of both sides are of one IP version.
     pub(crate) addresses: [Vec<IpAddr>; 2],
-    /// Configurations of the links next to side 0, there and back, by interface.
+    /// Configurations of the links next to side 0, in both directions, by interface.
     access: Vec<(LinkConfig, LinkConfig)>,
     /// All other links.
     inner: Vec<LinkConfig>,
     outages: Vec<Outage>,
-    /// An address of a side that vanishes, by its number; never the first. It may come back.
+    /// Removal of an address of a side, given by its number; never the first. It may be added
+    /// again.
     removal: Option<Removal>,
     source_routing: bool,
-    /// What the links next to side 0 carry, told by ICMP. No packet of one chunk exceeds it: the
-    /// simulator has no IP fragmentation.
+    /// MTU of the links next to side 0, reported by ICMP. No packet of one chunk exceeds it,
+    /// because the simulator does not fragment.
     pub(crate) link_mtu: Option<usize>,
     pub(crate) corrupts: bool,
 }
@@ -61,11 +61,11 @@ struct Outage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutageKind {
-    /// The hosts could notice.
+    /// The hosts are notified.
     Cut,
-    /// Everything is lost silently.
+    /// All packets are lost silently.
     Silent,
-    /// Everything in this direction is lost silently.
+    /// All packets in this direction are lost silently.
     Half(Direction),
 }
 
@@ -77,19 +77,19 @@ pub(crate) struct Removal {
     to: Option<Duration>,
 }
 
-/// The network as it runs.
+/// The running network.
 pub(crate) struct Built {
     pub(crate) net: Network,
     pub(crate) hosts: [NodeId; 2],
     /// All interfaces of both hosts.
     pub(crate) interfaces: Vec<InterfaceId>,
     pub(crate) links: Vec<LinkId>,
-    /// The interface of each address, by side.
+    /// Interface of each address, by side.
     pub(crate) owners: [Vec<InterfaceId>; 2],
 }
 
 impl Topology {
-    pub(crate) fn new(seed: u64, plan: &Plan) -> Self {
+    pub(crate) fn new(seed: u64, plan: &WorldPlan) -> Self {
         let mut dice = Dice::new(seed, Part::Topology);
         let dice = &mut dice;
         let addresses = addresses(dice);
@@ -108,7 +108,7 @@ impl Topology {
         let mut access: Vec<_> = (0..links)
             .map(|_| (quality.link(dice), quality.link(dice)))
             .collect();
-        // A damaged ICMP message may say anything.
+        // A corrupted ICMP message may contain any MTU.
         let link_mtu = (dice.chance(0.2) && !quality.corrupts)
             .then(|| dice.size(smallest_mtu(&addresses) + 24, 1480));
         for (there, back) in &mut access {
@@ -147,12 +147,12 @@ impl Topology {
         }
     }
 
-    /// Whether side 0 or 1 may lose the address with this number.
+    /// Returns whether a side may lose the address with this number.
     pub(crate) fn loses_addresses(&self) -> bool {
         self.removal.is_some()
     }
 
-    /// An address that a side does not have yet, where its first one is.
+    /// Returns an address that a side does not have yet, in the network of its first one.
     pub(crate) fn new_address(&self, side: usize) -> IpAddr {
         match self.addresses[side][0] {
             IpAddr::V4(first) => IpAddr::V4(Ipv4Addr::from_bits(first.to_bits() + 16)),
@@ -160,12 +160,12 @@ impl Topology {
         }
     }
 
-    /// The bytes that an MTU must have for all families in use.
+    /// Returns the minimum MTU for all IP versions in use.
     pub(crate) fn smallest_mtu(&self) -> usize {
         smallest_mtu(&self.addresses)
     }
 
-    /// The addresses of `side` that the other side has a family for.
+    /// Returns the addresses of `side` of the IP versions of the other side.
     pub(crate) fn reachable(&self, side: usize) -> Vec<IpAddr> {
         let other = &self.addresses[1 - side];
         let mine = self.addresses[side].iter().copied();
@@ -173,7 +173,7 @@ impl Topology {
             .collect()
     }
 
-    /// Builds the network, with everything that will happen to it.
+    /// Builds the network, with all scheduled changes.
     pub(crate) fn build(&self, seed: u64, ending: &Ending) -> Built {
         let mut builder = NetworkBuilder::new(seed);
         let hosts = ["left", "right"].map(|name| builder.add_host(name));
@@ -190,12 +190,12 @@ impl Topology {
             all.dedup();
             all
         };
-        let mut net = builder.build().expect("a network that can be");
+        let mut net = builder.build().expect("a valid network");
         let access = &links[..self.access.len()];
         self.schedule_outages(&mut net, access);
         if let Ending::Death { at } = ending {
             for link in access {
-                // Silently: nobody is told.
+                // Silently: without notification of the hosts.
                 for direction in [Direction::Forward, Direction::Backward] {
                     let loss = Loss::Random(1.0);
                     let change = Change::SetLoss {
@@ -226,7 +226,8 @@ impl Topology {
         }
     }
 
-    /// Interfaces by side and address number, and the links, those next to side 0 first.
+    /// Connects the hosts; returns interfaces by side and address number, and the links, those next
+    /// to side 0 first.
     fn build_direct(
         &self,
         builder: &mut NetworkBuilder,
@@ -237,7 +238,7 @@ impl Topology {
             let addresses = &self.addresses[side];
             let ports: Vec<_> = (0..pairs)
                 .map(|port| {
-                    // A side with more addresses than links has several on some of them.
+                    // A side with more addresses than links has several of them on some links.
                     let here = addresses.iter().enumerate();
                     let here = here.filter(|(number, _)| number % pairs == port);
                     builder.add_interface(hosts[side], here.map(|(_, a)| *a).collect::<Vec<_>>())
@@ -260,7 +261,7 @@ impl Topology {
         builder: &mut NetworkBuilder,
         hosts: [NodeId; 2],
     ) -> ([Vec<InterfaceId>; 2], Vec<LinkId>) {
-        // Routers send ICMP from an address that nobody else has.
+        // Routers send ICMP from an address that no other node has.
         let mut ports = 0;
         let mut next_port = |builder: &mut NetworkBuilder, router: NodeId| {
             ports += 1;
@@ -334,7 +335,7 @@ impl Topology {
     }
 }
 
-/// The simulator's moment this long after the start.
+/// Converts the time after the start to the simulator's time.
 pub(crate) fn time(since_start: Duration) -> Time {
     Time::ZERO + since_start
 }
@@ -344,7 +345,7 @@ fn smallest_mtu(addresses: &[Vec<IpAddr>; 2]) -> usize {
     if v6 { 1280 } else { 576 }
 }
 
-/// One to four addresses a side; those with the same number are of one family.
+/// Draws one to four addresses per side; those with the same number are of one IP version.
 fn addresses(dice: &mut Dice) -> [Vec<IpAddr>; 2] {
     let counts = if dice.chance(0.3) {
         [1, 1]
@@ -359,7 +360,7 @@ fn addresses(dice: &mut Dice) -> [Vec<IpAddr>; 2] {
             _ => dice.chance(0.5),
         })
         .collect();
-    // Prefixes that don't tell which addresses belong together make senders choose odd sources.
+    // Prefixes that do not identify pairs make senders select unexpected source addresses.
     let mut subnets = [[1, 2, 3, 4], [1, 2, 3, 4]];
     if dice.chance(0.2) {
         dice.shuffle(&mut subnets[1]);
@@ -379,7 +380,7 @@ fn addresses(dice: &mut Dice) -> [Vec<IpAddr>; 2] {
     })
 }
 
-/// Which impairments a world has; how strong they are is drawn for each direction.
+/// Impairments of a world; their values are drawn for each direction.
 struct Quality {
     fast: bool,
     far: bool,
@@ -444,7 +445,7 @@ impl Quality {
         }
     }
 
-    /// At most 20 % in either direction.
+    /// Draws a loss of at most 20 % in either direction.
     fn loss(&self, dice: &mut Dice) -> Loss {
         match self.loss {
             0..=3 => Loss::None,
@@ -461,7 +462,7 @@ impl Quality {
     }
 }
 
-/// A queue that marks, or drops what can't be marked, from a few packets on.
+/// Draws a queue that marks, or drops packets that cannot be marked, above a few packets.
 fn management(dice: &mut Dice) -> Management {
     if dice.chance(0.75) {
         return Management::MarkAbove(Limit::Packets(dice.size(1, 5)));
@@ -476,7 +477,7 @@ fn management(dice: &mut Dice) -> Management {
     })
 }
 
-fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {
+fn outages(seed: u64, links: usize, plan: &WorldPlan) -> Vec<Outage> {
     let mut dice = Dice::new(seed, Part::Outages);
     let kind = |dice: &mut Dice| {
         dice.pick(&[
@@ -486,7 +487,7 @@ fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {
             OutageKind::Half(Direction::Backward),
         ])
     };
-    // After the death of the network nothing comes back.
+    // After a permanent failure of the network nothing recovers.
     if matches!(plan.ending, Ending::Death { .. }) {
         return Vec::new();
     }
@@ -494,7 +495,7 @@ fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {
     match dice.range(0, 9) {
         0..=3 => {}
         4..=7 => {
-            // One outage a link, so that none ends another.
+            // One outage per link, so that none ends another.
             for link in 0..links {
                 if dice.chance(0.6) {
                     let from = dice.log_millis(1, 20_000);
@@ -528,10 +529,10 @@ fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {
     all
 }
 
-fn removal(dice: &mut Dice, addresses: &[Vec<IpAddr>; 2], plan: &Plan) -> Option<Removal> {
+fn removal(dice: &mut Dice, addresses: &[Vec<IpAddr>; 2], plan: &WorldPlan) -> Option<Removal> {
     let side = dice.size(0, 1);
     let count = addresses[side].len();
-    // Where INITs cross, one that still tells the address is refused, as it should be.
+    // If INITs collide, one that still lists the address is refused, as required.
     let collides = plan.connects.iter().all(Option::is_some);
     let wanted = dice.chance(0.15) && plan.ending.is_graceful() && !collides;
     (wanted && count > 1).then(|| {

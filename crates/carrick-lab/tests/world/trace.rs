@@ -1,11 +1,11 @@
-//! The packets of a world: a number that stands for all of them, and lines for reading.
+//! Packets of a world: a hash of all of them, and a readable line for each.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use carrick_netsim::{Direction, Network, Place, Step, TraceEvent};
 
-/// A hash over every step of every packet, in order.
+/// Hash over every step of every packet, in order.
 #[derive(Clone, Default)]
 pub(crate) struct TraceHash(Rc<Cell<u64>>);
 
@@ -14,7 +14,7 @@ impl TraceHash {
         self.0.get()
     }
 
-    /// Watches a network; with `print`, every step becomes a line.
+    /// Observes a network; with `print`, every step is printed.
     pub(crate) fn watch(&self, net: &mut Network, print: bool) {
         let hash = Rc::clone(&self.0);
         net.set_tracer(move |event| {
@@ -73,7 +73,7 @@ fn line(event: &TraceEvent<'_>) -> String {
     )
 }
 
-/// The chunks of an SCTP packet, as far as they can be told.
+/// Formats the chunks of an SCTP packet, as far as they can be parsed.
 fn chunks(payload: &[u8]) -> String {
     const NAMES: [&str; 15] = [
         "DATA",

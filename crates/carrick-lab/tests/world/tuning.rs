@@ -1,30 +1,31 @@
-//! What a program sets while its association is up: thresholds of paths, the way to an address, and
-//! the address that the peer is to send to.
+//! Settings that a program changes while its association is established: thresholds of paths, the
+//! encapsulation of an address, and the primary address of the peer.
 
 use std::time::Duration;
 
 use carrick_proto::{AssociationId, Endpoint, OperationError, PathId, PathThresholds, Time};
 
 use super::dice::{Dice, Part};
-use super::plan::{Ending, Plan, Side};
+use super::plan::{Ending, Side, WorldPlan};
 use super::script::Operation;
 
-/// See the module.
+/// A change of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tuning {
-    /// Of one path, or of all; they may contradict each other.
+    /// Thresholds of one path, or of all; they may be contradictory.
     Thresholds {
         all: bool,
         thresholds: PathThresholds,
     },
-    /// In UDP to this port, or over plain IP.
+    /// Encapsulation in UDP to this port, or plain IP.
     Encapsulation(Option<u16>),
-    /// The local address with this number, modulo how many there are.
+    /// Local address with this number, modulo their number.
     PeerPrimary(u8),
 }
 
 impl Tuning {
-    /// Does it; a threshold may be refused, and all that the association has no use for.
+    /// Makes the change. A threshold may be refused, and every change that the association has no
+    /// use for.
     pub(crate) fn act(
         self,
         now: Time,
@@ -49,17 +50,18 @@ impl Tuning {
     }
 }
 
-/// What one side sets, and when; the number stands for a path. `fixed`: the way to its peer is
-/// not its own to set, as only the peer's packets show where it is, or a session leads there.
+/// Draws the changes of one side with their times; the number selects a path. `fixed`: the
+/// encapsulation is not to be changed, because only the peer's packets show its port, or a session
+/// determines it.
 pub(crate) fn tunings(
     seed: u64,
     side: Side,
-    plan: &Plan,
+    plan: &WorldPlan,
     fixed: bool,
 ) -> Vec<(Duration, u8, Operation)> {
     let mut dice = Dice::new(seed, Part::Tuning(side));
     let dice = &mut dice;
-    // The way of an INIT tells whose it is.
+    // An INIT is identified by its encapsulation.
     let once = plan.connects.iter().flatten().count() == 1;
     let lasts = !matches!(plan.ending, Ending::Restart { .. });
     let port = plan.encapsulation.map(|ports| ports[1 - side]);

@@ -1,14 +1,14 @@
-//! What one direction of a link does to packets.
+//! Configuration of one direction of a link.
 
 use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// One direction of a link: its rate, delay, queue and impairments.
+/// One direction of a link: rate, delay, queue and impairments.
 ///
-/// The default is a perfect wire: no limit of rate, no delay, nothing lost. A packet passes, in
-/// this order: the MTU, the queue (with early drop or marking), the transmitter, loss, corruption,
-/// delay with jitter and reordering, duplication.
+/// The default is an ideal link without rate limit, delay or loss. A packet passes, in this order,
+/// the MTU check, the queue (with early drop or marking), the transmitter, loss, corruption, delay
+/// with jitter and reordering, and duplication.
 ///
 /// ```
 /// use core::time::Duration;
@@ -23,35 +23,36 @@ use crate::error::ConfigError;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkConfig {
-    /// Bits per second, counted on [`Packet::wire_len`](crate::Packet::wire_len); above 0.
+    /// Rate in bits per second, counted on [`Packet::wire_len`](crate::Packet::wire_len); above 0.
     /// Without a rate, transmission takes no time and the queue is never used.
     pub rate: Option<u64>,
     /// Propagation delay, from the end of the transmission to the arrival.
     pub delay: Duration,
-    /// Where packets wait for the transmitter.
+    /// Queue in front of the transmitter.
     pub queue: Queue,
-    /// Which packets vanish on the wire.
+    /// Loss model, applied after the transmission.
     pub loss: Loss,
-    /// Random change of the delay of each packet.
+    /// Random variation of the delay of each packet.
     pub jitter: Jitter,
-    /// Whether jitter may let packets overtake each other. Reordering by [`Self::reorder`] is
-    /// independent of it.
+    /// Lets jitter reorder packets. [`Self::reorder`] does not depend on it.
     pub jitter_overtakes: bool,
-    /// Packets held back so that later ones overtake them.
+    /// Random delaying of single packets, so that later packets overtake them.
     pub reorder: Option<Reorder>,
-    /// Probability that a packet arrives twice.
+    /// Probability that a packet is duplicated.
     pub duplicate: f64,
-    /// Probability that payload bits of a packet flip: one bit, and with probability 1/2 each one
-    /// more. The packet is delivered as if the checksums of the link and of UDP had missed it.
+    /// Probability that payload bits of a packet are inverted: one bit, and each further one with
+    /// probability 1/2. The packet is delivered as if the checksums of the link and of UDP had not
+    /// detected the error.
     pub corrupt: f64,
     /// Largest IP packet in bytes.
     pub mtu: Option<usize>,
-    /// Whether packets above the MTU vanish without an ICMP message to their sender.
+    /// Drops packets above the MTU without an ICMP message to their sender.
     pub mtu_black_hole: bool,
 }
 
 impl LinkConfig {
-    /// A link of `rate` bits per second and `delay`, with an endless queue and no impairment.
+    /// Returns a link of `rate` bits per second and `delay`, with an unlimited queue and no
+    /// impairment.
     pub fn new(rate: u64, delay: Duration) -> Self {
         Self {
             rate: Some(rate),
@@ -60,7 +61,7 @@ impl LinkConfig {
         }
     }
 
-    /// A link that only delays.
+    /// Returns a link with a delay and no other effect.
     pub fn delay(delay: Duration) -> Self {
         Self {
             delay,
@@ -68,29 +69,29 @@ impl LinkConfig {
         }
     }
 
-    /// The same link with this queue.
+    /// Sets the queue.
     #[must_use]
     pub fn with_queue(mut self, queue: Queue) -> Self {
         self.queue = queue;
         self
     }
 
-    /// The same link with this loss.
+    /// Sets the loss model.
     #[must_use]
     pub fn with_loss(mut self, loss: Loss) -> Self {
         self.loss = loss;
         self
     }
 
-    /// The same link with this MTU, which it reports by ICMP.
+    /// Sets the MTU; the link reports larger packets by ICMP.
     #[must_use]
     pub fn with_mtu(mut self, mtu: usize) -> Self {
         self.mtu = Some(mtu);
         self
     }
 
-    /// How long sending `wire_len` bytes takes, rounded up to a nanosecond so that the link is
-    /// never faster than its rate.
+    /// Returns the transmission time of `wire_len` bytes, rounded up to a nanosecond so that the
+    /// link never exceeds its rate.
     pub fn transmission_time(&self, wire_len: usize) -> Duration {
         const BIT_NANOS: u64 = 8 * 1_000_000_000;
         match self.rate {
@@ -104,7 +105,7 @@ impl LinkConfig {
     /// Checks every value against its range.
     ///
     /// # Errors
-    /// Names the first value out of its range.
+    /// The first value out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.rate == Some(0) {
             return Err(ConfigError::ZeroRate);
@@ -127,7 +128,7 @@ pub(crate) fn probability(name: &'static str, value: f64) -> Result<(), ConfigEr
     }
 }
 
-/// How much something holds, in packets or in bytes of whole IP packets.
+/// Capacity in packets or in bytes of whole IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
     /// No limit.
@@ -139,18 +140,18 @@ pub enum Limit {
     Bytes(usize),
 }
 
-/// The queue in front of a transmitter: first in, first out. The packet that is being transmitted
-/// has left it.
+/// Queue in front of a transmitter: first in, first out. It does not include the packet that is
+/// being transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Queue {
-    /// What fits; a packet that doesn't is dropped.
+    /// Capacity; packets that exceed it are dropped.
     pub limit: Limit,
-    /// What happens before the queue is full.
+    /// Queue management below the limit.
     pub management: Management,
 }
 
 impl Queue {
-    /// A drop-tail queue of `packets` packets.
+    /// Returns a drop-tail queue of `packets` packets.
     pub const fn packets(packets: usize) -> Self {
         Self {
             limit: Limit::Packets(packets),
@@ -158,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// A drop-tail queue of `bytes` bytes of whole IP packets.
+    /// Returns a drop-tail queue of `bytes` bytes of whole IP packets.
     pub const fn bytes(bytes: usize) -> Self {
         Self {
             limit: Limit::Bytes(bytes),
@@ -166,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// The same queue with this management.
+    /// Sets the queue management.
     #[must_use]
     pub const fn with_management(mut self, management: Management) -> Self {
         self.management = management;
@@ -181,14 +182,14 @@ impl Queue {
     }
 }
 
-/// Queue management beyond the limit.
+/// Queue management below the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Management {
-    /// Nothing happens before the queue is full.
+    /// Packets are dropped only if the queue is full.
     #[default]
     DropTail,
-    /// ECN-capable packets are marked while the queue, before they join it, holds at least this
-    /// much (the step marking of data centres, RFC 8257).
+    /// ECN-capable packets are marked if the queue, before they join it, holds at least this many
+    /// packets or bytes (step marking, RFC 8257).
     MarkAbove(Limit),
     /// Random early detection.
     Red(Red),
@@ -205,7 +206,7 @@ pub struct Red {
     pub max_probability: f64,
     /// Weight of a new sample in the average, 0 to 1; the authors used 0.002.
     pub weight: f64,
-    /// Whether ECN-capable packets are marked instead of dropped.
+    /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
@@ -224,21 +225,22 @@ impl Red {
     }
 }
 
-/// Which packets vanish on the wire, after the queue and the transmission.
+/// Loss model: selects the packets that are lost on the wire, after the queue and the transmission.
 ///
-/// Packets are numbered from 1 as they leave the transmitter; setting a loss model starts anew.
+/// Packets are numbered from 1 as they leave the transmitter; setting a loss model restarts the
+/// numbering.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
-    /// Each packet by itself with this probability.
+    /// Each packet is lost independently with this probability.
     Random(f64),
-    /// Bursts.
+    /// Packets are lost in bursts.
     GilbertElliott(GilbertElliott),
-    /// Packets n, 2n, 3n, …; n above 0.
+    /// Packets n, 2n, 3n, … are lost; n is above 0.
     Every(u64),
-    /// The packets with these numbers.
+    /// The packets with these numbers are lost.
     List(Vec<u64>),
 }
 
@@ -253,13 +255,14 @@ impl Loss {
     }
 }
 
-/// The two-state model of bursts (Gilbert 1960, Elliott 1963). It starts good; for each packet the
-/// state changes first, then the loss of the state decides.
+/// Two-state model of bursts (Gilbert 1960, Elliott 1963). The initial state is good. For each
+/// packet the state changes first, then the loss probability of the new state applies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
-    /// Probability to turn bad, per packet.
+    /// Transition probability from good to bad, per packet.
     pub p_good_to_bad: f64,
-    /// Probability to turn good, per packet; the mean stay in the bad state is its inverse.
+    /// Transition probability from bad to good, per packet; its inverse is the mean length of the
+    /// bad state in packets.
     pub p_bad_to_good: f64,
     /// Loss probability in the good state.
     pub loss_good: f64,
@@ -268,8 +271,8 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Bursts of `mean_burst` lost packets (at least 1) on average, `loss` of all packets in total;
-    /// nothing is lost between bursts. `loss` must be below 1.
+    /// Returns a model with bursts of `mean_burst` lost packets (at least 1) on average, and a
+    /// total loss ratio of `loss`, which must be below 1. No packet is lost between bursts.
     pub fn bursts(loss: f64, mean_burst: f64) -> Self {
         let p_bad_to_good = 1.0 / mean_burst;
         Self {
@@ -288,27 +291,26 @@ impl GilbertElliott {
     }
 }
 
-/// Random change of the propagation delay.
+/// Random variation of the propagation delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Jitter {
-    /// None.
+    /// No variation.
     #[default]
     None,
-    /// Adds between zero and this much, uniformly.
+    /// Adds a uniformly distributed delay from zero to this value.
     Uniform(Duration),
-    /// Adds or takes off a normally distributed amount around zero; the delay never becomes
-    /// negative.
+    /// Adds a normally distributed value with mean zero; the delay never becomes negative.
     Normal {
-        /// The standard deviation.
+        /// Standard deviation.
         standard_deviation: Duration,
     },
 }
 
-/// Packets held back so that later ones overtake them.
+/// Random delaying of single packets, so that later packets overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
-    /// Probability that a packet is held back.
+    /// Probability that a packet is delayed.
     pub probability: f64,
-    /// How much longer it then takes.
+    /// Additional delay.
     pub extra_delay: Duration,
 }

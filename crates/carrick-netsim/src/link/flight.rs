@@ -1,7 +1,8 @@
-//! Packets on the wire, in the order of their arrival.
+//! Packets on the wire, in the order of arrival.
 //!
-//! Most arrive in the order of sending and stay in a ring; the few that are overtaken or overtake
-//! go to a heap, so that jitter on a long fat link costs a logarithm and not a shift of the ring.
+//! Most packets arrive in the order of sending and are kept in a ring buffer. The few that are
+//! reordered are kept in a heap, so that jitter on a link with a large bandwidth-delay product
+//! costs a logarithm instead of shifting the ring buffer.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,34 +12,34 @@ use crate::time::Time;
 
 /// A packet on the wire.
 #[derive(Debug)]
-pub(crate) struct Flying {
+pub(crate) struct PacketInFlight {
     pub(crate) arrival: Time,
-    /// The packet's number in the order of sending; copies share it.
+    /// Serial number in the order of sending; a duplicate has the same one.
     pub(crate) serial: u64,
     pub(crate) packet: Packet,
 }
 
-impl Flying {
+impl PacketInFlight {
     fn key(&self) -> (Time, u64) {
         (self.arrival, self.serial)
     }
 }
 
-impl PartialEq for Flying {
+impl PartialEq for PacketInFlight {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Flying {}
+impl Eq for PacketInFlight {}
 
-impl PartialOrd for Flying {
+impl PartialOrd for PacketInFlight {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Flying {
+impl Ord for PacketInFlight {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
@@ -47,42 +48,44 @@ impl Ord for Flying {
 /// All packets on one direction of a wire.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    ordered: VecDeque<Flying>,
-    strays: BinaryHeap<Reverse<Flying>>,
+    ordered: VecDeque<PacketInFlight>,
+    reordered: BinaryHeap<Reverse<PacketInFlight>>,
 }
 
 impl InFlight {
     pub(crate) fn len(&self) -> usize {
-        self.ordered.len() + self.strays.len()
+        self.ordered.len() + self.reordered.len()
     }
 
-    pub(crate) fn push(&mut self, flying: Flying) {
-        if self.ordered.back().is_none_or(|last| *last <= flying) {
-            self.ordered.push_back(flying);
+    pub(crate) fn push(&mut self, packet: PacketInFlight) {
+        if self.ordered.back().is_none_or(|last| *last <= packet) {
+            self.ordered.push_back(packet);
         } else {
-            self.strays.push(Reverse(flying));
+            self.reordered.push(Reverse(packet));
         }
     }
 
-    fn stray_is_next(&self) -> bool {
-        match (self.ordered.front(), self.strays.peek()) {
-            (Some(ordered), Some(Reverse(stray))) => stray < ordered,
+    fn next_is_reordered(&self) -> bool {
+        match (self.ordered.front(), self.reordered.peek()) {
+            (Some(ordered), Some(Reverse(reordered))) => reordered < ordered,
             (None, Some(_)) => true,
             (_, None) => false,
         }
     }
 
     pub(crate) fn next_arrival(&self) -> Option<Time> {
-        if self.stray_is_next() {
-            self.strays.peek().map(|Reverse(stray)| stray.arrival)
+        if self.next_is_reordered() {
+            self.reordered
+                .peek()
+                .map(|Reverse(reordered)| reordered.arrival)
         } else {
-            self.ordered.front().map(|flying| flying.arrival)
+            self.ordered.front().map(|packet| packet.arrival)
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Flying> {
-        if self.stray_is_next() {
-            self.strays.pop().map(|Reverse(stray)| stray)
+    pub(crate) fn pop(&mut self) -> Option<PacketInFlight> {
+        if self.next_is_reordered() {
+            self.reordered.pop().map(|Reverse(reordered)| reordered)
         } else {
             self.ordered.pop_front()
         }
@@ -97,12 +100,12 @@ mod tests {
     use crate::packet::Protocol;
 
     #[test]
-    fn leaves_in_the_order_of_arrival_whatever_the_order_of_sending() {
+    fn packets_leave_in_the_order_of_arrival() {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let packet = Packet::new(address, address, Protocol::Tcp, vec![]);
         let mut flight = InFlight::default();
         for (serial, arrival) in [5, 9, 7, 7, 12, 1, 9].into_iter().enumerate() {
-            flight.push(Flying {
+            flight.push(PacketInFlight {
                 arrival: Time::from_nanos(arrival),
                 serial: serial as u64,
                 packet: packet.clone(),
@@ -111,9 +114,9 @@ mod tests {
         assert_eq!(flight.len(), 7);
         let mut order = Vec::new();
         while let Some(next) = flight.next_arrival() {
-            let flying = flight.pop().expect("next_arrival says that there is one");
-            assert_eq!(flying.arrival, next);
-            order.push((flying.arrival.as_nanos(), flying.serial));
+            let packet = flight.pop().expect("next_arrival returned a time");
+            assert_eq!(packet.arrival, next);
+            order.push((packet.arrival.as_nanos(), packet.serial));
         }
         assert_eq!(
             order,

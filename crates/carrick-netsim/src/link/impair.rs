@@ -8,7 +8,7 @@ use super::config::{Jitter, LinkConfig};
 use crate::packet::Packet;
 use crate::rng::Random;
 
-/// The propagation delay of the next packet.
+/// Draws the propagation delay of the next packet.
 pub(crate) fn delay(config: &LinkConfig, random: &mut Random) -> Duration {
     match config.jitter {
         Jitter::None => config.delay,
@@ -25,9 +25,10 @@ pub(crate) fn delay(config: &LinkConfig, random: &mut Random) -> Duration {
     }
 }
 
-/// Flips one bit of the payload, and with probability 1/2 each one more. False if there is none.
+/// Inverts one bit of the payload, and each further one with probability 1/2. Returns false if the
+/// payload is empty.
 ///
-/// Bits are distinct, so that a flip never undoes another.
+/// The bits are distinct, so no bit is inverted twice.
 pub(crate) fn corrupt(packet: &mut Packet, random: &mut Random) -> bool {
     let bits = packet.payload.len() as u64 * 8;
     if bits == 0 {

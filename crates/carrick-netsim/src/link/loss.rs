@@ -1,9 +1,9 @@
-//! Which packets vanish on the wire: the state of a [`Loss`] model.
+//! State of a [`Loss`] model.
 
 use super::config::Loss;
 use crate::rng::Random;
 
-/// A loss model at work.
+/// A loss model with its state.
 #[derive(Debug)]
 pub(crate) struct LossState {
     model: Loss,
@@ -25,7 +25,7 @@ impl LossState {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub(crate) fn next(&mut self, random: &mut Random) -> bool {
         self.count += 1;
         match &self.model {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn both_states_lose_by_their_own_probability() {
+    fn each_state_has_its_own_loss_probability() {
         // Stays: 2/3 good, 1/3 bad. Expected loss 2/3·0.03 + 1/3·0.3 = 0.12.
         let model = GilbertElliott {
             p_good_to_bad: 0.1,

@@ -1,7 +1,7 @@
 //! One direction of a link: queue, transmitter, impairments and the wire.
 //!
-//! A link is passive. The network offers packets to it and calls it when the moment it asked for
-//! has come; it answers with what happened, so that captures and traces see every step.
+//! A link is passive. The network offers packets to it and calls it at the times it requested; the
+//! link returns the result of each step for captures and traces.
 
 mod config;
 mod flight;
@@ -21,22 +21,22 @@ use crate::rng::Random;
 use crate::stats::{DropReason, LinkStats};
 use crate::time::Time;
 
-use flight::{Flying, InFlight};
+use flight::{InFlight, PacketInFlight};
 use loss::LossState;
 use queue::{Admission, QueueState, Transmitter};
 
-/// What became of a packet that was offered to a link.
+/// Result of offering a packet to a link.
 #[derive(Debug)]
 pub(crate) enum Offer {
-    /// The transmitter is free: begin with this packet now.
+    /// The transmitter is idle: the caller begins the transmission of this packet.
     Begin(Packet),
-    /// It waits.
+    /// The packet was queued.
     Queued,
-    /// It is gone.
+    /// The packet was dropped.
     Dropped(Packet, DropReason),
 }
 
-/// One direction of a link at work.
+/// One direction of a link, with its state.
 #[derive(Debug)]
 pub(crate) struct Half {
     pub(crate) from: InterfaceId,
@@ -48,12 +48,12 @@ pub(crate) struct Half {
     queue: QueueState,
     transmitter: Transmitter,
     flight: InFlight,
-    /// The arrival that has an event in the network's queue.
+    /// Arrival time for which the network's event queue has an event.
     armed: Option<Time>,
-    /// No packet that keeps its place arrives before this.
+    /// Latest arrival of a packet that may not be overtaken.
     last_arrival: Time,
     sent: u64,
-    /// The highest number delivered, to notice overtaken packets.
+    /// Highest serial number delivered, to detect reordered packets.
     highest_delivered: u64,
     stats: LinkStats,
 }
@@ -99,12 +99,12 @@ impl Half {
         }
     }
 
-    /// Packets and bytes that wait for the transmitter.
+    /// Returns the packets and bytes that wait for the transmitter.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.queue.len(), self.queue.bytes())
     }
 
-    /// Packets in transmission and on the wire keep what they met; all others meet the new rules.
+    /// Replaces the configuration. It applies to packets that are not yet in transmission.
     pub(crate) fn set_config(&mut self, config: LinkConfig) {
         if config.loss != self.config.loss {
             self.loss = LossState::new(config.loss.clone());
@@ -122,7 +122,7 @@ impl Half {
         self.up = true;
     }
 
-    /// Cuts the wire: everything on the link is lost.
+    /// Takes the link down: all packets on it are lost.
     pub(crate) fn set_down(&mut self, now: Time) -> Vec<Packet> {
         self.up = false;
         let mut lost = Vec::new();
@@ -140,7 +140,7 @@ impl Half {
         lost
     }
 
-    /// Takes a packet to the transmitter or the queue.
+    /// Passes a packet to the transmitter or the queue.
     pub(crate) fn offer(&mut self, now: Time, mut packet: Packet) -> Offer {
         let len = packet.wire_len();
         self.stats.count_in(packet.flow, len);
@@ -179,15 +179,15 @@ impl Half {
         Offer::Dropped(packet, reason)
     }
 
-    /// Starts the transmission of a packet; its end is to be reported by [`Self::transmitted`].
+    /// Begins the transmission of a packet and returns its end, for [`Self::transmitted`].
     pub(crate) fn begin(&mut self, now: Time, packet: Packet) -> Time {
         let done = now + self.config.transmission_time(packet.wire_len());
         self.transmitter = Transmitter::Sending { packet, done };
         done
     }
 
-    /// Ends a transmission and gives the packet for [`Self::propagate`]; `None` if the event is
-    /// one that a cut has made void.
+    /// Ends a transmission and returns the packet for [`Self::propagate`]. Returns `None` if the
+    /// event is void because the link went down.
     pub(crate) fn transmitted(&mut self, now: Time) -> Option<Packet> {
         if !matches!(self.transmitter, Transmitter::Sending { done, .. } if done == now) {
             return None;
@@ -199,12 +199,12 @@ impl Half {
         }
     }
 
-    /// The packet that has waited longest.
+    /// Removes the packet that has waited longest.
     pub(crate) fn next_waiting(&mut self) -> Option<Packet> {
         self.queue.pop()
     }
 
-    /// Sends a packet over the wire, or gives it back if it got lost.
+    /// Puts a packet on the wire, or returns it as an error if it is lost.
     pub(crate) fn propagate(&mut self, now: Time, mut packet: Packet) -> Result<(), Packet> {
         self.sent += 1;
         if self.loss.next(&mut self.random) {
@@ -230,13 +230,13 @@ impl Half {
         if self.random.chance(self.config.duplicate) {
             self.stats.duplicated += 1;
             let packet = packet.clone();
-            self.flight.push(Flying {
+            self.flight.push(PacketInFlight {
                 arrival,
                 serial,
                 packet,
             });
         }
-        self.flight.push(Flying {
+        self.flight.push(PacketInFlight {
             arrival,
             serial,
             packet,
@@ -244,7 +244,7 @@ impl Half {
         Ok(())
     }
 
-    /// The moment for which an arrival event is needed, if none is scheduled for it yet.
+    /// Returns the time for which an arrival event is needed, if none is scheduled for it yet.
     pub(crate) fn arm(&mut self) -> Option<Time> {
         let next = self.flight.next_arrival()?;
         if self.armed.is_some_and(|armed| armed <= next) {
@@ -254,7 +254,7 @@ impl Half {
         Some(next)
     }
 
-    /// The packet that arrives now; `None` if the event is void.
+    /// Removes the packet that arrives now. Returns `None` if the event is void.
     pub(crate) fn arrive(&mut self, now: Time) -> Option<Packet> {
         if self.armed != Some(now) {
             return None;

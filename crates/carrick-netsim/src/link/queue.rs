@@ -10,7 +10,7 @@ use crate::rng::Random;
 use crate::stats::DropReason;
 use crate::time::Time;
 
-/// What the queue's management says about a packet that wants to join.
+/// Decision of the queue management about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Accept,
@@ -19,7 +19,7 @@ pub(crate) enum Admission {
     Drop(DropReason),
 }
 
-/// A queue at work.
+/// A queue with its packets.
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
     config: Queue,
@@ -36,7 +36,7 @@ impl QueueState {
         }
     }
 
-    /// Changes the rules for packets to come; those that wait stay.
+    /// Replaces the configuration for packets to come; queued packets stay.
     pub(crate) fn set_config(&mut self, config: Queue) {
         self.config = config;
     }
@@ -49,9 +49,9 @@ impl QueueState {
         self.bytes
     }
 
-    /// Decides about a packet of `len` bytes, before it is known whether it has to wait.
-    /// `idle` is how long the transmitter has had nothing to do, and `sending` how long it would
-    /// need for this packet.
+    /// Decides on a packet of `len` bytes, before it is known if the packet has to wait. `idle` is
+    /// the time since the transmitter became idle, and `sending` the transmission time of this
+    /// packet.
     pub(crate) fn admit(
         &mut self,
         packet: &Packet,
@@ -86,7 +86,7 @@ impl QueueState {
         }
     }
 
-    /// Puts a packet at the end, or gives it back if it doesn't fit.
+    /// Appends a packet, or returns it as an error if it exceeds the limit.
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         let len = packet.wire_len();
         let fits = match self.config.limit {
@@ -109,7 +109,7 @@ impl QueueState {
     }
 }
 
-/// The moving average and the spacing of drops of RED.
+/// State of RED: the average queue length and the packets since the last drop.
 #[derive(Debug, Default)]
 struct RedState {
     average: f64,
@@ -120,7 +120,8 @@ struct RedState {
 impl RedState {
     fn observe(&mut self, red: &Red, length: usize, idle: Duration, sending: Duration) {
         if length == 0 && !idle.is_zero() && !sending.is_zero() {
-            // An idle transmitter could have sent this many packets, each seeing an empty queue.
+            // An idle transmitter could have sent this many packets, each of them with an empty
+            // queue.
             let missed = idle.as_secs_f64() / sending.as_secs_f64();
             self.average *= (1.0 - red.weight).powf(missed);
         }
@@ -148,7 +149,7 @@ impl RedState {
     }
 }
 
-/// The transmitter behind the queue: the packet being sent, and since when there is none.
+/// State of the transmitter: the packet being sent, or the start of the idle time.
 #[derive(Debug)]
 pub(crate) enum Transmitter {
     Idle { since: Time },

@@ -1,4 +1,4 @@
-//! When an agent advertises itself (RFC 5944 section 2.3, RFC 1256 section 6.2).
+//! Sending of Agent Advertisements (RFC 5944, section 2.3; RFC 1256, section 6.2).
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -11,21 +11,21 @@ use crate::packet::Packet;
 use crate::rng::Random;
 use crate::time::Time;
 
-/// How an agent advertises itself.
+/// Configuration of an agent's advertisements.
 #[derive(Clone, Debug)]
 pub struct Advertising {
-    /// Time between advertisements; each is up to a tenth sooner, at random.
+    /// Time between advertisements; each is sent up to a tenth earlier, at random.
     pub interval: Duration,
-    /// How long one is valid, in seconds; at least three intervals, so that two may get lost.
+    /// Lifetime of an advertisement in seconds; at least three intervals, so that two may be lost.
     pub lifetime: u16,
-    /// Where; solicitations are answered there, too.
+    /// Interfaces on which advertisements are sent and solicitations are answered.
     pub interfaces: Vec<InterfaceId>,
-    /// Whether advertisements are only sent to those who ask.
+    /// Sends advertisements only in response to solicitations.
     pub only_on_request: bool,
 }
 
 impl Advertising {
-    /// Every second on these interfaces, valid for three.
+    /// Advertises every second on these interfaces, with a lifetime of three seconds.
     pub fn on(interfaces: impl IntoIterator<Item = InterfaceId>) -> Self {
         Self {
             interval: Duration::from_secs(1),
@@ -36,7 +36,7 @@ impl Advertising {
     }
 }
 
-/// The advertising part of an agent.
+/// Sender of an agent's advertisements.
 #[derive(Debug)]
 pub(super) struct Advertiser {
     config: Advertising,
@@ -63,7 +63,7 @@ impl Advertiser {
         advertiser
     }
 
-    /// Begins with number 0, some time in the first interval.
+    /// Starts with sequence number 0, at a random time in the first interval.
     pub(super) fn start(&mut self, now: Time) {
         self.sequence = 0;
         let first = self.random.duration_up_to(self.config.interval);
@@ -78,7 +78,7 @@ impl Advertiser {
         self.next
     }
 
-    /// Sends what is due; `fill` gives an advertisement its contents.
+    /// Sends the advertisements that are due; `fill` sets the contents of an advertisement.
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -115,7 +115,7 @@ impl Advertiser {
         out.send_on(interface, advertisement.to_packet(from, to));
     }
 
-    /// Answers a solicitation; true if the packet is one.
+    /// Answers a solicitation. Returns false if the packet is not one.
     pub(super) fn answer(
         &mut self,
         interface: InterfaceId,
@@ -129,7 +129,7 @@ impl Advertiser {
         }
         if let (IpAddr::V4(to), true) = (packet.source, self.config.interfaces.contains(&interface))
         {
-            // Whoever has no address yet listens to the group.
+            // A node without an address can only receive the multicast.
             let to = if to.is_unspecified() { ALL_SYSTEMS } else { to };
             self.answered += 1;
             self.advertise(from, to, interface, advertisement, out);

@@ -1,4 +1,4 @@
-//! Authentication extensions (RFC 5944 sections 3.5 and 5.1): HMAC-MD5 over all that comes before.
+//! Authentication extensions (RFC 5944, sections 3.5 and 5.1): HMAC-MD5 over all preceding bytes.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -16,12 +16,12 @@ use md5::Md5;
 
 use crate::error::ConfigError;
 
-/// Length of the authenticator of HMAC-MD5.
+/// Length of an HMAC-MD5 authenticator in bytes.
 pub(super) const AUTHENTICATOR: usize = 16;
-/// SPI and authenticator.
+/// Length of SPI and authenticator.
 const DATA: usize = 4 + AUTHENTICATOR;
 
-/// Between whom an authentication extension holds; the number is its type.
+/// Parties of an authentication extension; the number is the extension type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AuthenticationKind {
@@ -33,7 +33,7 @@ pub enum AuthenticationKind {
     ForeignHome = 34,
 }
 
-/// What two nodes share: a key and its number. The algorithm is HMAC-MD5.
+/// Mobility security association: a key and its SPI. The algorithm is HMAC-MD5.
 #[derive(Clone)]
 pub struct SecurityAssociation {
     spi: u32,
@@ -41,7 +41,7 @@ pub struct SecurityAssociation {
 }
 
 impl SecurityAssociation {
-    /// An association with this Security Parameter Index and key.
+    /// Creates an association with this Security Parameter Index and key.
     ///
     /// # Errors
     /// If the key is shorter than the 128 bits of RFC 5944 section 5.1, or the index is one of the
@@ -56,12 +56,12 @@ impl SecurityAssociation {
         }
     }
 
-    /// The Security Parameter Index.
+    /// Returns the Security Parameter Index.
     pub fn spi(&self) -> u32 {
         self.spi
     }
 
-    /// Appends an authentication extension to `message`, which so far has all that it protects.
+    /// Appends an authentication extension to `message`, which must be otherwise complete.
     pub fn sign(&self, kind: AuthenticationKind, message: &mut Vec<u8>) {
         message.extend_from_slice(&[kind as u8, DATA as u8]);
         message.extend_from_slice(&self.spi.to_be_bytes());
@@ -70,7 +70,7 @@ impl SecurityAssociation {
         message.extend_from_slice(&mac.finalize().into_bytes());
     }
 
-    /// Whether the extension whose data are `message[data_start..]` holds, compared in constant time.
+    /// Verifies the extension whose data are `message[data_start..]`, in constant time.
     pub(super) fn verify(&self, message: &[u8], data_start: usize, data: &[u8]) -> bool {
         let Some((spi, authenticator)) = data.split_first_chunk::<4>() else {
             return false;
@@ -96,10 +96,11 @@ impl fmt::Debug for SecurityAssociation {
 mod tests {
     use super::*;
 
+    /// RFC 2202, section 2
     #[test]
-    fn the_authenticator_is_that_of_rfc_2202() {
+    fn the_authenticator_matches_the_test_vector() {
         // RFC 2202, test case 1 of HMAC-MD5: key 16 times 0x0b, data "Hi There".
-        let association = SecurityAssociation::new(256, &[0x0B; 16]).expect("a good key");
+        let association = SecurityAssociation::new(256, &[0x0B; 16]).expect("a valid key");
         let mut mac = association.keyed.clone();
         mac.update(b"Hi There");
         let expected = [
@@ -109,8 +110,9 @@ mod tests {
         assert_eq!(mac.finalize().into_bytes()[..], expected);
     }
 
+    /// RFC 5944, section 5.1
     #[test]
-    fn short_keys_and_reserved_numbers_are_refused_5_1() {
+    fn short_keys_and_reserved_indices_are_rejected() {
         assert!(SecurityAssociation::new(256, &[1; 15]).is_err());
         assert!(SecurityAssociation::new(255, &[1; 16]).is_err());
         assert!(SecurityAssociation::new(256, &[1; 100]).is_ok());

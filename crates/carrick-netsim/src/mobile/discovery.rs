@@ -25,39 +25,40 @@ use crate::packet::{Packet, Protocol};
 const ADVERTISEMENT: u8 = 9;
 const SOLICITATION: u8 = 10;
 const HEADER: usize = 8;
-/// Bytes of an entry of the router list as written here.
+/// Length of an entry in the router list, as sent.
 const ENTRY: usize = 8;
 const PADDING: u8 = 0;
 const MOBILITY: u8 = 16;
 const PREFIX_LENGTHS: u8 = 19;
-/// Sequence number, lifetime and flags.
+/// Length of sequence number, lifetime and flags.
 const MOBILITY_FIXED: usize = 6;
 
-/// A router that an advertisement names.
+/// A router address in an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterAddress {
-    /// Its address.
+    /// Address of the router.
     pub address: Ipv4Addr,
-    /// How much it is to be preferred as a default router; higher is better.
+    /// Preference as a default router; higher is better.
     pub preference: i32,
 }
 
-/// The flags of a mobility agent. U, X and I are sent as zero and ignored, as is what is reserved.
+/// Flags of a mobility agent. U, X and I and the reserved bits are sent as zero and ignored on
+/// receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentFlags {
     /// R: registration through a foreign agent is required.
     pub registration_required: bool,
-    /// B: no new mobile nodes for now.
+    /// B: the agent accepts no registrations from additional mobile nodes.
     pub busy: bool,
-    /// H: a home agent on this link.
+    /// H: home agent on this link.
     pub home_agent: bool,
-    /// F: a foreign agent on this link.
+    /// F: foreign agent on this link.
     pub foreign_agent: bool,
-    /// M: takes minimal encapsulation.
+    /// M: minimal encapsulation is supported.
     pub minimal: bool,
-    /// G: takes GRE.
+    /// G: GRE is supported.
     pub gre: bool,
-    /// T: knows reverse tunnels.
+    /// T: reverse tunneling is supported.
     pub reverse_tunnel: bool,
 }
 
@@ -84,28 +85,28 @@ impl AgentFlags {
 /// An Agent Advertisement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentAdvertisement {
-    /// Whether the agent routes packets that have nothing to do with mobility (code 0, else 16).
+    /// Advertises the agent as a router for ordinary traffic, too (code 0, else 16).
     pub routes_common_traffic: bool,
-    /// Seconds for which the advertisement is valid.
+    /// Lifetime of the advertisement in seconds.
     pub lifetime: u16,
     /// Routers on the link, at most 255.
     pub routers: Vec<RouterAddress>,
-    /// Counts the agent's advertisements; 0xFFFF is followed by 256, so that a smaller number tells
-    /// of a restart.
+    /// Number of advertisements sent since the agent was initialized; 0xFFFF is followed by 256, so
+    /// that a lower number shows a restart (section 2.3.2).
     pub sequence: u16,
     /// Longest lifetime of a registration in seconds.
     pub registration_lifetime: u16,
-    /// What the agent is.
+    /// Flags of the agent.
     pub flags: AgentFlags,
-    /// Care-of addresses that it offers, at most 62.
+    /// Care-of addresses offered, at most 62.
     pub care_of: Vec<Ipv4Addr>,
-    /// The prefix length of each router address; empty without the Prefix-Lengths extension.
+    /// Prefix length of each router address; empty without the Prefix-Lengths extension.
     pub prefix_lengths: Vec<u8>,
 }
 
 impl AgentAdvertisement {
-    /// That of an agent which also routes what has nothing to do with mobility; its number and how long
-    /// it is valid are whoever's who sends it.
+    /// Returns the advertisement of an agent that also routes ordinary traffic. The sender fills in
+    /// the sequence number and the lifetime.
     pub(super) fn of_agent(
         registration_lifetime: u16,
         flags: AgentFlags,
@@ -124,16 +125,16 @@ impl AgentAdvertisement {
     }
 }
 
-/// A message of agent discovery.
+/// An agent discovery message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery {
-    /// Who is there?
+    /// Agent Solicitation.
     Solicitation,
-    /// An agent is here.
+    /// Agent Advertisement.
     Advertisement(AgentAdvertisement),
 }
 
-/// The packet that asks for advertisements.
+/// Builds an Agent Solicitation.
 pub fn solicitation(from: Ipv4Addr) -> Packet {
     icmp(from, ALL_ROUTERS, vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0])
 }
@@ -147,7 +148,8 @@ fn icmp(from: Ipv4Addr, to: Ipv4Addr, mut message: Vec<u8>) -> Packet {
 }
 
 impl AgentAdvertisement {
-    /// The packet from `from` to `to`: a group, or the node that has asked.
+    /// Builds the packet from `from` to `to`: the multicast group, or the node that sent a
+    /// solicitation.
     pub fn to_packet(&self, from: Ipv4Addr, to: Ipv4Addr) -> Packet {
         let code = if self.routes_common_traffic { 0 } else { 16 };
         let routers = &self.routers[..self.routers.len().min(255)];
@@ -177,7 +179,7 @@ impl AgentAdvertisement {
         icmp(from, to, out)
     }
 
-    /// What section 2.1.1 forbids.
+    /// Returns whether the flags contradict each other (section 2.1.1).
     fn is_contradictory(&self) -> bool {
         let f = &self.flags;
         let foreign_only = f.busy || f.registration_required;
@@ -218,7 +220,7 @@ impl AgentAdvertisement {
         }
     }
 
-    /// Reads the extensions; false if there is none of a mobility agent.
+    /// Parses the extensions. Returns false if there is no Mobility Agent Advertisement Extension.
     fn take_extensions(&mut self, mut rest: &[u8]) -> Result<bool, MessageError> {
         let mut is_agent = false;
         while let Some((&kind, after)) = rest.split_first() {
@@ -267,11 +269,11 @@ impl AgentAdvertisement {
 }
 
 impl Discovery {
-    /// Reads an ICMP message of router discovery.
+    /// Parses an ICMP router discovery message.
     ///
     /// # Errors
-    /// If the packet is none, is damaged, has come further than one hop, or is of a router that is
-    /// no mobility agent.
+    /// If the packet is not one, is corrupted, was forwarded by a router, or was sent by a router
+    /// that is not a mobility agent.
     pub fn parse(packet: &Packet) -> Result<Self, MessageError> {
         let message: &[u8] = &packet.payload;
         let (Protocol::Icmp, true) = (packet.protocol, packet.source.is_ipv4()) else {
@@ -295,12 +297,12 @@ impl Discovery {
     }
 }
 
-/// The sequence number that follows (section 2.3.2).
+/// Returns the next sequence number (section 2.3.2).
 pub(super) fn next_sequence(sequence: u16) -> u16 {
     sequence.checked_add(1).unwrap_or(256)
 }
 
-/// Whether the agent has restarted between these two numbers (section 2.4.4).
+/// Returns whether the agent restarted between these two sequence numbers (section 2.4.4).
 pub(super) fn has_restarted(before: u16, now: u16) -> bool {
     now < before && now < 256
 }
@@ -309,8 +311,9 @@ pub(super) fn has_restarted(before: u16, now: u16) -> bool {
 mod tests {
     use super::*;
 
+    /// RFC 5944, section 2.3.2
     #[test]
-    fn a_roll_over_is_no_restart_2_3_2() {
+    fn a_sequence_number_rollover_is_not_a_restart() {
         assert_eq!(next_sequence(0xFFFF), 256);
         assert_eq!(next_sequence(0), 1);
         assert!(!has_restarted(0xFFFF, 256));
@@ -318,8 +321,9 @@ mod tests {
         assert!(!has_restarted(5, 6));
     }
 
+    /// RFC 5944, appendix G.1
     #[test]
-    fn the_bytes_are_those_of_appendix_g_1() {
+    fn the_encoding_matches_the_example() {
         let advertisement = AgentAdvertisement {
             routes_common_traffic: true,
             lifetime: 9,

@@ -1,4 +1,5 @@
-//! The foreign agent (RFC 5944 sections 3.7 and 4.2.2): a program of the router of a visited network.
+//! The foreign agent (RFC 5944, sections 3.7 and 4.2.2): a program of a router of the visited
+//! network.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -8,7 +9,7 @@ use super::advertiser::{Advertiser, Advertising};
 use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::Identification;
 use super::message::{self, RegistrationReply, RegistrationRequest, ReplyCode, Signed};
-use super::tunnel::{self, Entry, Tunnels};
+use super::tunnel::{self, TunnelEntry, Tunnels};
 use super::{PORT, end_of, message_packet};
 use crate::icmp::{self, IcmpError};
 use crate::ids::InterfaceId;
@@ -17,35 +18,35 @@ use crate::packet::{Packet, Protocol};
 use crate::rng::Random;
 use crate::time::Time;
 
-/// How long a request waits for the home agent before the mobile node is told.
+/// Time to wait for the home agent before the request is denied with a timeout.
 const PENDING: Duration = Duration::from_secs(7);
-/// Least time between two denials to one mobile node (section 3.7.2).
+/// Minimum time between two denials to one mobile node (section 3.7.2).
 const DENIAL_INTERVAL: Duration = Duration::from_secs(1);
-/// Mobile nodes for which the last denial is remembered.
+/// Maximum number of mobile nodes for which the time of the last denial is kept.
 const MAX_DENIED: usize = 64;
 
-/// What a foreign agent is given.
+/// Configuration of a foreign agent.
 #[derive(Debug)]
 pub struct ForeignAgentConfig {
-    /// Its care-of address: one of the router's.
+    /// Care-of address; one of the router's addresses.
     pub address: Ipv4Addr,
-    /// The interfaces at which mobile nodes visit.
+    /// Interfaces of the visited networks.
     pub visited_interfaces: Vec<InterfaceId>,
-    /// Longest lifetime that it takes, in seconds.
+    /// Longest lifetime accepted, in seconds.
     pub max_lifetime: u16,
-    /// Visitors at most; requests that wait for an answer count by themselves.
+    /// Maximum number of visitors; pending requests have a separate limit of the same size.
     pub max_visitors: usize,
-    /// Whether mobile nodes may send through the tunnel (RFC 3024, direct delivery).
+    /// Accepts reverse tunnels (RFC 3024, direct delivery).
     pub reverse_tunnels: bool,
-    /// Whether those with an address of the visited network have to register here, too.
+    /// Requires mobile nodes with a co-located care-of address to register through this agent, too.
     pub registration_required: bool,
-    /// How it advertises itself; usually on the visited interfaces.
+    /// Advertisements; usually on the visited interfaces.
     pub advertising: Advertising,
 }
 
 impl ForeignAgentConfig {
-    /// An agent that takes ten minutes at most and a hundred visitors, knows reverse tunnels, and
-    /// advertises itself on these interfaces.
+    /// Returns an agent with a maximum lifetime of ten minutes, at most a hundred visitors and
+    /// reverse tunnels, which advertises on these interfaces.
     pub fn new(
         address: Ipv4Addr,
         visited_interfaces: impl IntoIterator<Item = InterfaceId>,
@@ -63,27 +64,27 @@ impl ForeignAgentConfig {
     }
 }
 
-/// A mobile node that is registered through this agent.
+/// Visitor list entry: a mobile node that is registered through this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visitor {
-    /// Its address at home.
+    /// Home address.
     pub home_address: Ipv4Addr,
-    /// Its home agent.
+    /// Home agent.
     pub home_agent: Ipv4Addr,
-    /// Where it is.
+    /// Interface at which the mobile node is reachable.
     pub interface: InterfaceId,
-    /// When its registration ends; [`Time::MAX`] for never.
+    /// End of the registration; [`Time::MAX`] if infinite.
     pub until: Time,
-    /// Its packets go through the tunnel.
+    /// Uses a reverse tunnel.
     pub reverse_tunnel: bool,
 }
 
-/// A request that the home agent has not answered.
+/// A registration request that the home agent has not answered.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingRequest {
     request: RegistrationRequest,
     interface: InterfaceId,
-    /// The mobile node's UDP port.
+    /// UDP port of the mobile node.
     port: u16,
     until: Time,
 }
@@ -91,27 +92,27 @@ struct Pending {
 /// Counters of a foreign agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignAgentStats {
-    /// Requests passed on to a home agent.
+    /// Requests relayed to a home agent.
     pub relayed_requests: u64,
-    /// Replies passed on to a mobile node.
+    /// Replies relayed to a mobile node.
     pub relayed_replies: u64,
-    /// Requests denied here, by code; also where the denial was not sent because of its rate.
+    /// Requests denied by this agent, by code, including denials suppressed by their rate limit.
     pub denied: BTreeMap<ReplyCode, u64>,
-    /// Messages dropped: malformed, or replies that nobody waits for.
+    /// Messages discarded: malformed, or replies without a pending request.
     pub discarded: u64,
-    /// Registrations that ran out.
+    /// Registrations that expired.
     pub expired: u64,
     /// Advertisements sent.
     pub advertisements: u64,
     /// Solicitations answered.
     pub solicitations: u64,
-    /// Packets for visitors that came out of the tunnel.
+    /// Packets for visitors that were detunneled.
     pub detunneled: u64,
-    /// Packets out of the tunnel for nobody here.
-    pub strangers: u64,
-    /// Packets of visitors that went into the reverse tunnel.
+    /// Tunneled packets for a node that is not a visitor.
+    pub tunneled_unmatched: u64,
+    /// Packets of visitors sent through the reverse tunnel.
     pub tunneled: u64,
-    /// ICMP errors from within a reverse tunnel that were passed on.
+    /// ICMP errors about reverse tunnel packets that were relayed.
     pub icmp_relayed: u64,
 }
 
@@ -120,7 +121,7 @@ pub struct ForeignAgentStats {
 pub struct ForeignAgent {
     config: ForeignAgentConfig,
     visitors: Vec<Visitor>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingRequest>,
     denied: Vec<(Ipv4Addr, Time)>,
     advertiser: Advertiser,
     tunnels: Tunnels,
@@ -129,7 +130,7 @@ pub struct ForeignAgent {
 }
 
 impl ForeignAgent {
-    /// An agent without visitors.
+    /// Returns an agent without visitors.
     pub fn new(config: ForeignAgentConfig, random: Random) -> Self {
         Self {
             advertiser: Advertiser::new(config.advertising.clone(), random),
@@ -143,12 +144,12 @@ impl ForeignAgent {
         }
     }
 
-    /// Who is registered through this agent.
+    /// Returns the registered visitors.
     pub fn visitors(&self) -> &[Visitor] {
         &self.visitors
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> ForeignAgentStats {
         ForeignAgentStats {
             advertisements: self.advertiser.sent,
@@ -159,17 +160,18 @@ impl ForeignAgent {
         }
     }
 
-    /// Stops the agent and forgets all visitors, as a crash does; the router goes on.
+    /// Stops the agent and clears the visitor list, as a crash does; the router continues to
+    /// forward.
     pub fn stop(&mut self) {
         self.running = false;
         self.advertiser.stop();
-        self.tunnels.forget();
+        self.tunnels.clear();
         self.visitors.clear();
         self.pending.clear();
         self.denied.clear();
     }
 
-    /// Starts the agent again, with the first number in its advertisements.
+    /// Starts the agent again; the sequence number of its advertisements starts at 0.
     pub fn start(&mut self, now: Time) {
         self.running = true;
         self.advertiser.start(now);
@@ -196,7 +198,7 @@ impl ForeignAgent {
         self.visitors.iter().find(is)
     }
 
-    /// A request of a mobile node.
+    /// Handles a registration request of a mobile node.
     fn handle_request(
         &mut self,
         now: Time,
@@ -210,18 +212,18 @@ impl ForeignAgent {
             return;
         };
         let request = signed.message;
-        let pending = Pending {
+        let pending = PendingRequest {
             request,
             interface,
             port,
             until: now + PENDING,
         };
-        let relayed = match (self.judge(&request), signed.for_relay()) {
+        let relayed = match (self.check_request(&request), signed.for_relay()) {
             (Some(code), _) => return self.deny(now, &pending, code, out),
             (None, None) => return self.deny(now, &pending, ReplyCode::FA_POOR_REQUEST, out),
             (None, Some(relayed)) => relayed,
         };
-        // A new request replaces the one before.
+        // A new request replaces the previous one.
         self.pending
             .retain(|p| p.request.home_address != request.home_address);
         self.pending.push(pending);
@@ -231,8 +233,8 @@ impl ForeignAgent {
         out.send(relayed.with_flow(packet.flow));
     }
 
-    /// Why a request is denied (section 3.7.2.1).
-    fn judge(&self, request: &RegistrationRequest) -> Option<ReplyCode> {
+    /// Returns the code with which a request is denied (section 3.7.2.1), if it is.
+    fn check_request(&self, request: &RegistrationRequest) -> Option<ReplyCode> {
         let flags = request.flags;
         let ends = request.lifetime == 0;
         let offered = flags.decapsulation || request.care_of == self.config.address;
@@ -264,7 +266,7 @@ impl ForeignAgent {
         Some(failed.1)
     }
 
-    fn deny(&mut self, now: Time, pending: &Pending, code: ReplyCode, out: &mut Outbox) {
+    fn deny(&mut self, now: Time, pending: &PendingRequest, code: ReplyCode, out: &mut Outbox) {
         *self.stats.denied.entry(code).or_default() += 1;
         let request = &pending.request;
         self.denied.retain(|(_, at)| now < *at + DENIAL_INTERVAL);
@@ -287,7 +289,7 @@ impl ForeignAgent {
         self.send_reply(pending, reply.to_bytes(None), out);
     }
 
-    fn send_reply(&self, pending: &Pending, payload: bytes::Bytes, out: &mut Outbox) {
+    fn send_reply(&self, pending: &PendingRequest, payload: bytes::Bytes, out: &mut Outbox) {
         let to = match pending.request.home_address {
             Ipv4Addr::UNSPECIFIED => Ipv4Addr::BROADCAST,
             home_address => home_address,
@@ -296,22 +298,26 @@ impl ForeignAgent {
         out.send_on(pending.interface, packet);
     }
 
-    fn take_pending(&mut self, home_address: Ipv4Addr, id: Identification) -> Option<Pending> {
-        let is = |p: &Pending| {
+    fn take_pending(
+        &mut self,
+        home_address: Ipv4Addr,
+        id: Identification,
+    ) -> Option<PendingRequest> {
+        let is = |p: &PendingRequest| {
             p.request.home_address == home_address && p.request.identification.low() == id.low()
         };
         let position = self.pending.iter().position(is)?;
         Some(self.pending.remove(position))
     }
 
-    /// A reply of a home agent (section 3.7.3).
+    /// Handles a reply of a home agent (section 3.7.3).
     fn handle_reply(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let read = Signed::<RegistrationReply>::parse(&packet.payload).ok();
         let found = read.and_then(|signed| {
             let reply = signed.message;
             let relayed = signed.for_relay()?;
-            let waits = |p: &&Pending| IpAddr::V4(p.request.home_agent) == packet.source;
-            let of_node = |p: &&Pending| p.request.home_address == reply.home_address;
+            let waits = |p: &&PendingRequest| IpAddr::V4(p.request.home_agent) == packet.source;
+            let of_node = |p: &&PendingRequest| p.request.home_address == reply.home_address;
             self.pending.iter().filter(waits).find(of_node)?;
             let pending = self.take_pending(reply.home_address, reply.identification)?;
             Some((reply, pending, relayed))
@@ -327,12 +333,12 @@ impl ForeignAgent {
         self.send_reply(&pending, relayed, out);
     }
 
-    fn update_visitors(&mut self, now: Time, reply: &RegistrationReply, pending: &Pending) {
+    fn update_visitors(&mut self, now: Time, reply: &RegistrationReply, pending: &PendingRequest) {
         let request = &pending.request;
         let lifetime = reply.lifetime.min(request.lifetime);
         self.visitors
             .retain(|visitor| visitor.home_address != request.home_address);
-        // Co-located care-of addresses are the mobile node's own affair.
+        // With a co-located care-of address, the mobile node ends the tunnel itself.
         if lifetime > 0 && request.care_of == self.config.address {
             self.visitors.push(Visitor {
                 home_address: request.home_address,
@@ -344,7 +350,7 @@ impl ForeignAgent {
         }
     }
 
-    /// An ICMP error about a request on its way to the home agent; true if it is one.
+    /// Handles an ICMP error about a relayed request. Returns false if the packet is not one.
     fn handle_unreachable(&mut self, now: Time, packet: &Packet, out: &mut Outbox) -> bool {
         let Some(report) = icmp::parse(packet) else {
             return false;
@@ -372,7 +378,7 @@ impl ForeignAgent {
         true
     }
 
-    /// A packet out of the tunnel, for a visitor.
+    /// Forwards a detunneled packet to its visitor.
     fn handle_tunnel(&mut self, packet: &Packet, out: &mut Outbox) {
         let inner = tunnel::leave(packet);
         let visitor = inner.as_ref().and_then(|inner| {
@@ -385,8 +391,9 @@ impl ForeignAgent {
                 self.stats.detunneled += 1;
                 out.send_on(visitor.interface, inner);
             }
-            // Section 4.2.2: no ICMP message, and never back onto the network.
-            _ => self.stats.strangers += 1,
+            // Section 4.2.2: no ICMP message is sent, and the packet is not forwarded to the
+            // network.
+            _ => self.stats.tunneled_unmatched += 1,
         }
     }
 
@@ -421,7 +428,8 @@ impl ForeignAgent {
         }
     }
 
-    /// Sends an own packet to a visitor where it is, and to others by the routes.
+    /// Sends a packet of the agent: to a visitor over its interface, to other destinations by the
+    /// routes.
     fn send_towards(&self, packet: Packet, out: &mut Outbox) {
         match self.visitor(packet.destination) {
             Some(visitor) => out.send_on(visitor.interface, packet),
@@ -474,9 +482,9 @@ impl Node for ForeignAgent {
             Some(visitor) if self.running && visitor.reverse_tunnel && now < visitor.until => {
                 let (entry, exit) = (self.config.address, visitor.home_agent);
                 match self.tunnels.enter(now, packet, entry, exit) {
-                    Entry::Tunneled(packet) => out.send(packet),
-                    Entry::Report(report) => self.send_towards(report, out),
-                    Entry::Dropped => {}
+                    TunnelEntry::Tunneled(packet) => out.send(packet),
+                    TunnelEntry::Report(report) => self.send_towards(report, out),
+                    TunnelEntry::Dropped => {}
                 }
                 None
             }

@@ -1,4 +1,4 @@
-//! The home agent (RFC 5944 sections 3.8 and 4.2.3): a program of the router of the home network.
+//! The home agent (RFC 5944, sections 3.8 and 4.2.3): a program of a router of the home network.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -9,7 +9,7 @@ use super::authentication::{AuthenticationKind, SecurityAssociation};
 use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::{Identification, ReplayProtection};
 use super::message::{RegistrationReply, RegistrationRequest, ReplyCode, Signed};
-use super::tunnel::{self, Entry, Tunnels};
+use super::tunnel::{self, TunnelEntry, Tunnels};
 use super::{PORT, end_of, message_packet};
 use crate::error::ConfigError;
 use crate::ids::InterfaceId;
@@ -18,28 +18,28 @@ use crate::packet::{Packet, Protocol};
 use crate::rng::Random;
 use crate::time::Time;
 
-/// What a home agent is given.
+/// Configuration of a home agent.
 #[derive(Debug)]
 pub struct HomeAgentConfig {
-    /// Its address: one of the router's.
+    /// Address of the agent; one of the router's addresses.
     pub address: Ipv4Addr,
-    /// The interface to the home network, where its mobile nodes are when they are at home.
+    /// Interface to the home network.
     pub home_interface: InterfaceId,
-    /// Longest lifetime that it grants, in seconds.
+    /// Longest lifetime granted, in seconds.
     pub max_lifetime: u16,
-    /// Simultaneous bindings of one mobile node, at least 1.
+    /// Maximum number of simultaneous bindings of a mobile node, at least 1.
     pub max_bindings: usize,
-    /// Whether mobile nodes may send through the tunnel (RFC 3024).
+    /// Accepts reverse tunnels (RFC 3024).
     pub reverse_tunnels: bool,
-    /// Tolerance between its clock and that of a mobile node.
+    /// Tolerance between the clocks of the agent and a mobile node.
     pub tolerance: Duration,
-    /// How it advertises itself; usually on the home interface.
+    /// Advertisements; usually on the home interface.
     pub advertising: Advertising,
 }
 
 impl HomeAgentConfig {
-    /// An agent that grants ten minutes at most, takes reverse tunnels, and advertises itself on the
-    /// home interface.
+    /// Returns an agent with a maximum lifetime of ten minutes and reverse tunnels, which
+    /// advertises on the home interface.
     pub fn new(address: Ipv4Addr, home_interface: InterfaceId) -> Self {
         Self {
             address,
@@ -53,41 +53,42 @@ impl HomeAgentConfig {
     }
 }
 
-/// Where a mobile node is.
+/// Mobility binding of a mobile node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The end of the tunnel.
+    /// Care-of address: the exit of the tunnel.
     pub care_of: Ipv4Addr,
-    /// When it ends; [`Time::MAX`] for never.
+    /// End of the binding; [`Time::MAX`] if infinite.
     pub until: Time,
-    /// Its packets come through the tunnel, too.
+    /// Uses a reverse tunnel.
     pub reverse_tunnel: bool,
 }
 
 /// Counters of a home agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HomeAgentStats {
-    /// Requests granted, those that end a registration included.
+    /// Requests accepted, including deregistrations.
     pub accepted: u64,
     /// Requests denied, by code.
     pub denied: BTreeMap<ReplyCode, u64>,
-    /// Requests dropped without an answer: of strangers, without authentication, or malformed.
+    /// Requests discarded without a reply: from an unknown mobile node, without authentication, or
+    /// malformed.
     pub discarded: u64,
-    /// Bindings that ran out.
+    /// Bindings that expired.
     pub expired: u64,
     /// Advertisements sent.
     pub advertisements: u64,
     /// Solicitations answered.
     pub solicitations: u64,
-    /// Packets that went into a tunnel.
+    /// Packets sent into a tunnel.
     pub tunneled: u64,
-    /// Packets that must not go into a tunnel.
+    /// Packets that must not be tunneled.
     pub refused: u64,
-    /// Packets that came out of a reverse tunnel.
+    /// Packets detunneled from a reverse tunnel.
     pub detunneled: u64,
-    /// Packets of tunnels that are none of a registered mobile node.
-    pub strangers: u64,
-    /// ICMP errors from within a tunnel that were passed on.
+    /// Tunneled packets that are not from a registered mobile node.
+    pub tunneled_unmatched: u64,
+    /// ICMP errors about tunnel packets that were relayed.
     pub icmp_relayed: u64,
 }
 
@@ -111,10 +112,10 @@ pub struct HomeAgent {
 }
 
 impl HomeAgent {
-    /// An agent for the mobile nodes with these home addresses.
+    /// Returns an agent for the mobile nodes with these home addresses.
     ///
     /// # Errors
-    /// If two have one home address.
+    /// If two mobile nodes have the same home address.
     pub fn new(
         config: HomeAgentConfig,
         mobile_nodes: impl IntoIterator<Item = (Ipv4Addr, SecurityAssociation)>,
@@ -142,14 +143,14 @@ impl HomeAgent {
         })
     }
 
-    /// The bindings of a mobile node.
+    /// Returns the bindings of a mobile node.
     pub fn bindings(&self, home_address: Ipv4Addr) -> &[Binding] {
         self.clients
             .get(&home_address)
             .map_or(&[], |client| &client.bindings)
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> HomeAgentStats {
         HomeAgentStats {
             advertisements: self.advertiser.sent,
@@ -161,17 +162,17 @@ impl HomeAgent {
         }
     }
 
-    /// Stops the agent and forgets all bindings, as a crash does; the router goes on.
+    /// Stops the agent and clears all bindings, as a crash does; the router continues to forward.
     pub fn stop(&mut self) {
         self.running = false;
         self.advertiser.stop();
-        self.tunnels.forget();
+        self.tunnels.clear();
         for client in self.clients.values_mut() {
             client.bindings.clear();
         }
     }
 
-    /// Starts the agent again. What it remembered against replays is lost with the rest.
+    /// Starts the agent again. The state of the replay protection was lost, too.
     pub fn start(&mut self, now: Time) {
         self.running = true;
         self.advertiser.start(now);
@@ -212,16 +213,16 @@ impl HomeAgent {
         let request = signed.message;
         let clock = Identification::at(now, 0, &mut self.random);
         let known = self.clients.get_mut(&request.home_address);
-        // Section 3.8.2.1: strangers and what nobody vouches for get no answer, and neither does a
-        // foreign agent that signs with a key that is not shared.
+        // Section 3.8.2.1: requests from unknown mobile nodes and without authentication get no
+        // reply, nor does a foreign agent that signs with an unknown key.
         let silent = !signed.has(AuthenticationKind::MobileHome)
             || signed.has(AuthenticationKind::ForeignHome);
         let Some(client) = known.filter(|_| !silent) else {
             self.stats.discarded += 1;
             return;
         };
-        let judged = judge(&self.config, client, &signed, clock);
-        let (code, identification) = match judged {
+        let result = check_request(&self.config, client, &signed, clock);
+        let (code, identification) = match result {
             Ok(code) => (code, request.identification),
             Err((code, identification)) => (code, identification),
         };
@@ -243,15 +244,16 @@ impl HomeAgent {
         let answer = message_packet(self.config.address, packet.source, source_port, payload);
         let answer = answer.with_flow(packet.flow);
         if packet.source == IpAddr::V4(request.home_address) {
-            // It is at home and asks from there, whatever its bindings say (section 3.8.3.1).
+            // The mobile node is at home and sends its request from there (section 3.8.3.1).
             out.send_on(interface, answer);
         } else {
             out.send(answer);
         }
     }
 
-    /// A packet out of a reverse tunnel: only of a mobile node that has one, from where it is. It
-    /// may be for another one that is abroad.
+    /// Handles a packet of a reverse tunnel. The packet must come from the care-of address of a
+    /// mobile node with a reverse tunnel; its destination may be another mobile node away from
+    /// home.
     fn handle_tunnel(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let inner = tunnel::leave(packet).filter(|inner| {
             let IpAddr::V4(home_address) = inner.source else {
@@ -262,7 +264,7 @@ impl HomeAgent {
             self.bindings(home_address).iter().any(from_there)
         });
         let Some(inner) = inner.filter(|inner| inner.ttl > 1) else {
-            self.stats.strangers += 1;
+            self.stats.tunneled_unmatched += 1;
             return;
         };
         self.stats.detunneled += 1;
@@ -272,7 +274,8 @@ impl HomeAgent {
         }
     }
 
-    /// Sends a packet for a mobile node abroad through its tunnels; gives it back if it is at home.
+    /// Tunnels a packet to a mobile node that is away from home. Returns the packet if the node is
+    /// at home.
     fn intercept(&mut self, now: Time, packet: Packet, out: &mut Outbox) -> Option<Packet> {
         let bindings = bindings_of(&self.clients, packet.destination);
         if bindings.is_empty() {
@@ -281,18 +284,18 @@ impl HomeAgent {
         for binding in bindings {
             let entry = (self.config.address, binding.care_of);
             match self.tunnels.enter(now, packet.clone(), entry.0, entry.1) {
-                Entry::Tunneled(packet) => out.send(packet),
-                Entry::Report(report) => {
+                TunnelEntry::Tunneled(packet) => out.send(packet),
+                TunnelEntry::Report(report) => {
                     send_own(&self.clients, &mut self.tunnels, entry.0, report, out);
                 }
-                Entry::Dropped => {}
+                TunnelEntry::Dropped => {}
             }
         }
         None
     }
 }
 
-/// Where the node with this address is, if it is abroad.
+/// Returns the bindings of the mobile node with this address; empty if it is at home.
 fn bindings_of(clients: &BTreeMap<Ipv4Addr, Client>, address: IpAddr) -> &[Binding] {
     let client = match address {
         IpAddr::V4(address) => clients.get(&address),
@@ -301,7 +304,7 @@ fn bindings_of(clients: &BTreeMap<Ipv4Addr, Client>, address: IpAddr) -> &[Bindi
     client.map_or(&[], |client| &client.bindings)
 }
 
-/// Sends an ICMP error of the agent's own: to a mobile node abroad through its tunnels.
+/// Sends an ICMP error of the agent, tunneled if the receiver is a mobile node away from home.
 fn send_own(
     clients: &BTreeMap<Ipv4Addr, Client>,
     tunnels: &mut Tunnels,
@@ -319,7 +322,7 @@ fn send_own(
 }
 
 /// Checks a request in the order of section 3.8.2.1.
-fn judge(
+fn check_request(
     config: &HomeAgentConfig,
     client: &mut Client,
     signed: &Signed<RegistrationRequest>,
@@ -357,7 +360,7 @@ fn judge(
     }
 }
 
-/// Updates the bindings as an accepted request wants (section 3.8.2.2).
+/// Updates the bindings for an accepted request (section 3.8.2.2).
 fn bind(
     client: &mut Client,
     request: &RegistrationRequest,
@@ -425,7 +428,7 @@ impl Node for HomeAgent {
         self.intercept(now, packet, out)
     }
 
-    /// The router's own errors about what came out of a reverse tunnel go back through the tunnel.
+    /// Errors of the router about a packet from a reverse tunnel are sent back through the tunnel.
     fn handle_own_error(&mut self, now: Time, error: Packet, out: &mut Outbox) -> Option<Packet> {
         self.expire(now);
         let abroad = !bindings_of(&self.clients, error.destination).is_empty();

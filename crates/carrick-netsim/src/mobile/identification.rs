@@ -1,4 +1,4 @@
-//! Identification by timestamps and protection against replays (RFC 5944 section 5.7.1).
+//! Identification by timestamps and replay protection (RFC 5944, section 5.7.1).
 
 use core::fmt;
 use core::time::Duration;
@@ -6,39 +6,39 @@ use core::time::Duration;
 use crate::rng::Random;
 use crate::time::Time;
 
-/// Seconds of the NTP era at which simulations begin: 1 January 2026.
+/// NTP time in seconds at which simulations begin: 1 January 2026.
 const START: i64 = 3_976_214_400;
 
-/// The 64-bit identification of a registration: seconds in the upper half, their fraction in the
-/// lower.
+/// Identification of a registration (64 bits): seconds in the upper half, their fraction in the
+/// lower half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identification(pub u64);
 
 impl Identification {
-    /// The timestamp of a clock that is `offset` seconds ahead; the bits below a nanosecond are
-    /// random.
+    /// Returns the timestamp of a clock that is `offset` seconds ahead; the bits below a nanosecond
+    /// are random.
     pub fn at(now: Time, offset: i64, random: &mut Random) -> Self {
         const SECOND: u64 = 1_000_000_000;
         let seconds = START
             .wrapping_add((now.as_nanos() / SECOND) as i64)
             .wrapping_add(offset);
         let fraction = ((now.as_nanos() % SECOND) << 32) / SECOND;
-        // A nanosecond is a little more than four units.
+        // A nanosecond is slightly more than four units.
         let fraction = (fraction & !3) | random.below(4);
         Self(u64::from(seconds as u32) << 32 | fraction)
     }
 
-    /// The half that replies always keep.
+    /// Returns the lower half, which replies always copy.
     pub fn low(self) -> u32 {
         self.0 as u32
     }
 
-    /// The seconds.
+    /// Returns the seconds.
     pub fn high(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// These seconds with the lower half of `other`.
+    /// Returns these seconds with the lower half of `other`.
     pub(super) fn with_low_of(self, other: Self) -> Self {
         Self(self.0 & !0xFFFF_FFFF | u64::from(other.low()))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Identification {
     }
 }
 
-/// What a home agent remembers of the identifications of one mobile node.
+/// Replay protection state for one mobile node.
 #[derive(Clone, Debug)]
 pub struct ReplayProtection {
     tolerance: Duration,
@@ -63,10 +63,10 @@ pub struct ReplayProtection {
 }
 
 impl ReplayProtection {
-    /// The tolerance between the clocks that RFC 5944 proposes.
+    /// Default tolerance between the clocks (RFC 5944, section 5.7.1).
     pub const DEFAULT_TOLERANCE: Duration = Duration::from_secs(7);
 
-    /// Nothing seen yet; `tolerance` between the clocks should be above 3 s.
+    /// Returns the initial state; `tolerance` between the clocks should be above 3 s.
     pub fn new(tolerance: Duration) -> Self {
         Self {
             tolerance,
@@ -74,11 +74,11 @@ impl ReplayProtection {
         }
     }
 
-    /// Accepts an identification that is close enough to `clock` and later than all before.
+    /// Accepts an identification that is close enough to `clock` and later than all accepted ones.
     ///
     /// # Errors
-    /// The identification for the reply that denies it (code 133), from which the mobile node can
-    /// set its clock.
+    /// The identification for the denial (code 133), from which the mobile node can correct its
+    /// clock.
     pub fn accept(
         &mut self,
         identification: Identification,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_are_ntp_times_and_grow() {
+    fn timestamps_are_increasing_ntp_times() {
         let (a, b) = (stamp(1500), stamp(1501));
         assert_eq!(u64::from(a.high()), START as u64 + 1);
         assert_eq!(a.low() >> 30, 2, "half a second");
@@ -111,14 +111,15 @@ mod tests {
         assert!(a.distance(b).as_micros().abs_diff(1000) <= 1);
     }
 
+    /// RFC 5944, section 5.7.1
     #[test]
-    fn replays_and_wrong_clocks_are_denied_with_the_right_time_5_7_1() {
+    fn denials_carry_the_time_of_the_home_agent() {
         let mut protection = ReplayProtection::new(Duration::from_secs(7));
         assert_eq!(protection.accept(stamp(10_000), stamp(12_000)), Ok(()));
         let replayed = protection.accept(stamp(10_000), stamp(12_500));
-        let told = replayed.expect_err("a replay");
+        let denial = replayed.expect_err("a replay");
         assert_eq!(
-            (told.high(), told.low()),
+            (denial.high(), denial.low()),
             (stamp(12_500).high(), stamp(10_000).low())
         );
         assert!(

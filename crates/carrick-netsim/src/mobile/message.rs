@@ -1,4 +1,4 @@
-//! Registration messages (RFC 5944 sections 3.3 to 3.5), carried in UDP.
+//! Registration messages (RFC 5944, sections 3.3 to 3.5), carried in UDP.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -28,87 +28,87 @@ const REQUEST: u8 = 1;
 const REPLY: u8 = 3;
 const REQUEST_LEN: usize = 24;
 const REPLY_LEN: usize = 20;
-/// More are in no message that makes sense.
+/// Maximum number of extensions; no reasonable message has more.
 const MAX_EXTENSIONS: usize = 16;
 
-/// The result of a registration.
+/// Result code of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyCode(pub u8);
 
 impl ReplyCode {
-    /// Accepted.
+    /// Registration accepted.
     pub const ACCEPTED: Self = Self(0);
-    /// Accepted, but there are no simultaneous bindings.
+    /// Registration accepted, but simultaneous bindings are not supported.
     pub const ACCEPTED_ONE_BINDING: Self = Self(1);
-    /// Foreign agent: no room.
+    /// Foreign agent: insufficient resources.
     pub const FA_RESOURCES: Self = Self(66);
-    /// Foreign agent: the lifetime is too long; the reply has the longest.
+    /// Foreign agent: requested lifetime too long; the reply contains the longest.
     pub const FA_LIFETIME: Self = Self(69);
-    /// Foreign agent: a poorly formed request.
+    /// Foreign agent: poorly formed request.
     pub const FA_POOR_REQUEST: Self = Self(70);
-    /// Foreign agent: the encapsulation is not available.
+    /// Foreign agent: requested encapsulation unavailable.
     pub const FA_ENCAPSULATION: Self = Self(72);
-    /// Foreign agent: no reverse tunnels (RFC 3024).
+    /// Foreign agent: requested reverse tunnel unavailable (RFC 3024).
     pub const FA_REVERSE_TUNNEL: Self = Self(74);
-    /// Foreign agent: a care-of address that is not its own.
+    /// Foreign agent: invalid care-of address.
     pub const FA_CARE_OF: Self = Self(77);
-    /// Foreign agent: the home agent did not answer.
+    /// Foreign agent: registration timeout; the home agent did not reply.
     pub const FA_TIMEOUT: Self = Self(78);
-    /// Foreign agent: the home network is unreachable, an ICMP error said.
+    /// Foreign agent: home network unreachable (ICMP error received).
     pub const FA_NETWORK_UNREACHABLE: Self = Self(80);
-    /// Foreign agent: the home agent's host is unreachable, an ICMP error said.
+    /// Foreign agent: home agent host unreachable (ICMP error received).
     pub const FA_HOST_UNREACHABLE: Self = Self(81);
-    /// Foreign agent: the home agent's port is unreachable, an ICMP error said.
+    /// Foreign agent: home agent port unreachable (ICMP error received).
     pub const FA_PORT_UNREACHABLE: Self = Self(82);
-    /// Foreign agent: the home agent is unreachable, another ICMP error said.
+    /// Foreign agent: home agent unreachable (other ICMP error received).
     pub const FA_UNREACHABLE: Self = Self(88);
-    /// Foreign agent: the home agent's address is its own.
+    /// Foreign agent: invalid home agent address, the foreign agent's own.
     pub const FA_HOME_AGENT: Self = Self(194);
     /// Home agent: administratively prohibited.
     pub const HA_PROHIBITED: Self = Self(129);
-    /// Home agent: the mobile node failed authentication.
+    /// Home agent: mobile node failed authentication.
     pub const HA_AUTHENTICATION: Self = Self(131);
-    /// Home agent: the identification does not match; the reply has the right time.
+    /// Home agent: registration identification mismatch; the reply contains the home agent's time.
     pub const HA_IDENTIFICATION: Self = Self(133);
-    /// Home agent: a poorly formed request.
+    /// Home agent: poorly formed request.
     pub const HA_POOR_REQUEST: Self = Self(134);
-    /// Home agent: too many simultaneous bindings.
+    /// Home agent: too many simultaneous mobility bindings.
     pub const HA_BINDINGS: Self = Self(135);
-    /// Home agent: it has another address than the request says.
+    /// Home agent: unknown home agent address.
     pub const HA_UNKNOWN_ADDRESS: Self = Self(136);
-    /// Home agent: no reverse tunnels (RFC 3024).
+    /// Home agent: requested reverse tunnel unavailable (RFC 3024).
     pub const HA_REVERSE_TUNNEL: Self = Self(137);
-    /// Home agent: the encapsulation is not available (RFC 3024).
+    /// Home agent: requested encapsulation unavailable (RFC 3024).
     pub const HA_ENCAPSULATION: Self = Self(139);
 
-    /// The registration holds.
+    /// Returns whether the registration was accepted.
     pub fn is_accepted(self) -> bool {
         self.0 <= 8
     }
 
-    /// The home agent said so, not the foreign agent in its place.
+    /// Returns whether the code is one of a home agent, not of a foreign agent.
     pub fn is_from_home_agent(self) -> bool {
         self.is_accepted() || (128..=192).contains(&self.0)
     }
 }
 
-/// The flags of a request, and the reserved bit.
+/// Flags of a request, and the reserved bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFlags {
-    /// S: earlier bindings stay.
+    /// S: simultaneous bindings; earlier bindings are retained.
     pub simultaneous: bool,
-    /// B: broadcasts of the home network are wanted.
+    /// B: broadcast datagrams of the home network are requested.
     pub broadcasts: bool,
-    /// D: the mobile node itself is the end of the tunnel (co-located care-of address).
+    /// D: the mobile node decapsulates (co-located care-of address).
     pub decapsulation: bool,
-    /// M: minimal encapsulation is wanted.
+    /// M: minimal encapsulation is requested.
     pub minimal: bool,
-    /// G: GRE is wanted.
+    /// G: GRE is requested.
     pub gre: bool,
-    /// T: packets of the mobile node go through the tunnel, too (RFC 3024).
+    /// T: reverse tunneling is requested (RFC 3024).
     pub reverse_tunnel: bool,
-    /// x: to be zero. RFC 5944 has it ignored in section 3.3 and refused in 3.7.2.1 and 3.8.2.3;
-    /// agents here refuse it. The bit r is ignored.
+    /// x: sent as zero. RFC 5944 ignores it in section 3.3 and rejects it in sections 3.7.2.1 and
+    /// 3.8.2.3; the agents of this crate reject it. The bit r is ignored.
     pub reserved: bool,
 }
 
@@ -135,37 +135,37 @@ impl RequestFlags {
 /// A Registration Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrationRequest {
-    /// What is wanted.
+    /// Flags.
     pub flags: RequestFlags,
-    /// Seconds; 0 ends a registration, [`INFINITE`](super::INFINITE) never ends.
+    /// Lifetime in seconds; 0 is a deregistration, [`INFINITE`](super::INFINITE) never expires.
     pub lifetime: u16,
-    /// The mobile node's address at home.
+    /// Home address.
     pub home_address: Ipv4Addr,
     /// The home agent.
     pub home_agent: Ipv4Addr,
-    /// The end of the tunnel; the home address to end all registrations.
+    /// Care-of address; the home address to deregister all.
     pub care_of: Ipv4Addr,
-    /// Matches replies, and protects from replays.
+    /// Identification: matches the reply, and protects against replays.
     pub identification: Identification,
 }
 
 /// A Registration Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrationReply {
-    /// The result.
+    /// Result code.
     pub code: ReplyCode,
-    /// Seconds granted; means nothing in most denials.
+    /// Granted lifetime in seconds; undefined in most denials.
     pub lifetime: u16,
-    /// The mobile node's address at home.
+    /// Home address.
     pub home_address: Ipv4Addr,
     /// The home agent.
     pub home_agent: Ipv4Addr,
-    /// The request's, but for denials by 133.
+    /// Identification of the request, except for denials with code 133.
     pub identification: Identification,
 }
 
 impl RegistrationRequest {
-    /// The message with an extension that authenticates it for the home agent.
+    /// Encodes the message with a Mobile-Home Authentication Extension.
     pub fn to_bytes(&self, association: &SecurityAssociation) -> Bytes {
         let mut out = Vec::with_capacity(REQUEST_LEN + 22);
         out.extend_from_slice(&[REQUEST, self.flags.bits()]);
@@ -180,8 +180,8 @@ impl RegistrationRequest {
 }
 
 impl RegistrationReply {
-    /// The message, with an extension that authenticates it for the mobile node if the home agent
-    /// sends it. Denials of foreign agents have none.
+    /// Encodes the message, with a Mobile-Home Authentication Extension if `association` is given.
+    /// Denials of foreign agents have none.
     pub fn to_bytes(&self, association: Option<&SecurityAssociation>) -> Bytes {
         let mut out = Vec::with_capacity(REPLY_LEN + 22);
         out.extend_from_slice(&[REPLY, self.code.0]);
@@ -197,28 +197,28 @@ impl RegistrationReply {
     }
 }
 
-/// Where an extension is in its message.
+/// Position of an extension in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// Its type.
+    /// Extension type.
     pub kind: u8,
-    /// Where its data begin in the message.
+    /// Offset of the start of the data in the message.
     pub start: usize,
-    /// Where they end.
+    /// Offset of the end of the data.
     pub end: usize,
 }
 
-/// A message as received: what it says, its bytes and where its extensions are.
+/// A received message with its bytes and extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed<T> {
-    /// What it says.
+    /// Parsed message.
     pub message: T,
     bytes: Bytes,
     extensions: Vec<Extension>,
 }
 
 impl<T> Signed<T> {
-    /// The extensions, in order.
+    /// Returns the extensions in order.
     pub fn extensions(&self) -> &[Extension] {
         &self.extensions
     }
@@ -228,12 +228,13 @@ impl<T> Signed<T> {
         self.extensions.iter().filter(of_kind)
     }
 
-    /// Whether there is an extension of this kind.
+    /// Returns whether there is an extension of this kind.
     pub fn has(&self, kind: AuthenticationKind) -> bool {
         self.of_kind(kind).next().is_some()
     }
 
-    /// Whether it has exactly one extension of this kind, and that is right.
+    /// Returns whether there is exactly one extension of this kind, and its authenticator is
+    /// correct.
     pub fn is_authentic(
         &self,
         kind: AuthenticationKind,
@@ -246,8 +247,8 @@ impl<T> Signed<T> {
         association.verify(&self.bytes, only.start, &self.bytes[only.start..only.end])
     }
 
-    /// The message up to the extension between mobile node and home agent: what a foreign agent
-    /// passes on untouched. `None` if there is no such extension.
+    /// Returns the message up to and including the Mobile-Home Authentication Extension, which a
+    /// foreign agent relays unchanged. Returns `None` if there is no such extension.
     pub fn for_relay(&self) -> Option<Bytes> {
         let last = self.of_kind(AuthenticationKind::MobileHome).last()?;
         Some(self.bytes.slice(..last.end))
@@ -255,10 +256,10 @@ impl<T> Signed<T> {
 }
 
 impl Signed<RegistrationRequest> {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// If the bytes are none.
+    /// If the bytes are not a request.
     pub fn parse(bytes: &Bytes) -> Result<Self, MessageError> {
         let fixed: &[u8; REQUEST_LEN] = fixed(bytes, REQUEST)?;
         let message = RegistrationRequest {
@@ -278,10 +279,10 @@ impl Signed<RegistrationRequest> {
 }
 
 impl Signed<RegistrationReply> {
-    /// Reads a reply.
+    /// Parses a reply.
     ///
     /// # Errors
-    /// If the bytes are none.
+    /// If the bytes are not a reply.
     pub fn parse(bytes: &Bytes) -> Result<Self, MessageError> {
         let fixed: &[u8; REPLY_LEN] = fixed(bytes, REPLY)?;
         let message = RegistrationReply {
@@ -299,7 +300,7 @@ impl Signed<RegistrationReply> {
     }
 }
 
-/// Whether the bytes begin as a reply does, to choose the reader.
+/// Returns whether the bytes begin as a reply does, to select the parser.
 pub(super) fn is_reply(bytes: &[u8]) -> bool {
     bytes.first() == Some(&REPLY)
 }
@@ -321,8 +322,8 @@ fn identification(bytes: &[u8], at: usize) -> Identification {
     Identification(octets.fold(0, |id, octet| id << 8 | u64::from(*octet)))
 }
 
-/// The extensions from `start` on. Only those of authentication are known; others can be skipped
-/// from type 128 on.
+/// Parses the extensions from `start` on. Only authentication extensions are known; unknown ones
+/// are skipped from type 128 on.
 fn extensions(bytes: &[u8], start: usize) -> Result<Vec<Extension>, MessageError> {
     let mut found = Vec::new();
     let mut at = start;
@@ -336,7 +337,7 @@ fn extensions(bytes: &[u8], start: usize) -> Result<Vec<Extension>, MessageError
             return Err(MessageError::Truncated);
         }
         match kind {
-            // SPI and at least a byte of authenticator.
+            // SPI and at least one byte of authenticator.
             32..=34 if len <= 4 => return Err(MessageError::Length),
             32..=34 | 128.. => found.push(Extension { kind, start, end }),
             _ => return Err(MessageError::Extension(kind)),

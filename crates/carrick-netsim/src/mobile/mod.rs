@@ -1,9 +1,9 @@
 //! Mobile IP for IPv4 (RFC 5944) over IP-in-IP tunnels (RFC 2003), with reverse tunnels (RFC 3024).
 //!
-//! A mobile node keeps its home address wherever it is. At home nothing is special. Abroad it finds a
-//! foreign agent by its advertisements, or has an address of the visited network, and registers this
-//! care-of address with its home agent, which then takes the packets for the home address and
-//! tunnels them there:
+//! A mobile node keeps its home address wherever it is attached. At home it is an ordinary host.
+//! Away from home it discovers a foreign agent by its advertisements, or has an address of the
+//! visited network, and registers this care-of address with its home agent, which then intercepts
+//! the packets for the home address and tunnels them to the care-of address:
 //!
 //! ```text
 //! correspondent ──► home agent ══ tunnel ══► foreign agent ──► mobile node
@@ -12,12 +12,13 @@
 //!       └───────────────────────── triangle ──────────┴─────────────┘
 //! ```
 //!
-//! [`HomeAgent`] and [`ForeignAgent`] are programs of routers, [`MobileNode`] wraps the program of a
-//! host. Each can be stopped and counted like any other program. The messages are in their real
-//! format, read strictly, and what each side remembers is bounded.
+//! [`HomeAgent`] and [`ForeignAgent`] are programs of routers; [`MobileNode`] wraps the program of
+//! a host. Each can be stopped and has counters. The messages have their real format and are parsed
+//! strictly, and all state is bounded.
 //!
-//! Left out: minimal encapsulation and GRE, broadcasts to mobile nodes, nonces instead of
-//! timestamps, dynamic home agents, mobile routers, and security associations with foreign agents.
+//! Not implemented: minimal encapsulation and GRE, broadcasts to mobile nodes, nonces instead of
+//! timestamps, dynamic home agent address resolution, mobile routers, and security associations
+//! with foreign agents.
 
 mod advertiser;
 mod authentication;
@@ -52,16 +53,16 @@ pub use node::{Attachment, CareOf, MobileNode, MobileNodeConfig, MobileNodeStats
 
 /// The UDP port of registration messages.
 pub const PORT: u16 = 434;
-/// All hosts on the link.
+/// Multicast group of all hosts on the link.
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
-/// All routers on the link: where solicitations go.
+/// Multicast group of all routers on the link: destination of solicitations.
 pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// All mobility agents on the link.
+/// Multicast group of all mobility agents on the link.
 pub const ALL_AGENTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 11);
-/// A lifetime without end, in the lifetime fields of registrations and advertisements.
+/// Infinite lifetime in registrations and advertisements.
 pub const INFINITE: u16 = u16::MAX;
 
-/// When a registration of so many seconds ends.
+/// Returns the end of a registration with a lifetime in seconds.
 fn end_of(now: Time, lifetime: u16) -> Time {
     match lifetime {
         INFINITE => Time::MAX,
@@ -69,7 +70,7 @@ fn end_of(now: Time, lifetime: u16) -> Time {
     }
 }
 
-/// A registration message of an agent, to this port.
+/// Builds a registration message of an agent, to this UDP port.
 fn message_packet(from: Ipv4Addr, to: IpAddr, destination_port: u16, payload: Bytes) -> Packet {
     let ports = Protocol::Udp {
         source_port: PORT,
@@ -78,33 +79,33 @@ fn message_packet(from: Ipv4Addr, to: IpAddr, destination_port: u16, payload: By
     Packet::new(IpAddr::V4(from), to, ports, payload)
 }
 
-/// Why bytes are not a message of Mobile IP; the sender's fault.
+/// Reason why bytes are not a valid message of Mobile IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Shorter than its fixed part or than a length field says.
+    /// Shorter than its fixed part or a length field requires.
     #[error("the message is cut off")]
     Truncated,
-    /// A type that is none of the messages read here.
+    /// The type is not one of the supported messages.
     #[error("message type {0} is unknown")]
     Type(u8),
-    /// An ICMP checksum, code or time to live that the message must not have.
+    /// An ICMP checksum, code or time to live is not valid for the message.
     #[error("a header field of the message is wrong")]
     Header,
     /// A length field contradicts the format.
     #[error("a length field of the message is wrong")]
     Length,
-    /// An extension of a type below 128 that is not known, which makes the message unusable (RFC
-    /// 5944 section 1.8).
+    /// An unknown extension with a type below 128, which makes the message invalid (RFC 5944,
+    /// section 1.8).
     #[error("extension type {0} is unknown and must not be skipped")]
     Extension(u8),
-    /// More extensions than a message is read with.
+    /// More extensions than are parsed.
     #[error("the message has too many extensions")]
     TooManyExtensions,
-    /// Flags that exclude each other, or a care-of address that is missing.
-    #[error("the message contradicts itself")]
+    /// Flags exclude each other, or the care-of address is missing.
+    #[error("the message has contradictory fields")]
     Contradiction,
-    /// A router advertisement of a router that is no mobility agent.
-    #[error("the router is no mobility agent")]
+    /// A router advertisement of a router that is not a mobility agent.
+    #[error("the router is not a mobility agent")]
     NoAgent,
 }

@@ -1,4 +1,4 @@
-//! Tunnels (RFC 2003): into them, out of them, and what ICMP says from within.
+//! Tunnels (RFC 2003): encapsulation, decapsulation, and ICMP errors from within a tunnel.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -7,22 +7,22 @@ use crate::icmp::{self, IcmpError};
 use crate::packet::{IPV4_HEADER, Packet, Protocol};
 use crate::time::Time;
 
-/// Tunnels whose MTU is remembered.
+/// Maximum number of tunnels whose MTU is kept.
 const MAX_TUNNELS: usize = 64;
-/// After this time a larger MTU is tried again (RFC 1191 section 6.3).
+/// Time after which a larger MTU is tried again (RFC 1191, section 6.3).
 const MTU_LIFETIME: Duration = Duration::from_secs(600);
-/// The least that an IPv4 link carries, so that smaller values are lies.
+/// Smallest MTU of an IPv4 link; smaller values in ICMP errors are ignored.
 const MIN_MTU: u32 = 68;
 
-/// What one entry of tunnels knows of them ("soft state", section 5).
+/// Soft state (section 5) and counters of the tunnels of one encapsulator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tunnels {
     mtus: Vec<Mtu>,
-    /// Packets that went in.
+    /// Packets that were tunneled.
     pub(super) entered: u64,
-    /// Packets that must not go in.
+    /// Packets that must not be tunneled.
     pub(super) refused: u64,
-    /// ICMP errors from within that were passed on.
+    /// ICMP errors from within tunnels that were relayed.
     pub(super) relayed: u64,
 }
 
@@ -33,59 +33,59 @@ struct Mtu {
     until: Time,
 }
 
-/// What becomes of a packet at the entry of a tunnel.
+/// Result of encapsulation.
 #[derive(Debug)]
-pub(super) enum Entry {
-    /// It goes on as this.
+pub(super) enum TunnelEntry {
+    /// The encapsulated packet.
     Tunneled(Packet),
-    /// It goes no further; its sender is told.
+    /// The packet is dropped; this ICMP error goes to its sender.
     Report(Packet),
-    /// It goes no further.
+    /// The packet is dropped.
     Dropped,
 }
 
 impl Tunnels {
-    /// Puts a packet that is being forwarded into the tunnel from `entry` to `exit`.
+    /// Encapsulates a forwarded packet for the tunnel from `entry` to `exit`.
     pub(super) fn enter(
         &mut self,
         now: Time,
         mut packet: Packet,
         entry: Ipv4Addr,
         exit: Ipv4Addr,
-    ) -> Entry {
-        // Section 3.2: a packet from either end must not come in again.
+    ) -> TunnelEntry {
+        // Section 3.2: a packet from either end must not be tunneled again.
         let loops = packet.source == IpAddr::V4(entry) || packet.source == IpAddr::V4(exit);
         if loops || packet.ttl <= 1 {
             self.refused += 1;
             let report = icmp::report(&packet, IcmpError::TimeExceeded, IpAddr::V4(entry));
             return match report {
-                Some(report) if !loops => Entry::Report(report),
-                _ => Entry::Dropped,
+                Some(report) if !loops => TunnelEntry::Report(report),
+                _ => TunnelEntry::Dropped,
             };
         }
-        // All packets here carry "don't fragment", and one that is too large would not arrive.
+        // All packets carry "don't fragment", so a packet above the tunnel MTU would be lost.
         if let Some(mtu) = self.mtu(now, exit)
             && packet.wire_len() + IPV4_HEADER > mtu as usize
         {
             self.refused += 1;
             let mtu = mtu - IPV4_HEADER as u32;
             let report = icmp::report(&packet, IcmpError::TooBig { mtu }, IpAddr::V4(entry));
-            return report.map_or(Entry::Dropped, Entry::Report);
+            return report.map_or(TunnelEntry::Dropped, TunnelEntry::Report);
         }
         packet.ttl -= 1;
         self.entered += 1;
-        Entry::Tunneled(packet.encapsulate(IpAddr::V4(entry), IpAddr::V4(exit)))
+        TunnelEntry::Tunneled(packet.encapsulate(IpAddr::V4(entry), IpAddr::V4(exit)))
     }
 
-    /// Puts an own packet into the tunnel: its time to live stays, and the stack that made it hears
-    /// of a small MTU by the ICMP message that comes back.
+    /// Encapsulates a packet that the node originates: its time to live is not decremented, and a
+    /// too small MTU is reported to its stack by the ICMP error from within the tunnel.
     pub(super) fn enter_own(&mut self, packet: &Packet, entry: Ipv4Addr, exit: Ipv4Addr) -> Packet {
         self.entered += 1;
         packet.encapsulate(IpAddr::V4(entry), IpAddr::V4(exit))
     }
 
-    /// Forgets what is known of the tunnels; the counters stay.
-    pub(super) fn forget(&mut self) {
+    /// Clears the soft state; the counters are kept.
+    pub(super) fn clear(&mut self) {
         self.mtus.clear();
     }
 
@@ -105,8 +105,8 @@ impl Tunnels {
         self.mtus.push(Mtu { exit, bytes, until });
     }
 
-    /// The ICMP error for the sender of the packet inside, made from one about a packet of a tunnel
-    /// that begins at `entry` (section 4); `None` if there is nothing to tell.
+    /// Converts an ICMP error about a tunnel packet from `entry` into the error for the sender of
+    /// the inner packet (section 4). Returns `None` if the sender gets no error.
     pub(super) fn relay(&mut self, now: Time, packet: &Packet, entry: Ipv4Addr) -> Option<Packet> {
         let report = icmp::parse(packet)?;
         let outer = report.about;
@@ -124,8 +124,8 @@ impl Tunnels {
                     mtu: mtu - IPV4_HEADER as u32,
                 }
             }
-            // The tunnel is not the sender's, so port and route are none of its business; that
-            // protocol 4 is unknown means for it that the host is not there.
+            // The tunnel's port and source route errors do not concern the sender. To the sender,
+            // an unreachable protocol 4 is an unreachable host.
             IcmpError::Unreachable { code: 3 | 5 } => return None,
             IcmpError::Unreachable { code: 2 } | IcmpError::TimeExceeded => {
                 IcmpError::Unreachable { code: 1 }
@@ -139,7 +139,7 @@ impl Tunnels {
     }
 }
 
-/// The packet that comes out of a tunnel, if it may go on; its time to live is as it went in.
+/// Decapsulates a tunnel packet. The time to live of the inner packet is unchanged.
 pub(super) fn leave(packet: &Packet) -> Option<Packet> {
     let inner = packet.decapsulate().ok()?;
     (inner.ttl > 0).then_some(inner)
@@ -163,14 +163,15 @@ mod tests {
         )
     }
 
-    fn enter(tunnels: &mut Tunnels, packet: Packet) -> Entry {
+    fn enter(tunnels: &mut Tunnels, packet: Packet) -> TunnelEntry {
         tunnels.enter(Time::ZERO, packet, ENTRY, EXIT)
     }
 
+    /// RFC 2003, section 3.1
     #[test]
-    fn forwarding_takes_one_from_the_inner_time_to_live_3_1() {
+    fn forwarding_decrements_the_inner_time_to_live() {
         let mut tunnels = Tunnels::default();
-        let Entry::Tunneled(outer) = enter(&mut tunnels, packet(100)) else {
+        let TunnelEntry::Tunneled(outer) = enter(&mut tunnels, packet(100)) else {
             panic!("not tunneled");
         };
         assert_eq!((outer.ttl, outer.wire_len()), (Packet::DEFAULT_TTL, 140));
@@ -180,31 +181,34 @@ mod tests {
         assert_eq!(leave(&own), Some(packet(100)));
     }
 
+    /// RFC 2003, section 3.1
     #[test]
-    fn an_exhausted_time_to_live_is_reported_3_1() {
+    fn an_expired_time_to_live_is_reported() {
         let mut last = packet(100);
         last.ttl = 1;
-        let Entry::Report(report) = enter(&mut Tunnels::default(), last) else {
+        let TunnelEntry::Report(report) = enter(&mut Tunnels::default(), last) else {
             panic!("not reported");
         };
         let read = icmp::parse(&report).expect("an error");
         assert_eq!(read.error, IcmpError::TimeExceeded);
     }
 
+    /// RFC 2003, section 3.2
     #[test]
-    fn packets_from_either_end_are_dropped_3_2() {
+    fn packets_from_either_end_are_dropped() {
         for end in [ENTRY, EXIT] {
             let mut looping = packet(100);
             looping.source = end.into();
             let entry = enter(&mut Tunnels::default(), looping);
-            assert!(matches!(entry, Entry::Dropped), "{entry:?}");
+            assert!(matches!(entry, TunnelEntry::Dropped), "{entry:?}");
         }
     }
 
+    /// RFC 2003, section 5.1
     #[test]
-    fn the_mtu_of_the_tunnel_is_learned_and_told_without_the_outer_header_5_1() {
+    fn tunnel_mtu_is_reported_without_the_outer_header() {
         let mut tunnels = Tunnels::default();
-        let Entry::Tunneled(outer) = enter(&mut tunnels, packet(1400)) else {
+        let TunnelEntry::Tunneled(outer) = enter(&mut tunnels, packet(1400)) else {
             panic!("not tunneled");
         };
         let error = IcmpError::TooBig { mtu: 1300 };
@@ -217,42 +221,48 @@ mod tests {
         assert_eq!(relayed.destination, packet(0).source);
         assert_eq!(read.about.destination, packet(0).destination);
 
-        // From now on the entry itself says so, for ten minutes.
-        let Entry::Report(report) = enter(&mut tunnels, packet(1261)) else {
+        // For ten minutes the entry itself reports the MTU.
+        let TunnelEntry::Report(report) = enter(&mut tunnels, packet(1261)) else {
             panic!("not reported");
         };
         let read = icmp::parse(&report).expect("an error");
         assert_eq!(read.error, IcmpError::TooBig { mtu: 1280 });
         assert!(matches!(
             enter(&mut tunnels, packet(1260)),
-            Entry::Tunneled(_)
+            TunnelEntry::Tunneled(_)
         ));
         let later = Time::ZERO + MTU_LIFETIME;
         let entry = tunnels.enter(later, packet(1400), ENTRY, EXIT);
-        assert!(matches!(entry, Entry::Tunneled(_)));
+        assert!(matches!(entry, TunnelEntry::Tunneled(_)));
     }
 
+    /// RFC 2003, section 4
     #[test]
-    fn errors_from_within_are_told_as_the_sender_sees_them_4() {
+    fn errors_are_translated_for_the_original_sender() {
         let mut tunnels = Tunnels::default();
-        let mut told = |error| {
+        let mut relayed_error = |error| {
             let outer = packet(100).encapsulate(ENTRY.into(), EXIT.into());
             let from_within = icmp::report(&outer, error, ROUTER).expect("a report");
             let relayed = tunnels.relay(Time::ZERO, &from_within, ENTRY)?;
             icmp::parse(&relayed).map(|report| report.error)
         };
         let unreachable = |code| IcmpError::Unreachable { code };
-        assert_eq!(told(unreachable(0)), Some(unreachable(0)));
-        assert_eq!(told(unreachable(1)), Some(unreachable(1)));
-        assert_eq!(told(unreachable(2)), Some(unreachable(1)));
-        assert_eq!(told(unreachable(3)), None);
-        assert_eq!(told(unreachable(5)), None);
-        assert_eq!(told(IcmpError::TimeExceeded), Some(unreachable(1)));
-        assert_eq!(told(IcmpError::TooBig { mtu: 30 }), None, "a lie");
+        assert_eq!(relayed_error(unreachable(0)), Some(unreachable(0)));
+        assert_eq!(relayed_error(unreachable(1)), Some(unreachable(1)));
+        assert_eq!(relayed_error(unreachable(2)), Some(unreachable(1)));
+        assert_eq!(relayed_error(unreachable(3)), None);
+        assert_eq!(relayed_error(unreachable(5)), None);
+        assert_eq!(relayed_error(IcmpError::TimeExceeded), Some(unreachable(1)));
+        assert_eq!(
+            relayed_error(IcmpError::TooBig { mtu: 30 }),
+            None,
+            "below the minimum MTU"
+        );
     }
 
+    /// RFC 2003, section 4
     #[test]
-    fn errors_about_other_packets_are_not_believed_4() {
+    fn errors_about_other_packets_are_ignored() {
         let mut tunnels = Tunnels::default();
         let error = IcmpError::TooBig { mtu: 1300 };
         let foreign = packet(1400).encapsulate(EXIT.into(), ENTRY.into());
@@ -262,7 +272,7 @@ mod tests {
         }
         assert!(matches!(
             enter(&mut tunnels, packet(1400)),
-            Entry::Tunneled(_)
+            TunnelEntry::Tunneled(_)
         ));
     }
 }

@@ -1,11 +1,11 @@
-//! Putting a network together.
+//! Construction of a network.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use core::net::IpAddr;
 
 use super::route::{ExplicitRoute, Prefix, Routes};
-use super::{Interface, Kind, Network, NodeState};
+use super::{Interface, Network, NodeKind, NodeState};
 use crate::capture::Captures;
 use crate::error::ConfigError;
 use crate::event::EventQueue;
@@ -16,9 +16,9 @@ use crate::rng::Random;
 use crate::stats::NodeStats;
 use crate::time::Time;
 
-/// Collects the parts of a [`Network`].
+/// Builder of a [`Network`].
 ///
-/// Its methods don't fail; the first thing that cannot be is reported by [`Self::build`].
+/// Its methods do not fail; [`Self::build`] reports the first invalid part.
 pub struct NetworkBuilder {
     seed: u64,
     nodes: Vec<NodeState>,
@@ -28,7 +28,7 @@ pub struct NetworkBuilder {
 }
 
 impl NetworkBuilder {
-    /// An empty network in which `seed` decides everything random.
+    /// Returns an empty network whose random numbers are all derived from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -39,17 +39,17 @@ impl NetworkBuilder {
         }
     }
 
-    /// Adds a host: it runs a program and forwards nothing.
+    /// Adds a host: it runs a program and does not forward.
     pub fn add_host(&mut self, name: impl Into<String>) -> NodeId {
-        self.add_node(name.into(), Kind::Host)
+        self.add_node(name.into(), NodeKind::Host)
     }
 
-    /// Adds a router: it forwards, and may run a program that looks into what it forwards.
+    /// Adds a router: it forwards, and may run a program that inspects the forwarded packets.
     pub fn add_router(&mut self, name: impl Into<String>) -> NodeId {
-        self.add_node(name.into(), Kind::Router)
+        self.add_node(name.into(), NodeKind::Router)
     }
 
-    fn add_node(&mut self, name: String, kind: Kind) -> NodeId {
+    fn add_node(&mut self, name: String, kind: NodeKind) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(NodeState {
             name,
@@ -65,11 +65,11 @@ impl NetworkBuilder {
         id
     }
 
-    /// Adds an interface with these addresses, which may be none (routers need no addresses to
-    /// forward, but have none to send ICMP messages from then).
+    /// Adds an interface with these addresses. A router needs no addresses to forward, but without
+    /// any it has no source address for ICMP messages.
     ///
-    /// An address on an interface that stays without a link is reachable over all links of its
-    /// node, as an address on a loopback device is.
+    /// An address on an interface without a link is reachable over all links of its node, like an
+    /// address on a loopback device.
     pub fn add_interface(
         &mut self,
         node: NodeId,
@@ -88,7 +88,7 @@ impl NetworkBuilder {
         id
     }
 
-    /// Connects two interfaces; `forward` is what packets from `a` to `b` meet.
+    /// Connects two interfaces. `forward` configures the direction from `a` to `b`.
     pub fn connect(
         &mut self,
         a: InterfaceId,
@@ -119,21 +119,21 @@ impl NetworkBuilder {
         link
     }
 
-    /// Connects two interfaces by a link that is the same in both directions.
+    /// Connects two interfaces by a link with the same configuration in both directions.
     pub fn connect_both(&mut self, a: InterfaceId, b: InterfaceId, config: LinkConfig) -> LinkId {
         self.connect(a, b, config.clone(), config)
     }
 
-    /// Makes `node` send what goes to `prefix` out of its interface `via`.
+    /// Adds a route: `node` sends packets for `prefix` out of its interface `via`.
     ///
-    /// Routes given here come before the automatic ones, however long their prefixes are; among
-    /// themselves the longest prefix wins, then the one given first.
+    /// These routes take precedence over automatic ones of any prefix length. Among them the
+    /// longest prefix wins, then the one added first.
     pub fn add_route(&mut self, node: NodeId, prefix: Prefix, via: InterfaceId) {
         self.push_route(node, prefix, None, via);
     }
 
-    /// As [`Self::add_route`], only for packets from `source`; wins over a route without a source
-    /// of the same prefix length.
+    /// Adds a route for packets from `source` only (see [`Self::add_route`]). It takes precedence
+    /// over a route of the same prefix length without a source.
     pub fn add_source_route(
         &mut self,
         node: NodeId,
@@ -164,26 +164,27 @@ impl NetworkBuilder {
         }
     }
 
-    /// Makes a host prefer, among the interfaces over which a destination is reachable, the one
-    /// that has the packet's source address (off by default: the shortest path decides).
+    /// Enables or disables source routing of a host: among the interfaces over which a destination
+    /// is reachable, the one that has the packet's source address is preferred. Disabled by
+    /// default: the shortest path is used.
     pub fn set_source_routing(&mut self, host: NodeId, enabled: bool) {
         self.nodes[host.index()].source_routing = enabled;
     }
 
-    /// Gives a node its program, in place of one given before.
+    /// Sets the program of a node, in place of an earlier one.
     pub fn set_node_program(&mut self, node: NodeId, program: Box<dyn Node>) {
         self.nodes[node.index()].program = Some(program);
     }
 
-    /// A source of randomness for the program of a node: see [`Network::node_random`].
+    /// Returns the random numbers for the program of a node; see [`Network::node_random`].
     pub fn node_random(&self, node: NodeId) -> Random {
         Random::for_node(self.seed, node)
     }
 
-    /// The finished network at [`Time::ZERO`], with routes to every address by the fewest hops.
+    /// Builds the network at [`Time::ZERO`], with routes to every address by the fewest hops.
     ///
     /// # Errors
-    /// The first part that cannot be, or an address that two interfaces have.
+    /// The first invalid part, or an address that two interfaces have.
     pub fn build(mut self) -> Result<Network, ConfigError> {
         let mut seen = BTreeSet::new();
         for address in self.interfaces.iter().flat_map(|i| &i.addresses) {

@@ -1,9 +1,9 @@
-//! A packet's way: out of a node, onto a link, off it, into a node or onwards.
+//! Transport of a packet: out of a node, over a link, and to the receiving node or onwards.
 
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::route::Hop;
-use super::{Kind, Network};
+use super::{Network, NodeKind};
 use crate::event::Event;
 use crate::icmp::{self, IcmpError};
 use crate::ids::{HalfId, InterfaceId, NodeId};
@@ -15,13 +15,13 @@ use crate::stats::DropReason;
 use crate::trace::{Place, Step, TraceEvent};
 
 impl Network {
-    /// Sends all that a node has put into the outbox, then reads its next timeout.
+    /// Sends all packets of the outbox of a node, then reads the node's next timeout.
     pub(super) fn flush(&mut self, node: NodeId) {
         let mut outbox = std::mem::take(&mut self.outbox);
         for outgoing in outbox.drain() {
             self.dispatch(node, outgoing);
         }
-        // Its memory is used again: no allocation per packet.
+        // The allocation is reused for the next packet.
         self.outbox = outbox;
         self.arm_timeout(node);
     }
@@ -75,7 +75,7 @@ impl Network {
         }
     }
 
-    /// Tells the sender of a packet that it didn't fit onto a link.
+    /// Reports to the sender of a packet that the packet exceeds the MTU of a link.
     fn report_too_big(&mut self, half: HalfId, packet: &Packet) {
         let link = &self.halves[half.index()];
         let (Some(mtu), false) = (link.config().mtu, link.config().mtu_black_hole) else {
@@ -86,7 +86,7 @@ impl Network {
         self.report(self.node_of(interface), interface, packet, error);
     }
 
-    /// Tells the sender of a packet what went wrong with it at `interface` of `node`.
+    /// Reports an error at `interface` of `node` to the sender of a packet.
     fn report(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet, error: IcmpError) {
         let from = self.icmp_source(node, interface, packet.source);
         if let Some(message) = from.and_then(|from| icmp::report(packet, error, from)) {
@@ -95,14 +95,14 @@ impl Network {
         }
     }
 
-    /// Sends an ICMP error of a node's own, unless a router's program takes it.
+    /// Sends an ICMP error that a node originates, unless the program of a router takes it.
     fn send_error(&mut self, node: NodeId, message: Packet) {
         let state = &mut self.nodes[node.index()];
         let program = state.program.as_deref_mut();
-        let Some(program) = program.filter(|_| state.kind == Kind::Router) else {
+        let Some(program) = program.filter(|_| state.kind == NodeKind::Router) else {
             return self.send_by_route(node, message);
         };
-        // This may happen while what the program sent before is still being sent.
+        // This may happen while the packets that the program sent before are still being sent.
         let kept = program.handle_own_error(self.now, message, &mut self.outbox);
         self.flush(node);
         if let Some(message) = kept {
@@ -110,8 +110,8 @@ impl Network {
         }
     }
 
-    /// The address from which a node writes ICMP messages to `receiver`: its own if it is the
-    /// receiver, else one of the interface at fault, else any.
+    /// Returns the source address of ICMP messages of a node to `receiver`: the receiver's address
+    /// if it is the node's own, else one of the interface at fault, else any.
     fn icmp_source(
         &self,
         node: NodeId,
@@ -128,7 +128,7 @@ impl Network {
             .flat_map(|interface| self.addresses(*interface))
             .find(|address| address.is_ipv4() == receiver.is_ipv4())
             .copied()
-            // Routers without an IPv4 address share this one (RFC 7600 section 4.8).
+            // Routers without an IPv4 address share this one (RFC 7600, section 4.8).
             .or_else(|| {
                 receiver
                     .is_ipv4()
@@ -136,7 +136,7 @@ impl Network {
             })
     }
 
-    /// Starts a transmission; true if the transmitter is busy with it now.
+    /// Begins a transmission. Returns true if it takes time, so that the transmitter is busy.
     fn begin(&mut self, half: HalfId, packet: Packet) -> bool {
         self.trace(
             Place::Link(half.link(), half.direction()),
@@ -169,7 +169,7 @@ impl Network {
         }
     }
 
-    /// A transmission has ended: the packet goes onto the wire and the next one begins.
+    /// Ends a transmission: the packet is put on the wire and the next transmission begins.
     pub(super) fn finish_transmission(&mut self, half: HalfId, packet: Packet) {
         self.propagate(half, packet);
         while let Some(next) = self.halves[half.index()].next_waiting() {
@@ -179,7 +179,7 @@ impl Network {
         }
     }
 
-    /// A packet has come out of a link.
+    /// Processes a packet that has reached the end of a link.
     pub(super) fn finish_arrival(&mut self, half: HalfId, packet: Packet) {
         self.arm_arrival(half);
         self.trace(
@@ -193,16 +193,16 @@ impl Network {
         let node = self.node_of(interface);
         let owner = self.routes.owner(packet.destination);
         let is_own = owner.is_some_and(|owner| self.node_of(owner) == node);
-        if is_own || is_for_the_link(packet.destination) {
+        if is_own || is_link_scoped(packet.destination) {
             self.deliver(node, interface, packet);
-        } else if self.nodes[node.index()].kind == Kind::Router {
+        } else if self.nodes[node.index()].kind == NodeKind::Router {
             self.forward(node, interface, packet);
         } else {
             self.drop_at(node, &packet, DropReason::NotMine);
         }
     }
 
-    /// Gives a packet to the program of the node that it is for.
+    /// Passes a packet to the program of its destination node.
     pub(super) fn deliver(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         let state = &mut self.nodes[node.index()];
         let Some(program) = state.program.as_deref_mut() else {
@@ -259,8 +259,8 @@ impl Network {
     }
 }
 
-/// Whether packets to this address are for whoever is on the link, and go no further.
-fn is_for_the_link(destination: IpAddr) -> bool {
+/// Returns whether packets to this address stay on the link.
+fn is_link_scoped(destination: IpAddr) -> bool {
     match destination {
         IpAddr::V4(address) => address.is_broadcast() || matches!(address.octets(), [224, 0, 0, _]),
         IpAddr::V6(address) => matches!(address.octets(), [0xFF, scope, ..] if scope & 0xF <= 2),

@@ -30,21 +30,21 @@ use crate::trace::{TraceEvent, Tracer};
 use route::{ExplicitRoute, Routes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NodeKind {
     Host,
     Router,
 }
 
 struct NodeState {
     name: String,
-    kind: Kind,
+    kind: NodeKind,
     program: Option<Box<dyn Node>>,
     interfaces: Vec<InterfaceId>,
     routes: Vec<ExplicitRoute>,
     source_routing: bool,
-    /// The timeout that has an event in the queue.
+    /// Timeout for which the event queue has an event.
     armed: Option<Time>,
-    /// Timeouts in a row that asked for no later moment.
+    /// Consecutive timeouts after which the program requested no later time.
     stalls: u32,
     stats: NodeStats,
 }
@@ -58,8 +58,8 @@ struct Interface {
 
 /// A network in virtual time.
 ///
-/// It runs only when told to ([`Self::run_until`], [`Self::step`]), and the same seed, parts and
-/// calls give the same packets at the same nanoseconds.
+/// The network advances only in calls ([`Self::run_until`], [`Self::step`]). The same seed, parts
+/// and calls produce the same packets at the same nanoseconds.
 pub struct Network {
     seed: u64,
     now: Time,
@@ -76,59 +76,59 @@ pub struct Network {
 }
 
 impl Network {
-    /// The present moment.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The seed that decides everything random.
+    /// Returns the seed from which all random numbers are derived.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// A source of randomness for the program of a node, independent of all links and other nodes.
-    /// It is the same at each call.
+    /// Returns the random numbers for the program of a node, independent of all links and other
+    /// nodes. They are the same at each call.
     pub fn node_random(&self, node: NodeId) -> Random {
         Random::for_node(self.seed, node)
     }
 
-    /// All nodes in the order of their creation.
+    /// Returns all nodes in the order of creation.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn node_name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
     }
 
-    /// The name of an interface: its node's name, a hyphen and its number there.
+    /// Returns the name of an interface: its node's name, a hyphen and its number in the node.
     pub fn interface_name(&self, interface: InterfaceId) -> &str {
         &self.interfaces[interface.index()].name
     }
 
-    /// The interfaces of a node in the order of their creation.
+    /// Returns the interfaces of a node in the order of creation.
     pub fn interfaces(&self, node: NodeId) -> &[InterfaceId] {
         &self.nodes[node.index()].interfaces
     }
 
-    /// The node of an interface.
+    /// Returns the node of an interface.
     pub fn node_of(&self, interface: InterfaceId) -> NodeId {
         self.interfaces[interface.index()].node
     }
 
-    /// The addresses of an interface, in the order in which it got them.
+    /// Returns the addresses of an interface in the order of assignment.
     pub fn addresses(&self, interface: InterfaceId) -> &[IpAddr] {
         &self.interfaces[interface.index()].addresses
     }
 
-    /// The interface that has this address now.
+    /// Returns the interface that has this address.
     pub fn owner(&self, address: IpAddr) -> Option<InterfaceId> {
         self.routes.owner(address)
     }
 
-    /// The interface by which `node` would send to `destination`, or `None` without a route or if
-    /// the address is its own.
+    /// Returns the interface from which `node` sends to `destination`, or `None` if there is no
+    /// route or the address is the node's own.
     pub fn route(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> Option<InterfaceId> {
         match self.resolve(node, source, destination) {
             route::Hop::Via(interface) => Some(interface),
@@ -136,32 +136,32 @@ impl Network {
         }
     }
 
-    /// The interfaces at both ends of a link; forward is from the first to the second.
+    /// Returns the interfaces at both ends of a link; forward is from the first to the second.
     pub fn link_ends(&self, link: LinkId) -> [InterfaceId; 2] {
         [Direction::Forward, Direction::Backward].map(|way| self.half(link, way).from)
     }
 
-    /// Counters of one direction of a link.
+    /// Returns the counters of one direction of a link.
     pub fn link_stats(&self, link: LinkId, direction: Direction) -> LinkStats {
         self.half(link, direction).stats()
     }
 
-    /// Packets and bytes waiting now for the transmitter of one direction of a link.
+    /// Returns the packets and bytes that wait for the transmitter of one direction of a link.
     pub fn queue_length(&self, link: LinkId, direction: Direction) -> (usize, usize) {
         self.half(link, direction).waiting()
     }
 
-    /// The configuration in force of one direction of a link.
+    /// Returns the configuration of one direction of a link.
     pub fn link_config(&self, link: LinkId, direction: Direction) -> &crate::LinkConfig {
         self.half(link, direction).config()
     }
 
-    /// Whether a link is up.
+    /// Returns whether a link is up.
     pub fn is_up(&self, link: LinkId) -> bool {
         self.half(link, Direction::Forward).is_up()
     }
 
-    /// Counters of a node.
+    /// Returns the counters of a node.
     pub fn node_stats(&self, node: NodeId) -> &NodeStats {
         &self.nodes[node.index()].stats
     }
@@ -174,19 +174,19 @@ impl Network {
         &mut self.halves[HalfId::new(link, direction).index()]
     }
 
-    /// Gives a node a program, in place of the one it had, and reads its first timeout.
+    /// Sets the program of a node, in place of an earlier one, and reads its first timeout.
     pub fn set_node_program(&mut self, node: NodeId, program: Box<dyn Node>) {
         self.nodes[node.index()].program = Some(program);
         self.wake(node);
     }
 
-    /// Whether a node has a program of this type.
+    /// Returns whether a node has a program of this type.
     pub fn runs<T: Node>(&self, node: NodeId) -> bool {
         let program = self.nodes[node.index()].program.as_deref();
         program.is_some_and(|program| (program as &dyn Any).is::<T>())
     }
 
-    /// The program of a node.
+    /// Returns the program of a node.
     ///
     /// # Panics
     /// If the node has no program of this type.
@@ -200,9 +200,9 @@ impl Network {
         }
     }
 
-    /// The program of a node, to be changed. What it wants to send because of the change goes out
-    /// at its next call; use [`Self::with_node`] to send at once. If its next timeout changed, call
-    /// [`Self::wake`].
+    /// Returns the program of a node for modification. Packets that it queues because of the
+    /// modification are sent at its next call; [`Self::with_node`] sends at once. If its next
+    /// timeout changed, call [`Self::wake`].
     ///
     /// # Panics
     /// If the node has no program of this type.
@@ -216,7 +216,7 @@ impl Network {
         }
     }
 
-    /// Calls `f` with the program of a node, then sends what it put into the outbox and reads the
+    /// Calls `f` with the program of a node, then sends the packets in the outbox and reads the
     /// program's next timeout.
     ///
     /// # Panics
@@ -235,7 +235,7 @@ impl Network {
         result
     }
 
-    /// Reads the next timeout of a node again, after its program was changed from outside.
+    /// Reads the next timeout of a node again, after its program was modified.
     pub fn wake(&mut self, node: NodeId) {
         self.arm_timeout(node);
     }
@@ -245,11 +245,11 @@ impl Network {
         self.tracer = Some(Box::new(tracer));
     }
 
-    /// Captures what passes an interface from now on, in the pcapng format. Errors of writing
-    /// later on end the capture and are reported by [`Self::finish_captures`].
+    /// Captures the packets of an interface from now on, in the pcapng format. A later write error
+    /// ends the capture and is reported by [`Self::finish_captures`].
     ///
     /// # Errors
-    /// What the writer reports on the first bytes.
+    /// Errors of the writer on the first bytes.
     pub fn capture(
         &mut self,
         interface: InterfaceId,
@@ -258,10 +258,10 @@ impl Network {
         self.capture_all(&[interface], writer)
     }
 
-    /// As [`Self::capture`], several interfaces in one file.
+    /// Captures several interfaces in one file; see [`Self::capture`].
     ///
     /// # Errors
-    /// What the writer reports on the first bytes.
+    /// Errors of the writer on the first bytes.
     pub fn capture_all(
         &mut self,
         interfaces: &[InterfaceId],
@@ -272,8 +272,8 @@ impl Network {
         self.captures.add(&interfaces, Box::new(writer))
     }
 
-    /// Ends all captures and writes out what is buffered. Dropping the network does the same, but
-    /// can't report errors.
+    /// Ends all captures and flushes them. Dropping the network does so, too, but cannot report
+    /// errors.
     ///
     /// # Errors
     /// The first error of any capture.
@@ -285,7 +285,7 @@ impl Network {
     ///
     /// # Errors
     /// If `time` has passed or a value of the change is out of its range. A change of addresses or
-    /// routes that turns out impossible when it is due is left out: that can't be known now.
+    /// routes that is not possible when it is due is skipped without an error.
     pub fn at(&mut self, time: Time, change: Change) -> Result<(), ConfigError> {
         if time < self.now {
             let now = self.now;
@@ -298,11 +298,12 @@ impl Network {
         Ok(())
     }
 
-    /// Changes the network now.
+    /// Applies a change now.
     ///
     /// # Errors
-    /// If a value is out of its range, an address to be added is in use, one to be removed isn't
-    /// there, or a route leads over another node's interface; nothing has changed then.
+    /// If a value is out of its range, an address to be added is in use, an address to be removed
+    /// does not exist, or a route uses the interface of another node. The network is unchanged
+    /// then.
     pub fn apply(&mut self, change: Change) -> Result<(), ConfigError> {
         change.validate()?;
         match change {

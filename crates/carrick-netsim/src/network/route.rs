@@ -1,16 +1,16 @@
 //! Routes: explicit ones by prefix, and automatic ones by the fewest hops.
 //!
-//! Automatic routes lead to the link of the interface that has the address, as subnets do: an
+//! Automatic routes lead to the link of the interface that has the address, as with subnets: an
 //! address of a multi-homed host is not reachable through another of its interfaces. They are
-//! computed when addresses change, and see a broken link only when told to (`Change::Reroute`), so
-//! that a failure is the transport's to handle unless a scenario says otherwise.
+//! computed when addresses change, and take a failed link into account only after
+//! `Change::Reroute`, so that by default a failure is left to the transport protocol.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use core::net::IpAddr;
 
-use super::{Interface, Kind, Network, NodeState};
+use super::{Interface, Network, NodeKind, NodeState};
 use crate::error::ConfigError;
 use crate::ids::{HalfId, InterfaceId, NodeId};
 use crate::link::Half;
@@ -18,19 +18,19 @@ use crate::link::Half;
 /// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    /// Any address of the prefix; bits beyond the length don't matter.
+    /// Any address of the prefix; bits beyond the length are ignored.
     pub address: IpAddr,
-    /// How many leading bits count: at most 32 for IPv4, 128 for IPv6. 0 is a default route.
+    /// Number of leading bits: at most 32 for IPv4, 128 for IPv6. 0 is a default route.
     pub length: u8,
 }
 
 impl Prefix {
-    /// The first `length` bits of `address`.
+    /// Returns the prefix of the first `length` bits of `address`.
     pub const fn new(address: IpAddr, length: u8) -> Self {
         Self { address, length }
     }
 
-    /// Only `address`.
+    /// Returns the prefix that contains only `address`.
     pub const fn host(address: IpAddr) -> Self {
         let length = match address {
             IpAddr::V4(_) => 32,
@@ -39,8 +39,8 @@ impl Prefix {
         Self { address, length }
     }
 
-    /// Whether `address` lies in the prefix. Prefixes of one IP version contain no address of the
-    /// other.
+    /// Returns whether the prefix contains `address`. A prefix of one IP version contains no
+    /// address of the other.
     pub fn contains(&self, address: IpAddr) -> bool {
         let length = u32::from(self.length);
         match (self.address, address) {
@@ -68,7 +68,7 @@ pub(super) struct ExplicitRoute {
 }
 
 impl ExplicitRoute {
-    /// Sorts the route that wins to the front.
+    /// Sort key: routes with precedence come first.
     fn rank(&self) -> (Reverse<u8>, bool) {
         (Reverse(self.prefix.length), self.source.is_none())
     }
@@ -79,7 +79,7 @@ impl ExplicitRoute {
 }
 
 impl NodeState {
-    /// Adds a route over `interface`, which `is_own` or another node's.
+    /// Adds a route over `interface`, which must be the node's own (`is_own`).
     pub(super) fn add_route(
         &mut self,
         route: ExplicitRoute,
@@ -94,23 +94,23 @@ impl NodeState {
             });
         }
         self.routes.push(route);
-        // Stable: of equals, the one given first stays first.
+        // The sort is stable: of equal routes, the one added first stays first.
         self.routes.sort_by_key(ExplicitRoute::rank);
         Ok(())
     }
 }
 
-/// Where a packet goes from a node.
+/// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
-    /// To the node itself, at this interface.
+    /// Delivered to the node itself, at this interface.
     Local(InterfaceId),
-    /// Out of this interface.
+    /// Sent out of this interface.
     Via(InterfaceId),
     Unreachable,
 }
 
-/// An address as a number, in the order of addresses: whether it is IPv6, and its bits.
+/// An address as a sort key: IPv6 or not, and its bits.
 type Key = (bool, u128);
 
 fn key(address: IpAddr) -> Key {
@@ -123,11 +123,12 @@ fn key(address: IpAddr) -> Key {
 /// The automatic routes.
 #[derive(Default)]
 pub(super) struct Routes {
-    /// All addresses, sorted, with their interfaces.
+    /// All addresses with their interfaces, sorted by address.
     owners: Vec<(Key, InterfaceId)>,
-    /// By node and position in `owners`: the ways out, best first; one at most on routers.
-    ways: Vec<Vec<Vec<InterfaceId>>>,
-    /// Whether each half was up when routing last looked.
+    /// By node and position in `owners`: the outgoing interfaces, best first; routers have at most
+    /// one.
+    next_hops: Vec<Vec<Vec<InterfaceId>>>,
+    /// State of each half at the last computation: true if up.
     seen_up: Vec<bool>,
 }
 
@@ -167,11 +168,11 @@ impl Routes {
             halves,
             seen_up: &self.seen_up,
         };
-        self.ways = vec![Vec::with_capacity(self.owners.len()); nodes.len()];
+        self.next_hops = vec![Vec::with_capacity(self.owners.len()); nodes.len()];
         for (_, target) in &self.owners {
             let distances = graph.distances(*target);
-            for (node, ways) in (0..).map(NodeId).zip(&mut self.ways) {
-                ways.push(graph.ways(node, *target, &distances));
+            for (node, next_hops) in (0..).map(NodeId).zip(&mut self.next_hops) {
+                next_hops.push(graph.next_hops(node, *target, &distances));
             }
         }
     }
@@ -185,7 +186,8 @@ struct Graph<'a> {
 }
 
 impl Graph<'_> {
-    /// The interface at the other end of the link, if there is a link that routing thinks is up.
+    /// Returns the interface at the other end of the link, if there is one that was up at the last
+    /// computation.
     fn peer(&self, interface: InterfaceId) -> Option<InterfaceId> {
         let half: HalfId = self.interfaces[interface.index()].outgoing?;
         self.seen_up[half.index()].then(|| self.halves[half.index()].to)
@@ -196,16 +198,17 @@ impl Graph<'_> {
     }
 
     fn is_router(&self, node: NodeId) -> bool {
-        self.nodes[node.index()].kind == Kind::Router
+        self.nodes[node.index()].kind == NodeKind::Router
     }
 
-    /// Whether `target` is reached by whatever link of its node: a router takes packets for all its
-    /// addresses everywhere, and an address without a link has no link of its own.
+    /// Returns whether `target` is reachable over every link of its node: a router accepts packets
+    /// for all its addresses on every link, and an address on an interface without a link belongs
+    /// to no link.
     fn anywhere(&self, target: InterfaceId) -> bool {
         self.is_router(self.node_of(target)) || self.interfaces[target.index()].outgoing.is_none()
     }
 
-    /// Hops from each node to `target`.
+    /// Computes the number of hops from each node to `target`.
     fn distances(&self, target: InterfaceId) -> Vec<Option<u32>> {
         let owner = self.node_of(target);
         let mut distances = vec![None; self.nodes.len()];
@@ -236,8 +239,8 @@ impl Graph<'_> {
         distances
     }
 
-    /// The interfaces of `node` that lead to `target`, best first.
-    fn ways(
+    /// Returns the interfaces of `node` that lead to `target`, best first.
+    fn next_hops(
         &self,
         node: NodeId,
         target: InterfaceId,
@@ -247,7 +250,7 @@ impl Graph<'_> {
         if node == owner {
             return Vec::new();
         }
-        let mut ways: Vec<(u32, InterfaceId)> = Vec::new();
+        let mut next_hops: Vec<(u32, InterfaceId)> = Vec::new();
         for interface in &self.nodes[node.index()].interfaces {
             let Some(peer) = self.peer(*interface) else {
                 continue;
@@ -259,20 +262,23 @@ impl Graph<'_> {
                 self.is_router(next)
             };
             if let (true, Some(distance)) = (usable, distances[next.index()]) {
-                ways.push((distance, *interface));
+                next_hops.push((distance, *interface));
             }
         }
-        ways.sort_unstable();
+        next_hops.sort_unstable();
         if self.is_router(node) {
-            // A longer way from a router may lead back to it.
-            ways.truncate(1);
+            // A longer path from a router may lead back to it.
+            next_hops.truncate(1);
         }
-        ways.into_iter().map(|(_, interface)| interface).collect()
+        next_hops
+            .into_iter()
+            .map(|(_, interface)| interface)
+            .collect()
     }
 }
 
 impl Network {
-    /// Where a packet from `source` to `destination` goes from `node`.
+    /// Returns the next hop of a packet from `source` to `destination` at `node`.
     pub(super) fn resolve(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> Hop {
         let state = &self.nodes[node.index()];
         let position = self.routes.position(destination);
@@ -292,14 +298,16 @@ impl Network {
         let Some(position) = position else {
             return Hop::Unreachable;
         };
-        let ways = &self.routes.ways[node.index()][position];
+        let next_hops = &self.routes.next_hops[node.index()][position];
         if state.source_routing
             && let Some(owner) = self.routes.owner(source)
-            && ways.contains(&owner)
+            && next_hops.contains(&owner)
         {
             return Hop::Via(owner);
         }
-        ways.first().map_or(Hop::Unreachable, |way| Hop::Via(*way))
+        next_hops
+            .first()
+            .map_or(Hop::Unreachable, |interface| Hop::Via(*interface))
     }
 }
 
@@ -312,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_contain_by_their_leading_bits() {
+    fn prefixes_match_by_their_leading_bits() {
         let prefix = Prefix::new(address("10.1.2.3"), 16);
         assert!(prefix.contains(address("10.1.255.0")));
         assert!(!prefix.contains(address("10.2.0.0")));

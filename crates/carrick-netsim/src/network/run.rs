@@ -1,4 +1,4 @@
-//! Running: the event loop and the timers of nodes.
+//! The event loop and the timers of nodes.
 
 use super::Network;
 use crate::event::Event;
@@ -7,12 +7,12 @@ use crate::node::{Node, Outbox};
 use crate::stats::DropReason;
 use crate::time::Time;
 
-/// So many timeouts at one moment are a program that never moves its timeout ahead.
+/// Timeouts at one moment after which a program is considered to be in an endless loop.
 const MAX_STALLS: u32 = 10_000;
 
 impl Network {
-    /// Runs all that happens up to `end`, `end` included; then it is `end`.
-    /// Nothing happens if `end` has passed.
+    /// Runs all events up to and including `end`, and sets the time to `end`. Has no effect if
+    /// `end` has passed.
     pub fn run_until(&mut self, end: Time) {
         while self.events.next_time().is_some_and(|time| time <= end) {
             self.run_next();
@@ -20,14 +20,14 @@ impl Network {
         self.now = self.now.max(end);
     }
 
-    /// Runs while `condition` holds, which is asked before each event, or until nothing is left to
-    /// happen. Returns the moment reached.
+    /// Runs while `condition` holds, which is evaluated before each event, or until no event is
+    /// left. Returns the time reached.
     pub fn run_while(&mut self, mut condition: impl FnMut(&Self) -> bool) -> Time {
         while condition(self) && self.step().is_some() {}
         self.now
     }
 
-    /// Runs the next event and returns its moment, or `None` if nothing is left to happen.
+    /// Runs the next event and returns its time, or `None` if no event is left.
     pub fn step(&mut self) -> Option<Time> {
         while self.events.next_time().is_some() {
             if self.run_next() {
@@ -37,12 +37,12 @@ impl Network {
         None
     }
 
-    /// When something may happen next: nothing does before. `None` if nothing is left to happen.
+    /// Returns the time of the next event, or `None` if no event is left. The event may be void.
     pub fn next_event(&self) -> Option<Time> {
         self.events.next_time()
     }
 
-    /// Takes one event; false if it was void.
+    /// Takes one event from the queue. Returns false if it was void.
     fn run_next(&mut self) -> bool {
         let Some((time, event)) = self.events.pop() else {
             return false;
@@ -68,7 +68,7 @@ impl Network {
                     return false;
                 };
                 self.now = time;
-                // The address may have gone since the packet was sent.
+                // The address may have been removed since the packet was sent.
                 if self.owner(packet.destination) == Some(interface) {
                     self.deliver(node, interface, packet);
                 } else {
@@ -78,7 +78,7 @@ impl Network {
             Event::Change(number) => {
                 self.now = time;
                 let change = self.schedule[number as usize].clone();
-                // What can fail here is documented at `Network::at`.
+                // Errors are documented at `Network::at`.
                 let _ = self.apply(change);
             }
         }
@@ -104,7 +104,7 @@ impl Network {
             state.stalls += 1;
             assert!(
                 state.stalls < MAX_STALLS,
-                "the program of {} asks again and again for a timeout at {time} s",
+                "the program of {} requests a timeout at {time} s without end",
                 state.name
             );
         } else {
@@ -113,7 +113,7 @@ impl Network {
         true
     }
 
-    /// Calls the program of a node, if it has one, and sends what it put into the outbox.
+    /// Calls the program of a node, if it has one, and sends the packets in the outbox.
     pub(super) fn call(&mut self, node: NodeId, f: impl FnOnce(&mut dyn Node, Time, &mut Outbox)) {
         if let Some(program) = self.nodes[node.index()].program.as_deref_mut() {
             f(program, self.now, &mut self.outbox);
@@ -121,7 +121,7 @@ impl Network {
         }
     }
 
-    /// Schedules the next timeout of a node unless an event for it, or an earlier one, waits.
+    /// Schedules the next timeout of a node unless an event at that time or earlier is pending.
     pub(super) fn arm_timeout(&mut self, node: NodeId) {
         let now = self.now;
         let state = &mut self.nodes[node.index()];

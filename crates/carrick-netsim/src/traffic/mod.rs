@@ -1,8 +1,8 @@
-//! Background traffic: sources that load links, and a sink that measures what arrives.
+//! Background traffic: sources that load links, and a sink that measures the received packets.
 //!
-//! Payloads begin with a sequence number and the time of sending where they have room for both
-//! ([`STAMP`] bytes), so that a [`Sink`] counts losses and measures delays per flow. Sources listen
-//! to nobody: they have no congestion control.
+//! Payloads of at least [`STAMP`] bytes begin with a sequence number and the time of sending, so
+//! that a [`Sink`] counts losses and measures delays per flow. Sources have no congestion control
+//! and ignore received packets.
 
 mod pattern;
 mod sink;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::time::Time;
 
-/// Bytes of the sequence number and the time of sending at the start of a payload.
+/// Length of the sequence number and the time of sending at the start of a payload, in bytes.
 pub const STAMP: usize = 16;
 
 fn stamped(len: usize, number: u64, time: Time) -> Bytes {

@@ -1,4 +1,4 @@
-//! When a source sends.
+//! Patterns of the sending times of a source.
 
 use core::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::error::ConfigError;
 use crate::rng::Random;
 use crate::time::Time;
 
-/// How the sending times of a stream are distributed. Rates are in bits per second of whole IP
-/// packets, above 0.
+/// Distribution of the sending times of a stream. Rates are in bits per second of whole IP packets,
+/// above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// One packet after the other at a constant rate.
+    /// Packets at a constant rate.
     Constant {
         /// Bits per second.
         rate: u64,
@@ -20,13 +20,13 @@ pub enum Pattern {
         /// Mean bits per second.
         rate: u64,
     },
-    /// A constant rate during bursts, nothing between them. Each burst begins with a packet.
+    /// A constant rate during bursts, no packets between them. Each burst begins with a packet.
     OnOff {
         /// Bits per second during a burst.
         rate: u64,
-        /// How long bursts last.
+        /// Duration of bursts.
         on: Spread,
-        /// How long the pauses between them last.
+        /// Duration of the pauses between bursts.
         off: Spread,
     },
 }
@@ -34,7 +34,7 @@ pub enum Pattern {
 /// A distribution of durations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// Always the same.
+    /// A constant.
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
@@ -58,7 +58,7 @@ impl Spread {
 
     fn validate(self) -> Result<(), ConfigError> {
         match self {
-            // Not a number counts as out of range, too.
+            // NaN counts as out of range, too.
             Self::Pareto { shape, .. } if shape.is_nan() || shape <= 1.0 => {
                 Err(ConfigError::ParetoShape(shape))
             }
@@ -86,13 +86,13 @@ impl Pattern {
     }
 }
 
-/// A pattern at work for packets of one length.
+/// State of a pattern for packets of one length.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pattern: Pattern,
     wire_len: usize,
     next: Time,
-    /// The present burst; a constant stream is one without an end.
+    /// Start of the current burst; a constant stream is one endless burst.
     burst_start: Time,
     burst_end: Time,
     sent_in_burst: u64,
@@ -116,19 +116,19 @@ impl Schedule {
         schedule
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub(super) fn next(&self) -> Time {
         self.next
     }
 
-    /// Moves on after a packet was sent.
+    /// Advances to the next packet after one was sent.
     pub(super) fn advance(&mut self, random: &mut Random) {
         if let Pattern::Poisson { .. } = self.pattern {
             self.next += self.poisson_interval(random);
             return;
         }
         self.sent_in_burst += 1;
-        // From the start of the burst, so that no rounding adds up.
+        // Computed from the start of the burst, so that rounding errors do not accumulate.
         self.next = self.burst_start + self.packets_time(self.sent_in_burst);
         if let Pattern::OnOff { on, off, .. } = self.pattern
             && self.next >= self.burst_end

@@ -1,4 +1,4 @@
-//! A host that measures what arrives.
+//! A host that measures received packets.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// What a sink knows about one flow. Numbers and delays come from stamped payloads only.
+/// Measurements of one flow. Sequence numbers and delays are taken from stamped payloads only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowReport {
     /// Packets received, copies included.
     pub packets: u64,
     /// Bytes received, with IP and UDP headers.
     pub bytes: u64,
-    /// When the first packet came.
+    /// Arrival of the first packet.
     pub first: Time,
-    /// When the last packet came.
+    /// Arrival of the last packet.
     pub last: Time,
     /// Packets with a stamp.
     pub stamped: u64,
-    /// The highest number seen, counted from 0.
+    /// Highest sequence number received, counted from 0.
     pub highest_number: u64,
-    /// Packets that came after one with a higher number.
+    /// Packets that arrived after one with a higher sequence number.
     pub reordered: u64,
-    /// The sum of all one-way delays.
+    /// Sum of all one-way delays.
     pub total_delay: Duration,
-    /// The longest one-way delay.
+    /// Longest one-way delay.
     pub max_delay: Duration,
 }
 
 impl FlowReport {
-    /// Mean one-way delay, or `None` if nothing had a stamp.
+    /// Returns the mean one-way delay, or `None` if no packet had a stamp.
     pub fn mean_delay(&self) -> Option<Duration> {
         let nanos = self
             .total_delay
@@ -43,7 +43,8 @@ impl FlowReport {
         Some(Duration::from_nanos(nanos as u64))
     }
 
-    /// Packets missing up to the highest number; copies make up for losses here.
+    /// Returns the number of packets missing up to the highest sequence number. A duplicate hides a
+    /// loss.
     pub fn missing(&self) -> u64 {
         match self.stamped {
             0 => 0,
@@ -51,8 +52,8 @@ impl FlowReport {
         }
     }
 
-    /// Bits per second from the first to the last packet, without the first; `None` before two
-    /// moments are known.
+    /// Returns the rate in bits per second from the first to the last packet, without the bits of
+    /// the first. Returns `None` until packets have arrived at two different times.
     pub fn rate(&self) -> Option<f64> {
         let seconds = (self.last - self.first).as_secs_f64();
         let mean = self.bytes as f64 / self.packets as f64;
@@ -80,25 +81,25 @@ impl FlowReport {
     }
 }
 
-/// A program that takes every packet and answers none. Give each stream a flow of its own, or
-/// their numbers mix.
+/// A program that counts received packets and sends none. Give each stream its own flow tag, or
+/// their sequence numbers mix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sink {
     flows: BTreeMap<u32, FlowReport>,
 }
 
 impl Sink {
-    /// A sink that has seen nothing.
+    /// Returns a sink without measurements.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is known about a flow; `None` if nothing of it came.
+    /// Returns the measurements of a flow, or `None` if none of its packets arrived.
     pub fn flow(&self, flow: u32) -> Option<&FlowReport> {
         self.flows.get(&flow)
     }
 
-    /// All flows seen, in the order of their tags.
+    /// Returns all flows in the order of their tags.
     pub fn flows(&self) -> impl Iterator<Item = (u32, &FlowReport)> {
         self.flows.iter().map(|(flow, report)| (*flow, report))
     }

@@ -18,24 +18,25 @@ pub struct Stream {
     pub source: IpAddr,
     /// The receiver's address.
     pub destination: IpAddr,
-    /// What the packets say that they are. A receiver of the protocol ignores their payload.
+    /// Protocol field of the packets. A receiver of that protocol ignores their payload.
     pub protocol: Protocol,
     /// The ECN codepoint of the packets.
     pub ecn: Ecn,
-    /// The tag for statistics.
+    /// Flow tag for statistics.
     pub flow: u32,
-    /// Length of the packets with their headers, in bytes; the headers at least are sent.
+    /// Length of the packets with their headers, in bytes; at least the headers are sent.
     pub wire_len: usize,
-    /// When packets are sent.
+    /// Distribution of the sending times.
     pub pattern: Pattern,
-    /// When the stream begins.
+    /// Time at which the stream begins.
     pub start: Time,
-    /// When the stream ends; nothing is sent at this moment or later.
+    /// Time at which the stream ends; no packet is sent at this time or later.
     pub stop: Time,
 }
 
 impl Stream {
-    /// UDP packets from port 9 to port 9 (discard, RFC 863) from the start for ever, as flow 0.
+    /// Returns a stream of UDP packets from port 9 to port 9 (discard, RFC 863), from the start
+    /// without end, as flow 0.
     pub fn new(source: IpAddr, destination: IpAddr, wire_len: usize, pattern: Pattern) -> Self {
         Self {
             source,
@@ -53,7 +54,7 @@ impl Stream {
         }
     }
 
-    /// A packet of this stream without payload.
+    /// Returns a packet of this stream without payload.
     fn empty_packet(&self) -> Packet {
         Packet::new(self.source, self.destination, self.protocol, Vec::new())
             .with_ecn(self.ecn)
@@ -62,7 +63,7 @@ impl Stream {
 }
 
 #[derive(Debug)]
-struct Running {
+struct ActiveStream {
     template: Packet,
     payload_len: usize,
     stop: Time,
@@ -70,23 +71,23 @@ struct Running {
     number: u64,
 }
 
-impl Running {
+impl ActiveStream {
     fn next(&self) -> Option<Time> {
         let next = self.schedule.next();
         (next < self.stop).then_some(next)
     }
 }
 
-/// A program that sends any number of streams and ignores what it gets.
+/// A program that sends any number of streams and ignores received packets.
 #[derive(Debug)]
 pub struct Source {
-    streams: Vec<Running>,
+    streams: Vec<ActiveStream>,
     random: Random,
     next: Option<Time>,
 }
 
 impl Source {
-    /// A source of these streams; `random` best comes from
+    /// Returns a source of these streams; `random` should come from
     /// [`NetworkBuilder::node_random`](crate::NetworkBuilder::node_random).
     ///
     /// # Errors
@@ -100,7 +101,7 @@ impl Source {
             stream.pattern.validate()?;
             let template = stream.empty_packet();
             let wire_len = stream.wire_len.max(template.header_len());
-            running.push(Running {
+            running.push(ActiveStream {
                 payload_len: wire_len - template.header_len(),
                 template,
                 stop: stream.stop,
@@ -117,13 +118,13 @@ impl Source {
         Ok(source)
     }
 
-    /// Packets sent so far, all streams together.
+    /// Returns the number of packets sent in all streams.
     pub fn sent(&self) -> u64 {
         self.streams.iter().map(|stream| stream.number).sum()
     }
 
     fn find_next(&mut self) {
-        self.next = self.streams.iter().filter_map(Running::next).min();
+        self.next = self.streams.iter().filter_map(ActiveStream::next).min();
     }
 }
 

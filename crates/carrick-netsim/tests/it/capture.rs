@@ -1,4 +1,4 @@
-//! Captures: what is in them, and what tshark says about them.
+//! Captures: their contents, and their validation by tshark.
 
 use crate::common;
 
@@ -28,7 +28,7 @@ impl Write for Shared {
     }
 }
 
-/// Bit by bit: slow, and independent of any other implementation here.
+/// Computed bit by bit, independently of any other implementation.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -59,7 +59,7 @@ fn sctp(tsn: u32, user_data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Every kind of packet, of both IP versions.
+/// Packets of every protocol, of both IP versions.
 fn sample_packets() -> Vec<Packet> {
     let addresses = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")];
     let mut packets = Vec::new();
@@ -83,8 +83,8 @@ fn sample_packets() -> Vec<Packet> {
         packets.push(packet(udp, vec![7; 33]));
         packets.push(plain.encapsulate(ip("10.0.0.1"), ip("10.0.0.2")));
         packets.push(plain.encapsulate(ip("2001:db8::1"), ip("2001:db8::2")));
-        // About a packet of the other side, so that it goes the same way as the others; short, so
-        // that the quotation is whole and its checksum right.
+        // The quoted packet is one of the peer, so that the error is sent in the same direction as
+        // the other packets; it is short, so that the quotation is complete and its checksum valid.
         let about = Packet::new(
             ip(destination),
             ip(source),
@@ -112,7 +112,7 @@ fn network(packets: Vec<Packet>, link: LinkConfig) -> (Network, [NodeId; 2]) {
         .map(|packet| (Time::from_millis(5), packet));
     builder.set_node_program(hosts[0], Box::new(Recorder::sending(script)));
     builder.set_node_program(hosts[1], Box::new(Recorder::default()));
-    (builder.build().expect("a sound network"), hosts)
+    (builder.build().expect("a valid network"), hosts)
 }
 
 /// One packet of a capture: interface, nanoseconds, inbound or not, bytes.
@@ -140,7 +140,7 @@ fn records(bytes: &[u8]) -> Vec<Record> {
 }
 
 #[test]
-fn both_ends_are_seen_at_their_own_times() {
+fn both_ends_are_captured_at_their_own_times() {
     let packets = sample_packets();
     let link = LinkConfig::new(8_000_000, Duration::from_millis(20))
         .with_queue(Queue::packets(packets.len()));
@@ -163,14 +163,14 @@ fn both_ends_are_seen_at_their_own_times() {
     expected.sort_by_key(|(_, nanos, ..)| *nanos);
     let mut records = records(&capture.0.borrow());
     assert!(records.is_sorted_by_key(|(_, nanos, ..)| *nanos));
-    // Events of one moment on different links have no order of their own.
+    // Events of one moment on different links are not ordered.
     records.sort_by_key(|(interface, nanos, ..)| (*nanos, *interface));
     expected.sort_by_key(|(interface, nanos, ..)| (*nanos, *interface));
     assert_eq!(records, expected);
 }
 
 #[test]
-fn what_the_queue_drops_is_not_seen_and_what_the_wire_loses_is() {
+fn packets_are_captured_after_the_queue() {
     let packets: Vec<Packet> = sample_packets().into_iter().take(10).collect();
     let link = LinkConfig::new(8_000_000, Duration::ZERO)
         .with_queue(Queue::packets(4))
@@ -189,7 +189,7 @@ fn what_the_queue_drops_is_not_seen_and_what_the_wire_loses_is() {
 }
 
 #[test]
-fn errors_of_writing_are_reported_once() {
+fn write_errors_are_reported_once() {
     struct Full(usize);
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -209,11 +209,11 @@ fn errors_of_writing_are_reported_once() {
     net.run_while(|_| true);
     let error = net.finish_captures().expect_err("the disk is full");
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-    net.finish_captures().expect("nothing left to fail");
+    net.finish_captures().expect("no error left to report");
 }
 
 #[test]
-fn tshark_has_nothing_to_complain_about() {
+fn tshark_accepts_the_capture() {
     if Command::new("tshark").arg("--version").output().is_err() {
         assert!(
             std::env::var_os("CI").is_none(),
@@ -257,7 +257,8 @@ fn tshark_has_nothing_to_complain_about() {
                       || sctp.checksum.status == 0 || icmp.checksum.status == 0 \
                       || icmpv6.checksum.status == 0 || _ws.expert.severity >= error";
     assert_eq!(tshark(&["-Y", complaints]), Vec::<String>::new());
-    // The checks did run: 6 plain and 6 encapsulated ones, and more inside tunnels, per version.
+    // The checks were applied: 6 plain and 6 encapsulated packets, and more inside tunnels, per
+    // version.
     let good = "sctp.checksum.status == 1 && sctp.data_tsn_raw <= 6";
     assert_eq!(tshark(&["-Y", good]).len(), 2 * 24);
     let encapsulated = "udp.checksum.status == 1 && sctp && udp.port == 9899";

@@ -22,7 +22,7 @@ fn links_go_down_and_up_by_schedule() {
     pair.net.at(down, Change::LinkDown(link)).expect("ahead");
     pair.net.at(up, Change::LinkUp(link)).expect("ahead");
     pair.run();
-    // Number n is sent at n-1 ms and arrives 11 ms later: 9 had arrived, 12 were under way.
+    // Number n is sent at n-1 ms and arrives 11 ms later: 9 packets had arrived, 12 were in flight.
     let numbers = pair.receiver().numbers();
     let expected: Vec<u32> = (1..=10).chain(62..=100).collect();
     assert_eq!(numbers, expected);
@@ -88,7 +88,7 @@ fn a_shorter_delay_does_not_reorder() {
 }
 
 #[test]
-fn a_smaller_queue_holds_for_packets_to_come() {
+fn a_smaller_queue_applies_to_later_packets() {
     // 1 ms each; five at once, then one more every 0.5 ms.
     let config =
         |packets| LinkConfig::new(8_000_000, Duration::ZERO).with_queue(Queue::packets(packets));
@@ -103,7 +103,7 @@ fn a_smaller_queue_holds_for_packets_to_come() {
     let when = Time::from_micros(100);
     pair.net.at(when, change).expect("ahead");
     pair.run();
-    // Four wait at first, three from 1 ms and two from 2 ms, as number 9 comes.
+    // Four packets wait at first, three from 1 ms and two from 2 ms, when number 9 arrives.
     assert_eq!(pair.receiver().numbers(), [1, 2, 3, 4, 5]);
     assert_eq!(pair.stats().dropped_queue, 4);
 }
@@ -119,14 +119,14 @@ fn a_link_without_a_rate_empties_its_queue_at_once() {
     let when = Time::from_micros(1_500);
     pair.net.at(when, change).expect("ahead");
     pair.run();
-    // The second is being transmitted until 2 ms; the others follow it at once.
+    // The second packet is in transmission until 2 ms; the remaining ones follow it at once.
     let millis = [2, 3, 3, 3, 3];
     assert_eq!(pair.receiver().times(), millis.map(|ms| ms * 1_000_000));
     assert_eq!(pair.receiver().numbers(), [1, 2, 3, 4, 5]);
 }
 
 #[test]
-fn where_overtaking_is_allowed_each_packet_arrives_at_its_own_time() {
+fn reordering_by_a_shorter_delay_can_be_allowed() {
     let link = |delay| LinkConfig {
         jitter: Jitter::Uniform(Duration::ZERO),
         jitter_overtakes: true,
@@ -172,7 +172,7 @@ fn addresses_come_and_go() {
     pair.net.run_until(Time::from_millis(15));
     assert_eq!(pair.receiver().received.len(), 1);
 
-    // The second one is on its way when the address goes.
+    // The second packet is in flight when the address is removed.
     send(&mut pair.net, a, packet("10.0.0.1", "10.0.7.7"));
     pair.net.at(Time::from_millis(20), remove).expect("ahead");
     pair.net.run_until(Time::from_millis(30));

@@ -1,4 +1,4 @@
-//! Loss, jitter, reordering, duplication, corruption, marking: counts and order.
+//! Loss, jitter, reordering, duplication, corruption and marking: counts and order.
 
 use crate::common;
 
@@ -22,13 +22,13 @@ fn listed_packets_are_lost_after_the_queue() {
     let mut pair = Pair::stream(1, config, 5, 1000, Duration::ZERO);
     pair.run();
     assert_eq!(pair.receiver().numbers(), [1, 3, 5]);
-    // A lost packet has used its time on the link.
+    // A lost packet occupies the link for its transmission time.
     assert_eq!(pair.receiver().times(), [8_000_000, 24_000_000, 40_000_000]);
     assert_eq!(pair.stats().dropped_loss, 2);
 }
 
 #[test]
-fn random_loss_by_count() {
+fn random_loss_has_its_rate() {
     with_seed(0xA110, |seed| {
         let config = LinkConfig::default().with_loss(Loss::Random(0.2));
         let mut pair = Pair::stream(seed, config, 10_000, 100, MS);
@@ -41,7 +41,7 @@ fn random_loss_by_count() {
 }
 
 #[test]
-fn bursts_of_loss_on_a_link() {
+fn loss_bursts_have_their_mean_length() {
     with_seed(0xB0B5, |seed| {
         let model = GilbertElliott::bursts(0.1, 8.0);
         let config = LinkConfig::default().with_loss(Loss::GilbertElliott(model));
@@ -55,7 +55,7 @@ fn bursts_of_loss_on_a_link() {
 }
 
 #[test]
-fn jitter_keeps_the_order_unless_told_otherwise() {
+fn jitter_reorders_only_if_configured() {
     with_seed(77, |seed| {
         let keeping = LinkConfig {
             jitter: Jitter::Uniform(10 * MS),
@@ -91,7 +91,7 @@ fn jitter_keeps_the_order_unless_told_otherwise() {
 }
 
 #[test]
-fn normal_jitter_has_its_deviation_and_no_negative_delay() {
+fn normal_jitter_has_its_standard_deviation() {
     with_seed(78, |seed| {
         let config = LinkConfig {
             jitter: Jitter::Normal {
@@ -124,7 +124,7 @@ fn normal_jitter_has_its_deviation_and_no_negative_delay() {
 }
 
 #[test]
-fn reordering_holds_packets_back() {
+fn reordering_delays_selected_packets() {
     with_seed(79, |seed| {
         let config = LinkConfig {
             reorder: Some(Reorder {
@@ -146,7 +146,7 @@ fn reordering_holds_packets_back() {
         // Four standard deviations: 4·√(5000·0.1·0.9) = 85.
         assert!((415..=585).contains(&held), "{held}");
         let reordered = pair.stats().reordered;
-        // One held back is overtaken unless the five after it are all held back, too.
+        // A delayed packet is overtaken unless the five packets after it are all delayed, too.
         assert!(reordered as usize >= held - 5 && reordered as usize <= held);
     });
 }
@@ -209,7 +209,7 @@ fn step_marking_marks_capable_packets_above_the_level() {
         let received = pair.receiver().received.iter();
         received.map(|(.., packet)| packet.ecn == Ecn::Ce).collect()
     };
-    // The first is in transmission; the fifth meets three that wait.
+    // The first packet is in transmission; the fifth finds three waiting.
     assert_eq!(marks(&pair), [false, false, false, false, true, true, true]);
     assert_eq!(pair.stats().marked, 3);
 
@@ -249,14 +249,17 @@ fn red_drops_early_or_marks() {
         let marking = run(true, Ecn::Ect0);
         assert!(marking.marked > 500, "{marking:?}");
         assert_eq!(marking.dropped_early, 0);
-        assert!(marking.dropped_queue > 0, "marks don't shorten the queue");
+        assert!(
+            marking.dropped_queue > 0,
+            "marking does not shorten the queue"
+        );
         let incapable = run(true, Ecn::NotEct);
         assert_eq!(incapable.dropped_early, dropping.dropped_early);
     });
 }
 
 #[test]
-fn values_out_of_range_are_refused() {
+fn values_out_of_range_are_rejected() {
     let bad = [
         LinkConfig::new(0, Duration::ZERO),
         LinkConfig::default().with_loss(Loss::Random(1.1)),

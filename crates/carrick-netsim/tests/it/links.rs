@@ -1,4 +1,4 @@
-//! Rate, delay and queues, to the nanosecond.
+//! Rate, delay and queues, exact to the nanosecond.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 
 #[test]
 fn transmission_then_propagation_to_the_nanosecond() {
-    // 1000 bytes at 1 Mbit/s take 8 ms each; they queue behind each other.
+    // 1000 bytes at 1 Mbit/s take 8 ms; the packets queue behind each other.
     let config = LinkConfig::new(1_000_000, Duration::from_millis(20));
     let mut pair = Pair::stream(1, config, 3, 1000, Duration::ZERO);
     pair.run();
@@ -36,7 +36,7 @@ fn without_a_rate_only_the_delay_counts() {
 }
 
 #[test]
-fn queue_limit_in_packets_excludes_the_one_in_transmission() {
+fn packet_limit_excludes_the_packet_in_transmission() {
     let config = LinkConfig::new(1_000_000, Duration::ZERO).with_queue(Queue::packets(6));
     let mut pair = Pair::stream(1, config, 10, 1000, Duration::ZERO);
     pair.run();

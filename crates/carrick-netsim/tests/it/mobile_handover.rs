@@ -1,4 +1,4 @@
-//! A node that moves between networks: what is lost, how long it takes, and how it looks on the wire.
+//! A node that moves between networks: packet loss, duration of the handover, and captured packets.
 
 use crate::common;
 use crate::mobile_world;
@@ -9,11 +9,13 @@ use std::time::Duration;
 use carrick_netsim::mobile::{Attachment, MobilityEvent};
 use carrick_netsim::{Change, Time};
 use common::Recorder;
-use mobile_world::{AGENTS, AT_HOME, CORRESPONDENT, HOME, Plan, WIRED, WIRELESS, World, sctp};
+use mobile_world::{
+    AGENTS, AT_HOME, CORRESPONDENT, HOME, WIRED, WIRELESS, World, WorldConfig, sctp,
+};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Lets the correspondent send a packet each millisecond to the home address, from now on.
+/// Makes the correspondent send a packet each millisecond to the home address, from now on.
 fn stream(world: &mut World, packets: u32) {
     let start = world.net.now() + MILLISECOND;
     let script = (0..packets).map(|n| (start + MILLISECOND * n, sctp(CORRESPONDENT, HOME, 50)));
@@ -21,7 +23,7 @@ fn stream(world: &mut World, packets: u32) {
     world.net.set_node_program(world.correspondent, source);
 }
 
-/// The longest time without a packet at the mobile node, and when it began.
+/// Returns the longest time without a packet at the mobile node, and its start.
 fn silence(world: &World) -> (Duration, Time) {
     let times: Vec<Time> = world
         .mobile()
@@ -35,7 +37,7 @@ fn silence(world: &World) -> (Duration, Time) {
 }
 
 #[test]
-fn a_handover_takes_the_gap_the_discovery_and_the_registration() {
+fn a_handover_takes_gap_discovery_and_registration() {
     for gap in [0, 200, 700].map(Duration::from_millis) {
         let mut world = World::usual();
         world.run_secs(5);
@@ -44,7 +46,8 @@ fn a_handover_takes_the_gap_the_discovery_and_the_registration() {
         world.handover(1, 2, gap);
         world.run_secs(3);
         assert_eq!(world.bound_to(), [AGENTS[1]]);
-        // Solicitation and advertisement, the request on its way, then the first packet on its own.
+        // Solicitation and advertisement, the request, then the first packet through the new
+        // tunnel.
         let discovery = WIRELESS * 2;
         let request = WIRELESS + WIRED * 2;
         let first = WIRED * 2 + WIRELESS;
@@ -58,7 +61,7 @@ fn a_handover_takes_the_gap_the_discovery_and_the_registration() {
 }
 
 #[test]
-fn what_was_on_its_way_to_the_old_network_is_lost_there() {
+fn packets_in_flight_to_the_old_network_are_lost() {
     let mut world = World::usual();
     world.run_secs(5);
     stream(&mut world, 2000);
@@ -72,11 +75,12 @@ fn what_was_on_its_way_to_the_old_network_is_lost_there() {
     assert!(lost.abs_diff(expected) <= 2, "{lost} lost in {expected} ms");
 }
 
+/// RFC 5944, section 2.4.2.1
 #[test]
-fn without_link_triggers_the_old_agent_has_to_fall_silent_first_2_4_2_1() {
-    let mut world = World::new(&Plan {
+fn without_link_triggers_the_old_agent_has_to_expire() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.link_triggers = false),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(5);
     stream(&mut world, 8000);
@@ -85,12 +89,12 @@ fn without_link_triggers_the_old_agent_has_to_fall_silent_first_2_4_2_1() {
     world.run_secs(8);
     assert_eq!(world.bound_to(), [AGENTS[1]]);
     let (silence, _) = silence(&world);
-    // The last advertisement came up to a second before and is valid for three.
+    // The last advertisement was received up to a second before and is valid for three seconds.
     assert!(silence > Duration::from_secs(2) && silence < Duration::from_millis(3500));
 }
 
 #[test]
-fn with_both_networks_in_reach_it_stays_where_it_is() {
+fn a_reachable_agent_is_kept() {
     let mut world = World::usual();
     world.run_secs(5);
     let link = world.links[2];
@@ -98,7 +102,7 @@ fn with_both_networks_in_reach_it_stays_where_it_is() {
     world.run_secs(10);
     assert_eq!(world.bound_to(), [AGENTS[0]]);
     assert_eq!(world.mobile().stats().requests, 1);
-    // It knows the other agent already when the first one goes.
+    // The node already knows the second agent when the first one is lost.
     stream(&mut world, 2000);
     world.run_secs(1);
     let link = world.links[1];
@@ -114,7 +118,7 @@ fn with_both_networks_in_reach_it_stays_where_it_is() {
 }
 
 #[test]
-fn a_journey_home_and_abroad_ends_where_it_should() {
+fn the_attachment_follows_the_movement() {
     let mut world = World::usual();
     let mut at = 1;
     for (to, bound) in [
@@ -131,17 +135,17 @@ fn a_journey_home_and_abroad_ends_where_it_should() {
         assert_eq!(world.ping(100), 1, "at {to}");
         assert_eq!(world.send_from_home().len(), 1, "at {to}");
     }
-    let nowhere = MobilityEvent::Attached(Attachment::Nowhere);
+    let nowhere = MobilityEvent::Attached(Attachment::Detached);
     assert_eq!(world.times(|event| *event == nowhere).len(), 4);
 }
 
 #[test]
-fn the_same_seed_gives_the_same_journey() {
+fn equal_seeds_give_equal_handovers() {
     let journey = |seed| {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             seed,
             mobile: Box::new(|config| config.max_solicitation_delay = Duration::from_secs(1)),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         world.run_secs(5);
         stream(&mut world, 3000);
@@ -158,7 +162,7 @@ fn the_same_seed_gives_the_same_journey() {
 }
 
 #[test]
-fn tshark_has_nothing_to_complain_about() {
+fn tshark_accepts_the_capture() {
     if Command::new("tshark").arg("--version").output().is_err() {
         assert!(
             std::env::var_os("CI").is_none(),
@@ -199,11 +203,11 @@ fn tshark_has_nothing_to_complain_about() {
         let text = String::from_utf8_lossy(&output.stdout);
         text.lines().map(str::to_owned).collect()
     };
-    // The payload of the pings is no SCTP.
+    // The payload of the test packets is not valid SCTP.
     let complaints = "(_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0 \
                       || icmp.checksum.status == 0 || _ws.expert.severity >= error) && !sctp";
     assert_eq!(tshark(complaints), Vec::<String>::new());
-    // Requests: near and far of each agent, and of the home agent.
+    // Requests: both hops through each agent, and of the home agent.
     let found = |filter: &str| tshark(filter).len();
     assert!(found("mip.type == 1 && mip.ext.type == 32 && mip.auth.spi == 1000") >= 5);
     assert!(found("mip.type == 3 && mip.code == 0 && mip.haaddr == 10.0.0.1") >= 5);

@@ -1,4 +1,4 @@
-//! The messages of Mobile IP under arbitrary contents, bytes and damage.
+//! Messages of Mobile IP with arbitrary contents, arbitrary bytes and bit errors.
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn association() -> SecurityAssociation {
-    SecurityAssociation::new(1000, b"sixteen bytes or more").expect("a good key")
+    SecurityAssociation::new(1000, b"sixteen bytes or more").expect("a valid key")
 }
 
 fn address() -> impl Strategy<Value = Ipv4Addr> {
@@ -110,8 +110,9 @@ fn advertisement() -> impl Strategy<Value = AgentAdvertisement> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
+    /// RFC 5944, section 3.3
     #[test]
-    fn a_request_reads_as_written_and_no_prefix_of_it_is_authentic_3_3(request in request()) {
+    fn requests_round_trip_and_no_prefix_is_authentic(request in request()) {
         let bytes = request.to_bytes(&association());
         let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
         prop_assert_eq!(read.message, request);
@@ -126,8 +127,9 @@ proptest! {
         }
     }
 
+    /// RFC 5944, section 3.4
     #[test]
-    fn a_reply_reads_as_written_3_4(reply in reply()) {
+    fn replies_round_trip(reply in reply()) {
         for key in [None, Some(&association())] {
             let read = Signed::<RegistrationReply>::parse(&reply.to_bytes(key)).expect("a reply");
             prop_assert_eq!(read.message, reply);
@@ -136,18 +138,20 @@ proptest! {
         }
     }
 
+    /// RFC 5944, section 3.5.1
     #[test]
-    fn any_flipped_bit_breaks_the_authentication_3_5_1(request in request(), bit in 0..46_usize * 8) {
+    fn every_bit_error_invalidates_the_authentication(request in request(), bit in 0..46_usize * 8) {
         let mut bytes = request.to_bytes(&association()).to_vec();
         bytes[bit / 8] ^= 0x80 >> (bit % 8);
         if let Ok(read) = Signed::<RegistrationRequest>::parse(&bytes.into()) {
-            // The bit r is ignored, but covered.
+            // The bit r is ignored, but authenticated.
             prop_assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
         }
     }
 
+    /// RFC 5944, section 3.7.2.2
     #[test]
-    fn what_follows_the_extension_is_not_relayed_3_7_2_2(request in request(), more in vec(any::<u8>(), 0..50)) {
+    fn data_after_the_extension_is_not_relayed(request in request(), more in vec(any::<u8>(), 0..50)) {
         let signed = request.to_bytes(&association());
         let mut bytes = signed.to_vec();
         bytes.extend_from_slice(&[200, more.len() as u8]);
@@ -157,8 +161,9 @@ proptest! {
         prop_assert_eq!(read.for_relay(), Some(signed));
     }
 
+    /// RFC 5944, section 2.1
     #[test]
-    fn an_advertisement_reads_as_written_and_no_prefix_of_it_does_2_1(wanted in advertisement()) {
+    fn advertisements_round_trip_and_no_prefix_is_valid(wanted in advertisement()) {
         let packet = wanted.to_packet([10, 0, 0, 1].into(), [224, 0, 0, 1].into());
         prop_assert_eq!(packet.ttl, 1);
         prop_assert_eq!(Discovery::parse(&packet), Ok(Discovery::Advertisement(wanted)));
@@ -166,7 +171,7 @@ proptest! {
             let mut cut = packet.clone();
             cut.payload = packet.payload.slice(..len);
             let read = Discovery::parse(&cut);
-            // The checksum fails, but for zeroes that are cut off.
+            // The checksum fails unless only zeros are cut off.
             let rest = &packet.payload[len..];
             prop_assert!(read.is_err() || rest.iter().all(|byte| *byte == 0), "{:?}", read);
         }
@@ -183,7 +188,7 @@ proptest! {
         prop_assert!(read.is_err() || (kind == 1 && message.len() >= 24));
         let read = Signed::<RegistrationReply>::parse(&message);
         prop_assert!(read.is_err() || (kind == 3 && message.len() >= 20));
-        // With a right checksum, so that the rest is read, too.
+        // A valid checksum makes the parser process the rest, too.
         if bytes.len() >= 4 {
             bytes[2..4].fill(0);
             let sum = checksum(&bytes);
@@ -210,16 +215,18 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
+/// RFC 5944, section 2.2
 #[test]
-fn a_solicitation_must_come_from_the_link_2_2() {
+fn solicitations_from_beyond_the_link_are_rejected() {
     let mut packet = solicitation([10, 0, 0, 7].into());
     assert_eq!(Discovery::parse(&packet), Ok(Discovery::Solicitation));
     packet.ttl = 2;
     assert_eq!(Discovery::parse(&packet), Err(MessageError::Header));
 }
 
+/// RFC 5944, section 2.4
 #[test]
-fn a_plain_router_is_no_agent_2_4() {
+fn a_plain_router_is_not_an_agent() {
     let mut message = vec![9, 0, 0, 0, 1, 2, 0, 30, 10, 0, 0, 1, 0, 0, 0, 0];
     let sum = checksum(&message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -229,8 +236,9 @@ fn a_plain_router_is_no_agent_2_4() {
     assert_eq!(Discovery::parse(&packet), Err(MessageError::NoAgent));
 }
 
+/// RFC 5944, section 1.8
 #[test]
-fn unknown_extensions_are_skipped_from_128_on_1_8() {
+fn unknown_extensions_are_skipped_from_type_128_on() {
     let request = RegistrationRequest {
         flags: RequestFlags::default(),
         lifetime: 1,
@@ -255,8 +263,9 @@ fn unknown_extensions_are_skipped_from_128_on_1_8() {
     );
 }
 
+/// RFC 5944, section 3.6.2.1
 #[test]
-fn two_authentications_are_none_3_6_2_1() {
+fn a_second_authentication_extension_is_rejected() {
     let request = RegistrationRequest {
         flags: RequestFlags::default(),
         lifetime: 1,
@@ -269,7 +278,7 @@ fn two_authentications_are_none_3_6_2_1() {
     association().sign(AuthenticationKind::MobileHome, &mut twice);
     let read = Signed::<RegistrationRequest>::parse(&twice.into()).expect("a request");
     assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
-    let other = SecurityAssociation::new(1001, b"sixteen bytes or more").expect("a good key");
+    let other = SecurityAssociation::new(1001, b"sixteen bytes or more").expect("a valid key");
     let bytes = request.to_bytes(&other);
     let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
     assert!(

@@ -1,4 +1,5 @@
-//! Two mobile nodes of one home agent, both abroad (RFC 3024, RFC 5944 section 4.2.3, RFC 2003).
+//! Two mobile nodes of one home agent, both away from home (RFC 3024; RFC 5944, section 4.2.3; RFC
+//! 2003).
 
 use crate::mobile_world;
 
@@ -6,13 +7,13 @@ use std::net::Ipv4Addr;
 
 use carrick_netsim::icmp::{self, IcmpError};
 use carrick_netsim::{Change, Direction, LinkConfig, NodeId, Packet};
-use mobile_world::{AGENTS, HOME, HOME_AGENT, Mobile, Plan, SECOND, WIRED, World, sctp};
+use mobile_world::{AGENTS, HOME, HOME_AGENT, Mobile, SECOND, WIRED, World, WorldConfig, sctp};
 
-/// A world with the first node at the first agent and the second at the second.
+/// Returns a world with the first node at the first agent and the second at the second.
 fn pair() -> (World, [NodeId; 2]) {
-    let mut world = World::new(&Plan {
+    let mut world = World::new(&WorldConfig {
         second: true,
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(1);
     let nodes = [world.mobile, world.second.expect("planned")];
@@ -37,8 +38,9 @@ fn got(world: &World, node: NodeId) -> Vec<Packet> {
     received.iter().map(|(.., packet)| packet.clone()).collect()
 }
 
+/// RFC 3024
 #[test]
-fn two_nodes_abroad_reach_each_other_through_their_tunnels_rfc_3024() {
+fn mobile_nodes_reach_each_other_through_tunnels() {
     let (mut world, [first, second]) = pair();
     send(&mut world, first, sctp(HOME, SECOND, 100));
     send(&mut world, second, sctp(SECOND, HOME, 100));
@@ -46,17 +48,18 @@ fn two_nodes_abroad_reach_each_other_through_their_tunnels_rfc_3024() {
         let got = got(&world, node);
         assert_eq!(got.len(), 1);
         assert_eq!(got[0].source, from);
-        // The agent that it comes through, the home agent and the agent that it goes to forward it.
+        // The first foreign agent, the home agent and the second foreign agent forward it.
         assert_eq!(got[0].ttl, Packet::DEFAULT_TTL - 3);
     }
     let stats = world.home_agent().stats();
     assert_eq!((stats.detunneled, stats.tunneled), (2, 2));
 }
 
+/// RFC 2003, section 4
 #[test]
-fn an_icmp_error_reaches_a_sender_that_is_abroad_rfc_2003_4() {
+fn an_icmp_error_reaches_a_sender_away_from_home() {
     let (mut world, [first, second]) = pair();
-    // Only the home agent's way out is narrow.
+    // Only the link out of the home agent has a small MTU.
     world.apply(Change::SetLink {
         link: world.home_link,
         direction: Direction::Forward,
@@ -65,13 +68,13 @@ fn an_icmp_error_reaches_a_sender_that_is_abroad_rfc_2003_4() {
             ..LinkConfig::delay(WIRED)
         },
     });
-    // Learned from the link at first, then known at the entry of the tunnel.
-    for told in 1..=2 {
+    // The MTU is learned from the link at first, then known at the entry of the tunnel.
+    for count in 1..=2 {
         send(&mut world, first, sctp(HOME, SECOND, 1390 - 20));
         let errors = got(&world, first);
-        assert_eq!(errors.len(), told);
-        assert_eq!(errors[told - 1].source, HOME_AGENT);
-        let report = icmp::parse(&errors[told - 1]).expect("an error");
+        assert_eq!(errors.len(), count);
+        assert_eq!(errors[count - 1].source, HOME_AGENT);
+        let report = icmp::parse(&errors[count - 1]).expect("an error");
         assert_eq!(report.error, IcmpError::TooBig { mtu: 1380 });
         assert_eq!(report.about.destination, SECOND);
     }

@@ -1,4 +1,4 @@
-//! The tunnel at work (RFC 2003, RFC 3024, RFC 5944 section 4): who gets what by which way.
+//! Tunnels (RFC 2003; RFC 3024; RFC 5944, section 4): path and receivers of packets.
 
 use crate::common;
 use crate::mobile_world;
@@ -10,15 +10,17 @@ use carrick_netsim::icmp::{self, IcmpError};
 use carrick_netsim::mobile::{CareOf, HomeAgent};
 use carrick_netsim::{Change, Packet};
 use common::Recorder;
-use mobile_world::{AGENTS, CORRESPONDENT, HOME, HOME_AGENT, LOCAL, Mobile, Plan, World, sctp};
+use mobile_world::{
+    AGENTS, CORRESPONDENT, HOME, HOME_AGENT, LOCAL, Mobile, World, WorldConfig, sctp,
+};
 
 fn co_located(reverse_tunnel: bool) -> World {
-    let mut world = World::new(&Plan {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(move |config| {
             config.care_of = CareOf::CoLocated;
             config.reverse_tunnel = reverse_tunnel;
         }),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     let (interface, address) = (world.interfaces[1], IpAddr::V4(LOCAL[0]));
     world.apply(Change::AddAddress { interface, address });
@@ -27,8 +29,9 @@ fn co_located(reverse_tunnel: bool) -> World {
     world
 }
 
+/// RFC 5944, section 4.2
 #[test]
-fn packets_for_the_home_address_reach_the_node_abroad_4_2() {
+fn packets_for_the_home_address_are_tunneled() {
     let mut world = World::usual();
     world.run_secs(1);
     assert_eq!(world.ping(100), 1);
@@ -37,8 +40,8 @@ fn packets_for_the_home_address_reach_the_node_abroad_4_2() {
         (packet.source, packet.destination),
         (CORRESPONDENT.into(), HOME.into())
     );
-    // One each for the router, the entry of the tunnel and the forwarding at its exit; the way
-    // through the tunnel counts outside only.
+    // Decremented by the router, at the entry of the tunnel and by the forwarding at its exit;
+    // within the tunnel only the outer time to live is decremented.
     assert_eq!(packet.ttl, Packet::DEFAULT_TTL - 3);
     assert_eq!(world.agent(0).stats().detunneled, 1);
 
@@ -53,12 +56,13 @@ fn packets_for_the_home_address_reach_the_node_abroad_4_2() {
     assert_eq!(world.mobile().stats().detunneled, 1);
 }
 
+/// RFC 3024
 #[test]
-fn the_way_back_is_the_third_side_of_the_triangle_or_the_tunnel_rfc_3024() {
+fn replies_take_the_direct_path_or_the_reverse_tunnel() {
     for reverse_tunnel in [false, true] {
-        let mut visiting = World::new(&Plan {
+        let mut visiting = World::new(&WorldConfig {
             mobile: Box::new(move |config| config.reverse_tunnel = reverse_tunnel),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         visiting.run_secs(1);
         for mut world in [visiting, co_located(reverse_tunnel)] {
@@ -74,22 +78,23 @@ fn the_way_back_is_the_third_side_of_the_triangle_or_the_tunnel_rfc_3024() {
 }
 
 #[test]
-fn without_registration_nothing_leaves_from_the_home_address() {
-    let mut world = World::new(&Plan {
+fn the_home_address_is_unusable_without_registration() {
+    let mut world = World::new(&WorldConfig {
         at: None,
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(1);
     assert!(world.send_from_home().is_empty());
     assert_eq!(world.mobile().stats().unsendable, 1);
 }
 
+/// RFC 3024
 #[test]
-fn a_reverse_tunnel_is_only_for_whom_it_was_granted_rfc_3024() {
+fn reverse_tunnels_require_a_registration() {
     let mut world = World::usual();
     world.run_secs(1);
     let forged = [
-        // From elsewhere; of another mobile node; not a packet at all.
+        // From a wrong address; of an unknown mobile node; not a packet.
         sctp(HOME, CORRESPONDENT, 50).encapsulate(CORRESPONDENT.into(), HOME_AGENT.into()),
         sctp(LOCAL[1], CORRESPONDENT, 50).encapsulate(AGENTS[0].into(), HOME_AGENT.into()),
     ];
@@ -101,12 +106,13 @@ fn a_reverse_tunnel_is_only_for_whom_it_was_granted_rfc_3024() {
             });
         world.run_secs(1);
     }
-    assert_eq!(world.home_agent().stats().strangers, 2);
-    assert!(world.heard().is_empty());
+    assert_eq!(world.home_agent().stats().tunneled_unmatched, 2);
+    assert!(world.received_by_correspondent().is_empty());
 }
 
+/// RFC 5944, section 4.2.2
 #[test]
-fn the_exit_takes_only_what_the_home_agent_sends_to_a_visitor_4_2_2() {
+fn the_exit_accepts_only_packets_of_the_home_agent() {
     let mut world = World::usual();
     world.run_secs(1);
     let forged = [
@@ -121,45 +127,51 @@ fn the_exit_takes_only_what_the_home_agent_sends_to_a_visitor_4_2_2() {
             });
         world.run_secs(1);
     }
-    assert_eq!(world.agent(0).stats().strangers, 2);
+    assert_eq!(world.agent(0).stats().tunneled_unmatched, 2);
     assert!(world.mobile().program().received.is_empty());
-    assert!(world.heard().is_empty(), "no ICMP message");
+    assert!(
+        world.received_by_correspondent().is_empty(),
+        "no ICMP message"
+    );
 }
 
+/// RFC 2003, section 5.1
 #[test]
-fn a_packet_too_large_for_the_tunnel_is_reported_to_its_sender_rfc_2003_5_1() {
-    let mut world = World::new(&Plan {
+fn packets_too_large_for_the_tunnel_are_reported() {
+    let mut world = World::new(&WorldConfig {
         mtu: Some(1400),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(1);
-    // The inner packet fits onto the link to the home agent, the outer one does not fit back.
+    // The inner packet fits onto the link to the home agent; the outer packet exceeds the MTU on
+    // the way back.
     assert_eq!(world.ping(1370 - 20), 1);
     assert_eq!(world.ping(1390 - 20), 0);
     let too_big = |world: &World| {
         let errors = world
-            .heard()
+            .received_by_correspondent()
             .iter()
             .filter_map(|(.., packet)| icmp::parse(packet));
         errors.map(|report| report.error).collect::<Vec<_>>()
     };
     assert_eq!(too_big(&world), [IcmpError::TooBig { mtu: 1380 }]);
     assert_eq!(world.home_agent().stats().icmp_relayed, 1);
-    // The second time the entry of the tunnel knows.
+    // The second packet is reported by the entry of the tunnel.
     assert_eq!(world.ping(1390 - 20), 0);
     assert_eq!(too_big(&world).len(), 2);
     let stats = world.home_agent().stats();
     assert_eq!((stats.icmp_relayed, stats.refused), (1, 1));
 }
 
+/// RFC 5944, section 4.2.3
 #[test]
-fn an_error_of_the_home_agents_own_router_follows_the_node_abroad_5944_4_2_3() {
+fn errors_of_the_home_agents_router_are_tunneled() {
     let narrow = |world: &mut World| {
         let config = carrick_netsim::LinkConfig {
             mtu: Some(1400),
             ..carrick_netsim::LinkConfig::default()
         };
-        // What comes to the home agent fits, what leaves it does not.
+        // Packets to the home agent fit, packets from it do not.
         world.apply(Change::SetLink {
             link: world.home_link,
             direction: carrick_netsim::Direction::Forward,
@@ -177,7 +189,10 @@ fn an_error_of_the_home_agents_own_router_follows_the_node_abroad_5944_4_2_3() {
                 mobile.with_program(out, |_, out| out.send(large));
             });
         world.run_secs(1);
-        assert!(world.heard().is_empty(), "it did not fit");
+        assert!(
+            world.received_by_correspondent().is_empty(),
+            "above the MTU"
+        );
         let came = world.mobile().program().received.iter();
         let errors: Vec<_> = came.filter_map(|(.., p)| icmp::parse(p)).collect();
         assert_eq!(errors.len(), 1);
@@ -188,8 +203,9 @@ fn an_error_of_the_home_agents_own_router_follows_the_node_abroad_5944_4_2_3() {
     }
 }
 
+/// RFC 2003, section 3.1
 #[test]
-fn an_exhausted_time_to_live_does_not_enter_the_tunnel_rfc_2003_3_1() {
+fn packets_with_an_expired_ttl_are_not_tunneled() {
     let mut world = World::usual();
     world.run_secs(1);
     for (ttl, arrives) in [(4, 1), (3, 0), (2, 0)] {
@@ -205,15 +221,19 @@ fn an_exhausted_time_to_live_does_not_enter_the_tunnel_rfc_2003_3_1() {
         let came = world.mobile().program().received.len() - before;
         assert_eq!(came, arrives, "ttl {ttl}");
     }
-    // With 2, it is 1 at the entry, which says so.
-    let errors = world.heard().iter().filter_map(|(.., p)| icmp::parse(p));
+    // With 2, it is 1 at the entry, which reports it.
+    let errors = world
+        .received_by_correspondent()
+        .iter()
+        .filter_map(|(.., p)| icmp::parse(p));
     let errors: Vec<IcmpError> = errors.map(|report| report.error).collect();
     assert_eq!(errors, [IcmpError::TimeExceeded]);
     assert_eq!(world.home_agent().stats().refused, 1);
 }
 
+/// RFC 2003, section 3.2
 #[test]
-fn a_packet_from_the_exit_does_not_enter_the_tunnel_again_rfc_2003_3_2() {
+fn packets_from_the_exit_are_not_tunneled_again() {
     let mut world = World::usual();
     world.run_secs(1);
     let looping = sctp(AGENTS[0], HOME, 50);
@@ -228,7 +248,7 @@ fn a_packet_from_the_exit_does_not_enter_the_tunnel_again_rfc_2003_3_2() {
 }
 
 #[test]
-fn without_its_home_agent_a_node_abroad_gets_nothing() {
+fn no_packet_is_delivered_without_the_home_agent() {
     let mut world = World::usual();
     world.run_secs(1);
     world.net.node_mut::<HomeAgent>(world.home_agent).stop();
@@ -238,8 +258,8 @@ fn without_its_home_agent_a_node_abroad_gets_nothing() {
     };
     let before = lost(&world);
     assert_eq!(world.ping(100), 0);
-    assert_eq!(lost(&world) - before, 1, "sent to where the node lives");
-    // It notices when it renews, and asks until there is an answer.
+    assert_eq!(lost(&world) - before, 1, "sent to the home network");
+    // The node detects the failure at the renewal, and retransmits until it gets a reply.
     world.run_secs(300);
     world
         .net
@@ -251,7 +271,7 @@ fn without_its_home_agent_a_node_abroad_gets_nothing() {
 }
 
 #[test]
-fn other_traffic_of_the_host_is_left_alone() {
+fn other_traffic_of_the_host_is_unaffected() {
     let mut world = co_located(true);
     let there = sctp(CORRESPONDENT, LOCAL[0], 50);
     world
@@ -268,7 +288,7 @@ fn other_traffic_of_the_host_is_left_alone() {
         });
     world.run(Duration::from_millis(100));
     assert_eq!(world.mobile().program().received.len(), 1);
-    assert_eq!(world.heard().len(), 1);
+    assert_eq!(world.received_by_correspondent().len(), 1);
     assert_eq!(world.home_agent().stats().tunneled, 0);
     assert_eq!(world.net.node_stats(world.mobile).dropped(), 0);
 }

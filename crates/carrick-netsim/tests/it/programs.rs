@@ -1,4 +1,4 @@
-//! Programs: timers, sending to oneself, looking into what a router forwards.
+//! Programs: timers, loopback, inspection of forwarded packets.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ fn packets_to_oneself_loop_back() {
     send(&mut pair.net, a, packet("10.0.0.1", "10.0.0.1"));
     assert!(
         pair.net.node::<Recorder>(a).received.is_empty(),
-        "not within the call"
+        "not delivered within the call"
     );
     pair.run();
     assert_eq!(pair.net.node::<Recorder>(a).received.len(), 1);
@@ -33,7 +33,7 @@ fn packets_to_oneself_loop_back() {
     assert_eq!(pair.net.node_stats(a).dropped_not_mine, 1);
 }
 
-/// Tunnels what passes for one address to another: half a home agent.
+/// Tunnels packets for one address to another: a part of a home agent.
 struct Agent {
     home: IpAddr,
     own: IpAddr,
@@ -62,7 +62,7 @@ impl Node for Agent {
 }
 
 #[test]
-fn a_program_on_a_router_tunnels_what_passes() {
+fn a_router_program_tunnels_transit_packets() {
     let mut builder = NetworkBuilder::new(1);
     let a = builder.add_host("a");
     let b = builder.add_host("b");
@@ -73,7 +73,7 @@ fn a_program_on_a_router_tunnels_what_passes() {
     let b1 = builder.add_interface(b, [ip("10.0.1.1")]);
     builder.connect_both(a1, left, LinkConfig::default());
     builder.connect_both(right, b1, LinkConfig::default());
-    // Nobody owns the home address; its network is the agent's.
+    // No node has the home address; its network is the agent's.
     let home = ip("192.0.2.7");
     builder.add_route(a, Prefix::new(home, 24), a1);
     builder.set_node_program(a, Box::new(Recorder::default()));
@@ -84,7 +84,7 @@ fn a_program_on_a_router_tunnels_what_passes() {
         care_of: ip("10.0.1.1"),
     };
     builder.set_node_program(agent, Box::new(program));
-    let mut net = builder.build().expect("a sound network");
+    let mut net = builder.build().expect("a valid network");
     let inner = packet("10.0.0.1", "192.0.2.7").with_flow(3);
     send(&mut net, a, inner.clone());
     send(&mut net, a, packet("10.0.0.1", "10.0.1.1"));
@@ -100,14 +100,17 @@ fn a_program_on_a_router_tunnels_what_passes() {
 }
 
 #[test]
-fn a_woken_host_is_asked_for_its_timeout() {
+fn waking_a_node_reads_its_timeout() {
     let mut pair = Pair::new(1, LinkConfig::default(), Recorder::default());
     let a = pair.a;
     pair.net.run_until(Time::from_secs(1));
     let script = [(Time::from_secs(2), numbered(1, 100))];
     *pair.net.node_mut::<Recorder>(a) = Recorder::sending(script);
     pair.net.run_until(Time::from_secs(3));
-    assert!(pair.receiver().received.is_empty(), "nobody was told");
+    assert!(
+        pair.receiver().received.is_empty(),
+        "the network was not notified"
+    );
     pair.net.wake(a);
     pair.net.run_until(Time::from_secs(4));
     assert_eq!(
@@ -118,7 +121,7 @@ fn a_woken_host_is_asked_for_its_timeout() {
 }
 
 #[test]
-fn timers_that_move_fire_once_at_their_last_place() {
+fn a_moved_timer_fires_once_at_its_last_time() {
     for moves in [[5, 3, 9, 4, 7], [9, 8, 5, 6, 3]] {
         let mut pair = Pair::new(1, LinkConfig::default(), Recorder::default());
         let a = pair.a;
@@ -144,8 +147,8 @@ impl Node for Stuck {
 }
 
 #[test]
-#[should_panic(expected = "the program of b asks again and again for a timeout at 1.000000000 s")]
-fn a_program_that_never_moves_on_is_named() {
+#[should_panic(expected = "the program of b requests a timeout at 1.000000000 s without end")]
+fn a_program_in_an_endless_loop_is_named() {
     let mut pair = Pair::new(1, LinkConfig::default(), Recorder::default());
     pair.net.set_node_program(pair.b, Box::new(Stuck));
     pair.net.run_until(Time::from_secs(2));

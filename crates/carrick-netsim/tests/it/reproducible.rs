@@ -1,4 +1,4 @@
-//! One seed decides everything, and no packet is unaccounted for.
+//! One seed determines every event, and every packet is accounted for.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ use common::with_seed;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A link with everything that can happen to a packet.
+/// Returns a link with every impairment.
 fn hostile(random: &mut Random) -> LinkConfig {
     LinkConfig {
         queue: Queue::packets(3 + random.below(20) as usize),
@@ -80,14 +80,14 @@ fn chain(seed: u64, routers: usize) -> Chain {
         stream(2, 1100, bursts),
         stream(3, 1300, Pattern::Constant { rate: 50_000 }),
     ];
-    let source = Source::new(streams, builder.node_random(hosts[0])).expect("sound streams");
+    let source = Source::new(streams, builder.node_random(hosts[0])).expect("valid streams");
     builder.set_node_program(hosts[0], Box::new(source));
     builder.set_node_program(hosts[1], Box::new(Sink::new()));
-    let net = builder.build().expect("a sound network");
+    let net = builder.build().expect("a valid network");
     Chain { net, links, hosts }
 }
 
-/// A hash of every step of every packet.
+/// Returns a hash of every step of every packet.
 fn trace_hash(seed: u64) -> u64 {
     let mut world = chain(seed, 2);
     let hasher = Rc::new(RefCell::new(DefaultHasher::new()));
@@ -103,14 +103,14 @@ fn trace_hash(seed: u64) -> u64 {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_steps_and_another_seed_others() {
+fn traces_are_equal_for_equal_seeds_only() {
     assert_eq!(trace_hash(1), trace_hash(1));
     assert_ne!(trace_hash(1), trace_hash(2));
 }
 
 #[test]
-fn a_change_of_one_link_leaves_the_losses_of_another() {
-    // Two links out of one host; the first differs, the second must lose the same packets.
+fn losses_of_a_link_do_not_depend_on_other_links() {
+    // Two links of one host; the first differs, the second must lose the same packets.
     let lost_on_second = |first: LinkConfig| {
         let mut builder = NetworkBuilder::new(9);
         let a = builder.add_host("a");
@@ -132,10 +132,10 @@ fn a_change_of_one_link_leaves_the_losses_of_another() {
                 Pattern::Constant { rate: 8_000_000 },
             )
         });
-        let source = Source::new(streams, builder.node_random(a)).expect("sound streams");
+        let source = Source::new(streams, builder.node_random(a)).expect("valid streams");
         builder.set_node_program(a, Box::new(source));
         builder.set_node_program(b, Box::new(Sink::new()));
-        let mut net = builder.build().expect("a sound network");
+        let mut net = builder.build().expect("a valid network");
         let lost = Rc::new(RefCell::new(Vec::new()));
         let sink = Rc::clone(&lost);
         let on_second = carrick_netsim::Place::Link(links[1], Direction::Forward);
@@ -193,7 +193,7 @@ fn every_packet_is_accounted_for_at_every_moment() {
             }
             balanced(&world.net, &world.links);
             let first = world.net.link_stats(world.links[0], Direction::Forward);
-            assert_eq!(first.packets_inside, 0, "everything has ended");
+            assert_eq!(first.packets_inside, 0, "the network is idle");
             assert!(first.dropped_down > 0 && first.dropped_loss > 0 && first.dropped_mtu > 0);
             let sent = world.net.node::<Source>(world.hosts[0]).sent();
             assert_eq!(first.packets_in, sent);

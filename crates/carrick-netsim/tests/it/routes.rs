@@ -1,4 +1,4 @@
-//! Routes, and what becomes of packets that have none or don't fit.
+//! Routes, and handling of packets that have no route or exceed the MTU.
 
 use crate::common;
 
@@ -58,7 +58,7 @@ fn diamond(source_routing: bool) -> Diamond {
         builder.set_node_program(host, Box::new(Recorder::default()));
     }
     Diamond {
-        net: builder.build().expect("a sound network"),
+        net: builder.build().expect("a valid network"),
         a,
         b,
         r1,
@@ -92,7 +92,7 @@ fn shortest_routes_over_two_routers() {
 }
 
 #[test]
-fn the_source_address_chooses_the_interface_where_asked_for() {
+fn source_routing_selects_the_interface() {
     let route = |world: &Diamond, source: &str, destination: &str| {
         let port = world.net.route(world.a, ip(source), ip(destination));
         port.map(|port| world.net.interface_name(port).to_owned())
@@ -109,7 +109,7 @@ fn the_source_address_chooses_the_interface_where_asked_for() {
 }
 
 #[test]
-fn routes_change_only_when_told_to() {
+fn routes_change_only_on_request() {
     let mut world = diamond(true);
     world
         .net
@@ -122,7 +122,7 @@ fn routes_change_only_when_told_to() {
     assert_eq!((stats.packets_in, stats.dropped_down), (1, 1));
 
     world.net.apply(Change::Reroute).expect("always possible");
-    // Over r1 there is no way left; over r3 and r2 there is.
+    // No path over r1 is left; there is one over r3 and r2.
     send(&mut world.net, world.a, packet("10.1.0.1", "10.1.0.2"));
     world.net.run_while(|_| true);
     assert_eq!(world.net.node::<Recorder>(world.b).received.len(), 1);
@@ -130,7 +130,7 @@ fn routes_change_only_when_told_to() {
 }
 
 #[test]
-fn explicit_routes_come_first_and_the_longest_wins() {
+fn explicit_routes_win_and_the_longest_prefix_wins() {
     let mut builder = NetworkBuilder::new(1);
     let host = builder.add_host("h");
     let ports: Vec<_> = (1..=3)
@@ -145,7 +145,7 @@ fn explicit_routes_come_first_and_the_longest_wins() {
         Prefix::new(ip("10.7.0.0"), 16),
         ports[2],
     );
-    let net = builder.build().expect("a sound network");
+    let net = builder.build().expect("a valid network");
     let route = |source, destination| net.route(host, ip(source), ip(destination));
     assert_eq!(route("10.0.1.1", "192.0.2.1"), Some(ports[0]));
     assert_eq!(route("10.0.1.1", "10.7.1.1"), Some(ports[1]));
@@ -154,7 +154,7 @@ fn explicit_routes_come_first_and_the_longest_wins() {
 }
 
 #[test]
-fn routes_are_given_and_taken_while_running() {
+fn routes_are_added_and_removed_while_running() {
     let mut world = diamond(false);
     let [first, second] = [0, 1].map(|n| world.net.interfaces(world.a)[n]);
     let (source, destination) = (ip("10.1.0.1"), ip("10.2.0.2"));
@@ -197,13 +197,13 @@ fn unreachable_packets_are_dropped_and_counted() {
 }
 
 #[test]
-fn time_to_live_runs_out() {
+fn packets_with_an_expired_ttl_are_dropped() {
     let mut world = diamond(false);
     let mut short = packet("10.1.0.1", "10.1.0.2");
     short.ttl = 2;
     send(&mut world.net, world.a, short);
     world.net.run_while(|_| true);
-    // Two routers: the second finds 1.
+    // Two routers: the second receives a time to live of 1.
     let dropped: u64 = [world.r1, world.r2, world.r3]
         .map(|router| world.net.node_stats(router).dropped_ttl)
         .iter()
@@ -213,7 +213,7 @@ fn time_to_live_runs_out() {
 }
 
 #[test]
-fn an_address_without_a_link_is_reached_over_every_link() {
+fn loopback_addresses_are_reached_over_every_link() {
     let mut builder = NetworkBuilder::new(1);
     let a = builder.add_host("a");
     let b = builder.add_host("b");
@@ -225,7 +225,7 @@ fn an_address_without_a_link_is_reached_over_every_link() {
     });
     builder.add_interface(b, [ip("10.99.0.1")]);
     builder.set_source_routing(a, true);
-    let net = builder.build().expect("a sound network");
+    let net = builder.build().expect("a valid network");
     for (port, source) in ports.into_iter().zip(["10.1.0.1", "10.2.0.1"]) {
         assert_eq!(net.route(a, ip(source), ip("10.99.0.1")), Some(port));
     }
@@ -246,7 +246,7 @@ fn too_large_packets_are_reported_to_their_sender() {
             config,
         };
         world.net.apply(change).expect("a link");
-        // Only r1 leads to its own second address's far side: take the way by interface.
+        // Only r1 leads to the far side of its second address: the packet is sent by interface.
         let mut large = packet("10.1.0.1", "10.1.0.2");
         large.payload = vec![9; 1481].into();
         let port = world.net.interfaces(world.a)[0];
@@ -275,7 +275,7 @@ fn too_large_packets_are_reported_to_their_sender() {
 }
 
 #[test]
-fn a_sender_learns_of_its_own_links_mtu() {
+fn a_sender_is_notified_of_its_own_links_mtu() {
     let config = LinkConfig::default().with_mtu(500);
     let mut pair = Pair::stream(1, config, 1, 501, MS);
     pair.run();
@@ -285,7 +285,7 @@ fn a_sender_learns_of_its_own_links_mtu() {
 }
 
 #[test]
-fn mistakes_are_reported_by_build() {
+fn configuration_errors_are_reported_by_build() {
     let build = |f: &dyn Fn(&mut NetworkBuilder, InterfaceId, InterfaceId)| {
         let mut builder = NetworkBuilder::new(1);
         let a = builder.add_host("a");

@@ -1,4 +1,4 @@
-//! Rates of sources and what sinks make of them.
+//! Rates of sources and measurements of sinks.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use common::{ip, with_seed};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Runs streams over one link for 100 s and gives the reports of flows 0, 1, …
+/// Runs streams over one link for 100 s and returns the reports of flows 0, 1, ….
 fn run(seed: u64, link: LinkConfig, patterns: &[(usize, Pattern)]) -> Vec<FlowReport> {
     let mut builder = NetworkBuilder::new(seed);
     let a = builder.add_host("a");
@@ -26,10 +26,10 @@ fn run(seed: u64, link: LinkConfig, patterns: &[(usize, Pattern)]) -> Vec<FlowRe
             stop: Time::from_secs(100),
             ..Stream::new(ip("10.0.0.1"), ip("10.0.0.2"), *wire_len, *pattern)
         });
-    let source = Source::new(streams, builder.node_random(a)).expect("sound streams");
+    let source = Source::new(streams, builder.node_random(a)).expect("valid streams");
     builder.set_node_program(a, Box::new(source));
     builder.set_node_program(b, Box::new(Sink::new()));
-    let mut net = builder.build().expect("a sound network");
+    let mut net = builder.build().expect("a valid network");
     net.run_while(|_| true);
     net.node::<Sink>(b)
         .flows()
@@ -39,7 +39,7 @@ fn run(seed: u64, link: LinkConfig, patterns: &[(usize, Pattern)]) -> Vec<FlowRe
 
 #[test]
 fn constant_rates_are_exact_over_any_time() {
-    // 7 bytes over 3 kbit/s would drift if intervals were rounded: 100 s hold 300000/(53·8).
+    // 7 bytes over 3 kbit/s would drift if intervals were rounded: 100 s contain 300000/(53·8).
     let pattern = Pattern::Constant { rate: 3_000 };
     let reports = run(1, LinkConfig::delay(MS), &[(53, pattern), (1000, pattern)]);
     assert_eq!(reports[0].packets, 708);
@@ -90,7 +90,7 @@ fn sinks_count_losses_and_delays() {
     let link = LinkConfig::new(1_000_000, 20 * MS).with_loss(Loss::Every(10));
     let pattern = Pattern::Constant { rate: 800_000 };
     let report = run(1, link, &[(1000, pattern)]).remove(0);
-    // 10000 packets were sent; the last one is among the lost, so nobody misses it.
+    // 10000 packets were sent; the last one is lost, so it is not counted as missing.
     assert_eq!((report.packets, report.missing()), (9_000, 999));
     assert_eq!(report.bytes, 9_000_000);
     assert_eq!(report.mean_delay(), Some(28 * MS));
@@ -98,7 +98,7 @@ fn sinks_count_losses_and_delays() {
 }
 
 #[test]
-fn impossible_streams_are_refused() {
+fn invalid_streams_are_rejected() {
     let source = |pattern| {
         let stream = Stream::new(ip("10.0.0.1"), ip("10.0.0.2"), 100, pattern);
         Source::new([stream], Random::new(1, 0)).err()

@@ -1,4 +1,4 @@
-//! The programs of the hosts: one for each stack, with the same flows of numbered messages.
+//! Programs of the hosts, one for each stack, with the same flows of numbered messages.
 
 mod pace;
 mod sctp;
@@ -7,23 +7,23 @@ mod udp;
 
 use bytes::{Bytes, BytesMut};
 
-pub(super) use sctp::{Receiver, SctpProgram, Session, State};
+pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
 pub(super) use tcp::TcpProgram;
 pub(super) use udp::UdpProgram;
 
 pub(super) use pace::Pace;
 
-use super::measure::Record;
+use super::measure::FlowRecord;
 use super::model::Flow;
 
-/// A flow as its sender knows it.
+/// Sender side of a flow.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The flow's number.
+    /// Index of the flow.
     pub(super) number: usize,
     pub(super) flow: Flow,
     pub(super) pace: Pace,
-    pub(super) record: Record,
+    pub(super) record: FlowRecord,
 }
 
 impl Sender {
@@ -32,25 +32,25 @@ impl Sender {
             number,
             flow: flow.clone(),
             pace: Pace::new(flow, random),
-            record: Record::default(),
+            record: FlowRecord::default(),
         }
     }
 
-    /// Another message may be sent.
+    /// Returns whether another message may be sent.
     fn has_more(&self) -> bool {
         let sent = self.record.sends.len() as u64 + self.record.refused;
         self.flow.messages.is_none_or(|most| sent < most)
     }
 }
 
-/// A message of `size` bytes that begins with its number.
+/// Returns a message of `size` bytes that begins with its number.
 fn message(number: u64, size: usize) -> Bytes {
     let mut bytes = BytesMut::zeroed(size.max(8));
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     bytes.freeze()
 }
 
-/// The number that a message begins with.
+/// Returns the number with which a message begins.
 fn number_of(bytes: &[u8]) -> Option<u64> {
     bytes
         .first_chunk()

@@ -1,4 +1,4 @@
-//! When the messages of a flow are due.
+//! Sending times of the messages of a flow.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use carrick_netsim::traffic::Spread;
 
 use super::super::model::{Flow, Pattern};
 
-/// The moments of a flow's messages, in nanoseconds from the start of the run.
+/// Schedule of a flow's messages, in nanoseconds from the start of the run.
 #[derive(Debug)]
 pub(in crate::file) struct Pace {
     pattern: Pattern,
@@ -32,7 +32,7 @@ impl Pace {
         }
     }
 
-    /// The flow begins at `at`.
+    /// Starts the flow at `at`.
     pub(super) fn begin(&mut self, at: u64) {
         self.next = Some(at);
         match self.pattern {
@@ -44,12 +44,12 @@ impl Pace {
         }
     }
 
-    /// When the next message is due.
+    /// Returns the time at which the next message is due.
     pub(super) fn due(&self) -> Option<u64> {
         self.next.filter(|next| *next < self.stop)
     }
 
-    /// How many messages are due now; the next are due later.
+    /// Returns the number of messages due now, and schedules the next ones.
     pub(super) fn take(&mut self, now: u64) -> u32 {
         if self.due().is_none_or(|due| due > now) {
             return 0;

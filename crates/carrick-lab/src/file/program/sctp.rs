@@ -1,4 +1,4 @@
-//! Flows over SCTP: one association for each pair of hosts.
+//! Flows over SCTP, with one association for each pair of hosts.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,72 +11,72 @@ use carrick_proto::{
     SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
 };
 
-use super::super::measure::{Record, Transmission};
+use super::super::measure::{FlowRecord, Transmission};
 use super::{Sender, message, number_of};
 use crate::sctp_host::Application;
-use crate::switch::Sent;
+use crate::switch::MessageTransmission;
 
-/// The port of all hosts.
+/// SCTP port of all hosts.
 pub(in crate::file) const PORT: u16 = 5001;
-/// Marks the PPID of an answer.
+/// PPID bit of a response.
 const ANSWER: u32 = 1 << 31;
-/// The flow's number in the context of a message.
+/// Position of the flow's index in the context of a message.
 const FLOW: u32 = 48;
 
-/// An association with one other host.
+/// An association with another host.
 #[derive(Debug)]
 pub(in crate::file) struct Session {
-    /// The peer's addresses, the one to connect to first.
+    /// Addresses of the peer, the one to connect to first.
     pub(in crate::file) peer: Vec<IpAddr>,
-    /// When this side sets it up, if it does.
+    /// Time of the set-up, if this host performs it.
     pub(in crate::file) setup: Option<u64>,
     pub(in crate::file) config: Arc<AssociationConfig>,
-    /// The address that is to be primary.
+    /// Address to set as primary.
     pub(in crate::file) primary: Option<IpAddr>,
     pub(in crate::file) wait_for_paths: bool,
-    /// Mean interval of reading; `None` for at once.
+    /// Mean reading interval; `None` for immediate reading.
     pub(in crate::file) reader: Option<(Duration, Random)>,
-    pub(in crate::file) state: State,
+    pub(in crate::file) state: SessionState,
 }
 
-/// What becomes of a session.
+/// State of a session.
 #[derive(Debug, Default)]
-pub(in crate::file) struct State {
+pub(in crate::file) struct SessionState {
     pub(in crate::file) id: Option<AssociationId>,
     ready: bool,
     primary: Option<PathId>,
     next_read: Option<u64>,
-    /// Times that data left the primary once there was any.
+    /// Number of failovers: changes of data from the primary path to another.
     pub(in crate::file) failovers: u64,
     pub(in crate::file) closed: bool,
-    /// Messages of which the beginning has arrived: their flow and number.
+    /// Messages that are incomplete: first TSN, PPID and number.
     parts: Vec<(Tsn, Ppid, u64)>,
 }
 
-/// A flow as its receiver knows it.
+/// Receiver side of a flow.
 #[derive(Debug)]
 pub(in crate::file) struct Receiver {
     pub(in crate::file) session: usize,
-    /// The flow's number.
+    /// Index of the flow.
     pub(in crate::file) number: usize,
-    /// Size of the answers, if there are any, and how long each takes.
+    /// Size of the responses, if there are any, and the time that each takes.
     pub(in crate::file) response: Option<usize>,
     pub(in crate::file) processing: Duration,
-    /// Answers with the time at which they are due, their stream and their number.
+    /// Pending responses: due time, stream and number.
     pub(in crate::file) pending: VecDeque<(u64, StreamId, u64)>,
-    pub(in crate::file) record: Record,
+    pub(in crate::file) record: FlowRecord,
 }
 
-/// The program of a host.
+/// Program of a host.
 #[derive(Debug)]
 pub(in crate::file) struct SctpProgram {
     pub(in crate::file) sessions: Vec<Session>,
-    /// Flows from here, each with its session.
+    /// Flows from this host, each with the index of its session.
     pub(in crate::file) senders: Vec<(usize, Sender)>,
-    /// Flows to here.
+    /// Flows to this host.
     pub(in crate::file) receivers: Vec<Receiver>,
-    /// Transmissions are to be noted.
-    pub(in crate::file) noting: bool,
+    /// Records transmissions.
+    pub(in crate::file) recording: bool,
     pub(in crate::file) failure: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl SctpProgram {
         self.sessions.iter().position(|s| s.state.id == Some(id))
     }
 
-    /// The session of an association that is new, by the peer's addresses.
+    /// Assigns a new association to its session by the addresses of the peer.
     fn adopt(&mut self, endpoint: &Endpoint, id: AssociationId) -> Option<usize> {
         if let Some(known) = self.session(id) {
             return Some(known);
@@ -98,7 +98,7 @@ impl SctpProgram {
         Some(found)
     }
 
-    /// Begins the flows of a session once its association can carry them.
+    /// Starts the flows of a session once its association is ready.
     fn prepare(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
         let Some(number) = self.adopt(endpoint, id) else {
             return;
@@ -134,7 +134,7 @@ impl SctpProgram {
         }
     }
 
-    /// Sends what is due of a flow.
+    /// Sends the messages of a flow that are due.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint, index: usize) {
         let (session, sender) = &mut self.senders[index];
         let Some(id) = self.sessions[*session].state.id else {
@@ -173,7 +173,7 @@ impl SctpProgram {
         }
     }
 
-    /// Takes one message.
+    /// Reads one message.
     fn read(
         &mut self,
         now: Time,
@@ -185,7 +185,7 @@ impl SctpProgram {
             return false;
         };
         let stream = message.stream;
-        if let Some((ppid, number)) = whole(&mut self.sessions[session].state.parts, message) {
+        if let Some((ppid, number)) = complete(&mut self.sessions[session].state.parts, message) {
             self.deliver(now, endpoint, session, stream, ppid, number);
         }
         true
@@ -222,7 +222,7 @@ impl SctpProgram {
         }
     }
 
-    /// Sends the answers that are due, each on the stream of its request.
+    /// Sends the responses that are due, each on the stream of its request.
     fn answer(&mut self, now: Time, endpoint: &mut Endpoint, session: usize) {
         let Some(id) = self.sessions[session].state.id else {
             return;
@@ -251,8 +251,8 @@ impl SctpProgram {
     }
 }
 
-/// Flow and number of a message that is complete now.
-fn whole(parts: &mut Vec<(Tsn, Ppid, u64)>, message: Message) -> Option<(Ppid, u64)> {
+/// Returns PPID and number of a message if it is complete now.
+fn complete(parts: &mut Vec<(Tsn, Ppid, u64)>, message: Message) -> Option<(Ppid, u64)> {
     let (tsn, ppid) = (message.tsn, message.ppid);
     match message.part {
         Part::Whole => Some((ppid, number_of(&message.payload.into_bytes())?)),
@@ -360,7 +360,7 @@ impl Application for SctpProgram {
     }
 
     fn wants_trace(&self) -> bool {
-        self.noting
+        self.recording
     }
 
     fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
@@ -382,7 +382,7 @@ impl Application for SctpProgram {
         let own = |(s, sender): &&mut (usize, Sender)| *s == session && sender.number == flow;
         if let Some((_, sender)) = self.senders.iter_mut().find(own) {
             sender.record.transmissions.push(Transmission {
-                sent: Sent {
+                sent: MessageTransmission {
                     message: context & ((1 << FLOW) - 1),
                     time: record.time.as_nanos(),
                     alternate: primary.is_some_and(|own| own != path),

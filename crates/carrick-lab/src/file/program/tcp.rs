@@ -1,20 +1,20 @@
-//! A flow over TCP: messages of one size after each other in the stream of bytes.
+//! A flow over TCP: consecutive messages of one size in the byte stream.
 
 use carrick_netsim::Time;
 
-use super::super::measure::{Record, Transmission};
+use super::super::measure::{FlowRecord, Transmission};
 use super::Sender;
-use crate::switch::Sent;
+use crate::switch::MessageTransmission;
 use crate::tcp_host::{Connection, Segment, TcpApplication};
 
 const PIECE: usize = 1 << 14;
 
-/// The program of a host: the sender's or the receiver's side of one flow.
+/// Program of a host: sender or receiver of one flow.
 #[derive(Debug)]
 pub(in crate::file) enum TcpProgram {
-    /// Sends messages, and takes the answers.
+    /// Sends messages, and reads the responses.
     Client(Box<Client>),
-    /// Takes messages, and answers them.
+    /// Reads messages, and responds to them.
     Server(Server),
 }
 
@@ -22,7 +22,7 @@ pub(in crate::file) enum TcpProgram {
 pub(in crate::file) struct Client {
     pub(in crate::file) sender: Sender,
     begun: bool,
-    /// Bytes of the messages given to TCP.
+    /// Bytes of the messages passed to TCP.
     taken: u64,
     answers: u64,
     pub(in crate::file) retransmitted: u64,
@@ -35,7 +35,7 @@ pub(in crate::file) struct Server {
     response: Option<usize>,
     received: u64,
     answered: u64,
-    pub(in crate::file) record: Record,
+    pub(in crate::file) record: FlowRecord,
 }
 
 impl TcpProgram {
@@ -56,12 +56,13 @@ impl TcpProgram {
             response,
             received: 0,
             answered: 0,
-            record: Record::default(),
+            record: FlowRecord::default(),
         })
     }
 }
 
-/// Gives the connection bytes until `taken` reaches `offered` or it takes no more.
+/// Passes bytes to the connection until `taken` reaches `offered` or the connection accepts no
+/// more.
 fn give(connection: &mut Connection<'_>, taken: &mut u64, offered: u64) {
     let data = [0x5a; PIECE];
     while *taken < offered {
@@ -119,7 +120,7 @@ impl Client {
         }
     }
 
-    /// A bulk flow always has a message; SEND is when TCP takes its first byte.
+    /// Fills the connection of a bulk flow; SEND of a message is when TCP accepts its first byte.
     fn fill(&mut self, now: u64, connection: &mut Connection<'_>) {
         if self.sender.pace.due().is_none_or(|due| due > now) {
             return;
@@ -154,12 +155,12 @@ impl Client {
         self.retransmitted += u64::from(segment.again);
         let size = self.sender.flow.size as u64;
         let record = |message| Transmission {
-            sent: Sent {
+            sent: MessageTransmission {
                 message,
                 time: segment.time.as_nanos(),
                 alternate: false,
             },
-            // Of a segment with several messages, the first has the bytes.
+            // The bytes of a segment with several messages are counted for the first.
             bytes: if message == segment.offset / size {
                 segment.len
             } else {

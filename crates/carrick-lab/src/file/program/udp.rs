@@ -1,26 +1,26 @@
-//! Flows over UDP: packets that listen to nobody.
+//! Flows over UDP, without congestion control.
 
 use std::net::IpAddr;
 
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, Protocol, Time};
 
-use super::super::measure::Record;
+use super::super::measure::FlowRecord;
 use super::{Sender, message, number_of};
 
-/// The port of the flow with number 0; the others follow.
+/// UDP port of the flow with index 0; the flow with index n uses this port plus n.
 const PORT: u16 = 10_000;
 
-/// The program of a host.
+/// Program of a host.
 #[derive(Debug, Default)]
 pub(in crate::file) struct UdpProgram {
-    /// Flows from here, with both addresses.
+    /// Flows from this host, with source and destination address.
     pub(in crate::file) senders: Vec<(IpAddr, IpAddr, Sender)>,
-    /// Flows to here: number and deliveries.
-    pub(in crate::file) receivers: Vec<(usize, Record)>,
+    /// Flows to this host: index and record.
+    pub(in crate::file) receivers: Vec<(usize, FlowRecord)>,
 }
 
 impl UdpProgram {
-    /// Begins all flows.
+    /// Starts all flows.
     pub(in crate::file) fn begin(&mut self) {
         for (.., sender) in &mut self.senders {
             let flow = &sender.flow;

@@ -1,13 +1,13 @@
-//! What time is measured: from the warm-up to the end of the run or of all flows.
+//! Measurement window: from the warm-up to the end of the run or of all flows.
 
-use super::super::measure::{OfFlow, Record, Window};
+use super::super::measure::{FlowMeasure, FlowRecord, Window};
 use super::*;
 
-/// Nanoseconds.
+/// Nanoseconds per second.
 const S: u64 = 1_000_000_000;
 
 #[test]
-fn utilization_is_of_the_time_that_the_flows_took() {
+fn utilization_is_relative_to_the_window() {
     let text = between("sctp", "kind = \"bulk\"\nmessages = 1000")
         .replace("warmup = \"10 s\"", "warmup = \"0 s\"");
     let rows = measured(&text);
@@ -23,7 +23,7 @@ fn utilization_is_of_the_time_that_the_flows_took() {
 }
 
 #[test]
-fn nothing_is_measured_of_flows_that_end_in_the_warm_up() {
+fn flows_that_end_in_the_warm_up_are_not_measured() {
     let rows = measured(&between("sctp", "kind = \"bulk\"\nmessages = 10"));
     assert!(value(&rows, "f.delivered").abs() < 1e-9);
     let used = rows.iter().find(|(id, _)| id == "links.wire.utilization");
@@ -31,7 +31,7 @@ fn nothing_is_measured_of_flows_that_end_in_the_warm_up() {
 }
 
 #[test]
-fn an_association_without_a_delivery_is_interrupted_all_the_time() {
+fn an_association_without_delivery_is_interrupted() {
     let down = "[[schedule]]\nat = \"5 s\"\nlink = \"wire\"\nstate = \"down\"\n";
     let text = between("sctp", "kind = \"constant\"\ninterval = \"20 ms\"") + down;
     let pause = value(&measured(&text), "f.interruption");
@@ -39,7 +39,7 @@ fn an_association_without_a_delivery_is_interrupted_all_the_time() {
 }
 
 #[test]
-fn an_interruption_counts_from_the_window_or_the_flow_to_the_end() {
+fn interruptions_are_limited_by_window_and_flow() {
     let window = Window {
         from: 10 * S,
         to: 60 * S,
@@ -47,13 +47,13 @@ fn an_interruption_counts_from_the_window_or_the_flow_to_the_end() {
     };
     let pause = |sends: &[u64], deliveries: &[u64], closed| {
         let numbered = deliveries.iter().enumerate();
-        let record = Record {
+        let record = FlowRecord {
             sends: sends.to_vec(),
             deliveries: numbered.map(|(n, time)| (n as u64, *time)).collect(),
             closed,
-            ..Record::default()
+            ..FlowRecord::default()
         };
-        record.measure(OfFlow::Interruption, 1000, false, &window)
+        record.measure(FlowMeasure::Interruption, 1000, false, &window)
     };
     assert_eq!(pause(&[S], &[], true), Some(50_000.0), "dead before");
     assert_eq!(pause(&[], &[], true), Some(50_000.0), "never set up");
@@ -61,7 +61,7 @@ fn an_interruption_counts_from_the_window_or_the_flow_to_the_end() {
     assert_eq!(pause(&[S], &[2 * S], false), None, "over before");
     let late = [S, 14 * S, 15 * S];
     assert_eq!(pause(&late, &[2 * S, 15 * S, 16 * S], false), Some(5_000.0));
-    // A flow that begins in the window is not late before that.
+    // A flow that starts in the window is not interrupted before its start.
     assert_eq!(
         pause(&[30 * S, 31 * S], &[32 * S, 33 * S], false),
         Some(2_000.0)
@@ -70,9 +70,9 @@ fn an_interruption_counts_from_the_window_or_the_flow_to_the_end() {
 }
 
 #[test]
-fn a_flow_over_udp_stops_when_it_is_told_to_and_is_not_interrupted_by_it() {
+fn the_configured_end_of_a_flow_is_no_interruption() {
     let flow = |kind: &str| format!("{kind}\nstart = \"20 s\"\nstop = \"30 s\"");
-    // The first at 20 s, and none at 30 s.
+    // The first message at 20 s, and none at 30 s.
     let rows = measured(&between(
         "udp",
         &flow("kind = \"constant\"\ninterval = \"20 ms\""),
@@ -82,14 +82,14 @@ fn a_flow_over_udp_stops_when_it_is_told_to_and_is_not_interrupted_by_it() {
         "{rows:?}"
     );
     let pause = value(&rows, "f.interruption");
-    assert!(pause < 100.0, "it was to end: {pause}");
+    assert!(pause < 100.0, "the flow had ended: {pause}");
     for kind in [
         "kind = \"poisson\"\ninterval = \"20 ms\"",
         "kind = \"on-off\"\nrate = \"400 kbit/s\"\non = \"100 ms\"\noff = \"100 ms\"",
     ] {
         let stopped = value(&measured(&between("udp", &flow(kind))), "f.delivered");
         let whole = value(&measured(&between("udp", kind)), "f.delivered");
-        // 10 of the 50 seconds that are measured.
+        // 10 of the 50 seconds of the window.
         let share = stopped / whole;
         assert!((share - 0.2).abs() < 0.05, "{kind}: {stopped} of {whole}");
     }

@@ -1,13 +1,13 @@
-//! The figures: the paper's Fig. 3 and 4, and what speed costs under congestion.
+//! Figures: the paper's Fig. 3 and 4, and false failovers under congestion.
 
 use super::Observed;
 use super::rows::{PUBLISHED, TRANSFER_BOUND, false_failovers, values};
 use super::run::Failover;
 use super::setup::{BEST, LOADS, Load, PATH_MAX_RETRANS, VARIANTS, Variant};
-use crate::figure::{Axis, Figure, Kind, Point, Reference, Series, distributed};
+use crate::figure::{Axis, Figure, Point, Reference, Series, SeriesKind, distributed};
 use crate::stats::{Sorted, Summary, mean};
 
-/// All figures, in order.
+/// Returns all figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     vec![
         failover(observed),
@@ -60,17 +60,17 @@ fn failover(observed: &Observed) -> Figure {
         x: Axis::linear("Path.Max.Retrans", "").range(1.5, 5.5),
         y: Axis::linear("failover time", "ms").range(0.0, 1000.0),
         series: vec![
-            Series::new("measured", Kind::ErrorBars, 0, measured(observed, |f| f.time)),
+            Series::new("measured", SeriesKind::ErrorBars, 0, measured(observed, |f| f.time)),
             Series::new(
                 "published",
-                Kind::Points,
+                SeriesKind::Points,
                 1,
                 published(3, |i, g| PUBLISHED[i].failover[g]),
             ),
-            Series::new("bound", Kind::Line, 2, bounds.collect()),
+            Series::new("bound", SeriesKind::Line, 2, bounds.collect()),
             Series::new(
                 "best settings",
-                Kind::Line,
+                SeriesKind::Line,
                 4,
                 best(observed, |f| f.time).map(level).unwrap_or_default(),
             ),
@@ -96,17 +96,17 @@ fn transfer(observed: &Observed) -> Figure {
         x: Axis::linear("Path.Max.Retrans", "").range(1.5, 5.5),
         y: Axis::linear("longest transfer", "ms").range(0.0, 1100.0),
         series: vec![
-            Series::new("measured", Kind::ErrorBars, 0, measured(observed, |f| f.max_transfer)),
+            Series::new("measured", SeriesKind::ErrorBars, 0, measured(observed, |f| f.max_transfer)),
             Series::new(
                 "published",
-                Kind::Points,
+                SeriesKind::Points,
                 1,
                 published(2, |i, g| PUBLISHED[i].transfer[g]),
             ),
-            Series::new("bound", Kind::Line, 2, level(TRANSFER_BOUND)),
+            Series::new("bound", SeriesKind::Line, 2, level(TRANSFER_BOUND)),
             Series::new(
                 "best settings",
-                Kind::Line,
+                SeriesKind::Line,
                 4,
                 best(observed, |f| f.max_transfer).map(level).unwrap_or_default(),
             ),
@@ -115,7 +115,7 @@ fn transfer(observed: &Observed) -> Figure {
     }
 }
 
-/// The failover times of single breaks.
+/// Distribution of the failover times of single failures.
 fn distribution(observed: &Observed) -> Figure {
     let paper = |index: usize| {
         (
@@ -132,16 +132,16 @@ fn distribution(observed: &Observed) -> Figure {
     });
     Figure {
         id: "failover-distribution".into(),
-        title: "Failover time: share of the breaks that took no longer".into(),
-        caption: "Quantiles of the failover time, without other traffic; the steps are the cases A, B and C.".into(),
+        title: "Failover time: empirical distribution function".into(),
+        caption: "Distribution over all path failures, without cross traffic; the steps are the cases A, B and C.".into(),
         x: Axis::linear("failover time", "ms").range(0.0, 1000.0),
-        y: Axis::linear("share", "").range(0.0, 1.0),
+        y: Axis::linear("proportion", "").range(0.0, 1.0),
         series: series.collect(),
         references: Vec::new(),
     }
 }
 
-/// Speed against steadiness.
+/// Failover time against false failovers.
 fn trade(observed: &Observed) -> Figure {
     let congested = LOADS.iter().position(|load| *load == Load::Congested);
     let cells = congested.map_or(&[][..], |index| &observed.loaded[index]);
@@ -164,14 +164,19 @@ fn trade(observed: &Observed) -> Figure {
     for (label, point) in VARIANTS.iter().enumerate().filter_map(point) {
         match all.iter_mut().find(|s| s.label == label) {
             Some(known) => known.points.push(point),
-            None => all.push(Series::new(label, Kind::ErrorBars, all.len(), vec![point])),
+            None => all.push(Series::new(
+                label,
+                SeriesKind::ErrorBars,
+                all.len(),
+                vec![point],
+            )),
         }
     }
     Figure {
         id: "false-failovers".into(),
-        title: "What speed costs: false failovers under congestion".into(),
-        caption: "Failover time without other traffic, and how often in a minute of congestion without a break data \
-                  left the primary, with the 95 % confidence interval."
+        title: "Failover time and false failovers under congestion".into(),
+        caption: "Failover time without cross traffic, and the rate at which data leaves the primary path under congestion \
+                   without a path failure, with the 95 % confidence interval."
             .into(),
         x: Axis::linear("failover time", "ms").range(0.0, 1000.0),
         y: Axis::linear("false failovers", "1/min").from(0.0),

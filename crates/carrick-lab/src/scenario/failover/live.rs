@@ -1,4 +1,4 @@
-//! The scenario in real time: the paper's settings and the best ones, in UDP and on plain IP.
+//! Live runs: the paper's settings and the best settings, in UDP and on plain IP.
 
 use std::time::Duration;
 
@@ -11,30 +11,33 @@ use super::setup::{
 };
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, Measured, Messages, Outcome, Record, Sink, Source, Stack, Watch};
+use crate::live::{
+    self, Flow, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink, Source,
+    Stack,
+};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
 
-/// Repetitions of a short run, and of a full one.
+/// Repetitions of a short and of a full run.
 const REPETITIONS: (u64, u64) = (6, 20);
-/// Runs at the same time: each has a hundred messages a second, and timers of some ten milliseconds.
+/// Simultaneous runs: each has a hundred messages per second, and timers of some ten milliseconds.
 const AT_ONCE: usize = 20;
-/// Time for the set-up of the association, and for the last messages.
+/// Time for the set-up of the association and for the last messages.
 const SET_UP: Duration = Duration::from_secs(4);
 
-/// A variant on one of the two ways to carry SCTP.
+/// A variant with one of the two encapsulations of SCTP.
 #[derive(Clone, Copy)]
-struct Kind {
+struct LiveCell {
     variant: &'static Variant,
     encapsulated: bool,
 }
 
-/// All kinds, in the order of the rows.
-fn kinds() -> Vec<Kind> {
+/// Returns all cells, in the order of the rows.
+fn all_cells() -> Vec<LiveCell> {
     let paper = VARIANTS.iter().take(PATH_MAX_RETRANS.len());
     let both = |variant| {
-        [true, false].map(|encapsulated| Kind {
+        [true, false].map(|encapsulated| LiveCell {
             variant,
             encapsulated,
         })
@@ -42,8 +45,8 @@ fn kinds() -> Vec<Kind> {
     paper.chain([&BEST]).flat_map(both).collect()
 }
 
-impl Kind {
-    /// Last part of the names of its rows.
+impl LiveCell {
+    /// Returns the last part of the identifiers of its rows.
     fn suffix(self) -> &'static str {
         if self.encapsulated { "udp" } else { "raw" }
     }
@@ -62,7 +65,8 @@ impl Kind {
         }
     }
 
-    /// The published means over all cases, if it is one of the paper's: failover, longest transfer.
+    /// Returns the published means over all cases (failover, longest transfer) of the paper's
+    /// variants.
     fn published(self) -> [Option<f64>; 2] {
         let place = VARIANTS.iter().position(|v| v.id == self.variant.id);
         let published = place.and_then(|place| PUBLISHED.get(place));
@@ -73,12 +77,12 @@ impl Kind {
     }
 }
 
-/// When the primary breaks in a repetition, after the first message.
+/// Returns the time of the failure of the primary path in a repetition, after the first message.
 fn moment(repetition: u64, repetitions: u64) -> Duration {
     break_at(repetition, repetitions).saturating_sub(START)
 }
 
-pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Plan {
+pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::LivePlan {
     let repetitions = options.live_repetitions(REPETITIONS.0, REPETITIONS.1);
     let messages = Messages {
         count: (LENGTH.as_nanos() / INTERVAL.as_nanos()) as u64,
@@ -89,11 +93,11 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Pl
     for repetition in 0..repetitions {
         let seed = derive(seed(options, repetition), &[0]);
         let moment = moment(repetition, repetitions);
-        for kind in kinds() {
-            runs.push(live::Run {
+        for kind in all_cells() {
+            runs.push(live::LiveRun {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed, moment)),
-                // The destination sets the association up, as in the paper.
+                // As in the paper, the destination sets up the association.
                 flows: vec![Flow::new(
                     kind.stack(),
                     1,
@@ -102,7 +106,7 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Pl
                         Box::new(Sink::new(messages)),
                     ],
                 )],
-                watch: Watch::Data,
+                watch: PacketRecording::Data,
                 expected: messages.length() + SET_UP,
                 limit: messages.length() * 3,
                 capture: None,
@@ -110,17 +114,17 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Pl
         }
     }
     let options = *options;
-    live::Plan::new(runs, AT_ONCE, move |names, outcomes| {
+    live::LivePlan::new(runs, AT_ONCE, move |names, outcomes| {
         conclude(scenario, &options, repetitions, names, &outcomes)
     })
 }
 
-/// The seed of a repetition: the simulated repetition of this number has the same.
+/// Returns the seed of a repetition, which is that of the simulated repetition of the same number.
 fn seed(options: &RunOptions, repetition: u64) -> u64 {
     derive(options.seed, &[1, repetition])
 }
 
-/// A break live and simulated.
+/// A path failure, live and simulated.
 type Pair = (Failover, Failover);
 
 fn conclude(
@@ -128,22 +132,22 @@ fn conclude(
     options: &RunOptions,
     repetitions: u64,
     names: &[String],
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
 ) -> Result<LiveResult, LabError> {
-    let kinds = kinds();
-    let extent = (kinds.len(), repetitions);
-    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
+    let all_cells = all_cells();
+    let extent = (all_cells.len(), repetitions);
+    let simulations = live::simulate_cells(scenario.name(), extent, |kind, repetition| {
         let moment = break_at(repetition, repetitions);
-        let (variant, seed) = (kinds[kind].variant, seed(options, repetition));
+        let (variant, seed) = (all_cells[kind].variant, seed(options, repetition));
         run::broken(variant, Load::Quiet, moment, seed, Capture::NONE)?
             .ok_or_else(|| "data had left the primary before the break".to_string())
     })?;
-    let live = Measured::of(kinds.len(), names, outcomes, |_, repetition, record| {
+    let live = LiveMeasurements::of(all_cells.len(), names, outcomes, |_, repetition, record| {
         measure(record, moment(repetition, repetitions))
     });
-    let (pairs, mut notes) = live.beside(twins);
+    let (pairs, mut notes) = live.paired_with(simulations);
     notes.push(cases(&pairs));
-    let rows = kinds.iter().zip(&pairs);
+    let rows = all_cells.iter().zip(&pairs);
     Ok(LiveResult {
         rows: rows
             .flat_map(|(kind, pairs)| rows_of(*kind, pairs))
@@ -154,13 +158,13 @@ fn conclude(
     })
 }
 
-/// Measures a run with the code that measures the simulated ones.
-fn measure(record: &Record, moment: Duration) -> Result<Failover, String> {
+/// Evaluates a run with the code that evaluates the simulated ones.
+fn measure(record: &RunRecord, moment: Duration) -> Result<Failover, String> {
     let flow = record.flow().ok_or("other programs ran")?;
     run::measure(&flow.log(), record.begin + moment)
 }
 
-fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
+fn rows_of(kind: LiveCell, pairs: &[Pair]) -> Vec<LiveRow> {
     let way = if kind.encapsulated { "in UDP" } else { "on IP" };
     let label = format!("{} {way}", kind.variant.label);
     let [failover, transfer] = kind.published();
@@ -179,20 +183,21 @@ fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
     ]
 }
 
-/// Why a live value may differ from the simulated one.
-const WHY: &str = "Timers expire up to a millisecond late and hosts answer when their threads get a core, so that the last message before the break, and with it the case, may be another one than in the simulation.";
+/// Reason why a live value may differ from the simulated one.
+const WHY: &str = "Timers expire up to a millisecond late and hosts respond when their threads are scheduled, so that the last message before the failure, and with it the case, may differ from the simulation.";
 
-/// How often each case occurred.
+/// Describes the frequency of each case.
 fn cases(pairs: &[Vec<Pair>]) -> String {
     let count = |of: fn(&Pair) -> &Failover, case| {
         let all = pairs.iter().flatten();
         all.filter(|pair| of(pair).case == case).count()
     };
     let live = [Case::A, Case::B, Case::C].map(|case| count(|(live, _)| live, case));
-    let simulated = [Case::A, Case::B, Case::C].map(|case| count(|(_, twin)| twin, case));
+    let simulated =
+        [Case::A, Case::B, Case::C].map(|case| count(|(_, simulation)| simulation, case));
     format!(
-        "Cases A, B and C occurred {}, {} and {} times live; {}, {} and {} times simulated. Transmissions and arrivals are \
-         packets seen between the hosts’ kernels and the network. The kernel’s TCP has one path and can’t change it.",
+        "Cases A, B and C occurred {}, {} and {} times in live runs and {}, {} and {} times in simulations. Transmissions and arrivals are \
+         recorded between the hosts’ kernels and the network. The kernel’s TCP has one path and cannot change it.",
         live[0], live[1], live[2], simulated[0], simulated[1], simulated[2]
     )
 }
@@ -202,7 +207,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live runs",
             format!(
-                "{repetitions} repetitions, each in a network of its own, {AT_ONCE} at the same time; the primary breaks \
+                "{repetitions} repetitions, each in a separate network, {AT_ONCE} at the same time; the primary path fails \
                  {} s after the first message, spread over {} ms",
                 BREAK.as_secs(),
                 PERIOD.as_millis()
@@ -210,8 +215,8 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         ),
         Setting::new(
             "live SCTP",
-            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more a packet) and on plain \
-             IP, without other traffic",
+            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more per packet) and on plain \
+             IP, without cross traffic",
         ),
     ]
 }
@@ -221,15 +226,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_break_comes_as_long_after_the_first_message_as_in_the_simulation() {
-        let world = live_world(1, moment(2, 6)).expect("the network is right");
+    fn the_failure_has_the_time_of_the_simulation() {
+        let world = live_world(1, moment(2, 6)).expect("the network is valid");
         assert_eq!(world.changes.len(), 2);
         assert_eq!(START + world.changes[0].0, break_at(2, 6));
         assert!(world.changes[1].0 > world.changes[0].0);
     }
 
     #[test]
-    fn every_repetition_runs_each_kind_and_what_fails_is_told() {
+    fn every_cell_runs_and_failures_are_reported() {
         let options = RunOptions {
             reps: Some(2),
             ..RunOptions::default()
@@ -238,7 +243,10 @@ mod tests {
         assert_eq!(plan.runs.len(), 2 * 10);
         assert_eq!(plan.runs[0].name, "pmr2.udp.0");
         assert_eq!(plan.runs[19].name, "best.raw.1");
-        let failed = plan.runs.iter().map(|_| Outcome::Failed("it broke".into()));
+        let failed = plan
+            .runs
+            .iter()
+            .map(|_| RunOutcome::Failed("it broke".into()));
         let result = (plan.conclude)(failed.collect()).expect("simulations succeed");
         assert_eq!(result.rows.len(), 20);
         assert!(result.rows.iter().all(|row| row.live.is_none()));

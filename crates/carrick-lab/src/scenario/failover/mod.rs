@@ -1,9 +1,9 @@
-//! `failover`: Path.Max.Retrans and the time to change the path.
+//! `failover`: Path.Max.Retrans and the failover time.
 //!
-//! After J. Eklund, A. Brunstrom: "Performance of Network Redundancy Mechanisms in SCTP" (2005). Two
-//! hosts have two disjoint paths; the one that carries a constant flow of small messages breaks, and
-//! what counts is when all data takes the other. The paper's future work, bursts and other traffic,
-//! is added, with the failovers that happen although nothing is broken.
+//! After J. Eklund, A. Brunstrom: "Performance of Network Redundancy Mechanisms in SCTP" (2005).
+//! Two hosts have two disjoint paths. The path that carries a constant flow of small messages
+//! fails, and the time until all data uses the other path is measured. The paper's future work,
+//! bursts and cross traffic, is added, as are failovers without a path failure.
 
 mod figures;
 mod live;
@@ -26,10 +26,10 @@ use setup::{LOADS, Load, VARIANTS, Variant};
 
 /// Repetitions of a cell in a short run: enough for all three cases.
 const SHORT: u64 = 20;
-/// The paper's repetitions of a cell.
+/// Repetitions of a cell in the paper.
 const FULL: u64 = 40;
 
-/// What a variant is run for: a break, and a minute without.
+/// Runs of a variant: a path failure, and a minute without one.
 const KINDS: [&str; 2] = ["failover", "false-failovers"];
 
 /// The scenario.
@@ -42,15 +42,15 @@ impl Scenario for FailoverScenario {
     }
 
     fn question(&self) -> &'static str {
-        "When a path breaks, how long until all data takes the other one, what does a message wait at most, and \
-         which settings are fast without mistaking congestion for a break?"
+        "When a path fails, how long does it take until all data uses the other path, what is the longest delay of a message, and \
+         which settings are fast without a false failover under congestion?"
     }
 
     fn usual(&self) -> Option<&'static str> {
         Some("pmr5")
     }
 
-    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+    fn live(&self, options: &RunOptions) -> Result<crate::live::LivePlan, &'static str> {
         Ok(live::plan(*self, options))
     }
 
@@ -98,12 +98,12 @@ impl Scenario for FailoverScenario {
     }
 }
 
-/// What the repetitions of one variant under one load showed.
+/// Results of the repetitions of one variant under one load.
 #[derive(Clone, Debug, Default)]
 struct Cell {
-    /// Each break; `None` where data was on the other path already.
+    /// Results of each path failure; `None` if data was on the other path already.
     breaks: Vec<Option<Failover>>,
-    /// Each minute without a break; one if the seed changes nothing in it.
+    /// Results of each minute without a failure; a single one if runs do not depend on the seed.
     watched: Vec<Watched>,
 }
 
@@ -113,16 +113,16 @@ impl Cell {
     }
 }
 
-/// All that was measured.
+/// All results.
 struct Observed {
-    /// Without other traffic, by variant.
+    /// Results without cross traffic, by variant.
     quiet: Vec<Cell>,
-    /// Under each of [`LOADS`], by variant.
+    /// Results under each of [`LOADS`], by variant.
     loaded: Vec<Vec<Cell>>,
     repetitions: u64,
 }
 
-type Outcome = (Option<Failover>, Option<Watched>);
+type JobResult = (Option<Failover>, Option<Watched>);
 
 impl FailoverScenario {
     fn simulate(
@@ -166,14 +166,15 @@ impl FailoverScenario {
     }
 }
 
-/// One break and one minute without, if that is not a copy of the first one's. The seed does not depend on variant or load.
+/// Runs one path failure and one minute without, unless the latter would be a copy of the first
+/// one's. The seed does not depend on variant or load.
 fn repetition(
     seed: u64,
     load: Load,
     variant: usize,
     number: u64,
     repetitions: u64,
-) -> Result<Outcome, String> {
+) -> Result<JobResult, String> {
     let variant = &VARIANTS[variant];
     let moment = load.break_at(number, repetitions);
     let [first, second] = seeds(seed, number);
@@ -183,12 +184,12 @@ fn repetition(
     Ok((broken, watched.transpose()?))
 }
 
-/// Seeds of a repetition with a break, and of its minute without.
+/// Returns the seeds of a repetition with a path failure, and of its minute without.
 fn seeds(seed: u64, number: u64) -> [u64; 2] {
     [1, 2].map(|kind| derive(seed, &[kind, number]))
 }
 
-/// The variants under each load, by the beginning of their rows' names.
+/// Returns the variants under each load, with the prefix of the identifiers of their rows.
 fn named() -> impl Iterator<Item = (String, Load, &'static Variant)> {
     let loads = std::iter::once(Load::Quiet).chain(LOADS);
     loads.flat_map(|load| {

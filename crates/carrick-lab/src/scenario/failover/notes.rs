@@ -1,4 +1,4 @@
-//! What differs from the publication and why, in words that the data fill in.
+//! Notes: differences from the publication and their causes, with values from the data.
 
 use super::rows::{PUBLISHED, counts, false_failovers, propagation, values};
 use super::run::{Case, Failover};
@@ -9,7 +9,7 @@ use super::{Cell, Observed};
 use crate::format::{given, measured};
 use crate::stats::mean;
 
-/// The paragraphs, in order.
+/// Returns the paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     vec![
         mechanism(observed),
@@ -20,7 +20,7 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
     ]
 }
 
-/// How much longer a mean gets with each step of Path.Max.Retrans, in ms.
+/// Formats the differences of a mean between successive values of Path.Max.Retrans, in ms.
 fn steps(observed: &Observed, value: fn(&Failover) -> f64) -> String {
     let cells = observed.quiet.iter().take(PATH_MAX_RETRANS.len());
     let means: Vec<f64> = cells
@@ -40,13 +40,13 @@ fn mechanism(observed: &Observed) -> String {
         .map(|pair| format!("{:.0}", pair[1].mean_transfer() - pair[0].mean_transfer()))
         .collect();
     format!(
-        "How the times come about: the last SACK arrives some time after the first lost message was sent and starts T3-rtx \
-         anew; {min} ms later what is outstanding leaves on the other path. New messages still go to the primary. Its T3-rtx \
-         starts with the first of them, doubled, and then runs {max} ms each time. In such an interval {} messages come and only some \
-         of them leave: after a timeout the window is one packet, in bytes as the paper’s \
-         implementation counts it. So messages wait longer with each step of Path.Max.Retrans: the longest transfer grows by {} ms, as \
-         published by {}; the failover time by {} ms. RFC 9260 section 7.2.3 asks for one packet in flight, however small; with that rule \
-         (the default here) the messages of the interval wait for its end. The propagation is {} ms.",
+        "How the failover times arise: the last SACK arrives some time after the first lost message was sent, and restarts T3-rtx; \
+         {min} ms later the outstanding data is retransmitted on the other path. New messages are still sent to the primary path. Its T3-rtx \
+         is started by the first of them with a doubled RTO, and then expires after {max} ms each time. In such an interval {} messages arrive from the user, and only some \
+         of them are sent: after a timeout the window is one packet, counted in bytes as in the paper’s \
+         implementation. Therefore the delay of messages increases with Path.Max.Retrans: the longest transfer by {} ms per step, \
+         published {} ms; the failover time by {} ms. RFC 9260, section 7.2.3, permits one packet in flight, of any size; with that rule \
+         (the default of this stack) the messages of the interval wait for its end. The propagation delay is {} ms.",
         max / INTERVAL.as_millis() as u64,
         steps(observed, |f| f.max_transfer),
         published.join(", "),
@@ -55,7 +55,8 @@ fn mechanism(observed: &Observed) -> String {
     )
 }
 
-/// How far the means of a case are from the published ones, for each Path.Max.Retrans.
+/// Formats the differences between measured and published means of a case, for each
+/// Path.Max.Retrans.
 fn differences(
     observed: &Observed,
     group: usize,
@@ -80,17 +81,17 @@ fn cases(observed: &Observed) -> String {
     let arrived = |group| differences(observed, group, |f| f.from_arrived);
     let [published_b, published_c] = [1, 2].map(|group: usize| PUBLISHED[0].failover[group]);
     format!(
-        "Cases B and C are slower than A by rules of Linux 2.6, which the paper measured, and which RFC 9260 does not have: \
-         addresses are not verified (RFC 2960), so that nothing is known of the other path and its RTO is RTO.Initial; \
-         retransmissions take turns, to the next path when T3-rtx expires on the one that has the turn; and while some wait for the window of \
-         their path, no new data leaves on any. In B and C the last packet that the first timeout sends again is \
-         not acknowledged at once. T3-rtx of the other path expires for it, makes that path’s window one packet, and its messages wait for the \
-         primary. At the primary’s second timeout they and those of the interval are more than that window; new data \
-         waits a round trip for them, and T3-rtx of the primary starts that much later. With RFC 9260’s rules B and C take \
-         as long as A. Against the published means A differs by {} ms for the four settings, B by {} ms and C by {} ms. The \
-         published C is {} ms, two messages, above B in every setting: from the first message that is sent again, as the paper’s text \
-         says, both take the same, as here. From the last message that arrived before the break, which a log of the applications \
-         shows, B is a message less and C one more; by that definition, in rows of their own, B differs by {} ms and C by {} ms.",
+        "Cases B and C are slower than A because of rules of Linux 2.6, the stack of the paper, which RFC 9260 does not have: \
+         addresses are not confirmed (RFC 2960), so that the other path has no RTT measurement and its RTO is RTO.Initial; \
+         retransmissions alternate, moving to the next path when T3-rtx expires on the current one; and while retransmissions wait for the window of \
+         their path, no new data is sent on any path. In B and C the last packet that the first timeout retransmits is \
+         not acknowledged immediately. T3-rtx of the other path expires for it and reduces that path’s window to one packet, and its messages wait for the \
+         primary. At the second timeout of the primary, these messages and those of the interval exceed that window; new data \
+         waits for one round trip, and T3-rtx of the primary starts that much later. With the rules of RFC 9260, B and C take \
+         as long as A. The differences from the published means are {} ms for A with the four settings, {} ms for B and {} ms for C. The \
+         published C is {} ms, the interval of two messages, above B with every setting. Counted from the first retransmitted message, as the paper’s text \
+         specifies, both take the same time, as here. Counted from the last message that arrived before the failure, which application logs \
+         contain, B is one message interval shorter and C one longer; by that definition, given in separate rows, the differences are {} ms for B and {} ms for C.",
         own(0),
         own(1),
         own(2),
@@ -115,8 +116,8 @@ fn occurrences(observed: &Observed) -> String {
     let listed = |[a, b, c]: [usize; 3]| format!("{a}, {b} and {c}");
     let (here, there) = (listed(here), listed(there));
     format!(
-        "The cases A, B and C occurred {here} times (published: {there}). The moments of the break are evenly spread over {} ms; \
-         the way back breaks {} ms after the way there, chosen by the published share of C.",
+        "The cases A, B and C occurred {here} times (published: {there}). The times of the failure are evenly spread over {} ms; \
+         the backward direction fails {} ms after the forward direction, which was derived from the published proportion of C.",
         given(millis(PERIOD)),
         given(millis(SECOND_PIPE))
     )
@@ -135,7 +136,7 @@ fn limits(observed: &Observed) -> String {
         }
     };
     format!(
-        "Limits: 800 ms of Q.706 hold in every repetition for Path.Max.Retrans {}; 600 ms a message for {} (published: up to 4).",
+        "The limit of 800 ms in Q.706 is met in every repetition with Path.Max.Retrans {}; the limit of 600 ms per message with {} (published: up to 4).",
         holds(|f| f.time, 800.0),
         holds(|f| f.max_transfer, 600.0)
     )
@@ -150,11 +151,11 @@ fn best(observed: &Observed) -> String {
         .map(|(load, cells)| format!("{} {}", measured(rate(&cells[index])), load.label()))
         .collect();
     format!(
-        "Best: {} ms. False failovers a minute: {}. One timeout moves the data (RFC 7829), and it is long enough \
-         for a full queue and for the repair of a loss; RACK repairs losses of retransmissions \
-         too, and a SACK for each packet keeps a lone message from waiting {} ms for its acknowledgement, which \
-         is more than any RTO here: that is what makes the paper’s SACK rule cause timeouts where messages come \
-         in bursts. A tail loss probe would put T3-rtx off, and is off.",
+        "Best settings: {} ms. False failovers per minute: {}. One timeout moves the data (RFC 7829), and it is long enough \
+         for a full queue and for the recovery of a loss. RACK recovers lost retransmissions, \
+         too, and a SACK for each packet avoids that a single message waits {} ms for its acknowledgement, which \
+         is longer than any RTO here: this delay is the cause of timeouts with the paper’s SACK rule if messages are sent \
+         in bursts. A tail loss probe would delay T3-rtx, and is disabled.",
         measured(mean(&values(&observed.quiet[index], |f| Some(f.time))).unwrap_or_default()),
         loads.join(", "),
         VARIANTS[0].config().timers.sack_delay.as_millis(),

@@ -1,4 +1,4 @@
-//! The table of the scenario.
+//! Rows of the table.
 
 use super::run::{Case, Failover};
 use super::setup::{BEST, LOADS, Load, PATH_MAX_RETRANS, VARIANTS, Variant, millis};
@@ -7,15 +7,15 @@ use crate::format;
 use crate::result::Row;
 use crate::stats::Sorted;
 
-/// The published times of one Path.Max.Retrans in ms: failover in the cases A, B and C, the longest
-/// transfer in A and in B and C; and how often each case occurred.
+/// Published times for one Path.Max.Retrans in ms: failover in the cases A, B and C, longest
+/// transfer in A and in B and C; and the frequency of each case.
 pub(super) struct Published {
     pub(super) failover: [f64; 3],
     pub(super) transfer: [f64; 2],
     pub(super) count: [u32; 3],
 }
 
-/// In the order of [`PATH_MAX_RETRANS`].
+/// Published values in the order of [`PATH_MAX_RETRANS`].
 pub(super) const PUBLISHED: [Published; 4] = [
     Published {
         failover: [422.0, 464.0, 484.0],
@@ -40,12 +40,12 @@ pub(super) const PUBLISHED: [Published; 4] = [
 ];
 
 impl Published {
-    /// The mean of the published runs.
+    /// Returns the mean of the published runs.
     pub(super) fn mean_failover(&self) -> f64 {
         weighted(&self.failover, &self.count)
     }
 
-    /// The mean of the published longest transfers.
+    /// Returns the mean of the published longest transfers.
     pub(super) fn mean_transfer(&self) -> f64 {
         let [a, others] = self.transfer;
         weighted(&[a, others, others], &self.count)
@@ -61,12 +61,12 @@ fn weighted(values: &[f64; 3], counts: &[u32; 3]) -> f64 {
     sum / f64::from(counts.iter().sum::<u32>())
 }
 
-/// The least that the longest transfer can take, in ms: RTO.Max and the propagation.
+/// Lower bound of the longest transfer in ms: RTO.Max and the propagation delay.
 pub(super) const TRANSFER_BOUND: f64 = 170.0;
-/// How far from the published mean a cell may be without a note.
+/// Largest relative difference from the published mean that needs no note.
 const TOLERANCE: f64 = 0.05;
 
-/// All rows, in the order of the table.
+/// Returns all rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((variant, cell), published) in VARIANTS.iter().zip(&observed.quiet).zip(&PUBLISHED) {
@@ -99,7 +99,7 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
         let row = Row::new(&id, &label, "ms").bound(variant.bound());
         rows.push(compared(row.published(value), &values, ON_CASES));
     }
-    // In case A the last message that arrived is the first that is sent again.
+    // In case A the last message that arrived is the first that is retransmitted.
     for (case, value) in [Case::B, Case::C].into_iter().zip(&published.failover[1..]) {
         let values = values(cell, |f| {
             (f.case == case).then_some(f.from_arrived).flatten()
@@ -122,7 +122,7 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
             .published(published.mean_failover()),
         &mean,
         if counts(cell).contains(&0) {
-            "not every case occurred in so few repetitions."
+            "not every case occurred in this number of repetitions."
         } else {
             ON_CASES
         },
@@ -140,14 +140,14 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
     rows
 }
 
-/// Where most of what differs is explained.
+/// Reference to the note that explains most differences.
 const ON_CASES: &str = "see the note on cases B and C.";
 
-/// The row with what was measured, and why where that is not what was published.
+/// Adds the measured values to a row, and the reason if they differ from the published value.
 fn compared(row: Row, values: &[f64], why: &str) -> Row {
     let row = row.measured(values);
     let (Some(mean), Some(published)) = (row.measured, row.published) else {
-        return row.note("This case did not occur in so few repetitions.");
+        return row.note("This case did not occur in this number of repetitions.");
     };
     let difference = mean / published - 1.0;
     if difference.abs() <= TOLERANCE {
@@ -173,8 +173,8 @@ fn own_rows(variant: &Variant, cell: &Cell) -> Vec<Row> {
     .measured(&times);
     if variant.id == BEST.id {
         failover = failover.note(&format!(
-            "RFC 7829 with PFMR 0, RTO.Min and RTO.Max {min} and {max} ms, a SACK for each packet, RACK. Bound: \
-             the timeout; it runs from the last SACK that came, {} ms or so after the first lost message.",
+            "RFC 7829 with PFMR 0, RTO.Min {min} ms and RTO.Max {max} ms, a SACK for each packet, RACK. Bound: \
+             the timeout; it is counted from the last received SACK, about {} ms after the first lost message.",
             format::measured(times.first().map_or(0.0, |t| t - variant.bound())),
         ));
     }
@@ -185,7 +185,7 @@ fn own_rows(variant: &Variant, cell: &Cell) -> Vec<Row> {
             &format!("{}: longest transfer", variant.label),
             "ms",
         )
-        // With Potentially Failed the first timeout sends it on the other path.
+        // With the potentially failed state, the first timeout retransmits it on the other path.
         .bound(min as f64 + propagation())
         .measured(&transfers),
         false_row(variant, Load::Quiet, &false_ones, cell),
@@ -210,7 +210,7 @@ fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
                 .map_or_else(String::new, format::measured)
         };
         failover = failover.note(&format!(
-            "Of the repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
+            "Repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
             quantile(0.5),
             quantile(0.9),
             quantile(1.0)
@@ -218,13 +218,13 @@ fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
     }
     if missing > 0 {
         failover = failover.note(&format!(
-            "In {missing} of {} repetitions data had left the primary before the break.",
+            "In {missing} of {} repetitions data had left the primary path before the failure.",
             cell.breaks.len()
         ));
     }
     if times.iter().any(|time| *time < variant.bound()) {
         failover = failover.note(
-            "Below the bound where the longest transfer was that of a message sent again before the last timeout.",
+            "Below the bound if the longest transfer was that of a message retransmitted before the last timeout.",
         );
     }
     vec![
@@ -233,7 +233,7 @@ fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
     ]
 }
 
-/// A variant under a load, with which its rows' names begin.
+/// Returns the prefix of the identifiers of a variant's rows under a load.
 pub(super) fn name(load: Load, variant: &Variant) -> String {
     match load {
         Load::Quiet => variant.id.into(),
@@ -260,24 +260,24 @@ fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row 
     .bound(0.0)
     .measured(values)
     .note(&format!(
-        "{timeouts} timeouts in {} min without a break; the longest transfer took {} ms.",
+        "{timeouts} timeouts in {} min without a path failure; the longest transfer took {} ms.",
         values.len(),
         format::measured(longest)
     ));
     if load.is_random() {
         row
     } else {
-        row.note("One run: nothing in it depends on the seed.")
+        row.note("One run, which does not depend on the seed.")
     }
 }
 
-/// How often data left the primary in each minute without a break.
+/// Returns the number of times data left the primary path in each minute without a failure.
 pub(super) fn false_failovers(cell: &Cell) -> Vec<f64> {
     let counts = cell.watched.iter().map(|w| w.false_failovers as f64);
     counts.collect()
 }
 
-/// One value a break, for those that have one.
+/// Returns one value per path failure, for those that have one.
 pub(super) fn values(cell: &Cell, value: impl Fn(&Failover) -> Option<f64>) -> Vec<f64> {
     cell.failovers().filter_map(value).collect()
 }
@@ -290,12 +290,12 @@ fn letter(case: Case) -> &'static str {
     }
 }
 
-/// How often each case occurred.
+/// Returns the frequency of each case.
 pub(super) fn counts(cell: &Cell) -> [usize; 3] {
     [Case::A, Case::B, Case::C].map(|case| cell.failovers().filter(|f| f.case == case).count())
 }
 
-/// One-way propagation in ms, for texts.
+/// Returns the one-way propagation delay in ms, for texts.
 pub(super) fn propagation() -> f64 {
     millis(super::setup::DELAY)
 }
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_means_are_weighted_by_their_counts() {
+    fn published_means_are_weighted_by_frequency() {
         let first = &PUBLISHED[0];
         assert!((first.mean_failover() - 447.55).abs() < 0.01);
         for published in &PUBLISHED {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_far_from_the_published_one_has_a_note() {
+    fn large_differences_have_a_note() {
         let row = |value| {
             compared(
                 Row::new("a", "b", "ms").published(100.0),

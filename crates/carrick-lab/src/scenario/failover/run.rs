@@ -1,4 +1,4 @@
-//! One simulation: the break and what follows, or a minute without one.
+//! One simulation: a path failure and its consequences, or a minute without one.
 
 use std::time::Duration;
 
@@ -10,40 +10,41 @@ use crate::capture::Capture;
 use crate::live::{Log, Transmission};
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
-use crate::switch::{self, Noted, Sent};
+use crate::switch::{self, MessageTransmission, PathChangeInput};
 
-/// What had happened when the primary broke (section 3.2 of the paper).
+/// State at the failure of the primary path (section 3.2 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Case {
-    /// One message arrived after the last SACK that came through.
+    /// One message arrived after the last SACK that was received.
     A,
-    /// The last SACK was lost, so that more than one arrived.
+    /// The last SACK was lost, so that more than one message arrived after the last received SACK.
     B,
-    /// The last SACK arrived, and nothing after it.
+    /// The last SACK was received, and no message arrived after it.
     C,
 }
 
-/// What one break showed.
+/// Result of one path failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Failover {
-    /// The case.
+    /// Case of the failure.
     pub(super) case: Case,
-    /// The failover time of the paper, in ms.
+    /// Failover time as defined in the paper, in ms.
     pub(super) time: f64,
-    /// The same from the first sending of the last message that had arrived, in ms; `None` if none had.
+    /// Failover time from the first transmission of the last message that had arrived, in ms;
+    /// `None` if no message had.
     pub(super) from_arrived: Option<f64>,
-    /// The longest that a message took from SEND to delivery, in ms.
+    /// Longest time from SEND to delivery of a message, in ms.
     pub(super) max_transfer: f64,
 }
 
-/// What a minute without a break showed.
+/// Result of a minute without a path failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Watched {
-    /// How often data left the primary.
+    /// Number of times data left the primary path.
     pub(super) false_failovers: u64,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// The longest that a message took, in ms.
+    /// Longest time from SEND to delivery of a message, in ms.
     pub(super) max_transfer: f64,
 }
 
@@ -82,7 +83,7 @@ fn world(
         .map_err(|error| error.to_string())
 }
 
-/// The programs of both hosts.
+/// Returns the programs of both hosts.
 fn programs(world: &World) -> (&Source, &Sink) {
     let [from, to] = world.hosts;
     (
@@ -91,7 +92,7 @@ fn programs(world: &World) -> (&Source, &Sink) {
     )
 }
 
-/// Runs to the end of the traffic and until all is delivered.
+/// Runs to the end of the traffic and until all messages are delivered.
 fn finish(world: &mut World, length: Duration) -> Result<(), String> {
     let end = carrick_netsim::Time::ZERO + START + length;
     world.net.run_until(end);
@@ -110,8 +111,8 @@ fn finish(world: &mut World, length: Duration) -> Result<(), String> {
     Err("messages were not delivered within 30 s after the last".into())
 }
 
-/// Breaks the primary at `moment` of the simulation. `None` when data had left the primary before,
-/// so that the break was none for it.
+/// Fails the primary path at `moment` of the simulation. Returns `None` if data had left the
+/// primary path before, so that the failure had no effect.
 pub(super) fn broken(
     variant: &Variant,
     load: Load,
@@ -134,7 +135,7 @@ pub(super) fn broken(
     measure(&log(source, sink), at).map(Some)
 }
 
-/// Watches a minute without a break.
+/// Runs a minute without a path failure.
 pub(super) fn unbroken(
     variant: &Variant,
     load: Load,
@@ -146,7 +147,8 @@ pub(super) fn unbroken(
     finish(&mut world, WATCH)?;
     capture.end(&mut world.net)?;
     let (source, sink) = programs(&world);
-    // The SACK of a last message that is alone waits longer than RTO.Min: the end of the traffic.
+    // The SACK of a single last message is delayed longer than RTO.Min: the measurement ends with
+    // the traffic.
     let end = source.sends.last().copied().unwrap_or(Time::ZERO);
     let before_end = |moments: &[Time]| moments.iter().filter(|time| **time < end).count() as u64;
     let transfers = sink.received.deliveries.iter().map(|(number, time)| {
@@ -160,23 +162,23 @@ pub(super) fn unbroken(
     })
 }
 
-/// The times of the paper, from the logs of both hosts.
+/// Computes the times of the paper from the logs of both hosts.
 pub(super) fn measure(log: &Log<'_>, at: Time) -> Result<Failover, String> {
     let sends: Vec<u64> = log.sends.iter().map(|time| time.as_nanos()).collect();
-    let sent = |t: &Transmission| Sent {
+    let sent = |t: &Transmission| MessageTransmission {
         message: t.message,
         time: t.time.as_nanos(),
         alternate: t.path != PRIMARY,
     };
-    let transmissions: Vec<Sent> = log.transmissions.iter().map(sent).collect();
+    let transmissions: Vec<MessageTransmission> = log.transmissions.iter().map(sent).collect();
     let delivered = |(number, time): &(u64, Time)| (*number, time.as_nanos());
     let deliveries: Vec<(u64, u64)> = log.deliveries.iter().map(delivered).collect();
-    let noted = Noted {
+    let record = PathChangeInput {
         sends: &sends,
         transmissions: &transmissions,
         deliveries: &deliveries,
     };
-    let switch = switch::measure(noted, at.as_nanos())?;
+    let switch = switch::measure(record, at.as_nanos())?;
     let arrived: Vec<u64> = arrived(log, Time::from_nanos(switch.again)).collect();
     let unreported = arrived.iter().filter(|number| **number >= switch.first);
     let last = arrived.iter().max();
@@ -195,9 +197,9 @@ pub(super) fn measure(log: &Log<'_>, at: Time) -> Result<Failover, String> {
     })
 }
 
-/// The messages that had arrived by then.
+/// Returns the messages that had arrived by a time.
 fn arrived(log: &Log<'_>, by: Time) -> impl Iterator<Item = u64> {
-    // Each message is one chunk, so that TSNs count messages.
+    // Each message is one chunk, so TSNs count messages.
     let first = log.transmissions.first().map(|t| t.tsn);
     let arrived = log.arrivals.iter().filter(move |(_, time)| *time < by);
     arrived.filter_map(move |(tsn, _)| first.map(|first| u64::from(tsn.since(first))))
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_run_is_the_run_of_the_table() {
+    fn a_captured_run_has_the_result_of_the_table() {
         let name = format!("carrick-captured-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let moment = break_at(0, 20);
@@ -229,7 +231,8 @@ mod tests {
             .map(|file| file.and_then(|f| f.metadata()).expect("a file").len())
             .collect();
         std::fs::remove_dir_all(&directory).expect("removed");
-        // Two interfaces of each host, four of routers towards hosts and each other, on each path.
+        // Each path has two interfaces of the hosts, and four of the routers, to the hosts and to
+        // each other.
         assert!(sizes.len() >= 12, "{sizes:?}");
         assert!(sizes.iter().all(|size| *size > 0), "{sizes:?}");
     }
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_moment_within_the_pattern_decides_and_not_the_seed() {
+    fn the_time_of_the_failure_determines_the_case() {
         let moment = break_at(3, 40);
         let first = quiet(&VARIANTS[1], moment);
         let other = broken(&VARIANTS[1], Load::Quiet, moment, 99, Capture::NONE);
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_that_arrived_is_found_for_each_case() {
+    fn the_last_arrived_message_is_found_in_each_case() {
         let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let sent = |time, message: u32, path| Transmission {
             time: ms(time),
@@ -264,7 +267,8 @@ mod tests {
             message: u64::from(message),
             path: PathId(path),
         };
-        // Messages 1 to 3 are sent again at 1110; how many arrived before decides the case.
+        // Messages 1 to 3 are retransmitted at 1110; the number of those that had arrived
+        // determines the case.
         let transmissions = [
             sent(980, 0, 0),
             sent(990, 1, 0),
@@ -296,7 +300,8 @@ mod tests {
         assert_eq!(found, expected.map(|(case, time)| (case, Some(time))));
     }
 
-    /// The times of a case, by the paper's stack and by RFC 9260's rules for what waits for what.
+    /// Failover times of a case, with the paper's stack and with the rules of RFC 9260 for queued
+    /// data.
     fn times(case: Case) -> [f64; 2] {
         let moment = |variant: &Variant| {
             let mut moments = (0..20).map(|k| break_at(k, 20));
@@ -308,13 +313,13 @@ mod tests {
             ..*paper
         };
         [paper, &standard].map(|variant| {
-            let moment = moment(variant).expect("it occurs within a period");
+            let moment = moment(variant).expect("the case occurs within a period");
             quiet(variant, moment).time
         })
     }
 
     #[test]
-    fn retransmissions_that_hold_all_new_data_back_make_b_and_c_slower_than_a() {
+    fn blocked_new_data_makes_b_and_c_slower_than_a() {
         let [a, b, c] = [Case::A, Case::B, Case::C].map(times);
         assert!((a[0] - a[1]).abs() < 1e-6, "{a:?}");
         for other in [b, c] {
@@ -333,15 +338,15 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_traffic_is_no_false_failover() {
+    fn the_end_of_the_traffic_causes_no_false_failover() {
         let quick = VARIANTS.iter().find(|variant| variant.id == "quick");
-        let quick = quick.expect("there is one");
+        let quick = quick.expect("the variant exists");
         let watched = unbroken(quick, Load::Quiet, 1, Capture::NONE).expect("the run ends");
         assert_eq!((watched.false_failovers, watched.timeouts), (0, 0));
     }
 
     #[test]
-    fn a_quiet_network_sees_no_false_failover_with_a_sack_for_each_packet() {
+    fn immediate_sacks_avoid_false_failovers() {
         let watched = unbroken(&BEST, Load::Quiet, 1, Capture::NONE).expect("the run ends");
         assert_eq!((watched.false_failovers, watched.timeouts), (0, 0));
     }

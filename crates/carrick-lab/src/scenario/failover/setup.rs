@@ -1,4 +1,4 @@
-//! The paper's network, its settings, and those that are compared with them.
+//! Network and settings of the paper, and settings compared with them.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use carrick_proto::policy::{
 
 use crate::live;
 
-/// Bytes of user data in a message.
+/// User data of a message in bytes.
 pub(super) const MESSAGE: usize = 250;
 /// Time between two messages.
 pub(super) const INTERVAL: Duration = Duration::from_millis(10);
@@ -23,29 +23,30 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(10);
 pub(super) const RATE: u64 = 1_000_000;
 /// One-way delay of each path.
 pub(super) const DELAY: Duration = Duration::from_millis(20);
-/// Places in each router's queue.
+/// Capacity of each router's queue in packets.
 pub(super) const QUEUE: usize = 6;
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
-/// When messages begin; the association is set up by then.
+/// Start of the messages; the association is established by then.
 pub(super) const START: Duration = Duration::from_secs(1);
-/// Traffic before the break, and from the start to the end.
+/// Duration of the traffic before the failure, and in total.
 pub(super) const BREAK: Duration = Duration::from_secs(8);
 pub(super) const LENGTH: Duration = Duration::from_secs(20);
-/// Traffic in a run without a break, for false failovers.
+/// Duration of the traffic in a run without a failure, for false failovers.
 pub(super) const WATCH: Duration = Duration::from_secs(60);
-/// One period of the paper's pattern: two messages and a SACK.
+/// Period of the paper's pattern: two messages and a SACK.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
-/// The two directions of a Dummynet link are two pipes, told one after the other. 20 of the 81
-/// published runs whose last two messages arrived are of case C, where the SACK came through: in a
-/// period of 20 ms with a SACK 12.4 ms after its beginning, that share fits this time between them.
+/// Time between the failures of the two directions. A Dummynet link consists of two pipes, which
+/// are reconfigured one after the other. 20 of the 81 published runs whose last two messages arrived
+/// are of case C, in which the SACK was received: with a period of 20 ms and a SACK 12.4 ms after its
+/// start, that proportion results from this time.
 pub(super) const SECOND_PIPE: Duration = Duration::from_millis(15);
-/// The published values of Path.Max.Retrans.
+/// Published values of Path.Max.Retrans.
 pub(super) const PATH_MAX_RETRANS: [u32; 4] = [2, 3, 4, 5];
 /// RTO.Initial, RTO.Min and RTO.Max of the paper, in ms.
 pub(super) const RTO: [u64; 3] = [80, 80, 150];
 
-/// The address of a host (0 the source, 1 the destination) on a path (0 the primary).
+/// Returns the address of a host (0 is the source, 1 the destination) on a path (0 is the primary).
 pub(super) fn address(host: u8, path: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, path + 1, host, 1))
 }
@@ -54,24 +55,24 @@ fn background_address(side: u8, path: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, path + 1, side, 2))
 }
 
-/// The other traffic in the network, and how the messages come.
+/// Cross traffic in the network, and pattern of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// The paper's: one message each 10 ms, nothing else in the network.
+    /// The paper's load: one message every 10 ms, no cross traffic.
     Quiet,
-    /// Ten messages at once each 100 ms, nothing else in the network.
+    /// Ten messages at once every 100 ms, no cross traffic.
     Bursts,
-    /// The paper's messages beside Poisson traffic.
+    /// The paper's messages with Poisson cross traffic.
     Concurrent,
-    /// The paper's messages beside traffic that fills the link for a while, then pauses.
+    /// The paper's messages with cross traffic that alternately fills the link and pauses.
     Congested,
 }
 
-/// The loads of the future work that the paper announces.
+/// Loads of the future work announced in the paper.
 pub(super) const LOADS: [Load; 3] = [Load::Bursts, Load::Concurrent, Load::Congested];
 
 impl Load {
-    /// First part of the names of its rows.
+    /// Returns the first part of the identifiers of its rows.
     pub(super) fn id(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
@@ -81,39 +82,40 @@ impl Load {
         }
     }
 
-    /// The name for people.
+    /// Returns the label.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Self::Quiet => "no other traffic",
+            Self::Quiet => "no cross traffic",
             Self::Bursts => "messages in bursts",
             Self::Concurrent => "concurrent traffic",
             Self::Congested => "congestion",
         }
     }
 
-    /// Messages at a time; their number a second is the same everywhere.
+    /// Returns the number of messages at a time; the message rate is the same for all loads.
     pub(super) fn burst(self) -> u32 {
         if self == Self::Bursts { 10 } else { 1 }
     }
 
-    /// The moments of the break are spread over this time: two messages or bursts, so that all places
-    /// between two SACKs occur.
+    /// Returns the interval over which the times of the failure are spread: two messages or bursts,
+    /// so that all positions between two SACKs occur.
     pub(super) fn period(self) -> Duration {
         PERIOD * self.burst()
     }
 
-    /// When the primary breaks in a repetition: evenly spread over the period.
+    /// Returns the time of the failure of the primary path in a repetition: evenly spread over the
+    /// period.
     pub(super) fn break_at(self, repetition: u64, repetitions: u64) -> Duration {
         let part = (repetition as f64 + 0.5) / repetitions.max(1) as f64;
         START + BREAK + self.period().mul_f64(part)
     }
 
-    /// Whether runs differ by their seed; without other traffic and losses they don't.
+    /// Returns whether runs depend on their seed; without cross traffic and losses they do not.
     pub(super) fn is_random(self) -> bool {
         self.background().is_some()
     }
 
-    /// Length of the packets and pattern of what others send in each direction of each path.
+    /// Returns packet length and pattern of the cross traffic in each direction of each path.
     fn background(self) -> Option<(usize, Pattern)> {
         match self {
             Self::Quiet | Self::Bursts => None,
@@ -130,24 +132,25 @@ impl Load {
     }
 }
 
-/// A way to set the stack up.
+/// Settings of the stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
-    /// First part of the rows' names.
+    /// First part of the identifiers of its rows.
     pub(super) id: &'static str,
-    /// The name for people.
+    /// Label.
     pub(super) label: &'static str,
     /// Path.Max.Retrans.
     pub(super) path_max_retrans: u32,
-    /// PotentiallyFailed.Max.Retrans (RFC 7829), if in use.
+    /// PotentiallyFailed.Max.Retrans (RFC 7829), if used.
     pub(super) potentially_failed: Option<u32>,
-    /// RTO.Initial, RTO.Min, RTO.Max in ms.
+    /// RTO.Initial, RTO.Min and RTO.Max in ms.
     pub(super) rto: [u64; 3],
-    /// A SACK at least for every this many packets.
+    /// SACK frequency: packets per SACK.
     pub(super) sack_frequency: u32,
-    /// RFC 2960's loss recovery, or RACK and what belongs to it.
+    /// RACK with its related algorithms, instead of the loss recovery of RFC 2960.
     pub(super) modern: bool,
-    /// What is sent again waits in one queue, and addresses are trusted, as in Linux 2.6.
+    /// One queue of retransmissions for all paths, and unconfirmed addresses in use, as in Linux
+    /// 2.6.
     pub(super) one_queue: bool,
 }
 
@@ -164,25 +167,25 @@ const fn paper(id: &'static str, label: &'static str, path_max_retrans: u32) -> 
     }
 }
 
-/// Potentially failed paths alone: data leaves the primary at the first timeout.
+/// Potentially failed paths only: data leaves the primary path at the first timeout.
 const QUICK: Variant = Variant {
     potentially_failed: Some(0),
     one_queue: false,
     ..paper("quick", "Potentially Failed at the first timeout", 5)
 };
 
-/// The same with a SACK for each packet.
+/// Potentially failed paths with a SACK for each packet.
 const QUICK_SACKS: Variant = Variant {
     sack_frequency: 1,
     ..Variant {
         id: "quick-sacks",
-        label: "the same, a SACK for each packet",
+        label: "the same with a SACK for each packet",
         ..QUICK
     }
 };
 
-/// The first timeout moves the data, but it is as long as a full queue and a repaired loss need; a
-/// SACK for each packet and RACK see to it that nothing else waits for it.
+/// The first timeout moves the data, but it is long enough for a full queue and for the recovery of
+/// a loss; a SACK for each packet and RACK avoid other delays.
 pub(super) const BEST: Variant = Variant {
     id: "best",
     label: "best settings",
@@ -194,7 +197,7 @@ pub(super) const BEST: Variant = Variant {
     one_queue: false,
 };
 
-/// All variants: those of the paper in the order of [`PATH_MAX_RETRANS`], then the others.
+/// All variants: those of the paper in the order of [`PATH_MAX_RETRANS`], then further ones.
 pub(super) const VARIANTS: [Variant; 7] = [
     paper("pmr2", "Path.Max.Retrans 2", 2),
     paper("pmr3", "Path.Max.Retrans 3", 3),
@@ -206,13 +209,13 @@ pub(super) const VARIANTS: [Variant; 7] = [
 ];
 
 impl Variant {
-    /// The parameters of the association, the same at both ends.
+    /// Returns the parameters of the association, the same at both ends.
     pub(super) fn config(&self) -> AssociationConfig {
         let [initial, min, max] = self.rto.map(Duration::from_millis);
         let policies = if self.modern {
             Policies {
                 congestion: Policies::default().congestion,
-                // A probe would put T3-rtx off.
+                // A probe would delay T3-rtx.
                 tail_loss_probe: false,
                 ..Policies::modern()
             }
@@ -247,7 +250,8 @@ impl Variant {
         })
     }
 
-    /// The least time to a failover by the timeouts alone, in ms: one RTO.Min, then RTO.Max.
+    /// Returns the lower bound of the failover time in ms given by the timeouts: one RTO.Min, then
+    /// RTO.Max.
     pub(super) fn bound(&self) -> f64 {
         let timeouts = self.potentially_failed.unwrap_or(self.path_max_retrans);
         let [_, min, max] = self.rto;
@@ -261,15 +265,15 @@ impl Variant {
     }
 }
 
-/// The network with its two hosts, and what breaks.
+/// The network with its two hosts and the link that fails.
 pub(super) struct World {
     pub(super) net: Network,
     pub(super) hosts: [NodeId; 2],
-    /// The primary's link between its routers.
+    /// Link of the primary path between its routers.
     primary: LinkId,
 }
 
-/// Two disjoint paths of two routers each, with the other traffic's hosts at the routers.
+/// Builds two disjoint paths of two routers each, with hosts for cross traffic at the routers.
 pub(super) fn network(
     seed: u64,
     load: Load,
@@ -286,7 +290,8 @@ pub(super) fn network(
     })
 }
 
-/// The quiet network, to be run in real time, whose primary breaks that long after the first message.
+/// Builds the network without cross traffic for a live run; the primary path fails `moment` after
+/// the first message.
 pub(super) fn live_world(seed: u64, moment: Duration) -> Result<live::World, ConfigError> {
     let (builder, hosts, primary) = paths(seed, Load::Quiet)?;
     Ok(live::World {
@@ -319,7 +324,7 @@ fn paths(seed: u64, load: Load) -> Result<Paths, ConfigError> {
             for (host, address) in ends {
                 let interface = builder.add_interface(host, [address]);
                 let port = builder.add_interface(router, []);
-                // The host is one with its router: no rate, no delay.
+                // The host is located at its router: no rate limit, no delay.
                 builder.connect_both(interface, port, LinkConfig::default());
             }
             let streams = load.background().map(|(len, pattern)| {
@@ -333,13 +338,14 @@ fn paths(seed: u64, load: Load) -> Result<Paths, ConfigError> {
     Ok((builder, hosts, links[0]))
 }
 
-/// What breaks the primary: each direction loses everything, one a little later than the other.
+/// Returns the changes that fail the primary path: each direction loses all packets, one slightly
+/// later than the other.
 fn breaking(primary: LinkId) -> [(Duration, Change); 2] {
-    let ways = [
+    let directions = [
         (Direction::Forward, Duration::ZERO),
         (Direction::Backward, SECOND_PIPE),
     ];
-    ways.map(|(direction, later)| {
+    directions.map(|(direction, later)| {
         let loss = Change::SetLoss {
             link: primary,
             direction,
@@ -350,7 +356,7 @@ fn breaking(primary: LinkId) -> [(Duration, Change); 2] {
 }
 
 impl World {
-    /// Has the primary lose everything from then on.
+    /// Schedules the loss of all packets on the primary path.
     pub(super) fn break_primary(&mut self, at: Time) -> Result<(), ConfigError> {
         for (later, change) in breaking(self.primary) {
             self.net.at(at + later, change)?;
@@ -359,12 +365,12 @@ impl World {
     }
 }
 
-/// When the primary breaks in a repetition without other traffic.
+/// Returns the time of the failure of the primary path in a repetition without cross traffic.
 pub(super) fn break_at(repetition: u64, repetitions: u64) -> Duration {
     Load::Quiet.break_at(repetition, repetitions)
 }
 
-/// A duration in ms.
+/// Converts a duration to ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -374,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bounds_are_the_published_ones() {
+    fn the_bounds_match_the_publication() {
         let bounds: Vec<f64> = VARIANTS.iter().take(4).map(Variant::bound).collect();
         assert_eq!(bounds, [380.0, 530.0, 680.0, 830.0]);
         assert!((QUICK.bound() - 80.0).abs() < 1e-9);
@@ -389,12 +395,12 @@ mod tests {
     }
 
     #[test]
-    fn breaks_are_spread_over_one_period() {
+    fn failures_are_spread_over_one_period() {
         let moments: Vec<Duration> = (0..40).map(|k| break_at(k, 40)).collect();
         assert!(moments.is_sorted());
         assert!(moments[39] < moments[0] + PERIOD);
         assert!(moments[0] > START + BREAK);
-        // Of bursts, too: two, as of messages.
+        // The same with bursts: two bursts instead of two messages.
         let bursts: Vec<Duration> = (0..40).map(|k| Load::Bursts.break_at(k, 40)).collect();
         let spread = bursts[39].saturating_sub(bursts[0]);
         assert!(spread > Duration::from_millis(190), "{spread:?}");

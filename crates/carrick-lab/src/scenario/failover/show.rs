@@ -1,4 +1,4 @@
-//! The result put together: drawing, settings.
+//! Assembly of the result: drawing, settings.
 
 use super::figures::figures;
 use super::notes::notes;
@@ -39,13 +39,13 @@ fn drawing() -> Drawing {
                 RATE / 1_000_000,
                 given(millis(DELAY))
             ),
-            format!("{QUEUE} packets of queue"),
+            format!("queue of {QUEUE} packets"),
         ],
         dashed,
     };
     Drawing {
-        description: "Two hosts and two disjoint paths of two routers each. The primary loses everything from 8 s on. \
-                      In the loaded runs, other hosts at the routers send over both paths in both directions."
+        description: "Two hosts and two disjoint paths of two routers each. The primary path loses all packets from 8 s on. \
+                      In runs with cross traffic, further hosts at the routers send over both paths in both directions."
             .into(),
         height: 240.0,
         nodes: vec![node(62.0, "source"), node(458.0, "destination")],
@@ -59,7 +59,7 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "traffic",
             format!(
-                "messages of {MESSAGE} bytes, one each {} ms for {} s, ordered, on one stream; in bursts: ten each 100 ms",
+                "messages of {MESSAGE} bytes, one every {} ms for {} s, ordered, on one stream; in bursts: ten every 100 ms",
                 given(millis(INTERVAL)),
                 LENGTH.as_secs()
             ),
@@ -67,16 +67,16 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "paths",
             format!(
-                "{RATE} bit/s, {} ms one way, a queue of {QUEUE} packets, MTU 1500; hosts at their routers without delay",
+                "{RATE} bit/s, {} ms one way, a queue of {QUEUE} packets, MTU 1500; no delay between hosts and their routers",
                 given(millis(DELAY))
             ),
         ),
         Setting::new(
             "break",
             format!(
-                "loss of all packets on the primary after {} s, the moment spread over {} ms (in bursts {} ms), two messages or bursts; packets under way arrive; \
-                 the way back breaks {} ms later, as two Dummynet pipes are told one after the other: chosen by the published share of \
-                 case C",
+                "loss of all packets on the primary path after {} s, the time spread over {} ms (in bursts {} ms), two messages or bursts; packets in flight arrive; \
+                 the backward direction fails {} ms later, because two Dummynet pipes are reconfigured one after the other: derived from the published \
+                 proportion of case C",
                 BREAK.as_secs(),
                 given(millis(PERIOD)),
                 given(millis(Load::Bursts.period())),
@@ -87,9 +87,9 @@ fn settings() -> Vec<Setting> {
             "SCTP",
             format!(
                 "RTO.Initial and RTO.Min {} ms, RTO.Max {} ms, SACK every {} packets or {} ms, {} missing reports (RFC 2960), \
-                 Nagle off, retransmissions: {}, new data waits behind them on all paths, addresses are not verified (Linux 2.6), after a \
-                 timeout: one window of one packet, duplicates beside new data reported later (chosen by the published times, the paper does not tell); \
-                 the destination’s side connects",
+                 Nagle off, retransmissions: {}, new data waits behind them on all paths, addresses are not confirmed (Linux 2.6), after a \
+                  timeout: one window of one packet, duplicates bundled with new data reported later (derived from the published times, not specified in the paper); \
+                  the destination sets up the association",
                 paper.timers.rto_min.as_millis(),
                 paper.timers.rto_max.as_millis(),
                 paper.timers.sack_frequency,
@@ -109,7 +109,7 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "false failovers",
             format!(
-                "data leaves the primary in {} s without a break, in runs of their own",
+                "number of times data leaves the primary path in {} s without a failure, in separate runs",
                 WATCH.as_secs()
             ),
         ),
@@ -117,8 +117,8 @@ fn settings() -> Vec<Setting> {
             "best settings",
             format!(
                 "PotentiallyFailed.Max.Retrans 0, all RTO limits {} ms, a SACK for each packet, RACK without tail loss probes, \
-                 proportional rate reduction, RFC 9260’s congestion control; chosen by the shortest failover without \
-                 a false one under congestion",
+                 proportional rate reduction, RFC 9260’s congestion control; selected for the shortest failover time without \
+                  a false failover under congestion",
                 BEST.rto[1]
             ),
         ),

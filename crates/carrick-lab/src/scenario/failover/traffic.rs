@@ -1,5 +1,5 @@
-//! The paper's programs: a source of numbered messages at a constant rate, and a destination that
-//! notes when they come.
+//! Programs of the paper: a source of numbered messages at a constant rate, and a destination that
+//! records their arrival.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,36 +12,37 @@ use carrick_proto::{
 
 use super::setup::{INTERVAL, MESSAGE, PORT, START, address};
 use crate::live::{Log, Transmission};
-use crate::numbered::{Received, message};
+use crate::numbered::{ReceiverLog, message};
 use crate::sctp_host::Application;
 
-/// The path that breaks.
+/// Path that fails.
 pub(super) const PRIMARY: PathId = PathId(0);
 
-/// Sends when the association is set up; the destination does that, as in the paper.
+/// Sender, which starts when the association is established; the destination sets it up, as in the
+/// paper.
 pub(super) struct Source {
-    /// Messages at a time.
+    /// Number of messages at a time.
     burst: u32,
     end: Time,
     timer: Option<Time>,
     id: Option<AssociationId>,
     ready: bool,
-    /// SEND of each message.
+    /// Time of the SEND of each message.
     pub(super) sends: Vec<Time>,
-    /// What left the stack, in order.
+    /// Transmissions in order.
     pub(super) transmissions: Vec<Transmission>,
-    /// When data left the primary.
+    /// Times at which data left the primary path.
     pub(super) left: Vec<Time>,
-    /// When it came back.
+    /// Times at which data returned to the primary path.
     pub(super) returned: Vec<Time>,
     /// Expirations of T3-rtx.
     pub(super) timeouts: Vec<Time>,
-    /// What went wrong.
+    /// Failure of the program.
     pub(super) failure: Option<String>,
 }
 
 impl Source {
-    /// A source of `burst` messages at a time, for this long.
+    /// Returns a source of `burst` messages at a time, for this duration.
     pub(super) fn new(burst: u32, length: Duration) -> Self {
         Self {
             burst,
@@ -97,7 +98,7 @@ impl Application for Source {
             Event::Established { .. } | Event::PathConfirmed(_) if !self.ready => {
                 self.id = Some(id);
                 self.ready = endpoint.paths(id).filter(|p| p.status.confirmed).count() == 2;
-                // A lost INIT may have set the association up over the other path.
+                // If an INIT was lost, the association may have been set up over the other path.
                 if self.ready
                     && let Err(error) = endpoint.set_primary(now, id, PRIMARY)
                 {
@@ -134,12 +135,12 @@ impl Application for Source {
     }
 }
 
-/// Sets the association up, and notes arrivals and deliveries.
+/// Receiver: sets up the association, and records arrivals and deliveries.
 pub(super) struct Sink {
     config: Arc<AssociationConfig>,
     timer: Option<Time>,
-    pub(super) received: Received,
-    /// It could not connect.
+    pub(super) received: ReceiverLog,
+    /// Error of the connection set-up.
     failure: Option<String>,
 }
 
@@ -148,12 +149,12 @@ impl Sink {
         Self {
             config: Arc::new(config),
             timer: Some(Time::ZERO),
-            received: Received::default(),
+            received: ReceiverLog::default(),
             failure: None,
         }
     }
 
-    /// What went wrong.
+    /// Returns the failure, if any.
     pub(super) fn failure(&self) -> Option<&String> {
         self.failure.as_ref().or(self.received.failure.as_ref())
     }
@@ -185,7 +186,7 @@ impl Application for Sink {
     }
 }
 
-/// What both hosts noted.
+/// Returns the records of both hosts.
 pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
     Log {
         sends: &source.sends,

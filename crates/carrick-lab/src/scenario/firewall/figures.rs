@@ -1,17 +1,17 @@
-//! The figures: the paper's 10 and 11, and the quantiles.
+//! Figures: the paper's Fig. 10 and 11, and quantiles.
 
 use super::rows::QUANTILES;
 use super::setup::{BEST, Cell, LOSSES, PAPER, STREAMS, TCP};
 use super::{Observation, Observed};
-use crate::figure::{Axis, Figure, Kind, Point, Series};
+use crate::figure::{Axis, Figure, Point, Series, SeriesKind};
 use crate::stats::Summary;
 
-/// The longest response time over the loss that is drawn, in ms.
+/// Largest response time drawn over the loss, in ms.
 const HIGHEST: f64 = 120.0;
 
-/// All figures, in order.
+/// Returns all figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
-    // The quantiles share an axis, so that they can be compared.
+    // The quantiles share one axis for comparison.
     let last = QUANTILES[QUANTILES.len() - 1].0;
     let all = observed.observations.iter();
     let highest = all.map(|o| o.quantile(last)).fold(100.0, f64::max);
@@ -30,9 +30,14 @@ fn measured(observation: &Observation, x: f64) -> Point {
     }
 }
 
-/// A curve of the model, thin beside the measured one; the legend shows the first.
+/// Returns a thin curve of the model; the legend contains the first one.
 fn modelled(label: &str, style: usize, points: Vec<Point>) -> Series {
-    let series = Series::new(format!("model (thin), {label}"), Kind::Trace, style, points);
+    let series = Series::new(
+        format!("model (thin), {label}"),
+        SeriesKind::Trace,
+        style,
+        points,
+    );
     if style == 0 {
         series
     } else {
@@ -40,7 +45,7 @@ fn modelled(label: &str, style: usize, points: Vec<Point>) -> Series {
     }
 }
 
-/// Response time over loss, with several streams.
+/// Response time over loss, for several numbers of streams.
 fn over_loss(observed: &Observed) -> Figure {
     let shown = [1, 2, 4, 6];
     let curve = |(style, streams): (usize, u16)| {
@@ -57,22 +62,27 @@ fn over_loss(observed: &Observed) -> Figure {
         let model = model.map(|cell| Point::new(cell.percent(), cell.model()));
         [
             modelled(&label, style, model.collect()),
-            Series::new(label, Kind::ErrorBars, style, points.collect()),
+            Series::new(label, SeriesKind::ErrorBars, style, points.collect()),
         ]
     };
     let tcp = LOSSES.iter().filter_map(|loss| {
         let observation = observed.find(&TCP, *loss, 1)?;
         Some(measured(observation, f64::from(*loss) / 10.0))
     });
-    // Above this TCP leaves the figure, as it does in the paper's.
+    // Larger values of TCP are outside of the figure, as in the paper.
     let shown_tcp = tcp.filter(|point| point.y <= HIGHEST);
-    let tcp = Series::new("TCP", Kind::ErrorBars, shown.len(), shown_tcp.collect());
+    let tcp = Series::new(
+        "TCP",
+        SeriesKind::ErrorBars,
+        shown.len(),
+        shown_tcp.collect(),
+    );
     Figure {
         id: "response-over-loss".into(),
         title: "SIMCO response time over packet loss (the paper’s Fig. 10)".into(),
         caption:
             "Mean response time of PER requests with its 95 % confidence interval. Thin lines: the \
-                  model, equation (4). TCP is drawn as far as it stays below 120 ms."
+                  model, equation (4). TCP is drawn up to 120 ms."
                 .into(),
         x: Axis::linear("packet loss", "%").range(0.0, 10.0),
         y: Axis::linear("response time", "ms").from(0.0),
@@ -86,7 +96,7 @@ fn over_loss(observed: &Observed) -> Figure {
     }
 }
 
-/// Response time over the number of streams, with several losses.
+/// Response time over the number of streams, for several loss rates.
 fn over_streams(observed: &Observed) -> Figure {
     let curve = |(style, loss): (usize, u32)| {
         let points = STREAMS.iter().filter_map(|streams| {
@@ -98,7 +108,7 @@ fn over_streams(observed: &Observed) -> Figure {
         let model = model.map(|cell| Point::new(f64::from(cell.streams), cell.model()));
         [
             modelled(&label, style, model.collect()),
-            Series::new(label, Kind::ErrorBars, style, points.collect()),
+            Series::new(label, SeriesKind::ErrorBars, style, points.collect()),
         ]
     };
     Figure {
@@ -119,7 +129,7 @@ fn over_streams(observed: &Observed) -> Figure {
     }
 }
 
-/// A quantile over loss: SCTP with one stream and with six, and TCP.
+/// Quantile over loss: SCTP with one stream and with six, and TCP.
 fn quantile(observed: &Observed, (share, name): (f64, &str), highest: f64) -> Figure {
     let shown = [
         ("SCTP, 1 stream", &PAPER, 1),
@@ -134,12 +144,14 @@ fn quantile(observed: &Observed, (share, name): (f64, &str), highest: f64) -> Fi
             let percent = f64::from(*loss) / 10.0;
             Some(Point::new(percent, observation.quantile(share)))
         });
-        Series::new(label, Kind::ErrorBars, style, points.collect())
+        Series::new(label, SeriesKind::ErrorBars, style, points.collect())
     });
     Figure {
         id: format!("response-quantile-{}", name.replace('.', "-")),
         title: format!("SIMCO response time: {name} % quantile"),
-        caption: format!("So long {name} % of all PER requests of all repetitions took at most."),
+        caption: format!(
+            "{name} % quantile of the response times of PER requests over all repetitions."
+        ),
         x: Axis::linear("packet loss", "%").range(0.0, 10.0),
         y: Axis::log("response time", "ms").range(10.0, highest),
         series: series.collect(),

@@ -1,4 +1,4 @@
-//! The scenario in real time: SCTP in UDP and on plain IP, and the kernel's TCP.
+//! Live runs: SCTP in UDP and on plain IP, and the kernel's TCP.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use super::run::{self, SETTLING};
 use super::setup::{BEST, Cell, PAPER, TCP, Variant, live_world, workload};
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, Measured, Outcome, Record, Stack, Watch};
+use crate::live::{self, Flow, LiveMeasurements, PacketRecording, RunOutcome, RunRecord, Stack};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
 
-/// Measured in each run, after the preload and five seconds.
+/// Measurement time of each run, after the preload and five seconds.
 const MEASURED: Duration = Duration::from_secs(20);
-/// The preload and what comes before it, by experience.
+/// Expected duration of set-up and preload.
 const PRELOAD: Duration = Duration::from_secs(4);
-/// Repetitions of a short run, and of a full one.
+/// Repetitions of a short and of a full run.
 const REPETITIONS: (u64, u64) = (3, 6);
-/// Runs at the same time: each carries about a hundred transactions a second.
+/// Simultaneous runs: each carries about a hundred transactions per second.
 const AT_ONCE: usize = 15;
-/// Congestion controls of the kernel, and the losses in per mille that its TCP is run with.
+/// Congestion control algorithms of the kernel, and the loss rates in per mille of the runs with
+/// its TCP.
 const KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
 const KERNEL_LOSSES: [u32; 2] = [10, 50];
 
-/// A cell of the table on one of the ways to carry it.
+/// A cell of the table with its carrier.
 #[derive(Clone, Copy)]
-struct Kind {
+struct LiveCell {
     cell: Cell,
     carrier: Carrier,
 }
@@ -44,8 +45,8 @@ enum Carrier {
     Tcp(&'static str),
 }
 
-/// All kinds, in the order of the rows.
-fn kinds() -> Vec<Kind> {
+/// Returns all cells, in the order of the rows.
+fn all_cells() -> Vec<LiveCell> {
     const SCTP: [(&Variant, u32, u16); 7] = [
         (&PAPER, 0, 1),
         (&PAPER, 10, 1),
@@ -56,7 +57,7 @@ fn kinds() -> Vec<Kind> {
         (&BEST, 50, 1),
     ];
     let sctp = SCTP.iter().flat_map(|&(variant, loss, streams)| {
-        [true, false].map(|encapsulated| Kind {
+        [true, false].map(|encapsulated| LiveCell {
             cell: Cell { loss, streams },
             carrier: Carrier::Sctp {
                 variant,
@@ -65,7 +66,7 @@ fn kinds() -> Vec<Kind> {
         })
     });
     let tcp = KERNEL_LOSSES.iter().flat_map(|&loss| {
-        KERNEL.map(|name| Kind {
+        KERNEL.map(|name| LiveCell {
             cell: Cell { loss, streams: 1 },
             carrier: Carrier::Tcp(name),
         })
@@ -73,8 +74,8 @@ fn kinds() -> Vec<Kind> {
     sctp.chain(tcp).collect()
 }
 
-impl Kind {
-    /// Last part of the names of its rows.
+impl LiveCell {
+    /// Returns the last part of the identifiers of its rows.
     fn suffix(self) -> &'static str {
         match self.carrier {
             Carrier::Sctp {
@@ -85,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// First part of the names of its rows, as in the table of the simulations.
+    /// Returns the first part of the identifiers of its rows, as in the table of the simulations.
     fn id(self) -> String {
         let name = match self.carrier {
             Carrier::Sctp { variant, .. } => variant.id,
@@ -140,26 +141,26 @@ impl Kind {
     }
 }
 
-/// The seed of a repetition: the simulated repetition of this number has the same.
+/// Returns the seed of a repetition, which is that of the simulated repetition of the same number.
 fn seed(options: &RunOptions, repetition: u64) -> u64 {
     derive(options.seed, &[repetition])
 }
 
-pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::Plan {
+pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::LivePlan {
     let repetitions = options.live_repetitions(REPETITIONS.0, REPETITIONS.1);
     let expected = PRELOAD + SETTLING + MEASURED;
     let mut runs = Vec::new();
     for repetition in 0..repetitions {
         let seed = seed(options, repetition);
-        for kind in kinds() {
+        for kind in all_cells() {
             let agent =
                 LiveAgent::new(kind.cell.streams, kind.is_tcp(), workload(), MEASURED, seed);
             let Ok(middlebox) = LiveMiddlebox::new(kind.is_tcp(), seed) else {
-                // The names of agent and middlebox are names.
+                // The names of agent and middlebox are valid.
                 continue;
             };
             let (seed, loss) = (derive(seed, &[0]), kind.cell.loss());
-            runs.push(live::Run {
+            runs.push(live::LiveRun {
                 name: format!("{}.{}.{repetition}", kind.id(), kind.suffix()),
                 world: Box::new(move || live_world(seed, loss)),
                 flows: vec![Flow::new(
@@ -167,7 +168,7 @@ pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::Plan {
                     0,
                     [Box::new(agent), Box::new(middlebox)],
                 )],
-                watch: Watch::Data,
+                watch: PacketRecording::Data,
                 expected,
                 limit: expected * 4,
                 capture: None,
@@ -175,7 +176,7 @@ pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::Plan {
         }
     }
     let options = *options;
-    live::Plan::new(runs, AT_ONCE, move |names, outcomes| {
+    live::LivePlan::new(runs, AT_ONCE, move |names, outcomes| {
         conclude(scenario, &options, repetitions, names, &outcomes)
     })
 }
@@ -185,25 +186,25 @@ fn conclude(
     options: &RunOptions,
     repetitions: u64,
     names: &[String],
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
 ) -> Result<LiveResult, LabError> {
-    let kinds = kinds();
-    let extent = (kinds.len(), repetitions);
-    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
-        simulate(kinds[kind], seed(options, repetition))
+    let all_cells = all_cells();
+    let extent = (all_cells.len(), repetitions);
+    let simulations = live::simulate_cells(scenario.name(), extent, |kind, repetition| {
+        simulate(all_cells[kind], seed(options, repetition))
     })?;
-    let live = Measured::of(kinds.len(), names, outcomes, |_, _, record| {
+    let live = LiveMeasurements::of(all_cells.len(), names, outcomes, |_, _, record| {
         Ok((measure(record)?, Late::of(record)))
     });
-    let (pairs, mut notes) = live.beside(twins);
+    let (pairs, mut notes) = live.paired_with(simulations);
     notes.push(
-        "Response times are those that the agent’s program sees, as in the simulation; the losses of a run fall on other \
-         packets than those of its simulation, because how requests share packets depends on the timing of the hosts. TCP \
-         carries the same messages one after the other in one stream of bytes; beside the kernel’s stands the simulated one, \
-         which is smoltcp’s with Reno."
+        "Response times are measured at the agent’s program, as in the simulation. The losses of a run affect different \
+         packets than those of its simulation, because the bundling of requests depends on the timing of the hosts. TCP \
+         carries the same messages in order in one byte stream. The kernel’s TCP is compared with the simulated one, \
+         smoltcp with Reno."
             .into(),
     );
-    let rows = kinds.iter().zip(&pairs);
+    let rows = all_cells.iter().zip(&pairs);
     Ok(LiveResult {
         rows: rows
             .flat_map(|(kind, pairs)| rows_of(*kind, pairs))
@@ -214,23 +215,23 @@ fn conclude(
     })
 }
 
-/// What the agent measured, if both sides agree on the rules.
-fn measure(record: &Record) -> Result<Measures, String> {
+/// Returns the measurements of the agent, if both sides agree on the rules.
+fn measure(record: &RunRecord) -> Result<Measures, String> {
     let agent: &LiveAgent = record.program(0).ok_or("another program ran")?;
     let middlebox: &LiveMiddlebox = record.program(1).ok_or("another program ran")?;
     let ((pinholes, pending), rules) = (agent.pinholes(), middlebox.rules());
-    // Requests and replies that were under way at the end are on one side only.
+    // Requests and replies in transit at the end have been processed by one side only.
     if pinholes.abs_diff(rules) > pending {
         return Err(format!("{pinholes} pinholes, but {rules} rules"));
     }
     let measures = agent.measures();
     if measures.failures() > 0 {
-        return Err(format!("transactions went wrong: {measures:?}"));
+        return Err(format!("transactions failed: {measures:?}"));
     }
     Ok(measures.clone())
 }
 
-/// By how much the network made a request and its answer later, both together, in ms.
+/// Delay added by the network to a request and its reply together, in ms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Late {
     mean: f64,
@@ -238,7 +239,7 @@ struct Late {
 }
 
 impl Late {
-    fn of(record: &Record) -> Self {
+    fn of(record: &RunRecord) -> Self {
         Self {
             mean: 2.0 * record.lateness.mean(),
             q99: 2.0 * record.lateness.quantile(0.99),
@@ -246,8 +247,8 @@ impl Late {
     }
 }
 
-/// The same simulated.
-fn simulate(kind: Kind, seed: u64) -> Result<Measures, String> {
+/// Runs the corresponding simulation.
+fn simulate(kind: LiveCell, seed: u64) -> Result<Measures, String> {
     let variant = match kind.carrier {
         Carrier::Sctp { variant, .. } => variant,
         Carrier::Tcp(_) => &TCP,
@@ -265,7 +266,7 @@ fn simulate(kind: Kind, seed: u64) -> Result<Measures, String> {
 
 type Pair = ((Measures, Late), Measures);
 
-fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
+fn rows_of(kind: LiveCell, pairs: &[Pair]) -> Vec<LiveRow> {
     let published = match kind.carrier {
         Carrier::Sctp { variant, .. } if variant.id == PAPER.id => Some(kind.cell.model()),
         _ => None,
@@ -277,7 +278,7 @@ fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
                late: fn(&Late) -> f64| {
         let ms = |measures: &Measures| value(measures).map(|time| time.as_secs_f64() * 1e3);
         let both = pairs.iter();
-        let both = both.filter_map(|((live, _), twin)| Some((ms(twin)?, ms(live)?)));
+        let both = both.filter_map(|((live, _), simulation)| Some((ms(simulation)?, ms(live)?)));
         let (simulated, live): (Vec<f64>, Vec<f64>) = both.unzip();
         let late: Vec<f64> = pairs.iter().map(|((_, by), _)| late(by)).collect();
         let late = late.iter().sum::<f64>() / late.len().max(1) as f64;
@@ -303,17 +304,17 @@ fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
     ]
 }
 
-/// Why a live value may differ from the simulated one.
-fn why(kind: Kind) -> &'static str {
+/// Returns the reason why a live value may differ from the simulated one.
+fn why(kind: LiveCell) -> &'static str {
     if kind.is_tcp() {
-        return "The kernel has SACK, RACK, tail loss probes and a least timeout of 200 ms; the simulated TCP is smoltcp’s, which has \
-                none of them and waits a second.";
+        return "The kernel has SACK, RACK, tail loss probes and a minimum RTO of 200 ms; the simulated TCP, smoltcp, has \
+         none of them and a minimum RTO of one second.";
     }
     if kind.cell.loss == 0 {
-        return "Each way through the kernels and the programs of a busy host adds to the response times; in a network without \
-                losses that is all that makes them differ.";
+        return "Each traversal of the kernels and programs of a busy host adds to the response times; in a network without \
+         losses this is the only difference.";
     }
-    "Other packets are lost than in the simulation, and few losses make the value; each way through the kernels and the \
+    "The losses affect different packets than in the simulation, and few losses determine the value; each traversal of the kernels and \
      programs of a busy host adds to all response times."
 }
 
@@ -322,19 +323,19 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live runs",
             format!(
-                "{repetitions} repetitions, each in a network of its own, {AT_ONCE} at the same time: the whole preload, {} s, \
-                 then {} s measured",
+                "{repetitions} repetitions, each in a separate network, {AT_ONCE} at the same time: the complete preload, {} s, \
+                 then {} s of measurement",
                 SETTLING.as_secs(),
                 MEASURED.as_secs()
             ),
         ),
         Setting::new(
             "live SCTP",
-            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more a packet) and on plain IP",
+            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more per packet) and on plain IP",
         ),
         Setting::new(
             "live TCP",
-            "the kernel’s with its own defaults and TCP_NODELAY",
+            "the kernel’s TCP with its defaults and TCP_NODELAY",
         ),
     ]
 }
@@ -344,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_repetition_runs_each_kind_under_a_name_of_its_own() {
+    fn every_cell_has_a_unique_name() {
         let options = RunOptions {
             reps: Some(2),
             ..RunOptions::default()
@@ -360,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_model_where_it_speaks_of_them() {
-        let rows: Vec<LiveRow> = kinds()
+    fn rows_have_the_value_of_the_model() {
+        let rows: Vec<LiveRow> = all_cells()
             .into_iter()
             .flat_map(|kind| rows_of(kind, &[]))
             .collect();
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(
             published.count(),
             10,
-            "ten cells of the paper, two ways each"
+            "ten cells of the paper, two encapsulations each"
         );
         assert!(
             rows[0]

@@ -1,5 +1,5 @@
-//! Agent and middlebox as programs of live hosts: the state machines of the simulated ones, over SCTP
-//! or, where messages come as a stream of bytes, over TCP.
+//! Programs of live hosts: the state machines of the simulated agent and middlebox, over SCTP or,
+//! for a byte stream, over TCP.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::setup::PROCESSING;
 use super::sides;
 use crate::live::{Outgoing, Program};
 
-/// Cuts what comes into messages, if it is a stream.
+/// Splits a byte stream into messages, if necessary.
 struct Input(Option<StreamReader>);
 
 impl Input {
@@ -48,14 +48,14 @@ fn outgoing(stream: u16, payload: Bytes) -> Outgoing {
     }
 }
 
-/// The load generator with its agent. It is done when it has measured for a while.
+/// Load generator with its agent. It is done after the measurement time.
 pub(super) struct LiveAgent {
     agent: Agent,
     generator: Generator,
     streams: u16,
     input: Input,
     duration: Duration,
-    /// What comes next, the beginning or the end of measuring, and when.
+    /// Time of the next step: the start or the end of the measurement.
     next: Option<Time>,
     measuring: bool,
     done: bool,
@@ -83,12 +83,12 @@ impl LiveAgent {
         }
     }
 
-    /// Pinholes as this side counts them, and requests that may make a difference.
+    /// Returns the number of pinholes counted by this side, and the number of pending requests.
     pub(super) fn pinholes(&self) -> (usize, usize) {
         (self.generator.pinholes(), self.agent.pending())
     }
 
-    /// What was measured.
+    /// Returns the measurements.
     pub(super) fn measures(&self) -> &Measures {
         self.generator.measures()
     }
@@ -153,7 +153,7 @@ impl Program for LiveAgent {
             self.measuring = true;
         }
         if self.done {
-            // What comes now does not count, and the load would never end.
+            // The measurement has ended; the load would continue without end.
             return;
         }
         self.agent.handle_timeout(now);
@@ -170,14 +170,14 @@ impl Program for LiveAgent {
     }
 }
 
-/// A message that the middlebox has got and not yet looked at.
+/// A message that the middlebox has received and not yet processed.
 struct Waiting {
     due: Time,
     stream: u16,
     message: Bytes,
 }
 
-/// The middlebox. It looks at each message [`PROCESSING`] after it came.
+/// Middlebox, which processes each message [`PROCESSING`] after its arrival.
 pub(super) struct LiveMiddlebox {
     middlebox: Middlebox<MemoryBackend>,
     session: Option<SessionId>,
@@ -199,7 +199,7 @@ impl LiveMiddlebox {
         })
     }
 
-    /// Rules that there are.
+    /// Returns the number of rules.
     pub(super) fn rules(&self) -> usize {
         self.middlebox.rules().len()
     }
@@ -260,7 +260,7 @@ impl Program for LiveMiddlebox {
     }
 
     fn is_done(&self) -> bool {
-        // The agent says when it has enough.
+        // The agent determines the end.
         true
     }
 
@@ -274,21 +274,21 @@ mod tests {
     use super::super::setup::workload;
     use super::*;
 
-    /// Passes messages to and fro at once, until the agent is done.
+    /// Exchanges messages without delay until the agent is done.
     fn exchange(stream: bool) -> (LiveAgent, LiveMiddlebox) {
         let load = Workload {
             preload: 20,
             ..workload()
         };
         let mut agent = LiveAgent::new(1, stream, load, Duration::from_secs(2), 1);
-        let mut middlebox = LiveMiddlebox::new(stream, 1).expect("names are names");
+        let mut middlebox = LiveMiddlebox::new(stream, 1).expect("the names are valid");
         let mut now = Time::ZERO;
         middlebox.connected(now, 1);
         agent.connected(now, 1);
         while !agent.is_done() {
             let octets = |out: Outgoing, to: &mut dyn Program| {
                 if stream {
-                    // In pieces that begin and end anywhere.
+                    // In pieces that are not aligned with messages.
                     let half = out.payload.len() / 2;
                     to.handle_message(now, 0, out.payload.slice(..half));
                     to.handle_message(now, 0, out.payload.slice(half..));
@@ -304,7 +304,7 @@ mod tests {
             }
             let timers = [agent.poll_timeout(), middlebox.poll_timeout()];
             let next = timers.into_iter().flatten().min();
-            now = now.max(next.expect("somebody waits for something"));
+            now = now.max(next.expect("a timeout is pending"));
             agent.handle_timeout(now);
             middlebox.handle_timeout(now);
             assert_eq!((agent.failure(), middlebox.failure()), (None, None));
@@ -313,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn pinholes_are_opened_over_messages_and_over_a_stream() {
+    fn pinholes_are_opened_over_messages_and_streams() {
         for stream in [false, true] {
             let (agent, middlebox) = exchange(stream);
             let enable = &agent.measures().enable;
-            // Two seconds with an opening each 30 ms, without a network between.
+            // Two seconds with one PER request every 30 ms, without a network in between.
             assert!((30..110).contains(&enable.count()), "{}", enable.count());
-            let mean = enable.mean().expect("some were opened");
+            let mean = enable.mean().expect("pinholes were opened");
             assert_eq!(mean, PROCESSING, "stream: {stream}");
             let (pinholes, pending) = agent.pinholes();
             assert!(pinholes.abs_diff(middlebox.rules()) <= pending);

@@ -1,9 +1,9 @@
 //! `firewall`: SIMCO transactions over SCTP with several streams, and over TCP.
 //!
 //! After S. Kiesel, M. Scharf: "Modeling and Performance Evaluation of SCTP as Transport Protocol
-//! for Firewall Control" (2006). An agent opens, refreshes and closes pinholes at a middlebox over a
-//! path with random loss. A lost message keeps those behind it in its stream waiting; with more
-//! streams, fewer wait.
+//! for Firewall Control" (2006). An agent opens, refreshes and closes pinholes at a middlebox over
+//! a path with random loss. A lost message blocks later ones of its stream; with more streams,
+//! fewer messages are blocked.
 
 mod figures;
 mod live;
@@ -28,15 +28,15 @@ use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
-use run::Run;
+use run::SimulationRun;
 use setup::{Cell, Variant, cells, workload};
 
-/// Measured in each repetition of a short run.
+/// Measurement time of each repetition in a short run.
 const SHORT: Duration = Duration::from_secs(40);
-/// As long as the paper measured.
+/// Measurement time in the paper.
 const FULL: Duration = Duration::from_secs(1000);
-/// Repetitions of a short run, and of a full one: the mean of three is certain to 1 % and better up to 2 %
-/// loss, and a third of what is checked there.
+/// Repetitions of a short and of a full run. With three repetitions, the mean is accurate to 1 % or
+/// better up to 2 % loss, a third of the tolerance that is checked there.
 const REPETITIONS: (u64, u64) = (3, 3);
 
 /// The scenario.
@@ -49,15 +49,15 @@ impl Scenario for Firewall {
     }
 
     fn question(&self) -> &'static str {
-        "How long does a firewall take to open a pinhole when packets are lost on the way to it, and \
-         how many SCTP streams does it take so that one loss delays nobody else?"
+        "How long does a firewall take to open a pinhole if packets are lost on the path to it, and \
+         how many SCTP streams are required so that a loss does not delay other transactions?"
     }
 
     fn usual(&self) -> Option<&'static str> {
         Some("sctp.p1.n1")
     }
 
-    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+    fn live(&self, options: &RunOptions) -> Result<crate::live::LivePlan, &'static str> {
         Ok(live::plan(*self, options))
     }
 
@@ -99,7 +99,7 @@ impl Scenario for Firewall {
     }
 }
 
-/// How long a repetition measures.
+/// Returns the measurement time of a repetition.
 fn length(options: &RunOptions) -> Duration {
     if options.full { FULL } else { SHORT }
 }
@@ -108,11 +108,11 @@ fn length(options: &RunOptions) -> Duration {
 struct Observation {
     variant: &'static Variant,
     cell: Cell,
-    runs: Vec<Run>,
+    runs: Vec<SimulationRun>,
 }
 
 impl Observation {
-    /// The mean response time of PER requests in each repetition, in ms.
+    /// Returns the mean response time of PER requests in each repetition, in ms.
     fn means(&self) -> Vec<f64> {
         let means = self
             .runs
@@ -121,31 +121,31 @@ impl Observation {
         means.map(|mean| mean.as_secs_f64() * 1e3).collect()
     }
 
-    /// All repetitions together.
+    /// Returns the measurements of all repetitions together.
     fn together(&self) -> Measures {
         let mut all = Measures::default();
         self.runs.iter().for_each(|run| all.add(&run.measures));
         all
     }
 
-    /// A quantile of all response times of PER requests, in ms.
+    /// Returns a quantile of all response times of PER requests, in ms.
     fn quantile(&self, share: f64) -> f64 {
         let quantile = self.together().enable.quantile(share);
         quantile.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     }
 
-    /// The mean over the repetitions, in ms.
+    /// Returns the mean over the repetitions, in ms.
     fn mean(&self) -> f64 {
         crate::stats::mean(&self.means()).unwrap_or(f64::NAN)
     }
 
-    /// Expirations of T3-rtx at the agent.
+    /// Returns the number of expirations of T3-rtx at the agent.
     fn timeouts(&self) -> u64 {
         self.runs.iter().map(|run| run.timeouts).sum()
     }
 }
 
-/// All that was measured.
+/// All results.
 struct Observed {
     observations: Vec<Observation>,
     repetitions: u64,
@@ -174,7 +174,7 @@ impl Firewall {
         let results = parallel::run(jobs, |job| {
             let (variant, cell) = cells[job % cells.len()];
             let repetition = job / cells.len();
-            // The same repetition is the same load in every cell.
+            // A repetition has the same load in every cell.
             let seed = derive(seed, &[repetition as u64]);
             let outcome = run::run(variant, cell, workload(), duration, seed, Capture::NONE);
             progress.step();

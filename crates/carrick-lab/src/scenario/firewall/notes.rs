@@ -1,4 +1,4 @@
-//! What differs from the publication and why, in words that the data fill in.
+//! Notes: differences from the publication and their causes, with values from the data.
 
 use carrick_simco::model::Model;
 
@@ -7,21 +7,21 @@ use super::rows::others;
 use super::setup::{LOSSES, ONCE, PAPER, STREAMS, TCP, workload};
 use crate::tcp_host::LIMITS;
 
-/// The paragraphs, in order.
+/// Returns the paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     vec![
         agreement(observed),
         randomness(),
         again(observed),
         streams(observed),
-        "The published column is the model, equation (4), with d = 10 ms: the paper gives its measurements \
-         only in figures, which “match very well”, and lie above the model for more than 1 % loss."
+        "The published column contains the model, equation (4), with d = 10 ms: the paper gives its measurements \
+         only in figures, which “match very well” and are above the model for more than 1 % loss."
             .into(),
         tcp(observed),
     ]
 }
 
-/// How far measurement and model are apart.
+/// Describes the difference between measurement and model.
 fn agreement(observed: &Observed) -> String {
     let difference = |loss: u32| {
         let each = STREAMS
@@ -39,12 +39,12 @@ fn agreement(observed: &Observed) -> String {
     };
     let all: Vec<String> = LOSSES.iter().map(|loss| difference(*loss)).collect();
     format!(
-        "Measured against the model, over all numbers of streams: {}.",
+        "Measurements relative to the model, over all numbers of streams: {}.",
         all.join("; ")
     )
 }
 
-/// What the model leaves out that is there at any loss.
+/// Describes the assumptions of the model that do not hold at any loss rate.
 fn randomness() -> String {
     let demand = workload().demand();
     let exact = demand.exact_interval();
@@ -53,37 +53,37 @@ fn randomness() -> String {
         interval: exact,
         ..model
     };
-    // Messages of a Poisson process: those that were sent while the retransmission was under way wait
-    // RTT/2 each in the mean, and the three that reported the loss wait for each other.
+    // Messages of a Poisson process: those sent during the retransmission wait RTT/2 each on
+    // average, and the three that reported the loss wait for each other.
     let (rtt, d) = (model.rtt, exact);
     let poisson = |p: f64| {
         let reports = 6.0 * d + 4.0 * rtt;
         rtt + 2.0 * p * (reports + rtt * rtt / (2.0 * d)) + model.processing
     };
     format!(
-        "The model’s messages come at a constant distance of 10 ms. Here they come at random, each {exact:.2} ms \
-         in the mean by equation (1) (10 ms is the paper’s approximation). With one stream and 2 % loss the \
-         model with that distance gives {:.2} ms instead of {:.2}; with random distances, but without \
-         the loss of SACKs and of retransmissions, it is {:.2} ms.",
+        "The model’s messages have a constant interval of 10 ms. In this experiment the intervals are random, {exact:.2} ms \
+         on average by equation (1) (10 ms is the paper’s approximation). With one stream and 2 % loss the \
+         model with that interval gives {:.2} ms instead of {:.2} ms; with random intervals, but without \
+         the loss of SACKs and of retransmissions, the result is {:.2} ms.",
         closer.response(1),
         model.response(1),
         poisson(0.02),
     )
 }
 
-/// Once or again.
+/// Describes the effect of repeated fast retransmissions.
 fn again(observed: &Observed) -> String {
     let cell = |variant, loss| observed.find(variant, loss, 1);
     let (Some(paper), Some(once)) = (cell(&PAPER, 20), cell(&ONCE, 20)) else {
         return String::new();
     };
     format!(
-        "With RFC 9260’s rule that a chunk is fast retransmitted only once, a lost retransmission waits for \
-         T3-rtx, whose RTO.Min is 1 s, and with one stream all messages behind it do: with 2 % loss and one stream \
-         the mean is {:.1} ms and T3-rtx expired {} times at the agent. That is far from the published curves. RFC 2960 had no such \
-         rule, and the paper explains what lies above the model by “multiple fast retransmits and timeouts”; so \
-         the paper’s rows fast retransmit again, after three more missing reports: {:.1} ms and {} times. The \
-         control rows show RFC 9260 as it is.",
+        "With the rule of RFC 9260 that a chunk is fast retransmitted only once, a lost retransmission waits for \
+         T3-rtx, whose RTO.Min is 1 s, and blocks all later messages of its stream: with 2 % loss and one stream \
+         the mean is {:.1} ms, and T3-rtx expired {} times at the agent. This is far from the published curves. RFC 2960 had no such \
+         rule, and the paper attributes values above the model to “multiple fast retransmits and timeouts”. Therefore \
+         the rows with the paper’s settings fast retransmit again after three more missing reports: {:.1} ms and {} times. The \
+         control rows follow RFC 9260.",
         once.mean(),
         once.timeouts(),
         paper.mean(),
@@ -91,7 +91,7 @@ fn again(observed: &Observed) -> String {
     )
 }
 
-/// How many streams are enough.
+/// Describes the number of streams required.
 fn streams(observed: &Observed) -> String {
     let mean = |streams| {
         observed
@@ -103,16 +103,16 @@ fn streams(observed: &Observed) -> String {
     };
     let names: Vec<&str> = others().iter().map(|variant| variant.label).collect();
     format!(
-        "Streams at 2 % loss: {one:.2} ms with 1, {six:.2} with 6, {ten:.2} with 10; M = ⌈D/d⌉ is {}, and the closed \
-         form (5) gives {}. New rules take the streams in turn, but a rule’s later requests keep its stream, so that a stream is \
-         met by chance there. Other settings: {}.",
+        "Streams at 2 % loss: {one:.2} ms with 1 stream, {six:.2} ms with 6, {ten:.2} ms with 10; M = ⌈D/d⌉ is {}, and the closed \
+         form (5) gives {}. Requests for new rules use the streams in turn, but later requests of a rule use its stream, so that the assignment to streams is partly \
+         random. Other settings: {}.",
         Model::paper(0.02).streams(),
         workload().demand().streams(20.0),
         names.join("; "),
     )
 }
 
-/// What was published of TCP, and whether it is so here.
+/// Compares published statements about TCP with the measurements.
 fn tcp(observed: &Observed) -> String {
     let means = |loss: &u32| {
         let of = |variant| Some(observed.find(variant, *loss, 1)?.mean());
@@ -126,9 +126,9 @@ fn tcp(observed: &Observed) -> String {
         .map(|(loss, ..)| percent(*loss))
         .collect();
     let verdict = if not.is_empty() {
-        "so it is here at every loss rate above 0".into()
+        "confirmed at every loss rate above 0".into()
     } else {
-        format!("here not at {} %", not.join(", "))
+        format!("not confirmed at {} %", not.join(", "))
     };
     let times: Vec<String> = lossy()
         .map(|(loss, tcp, sctp)| {
@@ -136,8 +136,8 @@ fn tcp(observed: &Observed) -> String {
         })
         .collect();
     format!(
-        "TCP: published as slower than SCTP with one stream at every loss rate; {verdict} ({}). Without loss both take a \
-         round trip. The published TCP is the kernel’s of 2005; a kernel of today does better than both. {LIMITS}",
+        "TCP: published as slower than SCTP with one stream at every loss rate; {verdict} ({}). Without loss both take one \
+         round trip. The published TCP is that of a kernel of 2005; current kernels outperform both. {LIMITS}",
         times.join(", ")
     )
 }

@@ -1,4 +1,4 @@
-//! Agent and middlebox on simulated hosts that speak SCTP.
+//! Agent and middlebox on simulated hosts with SCTP.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::setup::MIDDLEBOX;
 use super::sides::{AgentSide, MiddleboxSide};
 use crate::sctp_host::Application;
 
-/// What sends messages on an association.
+/// Returns a function that sends messages on an association.
 fn sender(
     now: Time,
     endpoint: &mut Endpoint,
@@ -31,7 +31,7 @@ fn sender(
     }
 }
 
-/// The load generator with its agent.
+/// Load generator with its agent.
 pub(super) struct AgentProgram {
     config: Arc<AssociationConfig>,
     streams: u16,
@@ -109,7 +109,7 @@ impl Application for AgentProgram {
     fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
         while let Some(message) = endpoint.receive(id) {
             if message.part != Part::Whole {
-                self.side.fail("a reply came in parts".into());
+                self.side.fail("a reply was delivered partially".into());
             }
             let stream = message.stream.0;
             let message = message.payload.into_bytes();

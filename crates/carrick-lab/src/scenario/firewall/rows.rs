@@ -1,28 +1,29 @@
-//! The table of the scenario.
+//! Rows of the table.
 
 use super::run::grows;
 use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE, TCP, Variant};
 use super::{Observation, Observed};
 use crate::result::Row;
 
-/// Shares of the quantiles that are shown, with their names.
+/// Probabilities of the quantiles in the table, with their names.
 pub(super) const QUANTILES: [(f64, &str); 4] =
     [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9")];
 
-/// Up to this loss, measurement and model are expected to agree.
+/// Largest loss, in per mille, at which measurement and model are expected to agree.
 const AGREEING: u32 = 20;
-/// Above this loss, the published TCP could not carry the load.
+/// Loss, in per mille, above which the published TCP could not carry the load.
 const LOST_BY_TCP: u32 = 70;
-/// How far they may differ there.
+/// Largest expected relative difference between measurement and model.
 const TOLERANCE: f64 = 0.03;
 
-/// A round trip with the processing and the emission of a PER request and of its reply, 104 and 112
-/// octets with the headers of DATA, SCTP and IP: what physics allows, in ms.
+/// Returns the physical lower bound in ms: a round trip with the processing and the transmission of
+/// a PER request and its reply, 104 and 112 octets with the headers of DATA, SCTP and IP.
 pub(super) fn bound() -> f64 {
     bound_of([104.0, 112.0])
 }
 
-/// The same with the header of TCP, which is 8 octets shorter than those of SCTP and DATA.
+/// Returns the lower bound with the header of TCP, which is 8 octets shorter than those of SCTP and
+/// DATA.
 fn tcp_bound() -> f64 {
     bound_of([96.0, 104.0])
 }
@@ -32,7 +33,7 @@ fn bound_of(octets: [f64; 2]) -> f64 {
     (2.0 * DELAY.as_secs_f64() + PROCESSING.as_secs_f64() + emission) * 1e3
 }
 
-/// All rows, in the order of the table.
+/// Returns all rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let all = observed.observations.iter();
     let mut rows: Vec<Row> = all
@@ -52,7 +53,7 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     rows
 }
 
-/// The name of a cell, with which its rows' names begin.
+/// Returns the name of a cell, the prefix of the identifiers of its rows.
 pub(super) fn name(variant: &Variant, Cell { loss, streams }: Cell) -> String {
     format!("{}.p{}.n{streams}", variant.id, f64::from(loss) / 10.0)
 }
@@ -75,7 +76,7 @@ fn label(observation: &Observation) -> String {
     )
 }
 
-/// TCP beside SCTP with one stream.
+/// Compares TCP with SCTP with one stream.
 fn tcp_row(row: Row, observed: &Observed, observation: &Observation) -> Row {
     let cell = observation.cell;
     let sctp = observed.find(&PAPER, cell.loss, 1);
@@ -91,16 +92,16 @@ fn tcp_row(row: Row, observed: &Observed, observation: &Observation) -> Row {
     let failures: u64 = observation.runs.iter().map(|r| r.measures.failures()).sum();
     if grows(&observation.runs) || failures > 0 {
         return row.note(&format!(
-            "The load is not carried: at the end {waiting} requests wait, where {usual:.0} come in a response time, and \
-             {failures} transactions failed; the longer it lasts, the longer it takes."
+            "The load is not carried: at the end {waiting} requests are pending, while {usual:.0} arrive in a response time, and \
+             {failures} transactions failed; the backlog grows with the duration.",
         ));
     }
     if cell.loss <= LOST_BY_TCP {
         return row;
     }
     row.note(&format!(
-        "The load is carried, other than published: at the end {waiting} requests wait, where {usual:.0} come in a response \
-         time, and none failed."
+        "The load is carried, in contrast to the publication: at the end {waiting} requests are pending, while {usual:.0} arrive in a response \
+         time, and none failed.",
     ))
 }
 
@@ -123,13 +124,16 @@ fn mean_row(observed: &Observed, observation: &Observation) -> Row {
     let mut row = row.published(model);
     if let Some(mean) = row.measured {
         let difference = mean / model - 1.0;
-        row = row.note(&format!("{:+.1} % against the model.", difference * 100.0));
+        row = row.note(&format!(
+            "{:+.1} % relative to the model.",
+            difference * 100.0
+        ));
         if cell.loss <= AGREEING && difference.abs() > TOLERANCE {
-            row = row.note("More than the 3 % expected.");
+            row = row.note("This exceeds the expected 3 %.");
         }
         let uncertain = row.ci95.unwrap_or(f64::INFINITY);
         if cell.loss > 10 && mean + uncertain < model {
-            row = row.note("Below the model, where the publication lies above it.");
+            row = row.note("Below the model, while the publication is above it.");
         }
     }
     row
@@ -152,7 +156,7 @@ fn quantile_rows(observation: &Observation) -> Vec<Row> {
     QUANTILES.into_iter().map(row).collect()
 }
 
-/// The settings whose rows are controls or better than the paper's.
+/// Returns the settings of the control rows and of the best rows.
 pub(super) fn others() -> [&'static super::Variant; 2] {
     [&ONCE, &BEST]
 }

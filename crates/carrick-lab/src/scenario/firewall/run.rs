@@ -1,4 +1,4 @@
-//! One simulation: a cell of the table, once.
+//! One simulation: one repetition of a cell.
 
 use std::time::Duration;
 
@@ -16,27 +16,28 @@ use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::TcpHost;
 
-/// How long the load may take to get to its steady state.
+/// Maximum time until the load is in its steady state.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Between the end of the preload and the first request that counts.
+/// Time between the end of the preload and the start of the measurement.
 pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
-/// What one simulation showed.
+/// Result of one simulation.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct SimulationRun {
     /// Response times.
     pub(super) measures: Measures,
-    /// Expirations of T3-rtx at the agent while it was measured; 0 over TCP.
+    /// Expirations of T3-rtx at the agent during the measurement; 0 over TCP.
     pub(super) timeouts: u64,
-    /// Requests without an answer at the end.
+    /// Requests without a reply at the end.
     pub(super) waiting: usize,
-    /// As many wait in the steady state, on average: as come in a response time (Little's law).
+    /// Mean number of pending requests in the steady state: those that arrive in a response time
+    /// (Little's law).
     pub(super) usual: f64,
-    /// Mean response times of PER in the two halves, in ms.
+    /// Mean response times of PER requests in the two halves, in ms.
     pub(super) halves: [f64; 2],
 }
 
-impl Run {
+impl SimulationRun {
     fn new(side: &AgentSide, first: &Measures, timeouts: u64, duration: Duration) -> Self {
         let measures = side.generator.measures().clone();
         let all = [&measures.enable, &measures.refresh, &measures.close];
@@ -56,23 +57,24 @@ impl Run {
     }
 }
 
-/// Whether what waits goes on growing in these runs. A load beyond what is carried makes the response time
-/// grow from the start: the second half takes three times as long as the first, and at the end twice as
-/// many wait as come in the mean response time. Retransmission timeouts alone make one of both happen.
-pub(super) fn grows(runs: &[Run]) -> bool {
+/// Returns whether the backlog grows in these runs. A load above the capacity makes the response
+/// time grow from the start: the mean of the second half is three times that of the first, and at
+/// the end twice as many requests are pending as arrive in the mean response time. Retransmission
+/// timeouts alone cause one of the two conditions, but not both.
+pub(super) fn grows(runs: &[SimulationRun]) -> bool {
     let halves = [0, 1].map(|half| runs.iter().map(|run| run.halves[half]).sum::<f64>());
     let waiting: usize = runs.iter().map(|run| run.waiting).sum();
     let usual: f64 = runs.iter().map(|run| run.usual).sum();
     halves[1] > 2.0 * halves[0] && waiting as f64 > 1.5 * usual
 }
 
-/// All response times together, in s.
+/// Returns the sum of all response times, in s.
 fn total(latency: &Latency) -> f64 {
     let mean = latency.mean().unwrap_or_default();
     mean.as_secs_f64() * latency.count() as f64
 }
 
-/// A host with the agent or the middlebox, whatever its transport.
+/// Hosts with the agent and the middlebox, independent of the transport.
 trait Hosts {
     type Agent: Node;
     type Middlebox: Node;
@@ -136,7 +138,7 @@ pub(super) fn run(
     duration: Duration,
     seed: u64,
     capture: Capture<'_>,
-) -> Result<Run, String> {
+) -> Result<SimulationRun, String> {
     let Some(config) = variant.config() else {
         return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed, capture);
     };
@@ -154,7 +156,7 @@ pub(super) fn run(
     let middlebox = capture.watch("replies", ["middlebox", "agent"], middlebox);
     let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed, capture)?;
     if run.measures.failures() > 0 {
-        return Err(format!("transactions went wrong: {:?}", run.measures));
+        return Err(format!("transactions failed: {:?}", run.measures));
     }
     Ok(run)
 }
@@ -165,7 +167,7 @@ fn measure<H: Hosts>(
     duration: Duration,
     seed: u64,
     capture: Capture<'_>,
-) -> Result<Run, String> {
+) -> Result<SimulationRun, String> {
     let (mut net, [a, b]) = network(
         derive(seed, &[0]),
         cell.loss(),
@@ -196,10 +198,10 @@ fn measure<H: Hosts>(
     agree::<H>(&net, a, b)?;
     let timeouts = H::timeouts(net.node(a)) - before;
     let side = H::agent(net.node(a));
-    Ok(Run::new(side, &first, timeouts, duration))
+    Ok(SimulationRun::new(side, &first, timeouts, duration))
 }
 
-/// Both sides count the same pinholes, but for requests that are under way.
+/// Checks that both sides count the same pinholes, except for requests in transit.
 fn agree<H: Hosts>(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
     let side = H::agent(net.node(agent));
     let pinholes = side.generator.pinholes();
@@ -224,8 +226,13 @@ mod tests {
     use super::super::setup::{PAPER, TCP, workload};
     use super::*;
 
-    /// A load whose steady state comes soon, for so many seconds.
-    fn small(variant: &Variant, (loss, streams): (u32, u16), seconds: u64, seed: u64) -> Run {
+    /// Runs a load that reaches its steady state soon, for `seconds`.
+    fn small(
+        variant: &Variant,
+        (loss, streams): (u32, u16),
+        seconds: u64,
+        seed: u64,
+    ) -> SimulationRun {
         let small = Workload {
             holding: Duration::from_secs(10),
             refresh: Duration::from_secs(6),
@@ -238,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_carried_is_told_from_one_that_grows() {
-        let carried = |(waiting, usual, halves)| Run {
+    fn a_growing_backlog_is_detected() {
+        let carried = |(waiting, usual, halves)| SimulationRun {
             waiting,
             usual,
             halves,
             ..small(&PAPER, (0, 1), 1, 1)
         };
-        // Many wait, for each takes long, at the end as in the middle.
+        // Many requests are pending, because each takes long, at the end as in the middle.
         assert!(!grows(&[carried((500, 400.0, [4000.0, 4100.0]))]));
         // A timeout near the end, in one of four runs.
         let [quiet, late] = [(3, 3.0, [30.0, 31.0]), (40, 5.0, [30.0, 70.0])].map(carried);
@@ -255,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_wait_as_come_in_a_response_time() {
+    fn pending_requests_follow_littles_law() {
         let run = small(&PAPER, (0, 1), 20, 1);
         let rate = run.measures.transactions() as f64 / 20.0;
         assert!(
@@ -269,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn without_loss_a_transaction_takes_a_round_trip_and_the_processing() {
+    fn lossless_transactions_take_one_round_trip() {
         let run = small(&PAPER, (0, 1), 60, 1);
         let enable = &run.measures.enable;
         let [mean, longest] = [enable.mean(), enable.quantile(1.0)].map(Option::unwrap);
         assert!(mean > Duration::from_micros(20_500) && longest < Duration::from_micros(20_600));
-        // 60 s with one opening each 30 ms; a mean life of 10 s with a refresh each 6 s.
+        // 60 s with one PER request every 30 ms; a mean lifetime of 10 s with a refresh every 6 s.
         assert!((1800..2200).contains(&enable.count()), "{}", enable.count());
         let per_pinhole = run.measures.transactions() as f64 / enable.count() as f64;
         let expected = 2.0 + 1.0 / ((6.0_f64 / 10.0).exp() - 1.0);
@@ -285,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn with_loss_every_transaction_is_done_and_both_sides_agree_on_the_rules() {
+    fn both_sides_agree_on_the_rules_after_losses() {
         for streams in [1, 4] {
             let run = small(&PAPER, (100, streams), 60, 2);
             assert!((1800..2200).contains(&run.measures.enable.count()));
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn more_streams_make_it_faster_where_packets_are_lost() {
+    fn more_streams_shorten_response_times_with_loss() {
         let mean = |streams| {
             let run = small(&PAPER, (50, streams), 120, 3);
             run.measures.enable.mean().unwrap()
@@ -304,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn over_tcp_a_transaction_takes_the_same_without_loss_and_longer_with() {
+    fn tcp_is_slower_only_with_loss() {
         let mean = |loss| {
             let run = small(&TCP, (loss, 1), 60, 4);
             assert!((1800..2200).contains(&run.measures.enable.count()));

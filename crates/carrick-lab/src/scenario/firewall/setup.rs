@@ -1,4 +1,4 @@
-//! The paper's network, its cells, and the settings of the variants.
+//! Network and cells of the paper, and settings of the variants.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::live::World;
 pub(super) const RATE: u64 = 100_000_000;
 /// One-way delay.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
-/// δ: what the middlebox takes for a request.
+/// Processing time of a request at the middlebox (δ).
 pub(super) const PROCESSING: Duration = Duration::from_micros(500);
 
-/// The agent's address.
+/// Address of the agent.
 pub(super) const AGENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
-/// The middlebox's address.
+/// Address of the middlebox.
 pub(super) const MIDDLEBOX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2));
 
-/// Loss in per mille, each direction.
+/// Loss rates in per mille, in each direction.
 pub(super) const LOSSES: [u32; 8] = [0, 5, 10, 20, 30, 50, 70, 100];
-/// Stream pairs.
+/// Numbers of stream pairs.
 pub(super) const STREAMS: [u16; 7] = [1, 2, 3, 4, 6, 8, 10];
 
-/// The two hosts on one link, without programs.
+/// Builds the two hosts on one link, without programs.
 fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
     let loss = if loss > 0.0 {
         Loss::Random(loss)
@@ -46,7 +46,7 @@ fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
     (builder, hosts)
 }
 
-/// The network of a cell, to be run in real time.
+/// Builds the network of a cell for a live run.
 pub(super) fn live_world(seed: u64, loss: f64) -> Result<World, ConfigError> {
     let (builder, hosts) = hosts(seed, loss);
     Ok(World {
@@ -56,7 +56,7 @@ pub(super) fn live_world(seed: u64, loss: f64) -> Result<World, ConfigError> {
     })
 }
 
-/// The network of a cell with its programs.
+/// Builds the network of a cell with its programs.
 pub(super) fn network(
     seed: u64,
     loss: f64,
@@ -69,28 +69,28 @@ pub(super) fn network(
     Ok((builder.build()?, hosts))
 }
 
-/// A way to set the stack up, the same at both ends.
+/// Settings of the stack, the same at both ends.
 #[derive(Clone, Copy)]
 pub(super) struct Variant {
-    /// First part of the rows' names.
+    /// First part of the identifiers of its rows.
     pub(super) id: &'static str,
-    /// The name for people.
+    /// Label.
     pub(super) label: &'static str,
-    /// What carries the messages.
+    /// Transport of the messages.
     pub(super) transport: Transport,
 }
 
-/// What carries the messages.
+/// Transport of the messages.
 #[derive(Clone, Copy)]
 pub(super) enum Transport {
     /// SCTP with these settings.
     Sctp(fn() -> AssociationConfig),
-    /// TCP, one message behind the other.
+    /// TCP, with the messages in one byte stream.
     Tcp,
 }
 
 impl Variant {
-    /// The settings of SCTP, if that carries the messages.
+    /// Returns the settings of SCTP, if it is the transport.
     pub(super) fn config(&self) -> Option<AssociationConfig> {
         match self.transport {
             Transport::Sctp(config) => Some(config()),
@@ -99,23 +99,24 @@ impl Variant {
     }
 }
 
-/// As the paper's stack of 2005, as far as the paper tells: three missing reports, as often as they
-/// come ("multiple fast retransmits"), "nodelay"; otherwise RFC 9260.
+/// Settings of the paper's stack of 2005, as far as specified: three missing reports, repeatedly
+/// ("multiple fast retransmits"), "nodelay"; otherwise RFC 9260.
 pub(super) const PAPER: Variant = Variant {
     id: "sctp",
     label: "SCTP",
     transport: Transport::Sctp(paper),
 };
 
-/// A control: RFC 9260 as it is, where a chunk is fast retransmitted once, and a retransmission that is
-/// lost waits for T3-rtx, with RTO.Min 1 s.
+/// Control: RFC 9260, where a chunk is fast retransmitted once, and a lost retransmission waits for
+/// T3-rtx with RTO.Min 1 s.
 pub(super) const ONCE: Variant = Variant {
     id: "once",
     label: "control: fast retransmit once (RFC 9260)",
     transport: Transport::Sctp(once),
 };
 
-/// What the stack does best here: losses found by time (RACK), a SACK for each packet, RTO.Min 100 ms.
+/// Best settings of this stack: loss detection by time (RACK), a SACK for each packet, RTO.Min 100
+/// ms.
 pub(super) const BEST: Variant = Variant {
     id: "best",
     label: "best settings",
@@ -150,7 +151,8 @@ fn best() -> AssociationConfig {
     })
 }
 
-/// Every cell that is run: the whole table for the paper's settings, its edges for the others.
+/// Returns all cells: the complete table for the paper's settings, its edges for the remaining
+/// ones.
 pub(super) fn cells() -> Vec<(&'static Variant, Cell)> {
     let table = |variant: &'static Variant, losses: &'static [u32], streams: &'static [u16]| {
         let row = move |loss: &u32| {
@@ -172,33 +174,33 @@ pub(super) fn cells() -> Vec<(&'static Variant, Cell)> {
 /// A cell of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell {
-    /// Loss in per mille, each direction.
+    /// Loss in per mille, in each direction.
     pub(super) loss: u32,
-    /// Stream pairs.
+    /// Number of stream pairs.
     pub(super) streams: u16,
 }
 
 impl Cell {
-    /// Loss as a probability.
+    /// Returns the loss as a probability.
     pub(super) fn loss(self) -> f64 {
         f64::from(self.loss) / 1e3
     }
 
-    /// Loss in per cent.
+    /// Returns the loss in per cent.
     pub(super) fn percent(self) -> f64 {
         f64::from(self.loss) / 10.0
     }
 
-    /// What the model says, in ms.
+    /// Returns the value of the model in ms.
     pub(super) fn model(self) -> f64 {
         Model::paper(self.loss()).response(u32::from(self.streams))
     }
 }
 
-/// The workload: the paper's.
+/// Returns the workload of the paper.
 pub(super) fn workload() -> Workload {
     Workload {
-        // Requests of the preload share packets.
+        // Requests of the preload are bundled.
         preload_window: 256,
         ..Workload::default()
     }
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_valid_and_each_cell_is_there_once() {
+    fn settings_are_valid_and_cells_are_unique() {
         for variant in [PAPER, ONCE, BEST] {
             let config = variant.config().expect("it is SCTP");
             assert_eq!(config.validate(), Ok(()));
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_the_published_one() {
+    fn the_model_matches_the_publication() {
         let cell = Cell {
             loss: 20,
             streams: 3,

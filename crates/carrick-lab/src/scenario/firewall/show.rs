@@ -1,4 +1,4 @@
-//! The result put together: drawing, settings.
+//! Assembly of the result: drawing, settings.
 
 use super::figures::figures;
 use super::notes::notes;
@@ -28,7 +28,7 @@ fn drawing() -> Drawing {
     };
     Drawing {
         description:
-            "An agent and a middlebox on one path that loses packets at random in both directions."
+            "An agent and a middlebox on one path with random packet loss in both directions."
                 .into(),
         height: 160.0,
         nodes: vec![host(62.0, "agent"), host(458.0, "middlebox")],
@@ -67,8 +67,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "load",
             format!(
-                "a pinhole each {} ms, life {} s, both exponential; refreshed each {} s; {} pinholes preloaded \
-                 with exponential rests of life. Each comes and goes by itself, as in the paper’s load generator",
+                "a pinhole every {} ms, lifetime {} s, both exponential; refreshed every {} s; {} pinholes preloaded \
+                 with exponential remaining lifetimes. The pinholes are independent of each other, as in the paper’s load generator",
                 workload.opening_interval.as_millis(),
                 workload.holding.as_secs(),
                 workload.refresh.as_secs(),
@@ -86,14 +86,14 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "processing",
             format!(
-                "the middlebox looks at each request after {} ms: the paper’s δ; packet filter in memory",
+                "the middlebox processes each request after {} ms: the paper’s δ; packet filter in memory",
                 PROCESSING.as_secs_f64() * 1e3
             ),
         ),
         Setting::new(
             "SCTP",
-            "three missing reports, again after each retransmission; SACK every 2 packets or 200 ms, at once \
-             where something is missing; Nagle off (“nodelay”); otherwise RFC 9260’s defaults (RTO.Min 1 s)",
+            "three missing reports, again after each retransmission; SACK every 2 packets or 200 ms, immediately \
+             if there are gaps; Nagle off (“nodelay”); otherwise the defaults of RFC 9260 (RTO.Min 1 s)",
         ),
         Setting::new(
             "best settings",
@@ -101,13 +101,13 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         ),
         Setting::new(
             "TCP",
-            "smoltcp, Reno, Nagle off (“nodelay”), ACKs after 200 ms at the latest, buffers of 64 KiB; messages one behind \
-             the other, what it does not take yet waits",
+            "smoltcp, Reno, Nagle off (“nodelay”), ACK delay of at most 200 ms, buffers of 64 KiB; messages in one byte stream, \
+             queued while the send buffer is full",
         ),
         Setting::new(
             "streams",
-            "requests for new pinholes take the streams in turn, later ones the stream of their rule; replies come \
-             back on the same stream",
+            "requests for new pinholes use the streams in turn, later requests the stream of their rule; replies use the \
+             stream of the request",
         ),
     ]
 }

@@ -1,5 +1,5 @@
-//! Agent and middlebox without their transport: the very state machines of `carrick-simco`, and what
-//! drives them the same way over SCTP and TCP.
+//! Agent and middlebox without their transport: the state machines of `carrick-simco`, and the code
+//! that drives them in the same way over SCTP and TCP.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,27 +17,27 @@ use carrick_simco::session::Identity;
 use super::setup::PROCESSING;
 use crate::seed::{derive, derive_bytes};
 
-/// The agent of a run.
+/// Returns the agent of a run.
 pub(super) fn agent(seed: u64) -> Agent {
     let settings = AgentSettings {
-        // A transaction behind a lost retransmission takes longer than a user would wait; it counts
-        // with the time it takes.
+        // A transaction behind a lost retransmission takes longer than a user would wait; it is
+        // counted with its response time.
         timeout: Duration::from_secs(600),
         ..AgentSettings::default()
     };
     Agent::new(settings, derive_bytes(seed, &[3]))
 }
 
-/// The load of a run.
+/// Returns the load generator of a run.
 pub(super) fn generator(workload: Workload, seed: u64) -> Generator {
     Generator::new(workload, derive(seed, &[4]))
 }
 
-/// The middlebox of a run.
+/// Returns the middlebox of a run.
 pub(super) fn middlebox(seed: u64) -> Result<Middlebox<MemoryBackend>, String> {
-    let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is no name"));
+    let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is not a valid name"));
     let agent = name("agent")?;
-    // Any agent counts as this one: the paper's prototype had no authentication.
+    // Any agent is accepted: the paper's prototype had no authentication.
     let config = MiddleboxConfig {
         agents: vec![AgentConfig::new(agent.clone(), None)],
         anonymous: Some(agent),
@@ -47,10 +47,10 @@ pub(super) fn middlebox(seed: u64) -> Result<Middlebox<MemoryBackend>, String> {
     Ok(Middlebox::new(config, MemoryBackend::default(), seed))
 }
 
-/// Takes a message for a stream, or says why not.
+/// Sends a message on a stream, or returns an error.
 pub(super) type Send<'a> = dyn FnMut(u16, Bytes) -> Result<(), String> + 'a;
 
-/// The load generator with its agent.
+/// Load generator with its agent.
 pub(super) struct AgentSide {
     agent: Agent,
     pub(super) generator: Generator,
@@ -66,7 +66,7 @@ impl AgentSide {
         }
     }
 
-    /// Requests without an answer.
+    /// Returns the number of requests without a reply.
     pub(super) fn pending(&self) -> usize {
         self.agent.pending()
     }
@@ -85,7 +85,7 @@ impl AgentSide {
         self.generator.handle_timeout(now, &mut self.agent);
     }
 
-    /// The transport is up.
+    /// Handles the established transport connection.
     pub(super) fn connected(&mut self, now: Time, pairs: u16) {
         self.agent.connected(now, pairs);
     }
@@ -94,7 +94,7 @@ impl AgentSide {
         self.agent.handle_message(now, stream, message);
     }
 
-    /// Passes on what the agent wants and tells, until it is quiet.
+    /// Forwards the agent's output until there is none.
     pub(super) fn pump(&mut self, now: Time, send: &mut Send<'_>) {
         loop {
             if let Some(event) = self.agent.poll_event() {
@@ -115,7 +115,7 @@ impl AgentSide {
     }
 }
 
-/// A message that the middlebox has got and not yet looked at.
+/// A message that the middlebox has received and not yet processed.
 struct Waiting {
     due: Time,
     session: SessionId,
@@ -123,7 +123,7 @@ struct Waiting {
     message: Bytes,
 }
 
-/// The middlebox. It looks at each message [`PROCESSING`] after it came.
+/// Middlebox, which processes each message [`PROCESSING`] after its arrival.
 pub(super) struct MiddleboxSide {
     middlebox: Middlebox<MemoryBackend>,
     session: Option<SessionId>,
@@ -141,7 +141,7 @@ impl MiddleboxSide {
         })
     }
 
-    /// Rules that there are.
+    /// Returns the number of rules.
     pub(super) fn rules(&self) -> usize {
         self.middlebox.rules().len()
     }
@@ -152,7 +152,7 @@ impl MiddleboxSide {
         timers.into_iter().flatten().min()
     }
 
-    /// Time has passed; what is due is looked at.
+    /// Processes the messages that are due.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.middlebox.handle_timeout(now);
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.due <= now) {
@@ -167,12 +167,12 @@ impl MiddleboxSide {
         }
     }
 
-    /// The transport is up.
+    /// Handles the established transport connection.
     pub(super) fn connected(&mut self, now: Time, pairs: u16) {
         self.session = Some(self.middlebox.connected(now, &Connection::plain(pairs)));
     }
 
-    /// A message came.
+    /// Queues a received message.
     pub(super) fn receive(&mut self, now: Time, stream: u16, message: Bytes) {
         if let Some(session) = self.session {
             self.waiting.push_back(Waiting {
@@ -184,7 +184,7 @@ impl MiddleboxSide {
         }
     }
 
-    /// Passes on what the middlebox has to say.
+    /// Forwards the middlebox's output.
     pub(super) fn pump(&mut self, send: &mut Send<'_>) {
         while self.middlebox.poll_event().is_some() {}
         let Some(session) = self.session else {

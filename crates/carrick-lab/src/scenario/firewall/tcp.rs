@@ -1,4 +1,4 @@
-//! Agent and middlebox on simulated hosts that speak TCP: the messages one behind the other.
+//! Agent and middlebox on simulated hosts with TCP, with the messages in one byte stream.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::sctp_host::core_time;
 use crate::seed::derive;
 use crate::tcp_host::{Connection, TcpApplication, TcpConfig, TcpHost};
 
-/// Octets that are read at a time.
+/// Octets read at a time.
 const PIECE: usize = 1 << 14;
 
-/// One end of the connection: what waits for room in it, and what came of a message.
+/// One end of the connection: messages queued for the send buffer, and the parser of received ones.
 #[derive(Default)]
 struct Wire {
     up: bool,
@@ -26,13 +26,13 @@ struct Wire {
 }
 
 impl Wire {
-    /// Whether the connection has come up just now.
+    /// Returns true once, when the connection is established.
     fn comes_up(&mut self, connection: &Connection<'_>) -> bool {
         let up = connection.is_established();
         up && !std::mem::replace(&mut self.up, up)
     }
 
-    /// Reads what there is, and passes on whole messages.
+    /// Reads the available data, and passes on complete messages.
     fn read(
         &mut self,
         now: Time,
@@ -54,7 +54,7 @@ impl Wire {
         }
     }
 
-    /// Writes what the connection has room for.
+    /// Writes as much as fits into the send buffer.
     fn write(&mut self, connection: &mut Connection<'_>) {
         while let Some(first) = self.waiting.front_mut() {
             let sent = connection.send(first);
@@ -67,7 +67,7 @@ impl Wire {
     }
 }
 
-/// The load generator with its agent.
+/// Load generator with its agent.
 pub(super) struct TcpAgent {
     wire: Wire,
     pub(super) side: AgentSide,
@@ -129,7 +129,8 @@ impl TcpApplication for TcpMiddlebox {
     }
 }
 
-/// Reno without Nagle's algorithm ("nodelay"), otherwise as [`TcpConfig::new`] says.
+/// Returns Reno without Nagle's algorithm ("nodelay"), otherwise the defaults of
+/// [`TcpConfig::new`].
 fn config(address: std::net::IpAddr, seed: u64) -> TcpConfig {
     TcpConfig {
         nagle: false,
@@ -137,7 +138,7 @@ fn config(address: std::net::IpAddr, seed: u64) -> TcpConfig {
     }
 }
 
-/// The two hosts.
+/// Returns the two hosts.
 pub(super) fn hosts(
     workload: Workload,
     seed: u64,

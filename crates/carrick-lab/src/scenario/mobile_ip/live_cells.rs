@@ -1,4 +1,4 @@
-//! The cells that run in real time: their names, networks, stacks and programs.
+//! Cells of the live runs: their names, networks, stacks and programs.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::live::{self, Bulk, Drain, Messages, Program, Sink, Source};
 
 /// Messages of a transfer: a quarter of the paper's 12 MB.
 pub(super) const MESSAGES: u64 = 3_000_000 / MESSAGE as u64;
-/// Which of the losses run in configuration 1 and over TCP, and which in configuration 2.
+/// Indices of the losses in configuration 1 and over TCP, and of those in configuration 2.
 const ONE: [usize; 3] = [0, 1, 3];
 const TWO: [usize; 2] = [1, 3];
-/// Stacks whose primary path fails, how a node moves, and stacks with which it does.
+/// Stacks with a failure of the primary path, types of movement, and stacks with movement.
 const FAILING: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
 const MOVES: [Move; 4] = [
     Move::Reregistration,
@@ -28,54 +28,54 @@ const MOVES: [Move; 4] = [
     Move::MakeBeforeBreak,
 ];
 const MOVING: [Stack; 2] = [Stack::Standard, Stack::Best];
-/// How long the steady flow lasts.
+/// Duration of the steady flow.
 const STEADY: Duration = Duration::from_secs(20);
-/// Congestion controls of the kernel.
+/// Congestion control algorithms of the kernel.
 const KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
-/// What UDP takes of a packet.
+/// Length of the UDP header.
 const UDP_HEADER: usize = 8;
-/// What IP and TCP take of one.
+/// Length of the headers of IP and TCP.
 const TCP_HEADERS: usize = 40;
 
-/// One cell.
+/// A cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
-    /// In a configuration, with this loss, in UDP or not.
+pub(super) enum LiveCell {
+    /// Transfer in a configuration, with this loss, in UDP or not.
     Transfer(Configuration, usize, bool),
-    /// Over the kernel's TCP in configuration 1.
+    /// Transfer over the kernel's TCP in configuration 1.
     Tcp(usize, &'static str),
-    /// In configuration 3, whose primary path fails.
+    /// Failure of the primary path in configuration 3.
     Failure(Stack, bool),
-    /// A steady flow to a node that moves so.
+    /// Steady flow to a node that moves.
     Move(Move, Stack, bool),
 }
 
-/// All kinds, in the order of the rows.
-pub(super) fn kinds() -> Vec<Kind> {
+/// Returns all cells, in the order of the rows.
+pub(super) fn all_cells() -> Vec<LiveCell> {
     const WAYS: [bool; 2] = [true, false];
-    let mut kinds = Vec::new();
+    let mut all_cells = Vec::new();
     for loss in ONE {
-        kinds.extend(WAYS.map(|udp| Kind::Transfer(Configuration::One, loss, udp)));
+        all_cells.extend(WAYS.map(|udp| LiveCell::Transfer(Configuration::One, loss, udp)));
     }
     for loss in TWO {
-        kinds.extend(WAYS.map(|udp| Kind::Transfer(Configuration::Two, loss, udp)));
+        all_cells.extend(WAYS.map(|udp| LiveCell::Transfer(Configuration::Two, loss, udp)));
     }
     for loss in ONE {
-        kinds.extend(KERNEL.map(|name| Kind::Tcp(loss, name)));
+        all_cells.extend(KERNEL.map(|name| LiveCell::Tcp(loss, name)));
     }
     for stack in FAILING {
-        kinds.extend(WAYS.map(|udp| Kind::Failure(stack, udp)));
+        all_cells.extend(WAYS.map(|udp| LiveCell::Failure(stack, udp)));
     }
     for stack in MOVING {
         for way in MOVES {
-            kinds.extend(WAYS.map(|udp| Kind::Move(way, stack, udp)));
+            all_cells.extend(WAYS.map(|udp| LiveCell::Move(way, stack, udp)));
         }
     }
-    kinds
+    all_cells
 }
 
-impl Kind {
-    /// The network at the beginning, and the addresses of the two ends.
+impl LiveCell {
+    /// Returns the initial network, and the addresses of the two ends.
     fn before(self) -> (Layout, [Vec<IpAddr>; 2]) {
         let (layout, ends) = match self {
             Self::Transfer(configuration, loss, _) => {
@@ -94,7 +94,7 @@ impl Kind {
         (layout, ends.map(|end| addresses(&end)))
     }
 
-    /// First part of the names of its rows, as in the table of the simulations.
+    /// Returns the first part of the identifiers of its rows, as in the table of the simulations.
     pub(super) fn id(self) -> String {
         match self {
             Self::Transfer(Configuration::One, loss, _) => {
@@ -107,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// Last part of the names of its rows.
+    /// Returns the last part of the identifiers of its rows.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Tcp(_, name) => name,
@@ -121,7 +121,7 @@ impl Kind {
         }
     }
 
-    /// The name for people.
+    /// Returns the label.
     pub(super) fn label(self) -> String {
         let way = if self.suffix() == "udp" {
             "in UDP"
@@ -161,7 +161,7 @@ impl Kind {
         };
         let mut config = stack.config();
         if let Self::Move(..) = self {
-            // Messages wait in the stack; none is refused.
+            // Messages are queued in the stack; none is refused.
             config.buffers.send_buffer = 1 << 28;
             config.buffers.max_send_buffer = None;
             config.buffers.send_buffer_messages = usize::MAX;
@@ -173,7 +173,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a message: what fits a packet.
+    /// Returns the user data of a message, which fills a packet.
     fn message(self) -> usize {
         MESSAGE
             - if self.suffix() == "udp" {
@@ -198,19 +198,19 @@ impl Kind {
         [Box::new(Bulk::messages(MESSAGES, size)), Box::new(sink)]
     }
 
-    /// The two hosts with what they speak.
+    /// Returns the flow with its two hosts and their stacks.
     pub(super) fn flow(self) -> live::Flow {
         let without_agents = |kind| matches!(kind, Move::BreakBeforeMake | Move::MakeBeforeBreak);
         live::Flow {
             addresses: Some(self.before().1),
-            // The mobile node.
+            // Index of the mobile node.
             roams: matches!(self, Self::Move(kind, ..) if without_agents(kind)).then_some(1),
             may_be_lost: matches!(self, Self::Failure(Stack::OldRule, _)),
             ..live::Flow::new(self.stack(), 0, self.programs())
         }
     }
 
-    /// The network, and what happens to it so long after the beginning.
+    /// Builds the network, with its changes at the time `event` after the start.
     pub(super) fn world(self, event: Duration, seed: u64) -> Result<live::World, ConfigError> {
         let correspondent = Box::new(Port::default());
         let built = build(self.before().0, seed, correspondent, Port::default())?;

@@ -1,32 +1,32 @@
-//! What the cells that run in real time show, live and simulated, and the rows of it.
+//! Values of the live cells and of their simulations, and the rows with them.
 
 use std::time::Duration;
 
 use carrick_proto::Time;
 
-use super::live_cells::{Kind, MESSAGES};
+use super::live_cells::{LiveCell, MESSAGES};
 use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO};
 use super::run::{self, Configuration, Measures, Move};
 use super::setup::{LOSSES, MESSAGE, SETTLING, START, Stack, millis};
 use super::tcp;
 use super::traffic::silence;
 use crate::capture::Capture;
-use crate::live::{Drain, Record, Sink};
+use crate::live::{Drain, RunRecord, Sink};
 use crate::result::LiveRow;
 
-/// The simulated flow begins about so long after its simulation: registration, set-up, verification.
+/// Approximate start of the simulated flow: registration, set-up, path verification.
 const BEGIN: Duration = START
     .saturating_add(SETTLING)
     .saturating_add(Duration::from_millis(300));
 
-/// One run in numbers.
+/// Values of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
-    /// Mbit/s of a transfer, or the longest silence in ms after something happened to the network.
+    /// Throughput of a transfer in Mbit/s, or longest delivery gap in ms after the event.
     main: f64,
-    /// Per cent of what was to be transferred.
+    /// Delivered proportion of the transfer in per cent.
     delivered: f64,
-    /// When the association was lost, in s after the failure.
+    /// Time from the failure to the loss of the association, in s.
     lost_after: Option<f64>,
 }
 
@@ -40,9 +40,9 @@ impl Value {
     }
 }
 
-impl Kind {
-    /// Measures a run whose event came so long after its beginning.
-    pub(super) fn measure(self, record: &Record, event: Duration) -> Result<Value, String> {
+impl LiveCell {
+    /// Evaluates a run with its event at this time after the start.
+    pub(super) fn measure(self, record: &RunRecord, event: Duration) -> Result<Value, String> {
         let other = "another program ran";
         let moment = record.begin + event;
         let silent = |deliveries: &[Time], until: Option<Time>| {
@@ -71,7 +71,7 @@ impl Kind {
         Ok(Value::of(rate))
     }
 
-    /// The same simulated.
+    /// Runs the corresponding simulation.
     pub(super) fn simulate(self, event: Duration, seed: u64) -> Result<Value, String> {
         let throughput = |measures: Measures| Value::of(measures.throughput);
         match self {
@@ -97,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Its rows, of live and simulated values of each repetition.
+    /// Returns the rows with the live and simulated values of each repetition.
     pub(super) fn rows(self, pairs: &[(Value, Value)]) -> Vec<LiveRow> {
         let main = |value: &Value| Some(value.main);
         let delivered = |value: &Value| Some(value.delivered);
@@ -123,7 +123,7 @@ impl Kind {
                     let row = self.row(pairs, text, |value| value.lost_after);
                     row.note(&lost(pairs))
                 } else {
-                    self.row(pairs, ["silence", "longest silence", "ms"], main)
+                    self.row(pairs, ["silence", "longest delivery gap", "ms"], main)
                 };
                 [delivered, second]
                     .map(|row| row.because(self.why()))
@@ -142,7 +142,7 @@ impl Kind {
         row.published(published)
     }
 
-    /// A row of what `value` takes from the repetitions, by its name, its name for people and its unit.
+    /// Returns a row of the values that `value` selects, with its identifier, label and unit.
     fn row(
         self,
         pairs: &[(Value, Value)],
@@ -150,39 +150,42 @@ impl Kind {
         value: impl Fn(&Value) -> Option<f64>,
     ) -> LiveRow {
         let live: Vec<f64> = pairs.iter().filter_map(|(live, _)| value(live)).collect();
-        let simulated: Vec<f64> = pairs.iter().filter_map(|(_, twin)| value(twin)).collect();
+        let simulated: Vec<f64> = pairs
+            .iter()
+            .filter_map(|(_, simulation)| value(simulation))
+            .collect();
         let id = format!("{}.{what}.{}", self.id(), self.suffix());
         let label = format!("{}: {text}", self.label());
         LiveRow::new(&id, &label, unit, &simulated, &live)
     }
 
-    /// Why a live value may differ from the simulated one.
+    /// Returns the reason why a live value may differ from the simulated one.
     fn why(self) -> &'static str {
         match self {
             Self::Transfer(..) => {
-                "The numbers of the lost packets are the same, but which chunk each carries depends on the timing of both hosts; a \
-                 transfer of 3 MB loses few."
+                "The same packets are lost, but the chunks in them depend on the timing of both hosts; a \
+                 transfer of 3 MB has few losses."
             }
             Self::Tcp(_, "bbr") => {
-                "BBR paces by the rate that it measures, which a loss does not lower; beside it stands the simulated Reno."
+                "BBR paces by its measured rate, which a loss does not reduce; it is compared with the simulated Reno."
             }
             Self::Tcp(..) => {
-                "The kernel has SACK, RACK, tail loss probes and a first window of 10 segments; the simulated TCP is smoltcp’s, \
-                 which has none of them."
+                "The kernel has SACK, RACK, tail loss probes and an initial window of 10 segments; the simulated TCP, smoltcp, \
+                 has none of them."
             }
             Self::Move(Move::BreakBeforeMake | Move::MakeBeforeBreak, ..) => {
-                "An address is on its interface some milliseconds after it is in the network, when ip has run, and the endpoint hears of it \
-                 by netlink; then messages that are sent every 10 ms meet a window that opens with each SACK."
+                "An address is assigned to its interface by ip some milliseconds after it is valid in the network, and the endpoint is notified \
+                 by netlink; afterwards, messages sent every 10 ms encounter a window that opens with each SACK."
             }
             Self::Failure(..) | Self::Move(..) => {
-                "It is the timeouts and the way after them: which message is in flight at the event depends on the timing of both \
-                 hosts, and the endpoint’s timers count milliseconds."
+                "The interruption consists of the timeouts and the path delay: the message in flight at the event depends on the timing of both \
+                 hosts, and the endpoint’s timers have a resolution of milliseconds."
             }
         }
     }
 }
 
-/// How many associations were lost.
+/// Describes the number of associations lost.
 fn lost(pairs: &[(Value, Value)]) -> String {
     let count = |value: fn(&(Value, Value)) -> &Value| {
         pairs
@@ -192,7 +195,7 @@ fn lost(pairs: &[(Value, Value)]) -> String {
     };
     let all = pairs.len();
     format!(
-        "{} of {all} associations were lost live, {} of {all} simulated.",
+        "{} of {all} associations were lost in live runs, {} of {all} in simulations.",
         count(|pair| &pair.0),
         count(|pair| &pair.1)
     )
@@ -200,12 +203,12 @@ fn lost(pairs: &[(Value, Value)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::live_cells::kinds;
+    use super::super::live_cells::all_cells;
     use super::*;
 
     #[test]
-    fn each_row_has_a_name_of_its_own_and_what_was_published() {
-        let rows: Vec<LiveRow> = kinds().iter().flat_map(|kind| kind.rows(&[])).collect();
+    fn rows_have_unique_names_and_published_values() {
+        let rows: Vec<LiveRow> = all_cells().iter().flat_map(|kind| kind.rows(&[])).collect();
         let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(ids[2], "config1.1.throughput.udp");
         assert_eq!(rows[2].published, Some(1.225));
@@ -224,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn an_association_that_survives_has_no_time_of_its_loss() {
+    fn surviving_associations_have_no_time_of_loss() {
         let lost = Value {
             main: 0.0,
             delivered: 50.0,
             lost_after: Some(44.0),
         };
         let pairs = [(lost, lost), (Value::of(900.0), lost)];
-        let rows = Kind::Failure(Stack::OldRule, true).rows(&pairs);
+        let rows = LiveCell::Failure(Stack::OldRule, true).rows(&pairs);
         assert_eq!(rows[0].live, Some(75.0));
         assert_eq!((rows[1].live, rows[1].n), (Some(44.0), 1));
         assert!(
             rows[1]
                 .note
-                .contains("1 of 2 associations were lost live, 2 of 2")
+                .contains("1 of 2 associations were lost in live runs, 2 of 2")
         );
     }
 }

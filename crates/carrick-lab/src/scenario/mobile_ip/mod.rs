@@ -1,9 +1,10 @@
-//! `mobile-ip`: SCTP over Mobile IP, beside it, and instead of it.
+//! `mobile-ip`: SCTP over Mobile IP, in addition to it, and instead of it.
 //!
-//! After J. Noonan, P. Perry, J. Murphy: "A Study of SCTP Services in a Mobile-IP Network" (2002). A
-//! mobile node abroad is sent 12 MB: at its Mobile IP address alone, with its local address as a
-//! second path, and at two addresses in two networks of which one fails. Then the handover that the
-//! paper could not show: by the transport alone (RFC 5061), beside that by Mobile IP (RFC 5944).
+//! After J. Noonan, P. Perry, J. Murphy: "A Study of SCTP Services in a Mobile-IP Network" (2002).
+//! 12 MB are sent to a mobile node away from home: at its home address only, with its local address
+//! as a second path, and at two addresses in two networks, one of which fails. The handover that
+//! the paper could not show is added: by the transport only (RFC 5061), compared with Mobile IP
+//! (RFC 5944).
 
 mod figures;
 mod live;
@@ -28,9 +29,9 @@ use crate::seed::derive;
 use run::{Configuration, Measures, Move};
 use setup::{LOSSES, MESSAGES, Stack, TRANSFER};
 
-/// Repetitions in some ten seconds on two cores.
+/// Repetitions of a short run, which takes some ten seconds on two cores.
 const SHORT: u64 = 10;
-/// The paper does not say how often it measured.
+/// Repetitions of a full run; the paper does not specify its number.
 const FULL: u64 = 50;
 
 /// The scenario.
@@ -43,15 +44,15 @@ impl Scenario for MobileIp {
     }
 
     fn question(&self) -> &'static str {
-        "What does SCTP carry to a node in a Mobile IP network, what does a second address add, and how long is \
-         the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
+        "What is the throughput of SCTP to a node in a Mobile IP network, what is the gain of a second address, and how long \
+         is the interruption of a handover with Mobile IP, with two addresses, and with dynamic addresses?"
     }
 
     fn usual(&self) -> Option<&'static str> {
         Some("best.re-registration")
     }
 
-    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+    fn live(&self, options: &RunOptions) -> Result<crate::live::LivePlan, &'static str> {
         Ok(live::plan(*self, options))
     }
 
@@ -87,14 +88,14 @@ impl Scenario for MobileIp {
     }
 }
 
-/// One kind of simulation.
+/// A simulation job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Job {
     /// 12 MB in a configuration, with these settings and this loss.
     Transfer(Configuration, Stack, f64),
     /// 12 MB over TCP in configuration 1, with this loss.
     Tcp(f64),
-    /// 12 MB in configuration 3 whose primary path fails.
+    /// 12 MB in configuration 3 with a failure of the primary path.
     Failure(Stack),
     /// A steady flow during a handover.
     Handover(Move, Stack),
@@ -108,13 +109,13 @@ const MOVES: [Move; 4] = [
 ];
 const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
 const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
-/// Which of the losses RFC 2960's counters and the tight control run with.
+/// Indices of the losses of the runs with RFC 2960's counters and with the tight control.
 const LOSSY: [usize; 3] = [1, 2, 3];
-/// Which of the losses the control runs with.
+/// Indices of the losses of the runs with the control.
 const CONTROL: [usize; 2] = [1, 3];
 
 impl Job {
-    /// All that a repetition does.
+    /// Returns all jobs of a repetition.
     fn all() -> Vec<Self> {
         let transfers = [
             (Configuration::One, Stack::TcpLike),
@@ -157,7 +158,7 @@ impl Job {
         }
     }
 
-    /// With what its rows' names begin.
+    /// Returns the prefix of the identifiers of its rows.
     fn name(self) -> String {
         let with_loss = |what: &str, loss: f64| format!("{what}.{}", rows::percent(loss));
         match self {
@@ -180,19 +181,19 @@ impl Job {
     }
 }
 
-/// All that was measured: for each job, the measures of each repetition.
+/// All results: the measures of each repetition for each job.
 struct Observed {
     jobs: Vec<(Job, Vec<Measures>)>,
 }
 
 impl Observed {
-    /// The repetitions of a job; none for one that does not run.
+    /// Returns the repetitions of a job; empty for a job that does not run.
     fn of(&self, job: Job) -> &[Measures] {
         let found = self.jobs.iter().find(|(known, _)| *known == job);
         found.map_or(&[], |(_, measures)| measures)
     }
 
-    /// One value a repetition.
+    /// Returns one value per repetition.
     fn values(&self, job: Job, value: impl Fn(&Measures) -> f64) -> Vec<f64> {
         self.of(job).iter().map(value).collect()
     }
@@ -214,7 +215,7 @@ impl MobileIp {
         progress.begin(self.name(), count as u64);
         let results = parallel::run(count, |number| {
             let (repetition, job) = (number / jobs.len(), jobs[number % jobs.len()]);
-            // Variants of a repetition share their seed, and with it the losses.
+            // Variants of a repetition share the seed, and with it the losses.
             let outcome = job.run(
                 derive(seed, &[repetition as u64]),
                 repetition == 0,

@@ -1,4 +1,4 @@
-//! The paper's test network (its Fig. 2), and a second visited network of the same kind.
+//! The paper's test network (its Fig. 2), and a second visited network of the same type.
 //!
 //! ```text
 //! correspondent ─┬─ router 1 ─── home agent ═╦═ visited 1 ─┬─ mobile node
@@ -22,45 +22,46 @@ use carrick_netsim::{
 use super::setup::{CORRESPONDENT, HOME, HOME_AGENT, LOCAL, QUEUE, RATE, VISITED};
 use crate::seed::derive_bytes;
 
-/// One way in the correspondent's network, and by radio.
+/// One-way delay in the correspondent's network and on the radio link.
 const NEAR: Duration = Duration::from_millis(1);
 const RADIO: Duration = Duration::from_millis(2);
-/// Half the way between the networks over the home agent; with the others it makes 50 ms.
+/// Half of the delay between the networks over the home agent; with the other links it adds up to
+/// 50 ms.
 const TO_HOME: Duration = Duration::from_millis(23);
 const TUNNEL: Duration = Duration::from_millis(24);
-/// Index of the shared key of mobile node and home agent.
+/// SPI of the security association of mobile node and home agent.
 const SPI: u32 = 1000;
 
-/// What differs between the runs.
+/// Differences between the runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Random loss in the tunnel to the first visited network, each direction.
+    /// Random loss in the tunnel to the first visited network, in each direction.
     pub(super) loss: f64,
-    /// Whether there are agents, and a Mobile IP address.
+    /// Adds mobility agents and a home address.
     pub(super) mobile_ip: bool,
-    /// In which visited networks the mobile node has an address of its own from the start.
+    /// Visited networks in which the mobile node has a local address from the start.
     pub(super) local: [bool; 2],
-    /// Whether the second visited network is in reach from the start.
+    /// Connects the second visited network from the start.
     pub(super) second: bool,
-    /// The way from the correspondent's routers to the visited networks that does not lead over the
+    /// One-way delay between the correspondent's routers and the visited networks, not over the
     /// home agent.
     pub(super) direct: Duration,
 }
 
-/// The network and what is done to it.
+/// The network with the parts that change.
 pub(super) struct Built {
     pub(super) net: Network,
     pub(super) correspondent: NodeId,
     pub(super) mobile: NodeId,
-    /// The tunnel to the first visited network.
+    /// Tunnel to the first visited network.
     pub(super) tunnel: LinkId,
-    /// The radio links of the mobile node.
+    /// Radio links of the mobile node.
     pub(super) radio: [LinkId; 2],
-    /// Its interfaces there.
+    /// Interfaces of the mobile node on the radio links.
     pub(super) interfaces: [InterfaceId; 2],
 }
 
-/// Builds the network around the two programs.
+/// Builds the network with the two programs.
 pub(super) fn build<P: Node>(
     layout: Layout,
     seed: u64,
@@ -136,8 +137,8 @@ pub(super) fn build<P: Node>(
     })
 }
 
-/// Gives home agent, foreign agents and mobile node their programs. Each place is a router with the
-/// ends of the link between the mobile node and it.
+/// Sets the programs of home agent, foreign agents and mobile node. Each network is given by its
+/// router and the ends of the link between it and the mobile node.
 fn add_mobile_ip<P: Node>(
     b: &mut NetworkBuilder,
     places: [(NodeId, [InterfaceId; 2]); 3],

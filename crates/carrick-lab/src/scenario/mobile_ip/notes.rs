@@ -1,4 +1,4 @@
-//! What differs from the publication and why, in words that the data fill in.
+//! Notes: differences from the publication and their causes, with values from the data.
 
 use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO, percent};
 use super::run::{Configuration, Move};
@@ -9,7 +9,7 @@ use crate::format::{given, measured};
 use crate::stats::mean;
 use crate::tcp_host::LIMITS;
 
-/// The paragraphs, in order.
+/// Returns the paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     vec![
         tcp(observed),
@@ -45,7 +45,7 @@ fn tcp(observed: &Observed) -> String {
                 .map(|value| average(observed, job, value));
         let seconds = TRANSFER as f64 * 8.0 / 1e6 / rate;
         format!(
-            "at {} % loss {} times for {} s of {} s, without which it would carry {} Mbit/s (law: {})",
+            "at {} % loss {} times for {} s of {} s, without which its throughput would be {} Mbit/s (law: {})",
             percent(LOSSES[number]),
             measured(times),
             measured(paused),
@@ -55,10 +55,10 @@ fn tcp(observed: &Observed) -> String {
         )
     });
     format!(
-        "TCP: SCTP carries {} against it here (published: {}). The published TCP is that of the kernels of \
-         2002, whose settings the paper does not tell; their throughput without loss ({} Mbit/s) is a limit of theirs, not of \
-         the link. {LIMITS} That makes it stand still for {} ms or longer, {}. The law is √(0.75/p) packets a round trip: it counts \
-         ACKs, one for two segments, where SCTP and the TCP-like flow count bytes and have √(1.5/p).",
+        "TCP: the throughput of SCTP relative to TCP is {} (published: {}). The published TCP is that of kernels of \
+         2002 whose settings the paper does not specify; their throughput without loss ({} Mbit/s) is limited by TCP, not by \
+         the link. {LIMITS} It therefore pauses for {} ms or longer, {}. The law is √(0.75/p) packets per round trip: TCP counts \
+         ACKs, one for two segments, while SCTP and the TCP-like flow count bytes and have √(1.5/p).",
         texts.join(", "),
         published.join(", "),
         given(PUBLISHED_TCP[0]),
@@ -67,12 +67,12 @@ fn tcp(observed: &Observed) -> String {
     )
 }
 
-/// Mbit/s of √(growth/p) packets in a round trip without queues.
+/// Returns the throughput in Mbit/s of √(growth/p) packets per round trip without queueing.
 fn law(growth: f64, loss: f64) -> f64 {
     (growth / loss).sqrt() * (MESSAGE * 8) as f64 / millis(round_trip()) / 1e3
 }
 
-/// What RFC 2960's own way of counting missing reports makes of the second link.
+/// Describes the effect of RFC 2960's counters of missing reports on the gain of the second link.
 fn counters(observed: &Observed) -> String {
     let texts = LOSSY.map(|number| {
         let loss = LOSSES[number];
@@ -97,19 +97,19 @@ fn counters(observed: &Observed) -> String {
         .map(|gain| format!("{:.0}", gain * 100.0))
         .collect();
     format!(
-        "RFC 2960’s counters: in the RFC that the paper’s implementation is named after, every SACK raises the counters of all \
-         missing chunks, a counter begins again with each fast retransmission, and each of these halves the window of the path where \
-         the chunk was last sent; Fast Recovery came with RFC 4960. On one link the SACKs of one round trip so answer one loss several times. \
-         On two, the first retransmission takes the chunk to the second link, whose window the later answers halve, and which \
-         needs none. That is a gain of {}, published: {} %. It is the mechanism that gives the second link more than the timeouts \
-         that it saves, but not the paper’s numbers: at this round trip configuration 1 falls below its published column. Whether the paper’s \
-         implementation of 2002 had this rule is not said in it.",
+        "RFC 2960’s counters: in the RFC that the paper’s implementation is named after, every SACK increments the counters of all \
+         missing chunks, a counter restarts after each fast retransmission, and each of these halves the window of the path on which \
+         the chunk was last sent; Fast Recovery was added by RFC 4960. With one link, the SACKs of one round trip therefore halve the window several times for one loss. \
+         With two links, the first retransmission moves the chunk to the second link, whose window the later reductions apply to, and which \
+         is not the bottleneck. This is a gain of {}, published: {} %. This mechanism explains a gain beyond the timeouts \
+         that the second link avoids, but not the paper’s values: with this round trip, configuration 1 falls below its published column. The paper does not specify whether its \
+         implementation of 2002 had this rule.",
         texts.join(", "),
         published.join(" and ")
     )
 }
 
-/// Where the published gain of the second link can come from, by the time that it saves.
+/// Describes possible causes of the published gain of the second link, by the time that it saves.
 fn gains(observed: &Observed) -> String {
     let seconds = |rate: f64| TRANSFER as f64 * 8.0 / 1e6 / rate;
     let (mut texts, mut each) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ fn gains(observed: &Observed) -> String {
             percent(loss)
         ));
         texts.push(format!(
-            "at {} % loss by {} s as published, by {} s here, where T3-rtx expires {} times in configuration 1 and {} \
+            "at {} % loss by {} s as published, by {} s as measured, where T3-rtx expires {} times in configuration 1 and {} \
              times in configuration 2",
             percent(loss),
             measured(published),
@@ -157,15 +157,15 @@ fn gains(observed: &Observed) -> String {
         )
     });
     format!(
-        "Why the second link gains less here than published: it shortens the transfer {}. With the settings that the paper tells, what it \
-         saves is the timeouts, because a retransmission is not lost again, and each costs RTO.Min, one second; each loss still halves \
-         the window of the first link. Beyond them the publication saves nearly the same time for each loss, {}, most of a round \
-         trip, as if the sender stood still while a loss is repaired on one link. That is what a receive window does that is hardly \
-         more than a round trip: what arrives behind the hole fills it, and over the second link, whose way is shorter, the hole is closed sooner. With RFC \
-         2960’s settings otherwise, a window of {} bytes and timeouts of no less than {} s (RFC 2960’s RTO.Initial) the second link gains {}. \
-         The paper tells neither of the two; its implementation is named as the reference implementation of RFC 2960’s author, and its \
-         round trip is not given either. So the gain can be explained, and configuration 2 does gain at every loss, but with the settings of configuration \
-         1, which meet its published column, it is smaller, and nothing is moved for it.",
+        "Why the measured gain of the second link is smaller than published: the second link shortens the transfer {}. With the settings that the paper specifies, it \
+         saves the timeouts only, because a retransmission is not lost again, and each timeout costs RTO.Min, one second; each loss still halves \
+         the window of the first link. In addition the publication saves nearly the same time for each loss, {}, most of a round \
+         trip, as if the sender were idle while a loss is recovered on one link. A receive window of hardly \
+         more than a round trip has this effect: data received after the gap fills it, and over the second link, which has a shorter delay, the gap is closed earlier. With otherwise RFC \
+         2960’s settings, a window of {} bytes and a minimum timeout of {} s (RFC 2960’s RTO.Initial), the gain of the second link is {}. \
+         The paper specifies neither of the two; it names the reference implementation of RFC 2960’s author as its implementation, and does not give the \
+         round trip either. The gain can therefore be explained, and configuration 2 has a gain at every loss rate; with the settings of configuration \
+         1, which reproduce its published column, it is smaller, and no setting is adjusted for it.",
         texts.join("; "),
         each.join(" and "),
         TIGHT_WINDOW,
@@ -174,7 +174,7 @@ fn gains(observed: &Observed) -> String {
     )
 }
 
-/// What a window that halves on each loss carries: the square-root law.
+/// Describes the throughput of a window that is halved on each loss: the square-root law.
 fn window_law(observed: &Observed) -> String {
     let round_trip = millis(round_trip());
     let bits = (MESSAGE * 8) as f64;
@@ -197,9 +197,9 @@ fn window_law(observed: &Observed) -> String {
         )
     });
     format!(
-        "A window that halves on each loss has √(1.5/p) packets on average; in a round trip of {} ms without queues \
-         they carry {}. So the published columns of configurations 1 and 2 don’t follow one law at one round trip. \
-         The round trip is not moved for either of them.",
+        "A window that is halved on each loss has √(1.5/p) packets on average; with a round trip of {} ms without queueing \
+         the throughput is {}. The published columns of configurations 1 and 2 therefore do not follow one law with one round trip. \
+         The round trip is not adjusted for either of them.",
         given(round_trip),
         texts.join("; ")
     )
@@ -212,13 +212,13 @@ fn collapse(observed: &Observed) -> String {
     let alive = survived.iter().filter(|m| m.delivered >= 1.0).count();
     let silence = survived.iter().map(|m| m.interruption).fold(0.0, f64::max);
     format!(
-        "Configuration 3: when the primary path fails, what the mobile node has and what the correspondent knows of \
-         it differ by the SACKs that were lost. The first retransmission on the other path is a duplicate, so the \
-         rule sends its SACK to the dead path; no other chunk may leave after a timeout, and every retransmission is \
-         a duplicate again. {lost} of {} associations ended so, by Association.Max.Retrans; the paper says that it \
-         usually happens. It does not where a SACK leaves that no duplicate came before. With SACKs to where the data \
-         came from {alive} of {} transfers were completed. Their longest silence is RTO.Max, {} s at most, where the failover of the handovers ends a timeout \
-         sooner: the SACK after the first timeout acknowledges what had arrived before the failure and was last sent on the primary path, whose error counter it \
+        "Configuration 3: when the primary path fails, the data received by the mobile node and the state of the correspondent \
+         differ by the lost SACKs. The first retransmission on the other path is a duplicate, so the \
+         rule sends its SACK to the failed path; no other chunk may be sent after a timeout, and every retransmission is \
+         a duplicate again. {lost} of {} associations ended in this way, by Association.Max.Retrans; according to the paper this is \
+         the usual case. It does not occur if a SACK is sent that no duplicate preceded. With SACKs to the source of the \
+         data, {alive} of {} transfers were completed. Their longest delivery gap is at most RTO.Max, {} s, while the failover of the handovers ends one timeout \
+         earlier: the SACK after the first timeout acknowledges data that had arrived before the failure and was last sent on the primary path, whose error counter it \
          clears (section 8.2).",
         all.len(),
         survived.len(),
@@ -234,10 +234,10 @@ fn failover(observed: &Observed) -> String {
     };
     let standard = Stack::Standard.config();
     format!(
-        "With the recommended settings the failover takes long because new data go to the failed path until \
-         Path.Max.Retrans ({}) is exceeded: each timeout, doubled from RTO.Min ({} s), brings one retransmission on \
-         the other path, and the longest wait is {} s. With Potentially Failed (RFC 7829) after the first timeout and \
-         RTO.Min of {} ms it is {} ms. A silent failure can’t be told from a pause without a timeout.",
+        "With the recommended settings the failover takes long because new data is sent to the failed path until \
+         Path.Max.Retrans ({}) is exceeded: each timeout, doubled from RTO.Min ({} s), causes one retransmission on \
+         the other path, and the longest timeout is {} s. With the potentially failed state (RFC 7829) after the first timeout and \
+         RTO.Min of {} ms the interruption is {} ms. A silent failure cannot be distinguished from a pause without a timeout.",
         standard.paths.path_max_retrans,
         standard.timers.rto_min.as_secs(),
         measured(of(Stack::Standard) / 1e3),
@@ -250,12 +250,12 @@ fn handovers(observed: &Observed) -> String {
     let part =
         |kind, stack, n: usize| average(observed, Job::Handover(kind, stack), |m| m.parts[n]);
     format!(
-        "Mobile IP has found the way after {} ms without the gap; what the user waits for beyond is the transport, \
-         which does not know that the way is new: T3-rtx after at least RTO.Min with the recommended settings ({} ms), \
-         less with a tail-loss probe and RTO.Min of {} ms ({} ms). ASCONF tells the transport: the correspondent \
-         verifies the new address by a HEARTBEAT, a round trip, and sends what was in flight again at once. Where both \
-         networks overlap nothing is lost; what is left of an interruption is the small window that a new path begins \
-         with (section 7.2.1), which waits for its first SACK.",
+        "Mobile IP has updated the path after {} ms without the gap; the remaining interruption is caused by the transport, \
+         which is not notified of the new path: T3-rtx after at least RTO.Min with the recommended settings ({} ms), \
+         less with a tail loss probe and RTO.Min of {} ms ({} ms). ASCONF notifies the transport: the correspondent \
+         verifies the new address by a HEARTBEAT, one round trip, and retransmits the data in flight at once. If both \
+         networks overlap, nothing is lost; the remaining interruption is caused by the small initial window of a new path \
+         (section 7.2.1), which waits for its first SACK.",
         measured(part(Move::Reregistration, Stack::Standard, 1)),
         measured(part(Move::Reregistration, Stack::Standard, 2)),
         Stack::Best.config().timers.rto_min.as_millis(),

@@ -1,4 +1,4 @@
-//! The table of the scenario.
+//! Rows of the table.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::stats::Sorted;
 pub(super) const PUBLISHED_TCP: [f64; 4] = [1.32, 1.08, 0.72, 0.35];
 pub(super) const PUBLISHED_ONE: [f64; 4] = [1.525, 1.225, 0.855, 0.481];
 pub(super) const PUBLISHED_TWO: [Option<f64>; 4] = [Some(1.525), Some(1.375), None, Some(0.68)];
-/// How far configuration 1 may be from the published column.
+/// Largest expected relative difference of configuration 1 from the published column.
 const NEAR: f64 = 0.1;
 
-/// All rows, in the order of the table.
+/// Returns all rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let mut rows = Vec::new();
     for number in 0..LOSSES.len() {
@@ -60,7 +60,7 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     rows
 }
 
-/// A loss as it is written: "1 %", and as it is named in a row: "1".
+/// Formats a loss in per cent, as in labels and identifiers: "1".
 pub(super) fn percent(loss: f64) -> String {
     format::given(loss * 100.0)
 }
@@ -75,13 +75,15 @@ fn tcp(observed: &Observed, number: usize) -> Row {
     .published(PUBLISHED_TCP[number])
     .measured(&observed.values(Job::Tcp(loss), |m| m.throughput));
     if number == 0 {
-        row.note("smoltcp here, FTP over the kernels of 2002 there: see the note on TCP.")
+        row.note(
+            "Measured with smoltcp, published for FTP over kernels of 2002: see the note on TCP.",
+        )
     } else {
         row
     }
 }
 
-/// The flow that the laboratory has for a TCP of today, as `overhead` does.
+/// The laboratory's model of a current TCP, as in `overhead`.
 fn tcp_like(observed: &Observed, number: usize) -> Row {
     let loss = LOSSES[number];
     let values = observed.throughput(Configuration::One, Stack::TcpLike, loss);
@@ -93,7 +95,7 @@ fn tcp_like(observed: &Observed, number: usize) -> Row {
     .published(PUBLISHED_TCP[number])
     .measured(&values);
     if number == 0 {
-        row.note("An association of full packets under RFC 9260’s rules, as in overhead: what a TCP with SACK recovery and byte counting does.")
+        row.note("An association with full packets and the rules of RFC 9260, as in overhead: a model of TCP with SACK recovery and byte counting.")
     } else {
         row
     }
@@ -163,7 +165,7 @@ fn variation(
     row.published = published;
     if n == 1 && number == LOSSY[0] {
         row = row.note(if stack == Stack::Counters {
-            "Every SACK counts, again after each fast retransmission, and there is no Fast Recovery: see the note."
+            "Every SACK is counted, again after each fast retransmission, and there is no Fast Recovery: see the note."
         } else {
             "RFC 2960 settings with half the receive window and RFC 2960’s RTO.Initial as RTO.Min: see the note on the gain."
         });
@@ -171,7 +173,7 @@ fn variation(
     row
 }
 
-/// The gain of a second link in each repetition, in percent.
+/// Gain of a second link in each repetition, in per cent.
 fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
     let loss = LOSSES[number];
     let [one, two] = [Configuration::One, Configuration::Two]
@@ -197,13 +199,14 @@ fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
     row.published = PUBLISHED_TWO[number].map(|two| (two / PUBLISHED_ONE[number] - 1.0) * 100.0);
     match (row.measured, row.published) {
         (Some(measured), Some(published)) if measured < published => {
-            row.note("Less than published; the notes say why.")
+            row.note("Less than published; see the notes.")
         }
         _ => row,
     }
 }
 
-/// What the two links carry with the stack's own settings: new data on both, and on the first only.
+/// Throughput of the two links with the stack's own settings: new data on both, and on the first
+/// only.
 fn best(observed: &Observed, number: usize, stack: Stack) -> Row {
     let loss = LOSSES[number];
     let values = observed.throughput(Configuration::Two, stack, loss);
@@ -235,18 +238,18 @@ fn best(observed: &Observed, number: usize, stack: Stack) -> Row {
     };
     match (number, both) {
         (0, true) => row.note(
-            "Bound: what both links carry of user data, less what is lost on the first. Concurrent multipath, RACK, PRR and \
-             CUBIC on each path, retransmissions on the path that loses least.",
+            "Bound: rate of user data on both links, less the loss on the first. Concurrent multipath, RACK, PRR and \
+             CUBIC on each path, retransmissions on the path with the least loss.",
         ),
         (0, false) => row.note(
-            "The same without concurrent multipath: the second link has the retransmissions only. Bound: what the first carries; \
-             the retransmissions come on top of it.",
+            "The same without concurrent multipath: the second link carries retransmissions only. Bound: rate of the first link; \
+             retransmissions are carried in addition.",
         ),
         _ => row,
     }
 }
 
-/// How the repetitions are spread.
+/// Describes the distribution of the repetitions.
 fn spread(values: &[f64]) -> String {
     let sorted = Sorted::new(values.to_vec());
     let quantile = |share: f64| {
@@ -255,7 +258,7 @@ fn spread(values: &[f64]) -> String {
             .map_or_else(String::new, format::measured)
     };
     format!(
-        "Of the repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
+        "Repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
         quantile(0.5),
         quantile(0.9),
         quantile(1.0)
@@ -273,7 +276,7 @@ fn control(observed: &Observed, loss: f64) -> Row {
         "Mbit/s",
     )
     .measured(&values)
-    .note("A fast retransmission leaves the window as it is, against RFC 2960 and RFC 9260.")
+    .note("A fast retransmission does not reduce the window, contrary to RFC 2960 and RFC 9260.")
 }
 
 fn failure(observed: &Observed, stack: Stack) -> Vec<Row> {
@@ -290,7 +293,7 @@ fn failure(observed: &Observed, stack: Stack) -> Vec<Row> {
     let lost: Vec<f64> = all.iter().filter_map(|m| m.lost_after).collect();
     if !lost.is_empty() {
         let note = format!(
-            "{} of {} associations were lost, this long after the failure.",
+            "{} of {} associations were lost, at this time after the failure.",
             lost.len(),
             all.len()
         );
@@ -302,14 +305,14 @@ fn failure(observed: &Observed, stack: Stack) -> Vec<Row> {
             let survived = all.iter().filter(|m| m.lost_after.is_none());
             survived.map(value).collect()
         };
-        let row = Row::new(&id("silence"), &label("longest silence"), "ms");
+        let row = Row::new(&id("silence"), &label("longest delivery gap"), "ms");
         let silences = survivors(|m| m.interruption);
         rows.push(row.measured(&silences).note(&spread(&silences)));
     }
     rows
 }
 
-/// The name of a handover for people.
+/// Returns the label of a handover.
 pub(super) fn move_label(kind: Move) -> &'static str {
     match kind {
         Move::Reregistration => "Mobile IP re-registration",
@@ -328,15 +331,16 @@ pub(super) fn move_id(kind: Move) -> &'static str {
     }
 }
 
-/// What physics allows at best, in ms.
+/// Returns the physical lower bound in ms.
 fn least(kind: Move) -> f64 {
     let bound = match kind {
-        // The gap; solicitation and advertisement over the air; the request to the home agent; the
-        // first packet from there.
+        // The gap; solicitation and advertisement on the radio link; the request to the home agent;
+        // the first packet from there.
         Move::Reregistration => GAP + Duration::from_millis(2 * 2 + 26 + 26),
-        // An acknowledgement is missing after a round trip; then the data go the other way.
+        // A missing acknowledgement is detected after a round trip; then the data is sent on the
+        // other path.
         Move::Failover => round_trip() + DELAY,
-        // The gap; the news there, and data back.
+        // The gap; the announcement of the address, and data back.
         Move::BreakBeforeMake => GAP + DELAY * 2,
         Move::MakeBeforeBreak => Duration::ZERO,
     };

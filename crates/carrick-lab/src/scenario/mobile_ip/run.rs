@@ -1,4 +1,4 @@
-//! Single simulations: transfers, a failure in mid-transfer, handovers.
+//! Single simulations: transfers, a failure during a transfer, handovers.
 
 use std::time::Duration;
 
@@ -19,57 +19,57 @@ use crate::seed::{derive, derive_bytes};
 
 type Mobile = SctpHost<Sink>;
 
-/// A transfer is given up after this time; at 5 % loss it takes about three minutes.
+/// Time limit of a transfer; at 5 % loss it takes about three minutes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// Where the mobile node can be reached.
+/// Addresses of the mobile node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Configuration {
-    /// At the Mobile IP address.
+    /// The home address.
     One,
-    /// Retransmissions at the local address of the visited network.
+    /// The home address, and the local address of the visited network for retransmissions.
     Two,
-    /// At two addresses in two networks, from two addresses.
+    /// Two addresses in two networks, for both ends.
     Three,
 }
 
-/// How the mobile node gets from one network to the other.
+/// Movement of the mobile node from one network to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Mobile IP alone: it registers in the second network.
+    /// Mobile IP only: the node registers in the second network.
     Reregistration,
-    /// It is in both, and the first fails in silence.
+    /// The node is in both networks, and the first fails silently.
     Failover,
-    /// Without agents: it gets an address in the second network after it has left the first.
+    /// Without agents: the node gets an address in the second network after it has left the first.
     BreakBeforeMake,
-    /// Without agents: it gets it before it leaves.
+    /// Without agents: the node gets the address before it leaves the first network.
     MakeBeforeBreak,
 }
 
-/// One simulation in numbers.
+/// Results of one simulation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measures {
-    /// Mbit/s of user data, from the first SEND to the last delivery.
+    /// User data in Mbit/s, from the first SEND to the last delivery.
     pub(super) throughput: f64,
-    /// Share of the messages that were delivered.
+    /// Delivered proportion of the messages.
     pub(super) delivered: f64,
-    /// When the sender gave the association up, in s after the failure.
+    /// Time from the failure until the sender abandoned the association, in s.
     pub(super) lost_after: Option<f64>,
-    /// The longest time without a delivery, in ms.
+    /// Longest time without a delivery, in ms.
     pub(super) interruption: f64,
-    /// Its parts for a handover: without coverage, until the network knows the new place, and until
-    /// data flow again; in ms.
+    /// Parts of the interruption of a handover in ms: without coverage, until the network knows the
+    /// new location, and until data flows again.
     pub(super) parts: [f64; 3],
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// TCP: how often nothing was delivered for [`super::tcp::PAUSE`] or longer, and for how many
-    /// seconds together.
+    /// For TCP: number of pauses without a delivery of at least [`super::tcp::PAUSE`], and their
+    /// sum in seconds.
     pub(super) pauses: (u64, f64),
-    /// Deliveries in a figure: seconds after the event, number of the message.
+    /// Deliveries for a figure: seconds after the event, number of the message.
     pub(super) progress: Vec<(f64, f64)>,
 }
 
-struct Plan {
+struct SimulationSetup {
     layout: Layout,
     load: Load,
     stack: Stack,
@@ -78,7 +78,7 @@ struct Plan {
     seed: u64,
 }
 
-impl Plan {
+impl SimulationSetup {
     fn build(&self, capture: Capture<'_>) -> Result<Built, String> {
         let endpoint = |number: usize| {
             let seed = derive_bytes(self.seed, &[1, number as u64]);
@@ -89,7 +89,7 @@ impl Plan {
         let mut config = self.stack.config();
         config.research.trace = true;
         if self.load == Load::Steady {
-            // Messages wait in the stack; none is refused.
+            // Messages are queued in the stack; none is refused.
             config.buffers.send_buffer = 1 << 28;
             config.buffers.max_send_buffer = None;
             config.buffers.send_buffer_messages = usize::MAX;
@@ -118,15 +118,15 @@ fn source(built: &Built) -> &Source {
     host.application()
 }
 
-/// Runs until everything is delivered, the association ends, or patience does.
-fn finish(built: &mut Built, plan: &Plan, capture: Capture<'_>) -> Result<(), String> {
+/// Runs until all messages are delivered, the association ends, or the time limit.
+fn finish(built: &mut Built, setup: &SimulationSetup, capture: Capture<'_>) -> Result<(), String> {
     capture.begin(&mut built.net)?;
     let end = carrick_netsim::Time::ZERO + PATIENCE;
-    let wanted = plan.load.messages();
+    let wanted = setup.load.messages();
     while built.net.now() < end {
         let slice = Duration::from_secs(1);
         built.net.run_until(built.net.now() + slice);
-        let (source, sink) = (source(built), sink(built, plan.layout.mobile_ip));
+        let (source, sink) = (source(built), sink(built, setup.layout.mobile_ip));
         if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
             return Err(failure.clone());
         }
@@ -138,21 +138,21 @@ fn finish(built: &mut Built, plan: &Plan, capture: Capture<'_>) -> Result<(), St
     capture.end(&mut built.net)
 }
 
-fn measure(built: &Built, plan: &Plan) -> Measures {
-    let (source, sink) = (source(built), sink(built, plan.layout.mobile_ip));
+fn measure(built: &Built, setup: &SimulationSetup) -> Measures {
+    let (source, sink) = (source(built), sink(built, setup.layout.mobile_ip));
     let begin = source.begin.unwrap_or(Time::ZERO);
     let last = sink.deliveries.last().copied().unwrap_or(begin);
     let bits = sink.deliveries.len() * MESSAGE * 8;
     let seconds = (last - begin).as_secs_f64().max(f64::MIN_POSITIVE);
     Measures {
         throughput: bits as f64 / 1e6 / seconds,
-        delivered: sink.deliveries.len() as f64 / plan.load.messages() as f64,
+        delivered: sink.deliveries.len() as f64 / setup.load.messages() as f64,
         timeouts: source.timeouts,
         ..Measures::default()
     }
 }
 
-/// A transfer of so many messages with random loss in the tunnel.
+/// Runs a transfer with random loss in the tunnel.
 pub(super) fn transfer(
     configuration: Configuration,
     stack: Stack,
@@ -161,10 +161,10 @@ pub(super) fn transfer(
     capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
-    let plan = plan(configuration, stack, loss, load, seed);
-    let mut built = plan.build(capture)?;
-    finish(&mut built, &plan, capture)?;
-    let measures = measure(&built, &plan);
+    let setup = setup(configuration, stack, loss, load, seed);
+    let mut built = setup.build(capture)?;
+    finish(&mut built, &setup, capture)?;
+    let measures = measure(&built, &setup);
     if measures.delivered < 1.0 {
         return Err(format!(
             "{configuration:?} at {loss}: {} of the messages were delivered",
@@ -174,7 +174,7 @@ pub(super) fn transfer(
     Ok(measures)
 }
 
-/// The network of a configuration.
+/// Returns the network of a configuration.
 pub(super) fn layout(configuration: Configuration, loss: f64) -> Layout {
     let third = configuration == Configuration::Three;
     Layout {
@@ -186,7 +186,7 @@ pub(super) fn layout(configuration: Configuration, loss: f64) -> Layout {
     }
 }
 
-/// The addresses of correspondent and mobile node.
+/// Returns the addresses of correspondent and mobile node.
 pub(super) fn ends(configuration: Configuration) -> [Vec<std::net::Ipv4Addr>; 2] {
     match configuration {
         Configuration::One => [vec![CORRESPONDENT[0]], vec![HOME]],
@@ -195,9 +195,15 @@ pub(super) fn ends(configuration: Configuration) -> [Vec<std::net::Ipv4Addr>; 2]
     }
 }
 
-fn plan(configuration: Configuration, stack: Stack, loss: f64, load: Load, seed: u64) -> Plan {
+fn setup(
+    configuration: Configuration,
+    stack: Stack,
+    loss: f64,
+    load: Load,
+    seed: u64,
+) -> SimulationSetup {
     let ends = ends(configuration);
-    Plan {
+    SimulationSetup {
         layout: layout(configuration, loss),
         load,
         stack,
@@ -206,13 +212,13 @@ fn plan(configuration: Configuration, stack: Stack, loss: f64, load: Load, seed:
     }
 }
 
-/// When the first network fails or is left, in the simulator's time: spread over a second.
+/// Returns the simulation time at which the first network fails or is left: spread over a second.
 fn moment(seed: u64) -> carrick_netsim::Time {
     let mut random = Random::new(seed, 5);
     carrick_netsim::Time::ZERO + BREAK + random.duration_up_to(Duration::from_secs(1))
 }
 
-/// The tunnel to the first network loses everything.
+/// Returns the changes after which the tunnel to the first network loses all packets.
 pub(super) fn breaking(built: &Built) -> [Change; 2] {
     [Direction::Forward, Direction::Backward].map(|direction| Change::SetLoss {
         link: built.tunnel,
@@ -232,7 +238,7 @@ fn schedule(net: &mut Network, at: carrick_netsim::Time, change: Change) -> Resu
     net.at(at, change).map_err(|error| error.to_string())
 }
 
-/// Deliveries around an event, thinned for a figure.
+/// Returns the deliveries around an event, reduced for a figure.
 fn progress(
     deliveries: &[Time],
     event: Time,
@@ -249,7 +255,7 @@ fn progress(
         .collect()
 }
 
-/// A transfer in configuration 3 whose primary path fails in silence.
+/// Runs a transfer in configuration 3 with a silent failure of the primary path.
 pub(super) fn failure(
     stack: Stack,
     seed: u64,
@@ -259,7 +265,7 @@ pub(super) fn failure(
     failure_at(stack, moment(seed), (MESSAGES, show), seed, capture)
 }
 
-/// The same at a moment of one's own, with so many messages.
+/// Runs the transfer of [`failure`] with the failure at `moment` and this number of messages.
 pub(super) fn failure_at(
     stack: Stack,
     at: carrick_netsim::Time,
@@ -268,11 +274,11 @@ pub(super) fn failure_at(
     capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
-    let plan = plan(Configuration::Three, stack, 0.0, load, seed);
-    let mut built = plan.build(capture)?;
+    let setup = setup(Configuration::Three, stack, 0.0, load, seed);
+    let mut built = setup.build(capture)?;
     break_tunnel(&mut built, at)?;
-    finish(&mut built, &plan, capture)?;
-    let mut measures = measure(&built, &plan);
+    finish(&mut built, &setup, capture)?;
+    let mut measures = measure(&built, &setup);
     let event = core_time(at);
     let end = core_time(built.net.now());
     let deliveries = &sink(&built, true).deliveries;
@@ -290,7 +296,7 @@ pub(super) fn failure_at(
     Ok(measures)
 }
 
-/// A steady flow during a handover.
+/// Runs a steady flow during a handover.
 pub(super) fn handover(
     kind: Move,
     stack: Stack,
@@ -299,29 +305,29 @@ pub(super) fn handover(
     capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let (layout, ends) = before(kind);
-    let plan = Plan {
+    let setup = SimulationSetup {
         layout,
         load: Load::Steady,
         stack,
         ends,
         seed,
     };
-    let mut built = plan.build(capture)?;
+    let mut built = setup.build(capture)?;
     let at = moment(seed);
     for (after, change) in changes(&built, kind) {
         schedule(&mut built.net, at + after, change)?;
     }
-    finish(&mut built, &plan, capture)?;
-    let mut measures = measure(&built, &plan);
+    finish(&mut built, &setup, capture)?;
+    let mut measures = measure(&built, &setup);
     if measures.delivered < 1.0 {
         let share = measures.delivered;
         return Err(format!("{kind:?}: {share} of the messages were delivered"));
     }
     let event = core_time(at);
-    let sink = sink(&built, plan.layout.mobile_ip);
+    let sink = sink(&built, setup.layout.mobile_ip);
     let deliveries = &sink.deliveries;
     let last = deliveries.last().copied().unwrap_or(event);
-    // It may begin a little before, with a packet that was on its way.
+    // The gap may begin slightly before the event, with a packet in flight.
     let (longest, began) = silence(deliveries, event, last.min(event + STEADY));
     measures.interruption = super::setup::millis(longest);
     let found = match kind {
@@ -337,7 +343,7 @@ pub(super) fn handover(
     Ok(measures)
 }
 
-/// The network before a node moves so, and the addresses of the two ends.
+/// Returns the network before a movement, and the addresses of the two ends.
 pub(super) fn before(kind: Move) -> (Layout, [Vec<std::net::Ipv4Addr>; 2]) {
     let configuration = match kind {
         Move::Reregistration => Configuration::One,
@@ -356,7 +362,7 @@ pub(super) fn before(kind: Move) -> (Layout, [Vec<std::net::Ipv4Addr>; 2]) {
     (layout(configuration, 0.0), ends(configuration))
 }
 
-/// What changes when a node moves so, and how long after the event.
+/// Returns the changes of a movement, with their times after the event.
 pub(super) fn changes(built: &Built, kind: Move) -> Vec<(Duration, Change)> {
     const NOW: Duration = Duration::ZERO;
     let [first, second] = built.radio;
@@ -391,7 +397,7 @@ pub(super) fn changes(built: &Built, kind: Move) -> Vec<(Duration, Change)> {
     }
 }
 
-/// When the mobile node was registered for the first time after the event.
+/// Returns the time of the first registration after the event.
 fn registered(built: &Built, event: Time) -> Option<Time> {
     let events = built.net.node::<MobileNode<Mobile>>(built.mobile).events();
     let is = |e: &MobilityEvent| matches!(e, MobilityEvent::Registered { .. });
@@ -402,7 +408,7 @@ fn registered(built: &Built, event: Time) -> Option<Time> {
     times.find(|time| *time > event)
 }
 
-/// The interruption taken apart.
+/// Splits the interruption into its parts.
 fn parts(
     kind: Move,
     event: Time,
@@ -414,7 +420,7 @@ fn parts(
         Move::Failover | Move::MakeBeforeBreak => Duration::ZERO,
     };
     let end = began + longest;
-    // The first part is counted from the last delivery, the way of packets in flight included.
+    // The first part is counted from the last delivery, including the delay of packets in flight.
     let covered = (event + gap).max(began).min(end);
     let known = found.unwrap_or(covered).clamp(covered, end);
     let ms = |from: Time, to: Time| super::setup::millis(to - from);

@@ -1,4 +1,4 @@
-//! The paper's numbers, what it leaves open, and the settings of the stack.
+//! Parameters of the paper, parameters that it does not specify, and settings of the stack.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,104 +12,105 @@ use carrick_proto::{AssociationConfig, Extensions};
 
 use crate::scenario::satellite::KeepsWindow;
 
-/// What is transferred, in bytes: 12 MB.
+/// Length of a transfer in bytes: 12 MB.
 pub(super) const TRANSFER: u64 = 12_000_000;
-/// Rate of every way between the networks, in bit/s.
+/// Rate of every link between the networks, in bit/s.
 pub(super) const RATE: u64 = 1_600_000;
-/// Queue in front of each of them, in packets; the paper's window does not fill it.
+/// Queue of each of these links in packets; the paper's window does not fill it.
 pub(super) const QUEUE: usize = 50;
-/// One way from the correspondent to the mobile node, over the home agent or not.
+/// One-way delay from the correspondent to the mobile node, over the home agent or directly.
 pub(super) const DELAY: Duration = Duration::from_millis(50);
-/// The same without the two ends: between routers of one location, and of different ones.
+/// One-way delay without the two ends: between routers of one location, and of different locations.
 pub(super) const SHORT: Duration = Duration::from_millis(2);
 pub(super) const LONG: Duration = Duration::from_millis(47);
-/// MTU of the ways between the networks.
+/// MTU of the links between the networks.
 const MTU: usize = 1500;
-/// Path MTU inside the tunnel: the outer header takes 20 bytes.
+/// Path MTU inside the tunnel: the outer header has 20 bytes.
 pub(super) const PATH_MTU: usize = MTU - 20;
-/// Bytes of user data in a message, so that its packet fills the tunnel: the inner IP header, the
-/// common header and the header of the DATA chunk go off.
+/// User data of a message in bytes, so that its packet fills the tunnel: less the inner IP header,
+/// the common header and the header of the DATA chunk.
 pub(super) const MESSAGE: usize = PATH_MTU - 20 - 12 - 16;
 /// Messages of a transfer.
 pub(super) const MESSAGES: u64 = TRANSFER.div_ceil(MESSAGE as u64);
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
-/// The receive window of the paper's time.
+/// Typical receive window at the time of the paper.
 pub(super) const PAPER_WINDOW: usize = 65_536;
 
-/// A receive window of the time that is half of it, still more than a round trip.
+/// Half of that receive window, still more than a round trip.
 pub(super) const TIGHT_WINDOW: usize = 32_768;
 /// RTO.Initial of RFC 2960 (section 14).
 pub(super) const TIGHT_RTO: Duration = Duration::from_secs(3);
 
-/// The losses of the tables.
+/// Loss rates of the tables.
 pub(super) const LOSSES: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
 
-/// When the association is set up: the mobile node is registered by then.
+/// Time of the association set-up; the mobile node is registered by then.
 pub(super) const START: Duration = Duration::from_secs(2);
-/// Quiet time between the verification of all paths and the first message.
+/// Idle time between the verification of all paths and the first message.
 pub(super) const SETTLING: Duration = Duration::from_secs(1);
-/// When something happens to the first network, at the earliest; later by up to a second.
+/// Minimum time of the event in the first network; up to a second is added.
 pub(super) const BREAK: Duration = Duration::from_secs(20);
 
-/// Time without coverage in a handover that does not overlap.
+/// Time without coverage in a handover without overlap.
 pub(super) const GAP: Duration = Duration::from_millis(200);
-/// Time with both networks in one that does.
+/// Time with both networks in a handover with overlap.
 pub(super) const OVERLAP: Duration = Duration::from_secs(1);
-/// Messages of the steady flow of the handovers: half the rate of the link.
+/// Message size and interval of the steady flow of the handovers: half the rate of the link.
 pub(super) const STEADY_MESSAGE: usize = 1000;
 pub(super) const STEADY_INTERVAL: Duration = Duration::from_millis(10);
-/// How long the steady flow lasts.
+/// Duration of the steady flow.
 pub(super) const STEADY: Duration = Duration::from_secs(90);
 
-/// The correspondent in its two networks. Source addresses are chosen by the longest common prefix,
-/// which keeps the pairs of configuration 3 together as the paper's routing tables did.
+/// Addresses of the correspondent in its two networks. Source addresses are selected by the longest
+/// common prefix, which keeps the pairs of configuration 3 together, as the paper's routing tables
+/// did.
 pub(super) const CORRESPONDENT: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 0, 1, 1), Ipv4Addr::new(172, 16, 1, 1)];
-/// The home agent.
+/// Address of the home agent.
 pub(super) const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The Mobile IP address.
+/// Home address of the mobile node.
 pub(super) const HOME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
-/// The routers, or foreign agents, of the two visited networks.
+/// Addresses of the routers, or foreign agents, of the two visited networks.
 pub(super) const VISITED: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(172, 16, 2, 1)];
-/// The mobile node's own addresses there.
+/// Local addresses of the mobile node there.
 pub(super) const LOCAL: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::new(172, 16, 2, 7)];
 
-/// Addresses as the stack wants them.
+/// Converts addresses for the stack.
 pub(super) fn addresses(list: &[Ipv4Addr]) -> Vec<IpAddr> {
     list.iter().map(|address| IpAddr::V4(*address)).collect()
 }
 
-/// How the stack is set.
+/// Settings of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stack {
-    /// As the paper's implementation, after RFC 2960.
+    /// Settings of the paper's implementation, after RFC 2960.
     Paper,
-    /// The same with RFC 2960's counters of missing reports.
+    /// The paper's settings with RFC 2960's counters of missing reports.
     Counters,
-    /// A flow that mimics TCP, as in `overhead`: RFC 9260's rules, full packets, the paper's window.
+    /// A model of TCP, as in `overhead`: rules of RFC 9260, full packets, the paper's window.
     TcpLike,
-    /// The same with the rule for SACKs that lost the association.
+    /// The paper's settings with the SACK rule that lost the association.
     OldRule,
-    /// A control: the paper's with a window of little more than a round trip, and timeouts of three
-    /// seconds.
+    /// Control: the paper's settings with a window of little more than a round trip, and timeouts
+    /// of three seconds.
     Tight,
-    /// RFC 9260's recommendations.
+    /// Recommendations of RFC 9260.
     Standard,
-    /// What it does best with one path for new data.
+    /// Best settings with one path for new data.
     Best,
-    /// The same with new data on all paths at once.
+    /// Best settings with new data on all paths at once.
     Concurrent,
-    /// A control: the paper's, but a fast retransmission leaves the window as it is.
+    /// Control: the paper's settings without reduction of the window by a fast retransmission.
     WindowKept,
 }
 
 impl Stack {
-    /// The parameters of the association, the same at both ends.
+    /// Returns the parameters of the association, the same at both ends.
     pub(super) fn config(self) -> AssociationConfig {
         let common = AssociationConfig::rfc9260().with(|c| {
-            // A message is a packet; Nagle's algorithm would make each wait for the next.
+            // A message fills a packet; with Nagle's algorithm each would wait for the next.
             c.transmission.nagle = false;
             c.mtu.path_mtu = PATH_MTU;
             c.extensions = Extensions {
@@ -147,7 +148,7 @@ impl Stack {
                 c.transmission.nagle = false;
                 c.mtu.path_mtu = PATH_MTU;
                 c.extensions = common.extensions;
-                // Four times the round trip of a network that is not congested, as on Linux.
+                // Four times the round trip of a network without congestion, as in Linux.
                 c.timers.rto_min = Duration::from_millis(200);
                 c.paths.potentially_failed_max_retrans = Some(0);
                 c.timers.sack_frequency = 1;
@@ -174,7 +175,7 @@ impl Stack {
         })
     }
 
-    /// First part of the names of rows.
+    /// Returns the first part of the identifiers of rows.
     pub(super) fn id(self) -> &'static str {
         match self {
             Self::Paper => "paper",
@@ -189,7 +190,7 @@ impl Stack {
         }
     }
 
-    /// The name for people.
+    /// Returns the label.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Paper => "RFC 2960 settings",
@@ -205,37 +206,38 @@ impl Stack {
     }
 }
 
-/// Mbit/s of user data that the bottleneck carries, without losses and apart from the start.
+/// Returns the rate of user data at the bottleneck in Mbit/s, without losses and slow start.
 pub(super) fn capacity() -> f64 {
     RATE as f64 / 1e6 * MESSAGE as f64 / MTU as f64
 }
 
-/// The same of the link beside the tunnel, whose packets have no outer header.
+/// Returns the rate of user data on the link that bypasses the tunnel, whose packets have no outer
+/// header.
 pub(super) fn direct_capacity() -> f64 {
     RATE as f64 / 1e6 * MESSAGE as f64 / PATH_MTU as f64
 }
 
-/// What the bound of configuration 1 is.
-pub(super) const CAPACITY_NOTE: &str = "Bound: what the bottleneck carries of user data in full packets, less \
-     what is lost; as published, the rate counts the outer header.";
+/// Definition of the bound of configuration 1.
+pub(super) const CAPACITY_NOTE: &str = "Bound: rate of user data in full packets at the bottleneck, less \
+  the loss; as published, the rate includes the outer header.";
 
-/// Transmission of a full packet at the bottleneck.
+/// Returns the transmission time of a full packet at the bottleneck.
 pub(super) fn transmission() -> Duration {
     Duration::from_nanos(MTU as u64 * 8 * 1_000_000_000 / RATE)
 }
 
-/// The round trip of a network without queues: a packet there and its SACK back.
+/// Returns the round trip of a network without queueing: a packet and its SACK.
 pub(super) fn round_trip() -> Duration {
     DELAY * 2 + transmission()
 }
 
-/// Mbit/s of a window that halves on each loss, √(1.5/p) packets on average, in a round trip without
-/// queues.
+/// Returns the throughput in Mbit/s of a window that is halved on each loss, √(1.5/p) packets on
+/// average, with a round trip without queueing.
 pub(super) fn square_root_law(loss: f64) -> f64 {
     (1.5 / loss).sqrt() * (MESSAGE * 8) as f64 / 1e6 / round_trip().as_secs_f64()
 }
 
-/// A duration in ms.
+/// Converts a duration to ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_throughput_without_loss_is_that_of_full_tunnel_packets() {
+    fn lossless_throughput_matches_full_tunnel_packets() {
         assert_eq!(MESSAGE, 1432);
         assert!((capacity() - 1.525).abs() < 0.005, "{}", capacity());
         assert!((millis(round_trip()) - 107.5).abs() < 1e-9);

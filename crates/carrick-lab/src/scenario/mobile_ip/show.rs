@@ -1,4 +1,4 @@
-//! The result put together: split, drawing, settings.
+//! Assembly of the result: split, drawing, settings.
 
 use super::figures::figures;
 use super::notes::notes;
@@ -27,11 +27,11 @@ pub(super) fn result(scenario: MobileIp, observed: &Observed, seed: u64) -> Scen
     }
 }
 
-/// Names of the parts of an interruption, in order.
+/// Parts of an interruption, in order.
 const PARTS: [&str; 3] = [
     "without coverage",
-    "until the new place is known",
-    "until data flow again",
+    "until the new location is known",
+    "until data flows again",
 ];
 
 fn split(observed: &Observed) -> Split {
@@ -47,7 +47,7 @@ fn split(observed: &Observed) -> Split {
         }
     }
     Split {
-        title: "Where the interruption of a handover goes".into(),
+        title: "Parts of the interruption of a handover".into(),
         unit: "ms".into(),
         parts: PARTS.map(String::from).to_vec(),
         lines,
@@ -98,9 +98,9 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "SCTP as in the paper",
             format!(
-                "{} missing reports and the congestion window of RFC 2960 (a loss leaves two packets at least, growth only with the \
+                "{} missing reports and the congestion window of RFC 2960 (at least two packets after a loss, growth only with the \
                  cumulative TSN), retransmissions: {}, SACKs: every {} packets or {} ms to {}, Nagle \
-                 off, receive window {} bytes (what 16 bits say; the paper’s throughput without loss needs more \
+                 off, receive window {} bytes (the maximum of 16 bits; the paper’s throughput without loss requires more \
                  than {} bytes), otherwise RFC 9260’s recommendations",
                 paper.research.policies.missing_reports,
                 paper.research.policies.retransmission_route.name(),
@@ -113,11 +113,11 @@ fn settings() -> Vec<Setting> {
         ),
         Setting::new(
             "TCP",
-            "smoltcp, Reno, ACKs after 200 ms at the latest, the same receive window, segments that fill the tunnel",
+            "smoltcp, Reno, ACK delay of at most 200 ms, the same receive window, segments that fill the tunnel",
         ),
         Setting::new(
             "RFC 2960’s counters",
-            "as in the paper, and missing reports as RFC 2960 counts them: every SACK, again after each fast retransmission, \
+            "as in the paper, with missing reports counted as in RFC 2960: every SACK, again after each fast retransmission, \
              without Fast Recovery",
         ),
         Setting::new(
@@ -134,12 +134,12 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "RFC 9260 settings",
             "RFC 9260’s recommendations throughout (RTO.Min 1 s, Path.Max.Retrans 5), dynamic addresses and \
-             authentication offered",
+             authentication supported",
         ),
         Setting::new(
             "best settings",
             format!(
-                "{} with RACK-TLP and proportional rate reduction, buffers that grow, a SACK for every packet, \
+                "{} with RACK-TLP and proportional rate reduction, automatic buffer sizes, a SACK for every packet, \
                  RTO.Min {} ms, potentially failed after the first timeout (RFC 7829), retransmissions: {}",
                 best.research.policies.congestion.name(),
                 best.timers.rto_min.as_millis(),
@@ -164,8 +164,8 @@ fn network_settings() -> Vec<Setting> {
         Setting::new(
             "round trip",
             format!(
-                "{} ms of propagation plus queueing, chosen once: the paper gives none, its figures fit about that; \
-                 with the {} ms of a full packet at the bottleneck {} ms without queues",
+                "{} ms of propagation plus queueing, selected once: the paper specifies none, its figures are consistent with about that value; \
+                 with the {} ms of a full packet at the bottleneck, {} ms without queueing",
                 given(millis(DELAY * 2)),
                 given(millis(transmission())),
                 given(millis(round_trip()))
@@ -174,7 +174,7 @@ fn network_settings() -> Vec<Setting> {
         Setting::new(
             "bottlenecks",
             format!(
-                "{RATE} bit/s on each way between networks, both directions, outer headers included; queues of \
+                "{RATE} bit/s on each link between networks, both directions, outer headers included; queues of \
                  {QUEUE} packets, drop tail"
             ),
         ),
@@ -183,21 +183,21 @@ fn network_settings() -> Vec<Setting> {
             "random, of all packets in the tunnel to the first visited network, in both directions; none elsewhere",
         ),
         Setting::new(
-            "way back",
+            "return path",
             "reverse tunnel over the home agent (the paper’s section 3; RFC 3024)",
         ),
         Setting::new(
             "second link of configuration 2",
             format!(
                 "to the local address, {} ms between the routers: both are in one location and the home network in \
-                 the other (section 4), so that this way is short (section 5.2)",
+                 the other (section 4), so that this path is short (section 5.2)",
                 given(millis(SHORT))
             ),
         ),
         Setting::new(
             "other networks",
             format!(
-                "configuration 3 and the handovers: {} ms between the routers, so that every way has the same round \
+                "configuration 3 and the handovers: {} ms between the routers, so that every path has the same round \
                  trip and only the mechanism differs",
                 given(millis(LONG))
             ),
@@ -205,9 +205,9 @@ fn network_settings() -> Vec<Setting> {
         Setting::new(
             "failure and handover",
             format!(
-                "{} to {} s after the start, at random; {} ms without coverage where the networks don’t overlap, \
-                 {} s of overlap where they do. Failures are silent (100 % loss in both directions), coverage that \
-                 ends is noticed by the mobile node",
+                "{} to {} s after the start, at random; {} ms without coverage if the networks do not overlap, \
+                 {} s of overlap otherwise. Failures are silent (100 % loss in both directions); a loss of coverage \
+                 is detected by the mobile node",
                 BREAK.as_secs(),
                 BREAK.as_secs() + 1,
                 GAP.as_millis(),
@@ -217,7 +217,7 @@ fn network_settings() -> Vec<Setting> {
         Setting::new(
             "flow of the handovers",
             format!(
-                "a message of {STEADY_MESSAGE} bytes each {} ms for {} s; the interruption is the longest time without \
+                "a message of {STEADY_MESSAGE} bytes every {} ms for {} s; the interruption is the longest time without \
                  a delivery",
                 STEADY_INTERVAL.as_millis(),
                 STEADY.as_secs()
@@ -225,8 +225,8 @@ fn network_settings() -> Vec<Setting> {
         ),
         Setting::new(
             "Mobile IP",
-            "RFC 5944 through foreign agents that advertise each second; a new link is noticed at once and an agent \
-             solicited; registrations last five minutes",
+            "RFC 5944 through foreign agents that advertise every second; a new link is detected at once and an agent \
+             solicited; the registration lifetime is five minutes",
         ),
     ]
 }

@@ -1,4 +1,4 @@
-//! The same transfer over TCP, at the Mobile IP address.
+//! The transfer over TCP, to the home address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::capture::Capture;
 use crate::seed::derive;
 use crate::tcp_host::{BulkSink, BulkSource, Connection, TcpApplication, TcpConfig, TcpHost};
 
-/// A time without deliveries that only a retransmission timeout of a second makes.
+/// Length of a pause in deliveries that only a retransmission timeout of a second causes.
 pub(super) const PAUSE: Duration = Duration::from_millis(900);
 
-/// Reads all, and notes pauses.
+/// Receiver that records pauses.
 #[derive(Default)]
 struct Sink {
     bulk: BulkSink,
@@ -38,7 +38,7 @@ impl TcpApplication for Sink {
     }
 }
 
-/// So many bytes with random loss in the tunnel.
+/// Runs a transfer of `bytes` with random loss in the tunnel.
 pub(super) fn transfer(
     loss: f64,
     bytes: u64,

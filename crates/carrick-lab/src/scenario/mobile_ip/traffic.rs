@@ -1,5 +1,5 @@
-//! The programs: a sender that fills the window or keeps a pace, and a receiver that notes when
-//! messages come.
+//! Programs: a sender that fills the window or sends at a constant rate, and a receiver that
+//! records deliveries.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use carrick_proto::{
 use super::setup::{MESSAGE, PORT, SETTLING, START, STEADY, STEADY_INTERVAL, STEADY_MESSAGE};
 use crate::sctp_host::Application;
 
-/// What the source sends.
+/// Load of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// A transfer of so many messages, as fast as the association takes them.
+    /// A transfer of this number of messages, as fast as the association accepts them.
     Transfer(u64),
-    /// A message every so often, for some time.
+    /// Messages at a constant interval for a limited time.
     Steady,
 }
 
@@ -31,7 +31,7 @@ impl Load {
         }
     }
 
-    /// The flow's name.
+    /// Returns the name of the flow.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Transfer(_) => "transfer",
@@ -39,12 +39,12 @@ impl Load {
         }
     }
 
-    /// Whether there is always more to send.
+    /// Returns whether there is always another message.
     fn is_transfer(self) -> bool {
         matches!(self, Self::Transfer(_))
     }
 
-    /// How many messages.
+    /// Returns the number of messages.
     pub(super) fn messages(self) -> u64 {
         match self {
             Self::Transfer(messages) => messages,
@@ -53,24 +53,24 @@ impl Load {
     }
 }
 
-/// Sets the association up with the first of the peer's addresses and sends.
+/// Sender: sets up the association with the first address of the peer.
 pub(super) struct Source {
     load: Load,
     peer: IpAddr,
-    /// Addresses of the peer that must be verified first.
+    /// Number of the peer's addresses that must be verified first.
     paths: usize,
     config: Arc<AssociationConfig>,
     timer: Option<Time>,
     id: Option<AssociationId>,
     ready: bool,
     sent: u64,
-    /// When the first message was sent.
+    /// Time of the first message.
     pub(super) begin: Option<Time>,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// The association ended before its time.
+    /// Premature end of the association.
     pub(super) closed: Option<(Time, CloseReason)>,
-    /// What went wrong.
+    /// Failure of the program.
     pub(super) failure: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Source {
             return;
         }
         let Some((path, ..)) = paths.iter().find(|(_, remote, _)| *remote == self.peer) else {
-            self.fail("the peer did not tell its first address".into());
+            self.fail("the peer did not advertise its first address".into());
             return;
         };
         if let Err(error) = endpoint.set_primary(now, id, *path) {
@@ -118,7 +118,7 @@ impl Source {
         self.timer = Some(now + SETTLING);
     }
 
-    /// Sends the next message; false if the association took none, or there is none.
+    /// Sends the next message. Returns false if the association accepted none, or there is none.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
         let Some(id) = self.id.filter(|_| self.closed.is_none()) else {
             return false;
@@ -191,23 +191,23 @@ impl Application for Source {
     }
 }
 
-/// A message that begins with its number.
+/// Returns a message that begins with its number.
 fn message(number: u64, len: usize) -> Bytes {
     let mut bytes = BytesMut::zeroed(len);
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     bytes.freeze()
 }
 
-/// Notes deliveries, and asks for the newest of its addresses.
+/// Receiver: records deliveries, and requests its newest address as primary.
 #[derive(Default)]
 pub(super) struct Sink {
-    /// When each message was delivered, by number: messages are ordered.
+    /// Time of the delivery of each message; messages are ordered.
     pub(super) deliveries: Vec<Time>,
-    /// A message came out of order.
+    /// Error of an unordered message.
     pub(super) failure: Option<String>,
-    /// When each address of this side was known to the peer.
+    /// Time at which the peer acknowledged each address of this host.
     pub(super) known: Vec<Time>,
-    /// The association ended before its time.
+    /// Premature end of the association.
     pub(super) closed: Option<(Time, CloseReason)>,
 }
 
@@ -220,7 +220,7 @@ impl Application for Sink {
                 .map(|number| u64::from_be_bytes(*number));
             if number != Some(self.deliveries.len() as u64) {
                 let expected = self.deliveries.len();
-                self.failure = Some(format!("{number:?} came in place of message {expected}"));
+                self.failure = Some(format!("{number:?} received instead of message {expected}"));
             }
             self.deliveries.push(now);
         }
@@ -230,7 +230,7 @@ impl Application for Sink {
         match event {
             Event::Address(AddressEvent::LocalAdded(address)) => {
                 self.known.push(now);
-                // Advice; without it the old address would stay in use for as long as it works.
+                // A request only; without it the old address would be used as long as it works.
                 if let Err(error) = endpoint.set_peer_primary(now, id, address) {
                     self.failure
                         .get_or_insert(format!("set peer primary: {error}"));
@@ -244,7 +244,8 @@ impl Application for Sink {
     }
 }
 
-/// The longest time without a delivery from `from` on, and when it began; to `end` if none follows.
+/// Returns the longest time without a delivery after `from` and its start; it ends at `end` if no
+/// delivery follows.
 pub(super) fn silence(deliveries: &[Time], from: Time, end: Time) -> (Duration, Time) {
     let last_before = deliveries.iter().rev().find(|time| **time <= from);
     let later = deliveries.iter().filter(|time| **time > from);
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_counted_from_the_last_delivery_before() {
+    fn gaps_are_counted_from_the_last_delivery() {
         let ms = Time::from_millis;
         let deliveries = [10, 20, 300, 310, 500, 510].map(ms);
         let of = |from, end| silence(&deliveries, ms(from), ms(end));
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(
             of(305, 2000),
             (Duration::from_millis(1490), ms(510)),
-            "none follows"
+            "no delivery follows"
         );
         assert_eq!(silence(&[], ms(5), ms(9)).0, Duration::from_millis(4));
     }

@@ -1,14 +1,14 @@
-//! The figures of the paper, by their numbers.
+//! Figures of the paper, by their numbers.
 
 use super::model;
 use super::rows::{model_share, uncounted_goodput, yield_of};
 use super::run::Shares;
 use super::setup::{FLOW_SIZES, FULL, RATE, WINDOW, place, sizes};
 use super::{FlowCell, Observed, Pair};
-use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
+use crate::figure::{Axis, Figure, Point, Reference, Series, SeriesKind};
 use crate::stats::Summary;
 
-/// All figures, in order.
+/// Returns all figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     let ids = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
     let extras = super::setup::EXTRA.map(|extra| format!("extra{extra}"));
@@ -30,13 +30,13 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
         ratio(
             observed,
             "hidden-memory",
-            "Memory that the window does not show (the paper’s Fig. 5)",
+            "Memory not reflected in the window (the paper’s Fig. 5)",
             &extras,
         ),
         ratio(
             observed,
             "silly-windows",
-            "Silly window avoidance at 50 bytes not shown (the paper’s Fig. 6)",
+            "Silly window avoidance with 50 bytes not shown (the paper’s Fig. 6)",
             &ids(&[
                 "extra50",
                 "extra50.sws-sender",
@@ -49,7 +49,7 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
         ratio(
             observed,
             "true-window",
-            "The true window announced (the paper’s Fig. 7), and the default",
+            "True window (the paper’s Fig. 7), and the default",
             &ids(&[
                 "memory-left.sws-both",
                 "true.sws-both",
@@ -95,24 +95,24 @@ fn transport(observed: &Observed) -> Figure {
     let rate = RATE as f64 / 1e3;
     Figure {
         id: "transport".into(),
-        title: "What small messages take of the link (the paper’s Fig. 2)".into(),
-        caption: "All bytes on the link, headers and retransmissions included, with 95 % confidence intervals; dashed without \
-                  marks: what equation (6) gives for two equal windows; the line is half the link."
+        title: "Link usage of small messages (the paper’s Fig. 2)".into(),
+        caption: "All bytes on the link, headers and retransmissions included, with 95 % confidence intervals. Dashed without \
+                   marks: equation (6) for two equal windows; the line is half of the link rate."
             .into(),
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("throughput", "kbit/s").range(0.0, rate),
         series: vec![
-            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, place::COUNTED, |s| kbits(s.network[0]))),
-            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, |s| kbits(s.network[0]))),
+            Series::new("headers counted", SeriesKind::ErrorBars, 0, over_sizes(observed, place::COUNTED, |s| kbits(s.network[0]))),
+            Series::new("not counted", SeriesKind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, |s| kbits(s.network[0]))),
             Series::new(
                 "not counted, no random delay",
-                Kind::ErrorBars,
+                SeriesKind::ErrorBars,
                 3,
                 over_sizes(observed, place::IN_STEP, |s| kbits(s.network[0])),
             ),
             Series::new(
                 "equation (6)",
-                Kind::Line,
+                SeriesKind::Line,
                 2,
                 modelled(|size| rate * model_share(size, false) / 100.0),
             ),
@@ -134,35 +134,40 @@ fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure 
     let mut series = vec![
         Series::new(
             "small messages",
-            Kind::ErrorBars,
+            SeriesKind::ErrorBars,
             0,
             over_sizes(observed, sharing, |s| kbits(s.application[0])),
         ),
         Series::new(
             "TCP-like flow",
-            Kind::ErrorBars,
+            SeriesKind::ErrorBars,
             1,
             over_sizes(observed, sharing, |s| kbits(s.application[1])),
         ),
         Series::new(
             "even share, small",
-            Kind::Line,
+            SeriesKind::Line,
             2,
             modelled(|size| half * yield_of(size)),
         ),
         Series::new(
             "even share, TCP-like",
-            Kind::Line,
+            SeriesKind::Line,
             3,
             modelled(|_| half * yield_of(FULL)),
         ),
     ];
     if !counted {
         let rates = |flow: usize| modelled(move |size| kbits(uncounted_goodput(size)[flow]));
-        series.push(Series::new("equation (7), small", Kind::Line, 4, rates(0)));
+        series.push(Series::new(
+            "equation (7), small",
+            SeriesKind::Line,
+            4,
+            rates(0),
+        ));
         series.push(Series::new(
             "equation (7), TCP-like",
-            Kind::Line,
+            SeriesKind::Line,
             5,
             rates(1),
         ));
@@ -171,12 +176,12 @@ fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure 
         id: id.into(),
         title: title.into(),
         caption: format!(
-            "User data delivered, with 95 % confidence intervals, and what an even share of the link would carry by \
-             equations (4) and (5).{} The steps come from padding and from how many chunks fit into a packet.",
+            "User data delivered, with 95 % confidence intervals, and the rate with an equal share of the link by \
+                     equations (4) and (5).{} The steps result from padding and from the number of chunks in a packet.",
             if counted {
                 ""
             } else {
-                " Equation (7): what two equal windows without headers would carry, where equation (6) is what they take of the link."
+                " Equation (7): rate of two equal windows without headers, with their link usage by equation (6)."
             }
         ),
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
@@ -190,21 +195,21 @@ fn fairness(observed: &Observed) -> Figure {
     Figure {
         id: "fairness".into(),
         title: "Jain’s index over the message size".into(),
-        caption: "Of what the two flows take of the link; mean of the repetitions with 95 % confidence intervals.".into(),
+        caption: "Index of the link usage of the two flows; mean of the repetitions with 95 % confidence intervals.".into(),
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("Jain’s index", "").range(0.5, 1.0),
         series: vec![
-            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, place::COUNTED, Shares::jain)),
-            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, Shares::jain)),
+            Series::new("headers counted", SeriesKind::ErrorBars, 0, over_sizes(observed, place::COUNTED, Shares::jain)),
+            Series::new("not counted", SeriesKind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, Shares::jain)),
             Series::new(
                 "a program’s settings, beside the TCP-like flow",
-                Kind::ErrorBars,
+                SeriesKind::ErrorBars,
                 2,
                 over_sizes(observed, place::BEST, Shares::jain),
             ),
             Series::new(
                 "a program’s settings, both flows",
-                Kind::ErrorBars,
+                SeriesKind::ErrorBars,
                 3,
                 over_sizes(observed, place::BEST_PAIR, Shares::jain),
             ),
@@ -227,14 +232,14 @@ fn ratio(observed: &Observed, id: &str, title: &str, flows: &[String]) -> Figure
     Figure {
         id: id.into(),
         title: title.into(),
-        caption: "Bytes of messages sent, retransmissions included, to bytes that the slow reader took, with 95 % \
-                  confidence intervals."
+        caption: "Bytes of messages sent, retransmissions included, relative to the bytes read by the slow reader, with 95 % \
+                   confidence intervals."
             .into(),
         x: Axis::log("message size", "byte").range(10.0, 2000.0),
         y: Axis::linear("transmitted / delivered", "").range(0.9, 2.3),
         series: cells
             .enumerate()
-            .map(|(style, cell)| Series::new(&cell.flow.label, Kind::ErrorBars, style, ratios(cell)))
+            .map(|(style, cell)| Series::new(&cell.flow.label, SeriesKind::ErrorBars, style, ratios(cell)))
             .collect(),
         references: Vec::new(),
     }
@@ -257,17 +262,17 @@ fn accepted(observed: &Observed) -> Figure {
     };
     Figure {
         id: "accepted".into(),
-        title: "Messages taken while nobody reads (the paper’s section 4.2)".into(),
-        caption: "Of a window of 65,535 bytes: by equations (9) to (11) for the kernels of the time, and measured here. Equation (9) is taken with \
-                  the smaller of its limits, and equation (10) is carried on above the 176 bytes up to which it is given."
+        title: "Messages accepted without a reader (the paper’s section 4.2)".into(),
+        caption: "With a window of 65,535 bytes: by equations (9) to (11) for kernels of the time, and measured. Equation (9) is used with \
+                   the smaller of its limits, and equation (10) is extended above 176 bytes, its upper limit."
             .into(),
         x: Axis::log("message size", "byte").range(10.0, 2000.0),
         y: Axis::log("messages", "").range(10.0, 10_000.0),
         series: vec![
-            Series::new("FreeBSD 7.0 (9)", Kind::Line, 1, kernel(model::freebsd)),
-            Series::new("Linux 2.6.25 (10)", Kind::Line, 2, kernel(model::linux)),
-            Series::new("OpenSolaris (11)", Kind::Line, 3, kernel(model::solaris)),
-            Series::new("here, default", Kind::Points, 0, here("best")),
+            Series::new("FreeBSD 7.0 (9)", SeriesKind::Line, 1, kernel(model::freebsd)),
+            Series::new("Linux 2.6.25 (10)", SeriesKind::Line, 2, kernel(model::linux)),
+            Series::new("OpenSolaris (11)", SeriesKind::Line, 3, kernel(model::solaris)),
+            Series::new("here, default", SeriesKind::Points, 0, here("best")),
         ],
         references: Vec::new(),
     }

@@ -1,5 +1,5 @@
-//! The scenario in real time: a selection of both parts, with SCTP in UDP and on plain IP, and with the
-//! kernel's TCP in place of the TCP-like flow.
+//! Live runs: a selection of both parts, with SCTP in UDP and on plain IP, and with the kernel's
+//! TCP instead of the TCP-like flow.
 
 use std::time::Duration;
 
@@ -10,37 +10,40 @@ use super::setup::{
 };
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Bulk, Data, Drain, Measured, Outcome, Program, Record, Stack, Watch};
+use crate::live::{
+    self, Bulk, Drain, LiveMeasurements, PacketData, PacketRecording, Program, RunOutcome,
+    RunRecord, Stack,
+};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
 
-/// Message sizes of both parts.
+/// Message sizes of the first and of the second part.
 const SHARED_SIZES: [usize; 2] = [20, 100];
 const SLOW_SIZES: [usize; 2] = [100, 1000];
-/// Ways of flow control.
+/// Types of flow control.
 const SLOW: [&str; 3] = ["extra250", "true.sws-both", "best"];
-/// When measuring begins, and how long it takes.
+/// Start and duration of the measurement.
 const SPAN: (Duration, Duration) = (Duration::from_secs(8), Duration::from_secs(30));
-/// Repetitions of a short run, and of a full one.
+/// Repetitions of a short and of a full run.
 const REPETITIONS: (u64, u64) = (3, 10);
-/// Congestion controls of the kernel.
+/// Congestion control algorithms of the kernel.
 const KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
-/// What UDP takes of a packet.
+/// Length of the UDP header.
 const UDP_HEADER: usize = 8;
 
-/// What carries the flows.
+/// Carriers of the flows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Carrier {
-    /// SCTP both, in UDP or not.
+    /// SCTP for both flows, in UDP or not.
     Sctp { encapsulated: bool },
-    /// SCTP on plain IP beside the kernel's TCP.
+    /// SCTP on plain IP with the kernel's TCP as the other flow.
     Beside(&'static str),
 }
 
-/// One cell.
+/// A cell.
 #[derive(Clone)]
-enum Kind {
+enum LiveCell {
     Shared {
         size: usize,
         sharing: &'static Sharing,
@@ -53,17 +56,17 @@ enum Kind {
     },
 }
 
-/// All kinds, in the order of the rows.
-fn kinds() -> Vec<Kind> {
+/// Returns all cells, in the order of the rows.
+fn all_cells() -> Vec<LiveCell> {
     let both = [true, false].map(|encapsulated| Carrier::Sctp { encapsulated });
     let carriers: Vec<Carrier> = both
         .into_iter()
         .chain(KERNEL.map(Carrier::Beside))
         .collect();
-    let mut kinds = Vec::new();
+    let mut all_cells = Vec::new();
     for sharing in [place::COUNTED, place::UNCOUNTED].map(|place| &SHARINGS[place]) {
         for size in SHARED_SIZES {
-            kinds.extend(carriers.iter().map(|carrier| Kind::Shared {
+            all_cells.extend(carriers.iter().map(|carrier| LiveCell::Shared {
                 size,
                 sharing,
                 carrier: *carrier,
@@ -72,14 +75,14 @@ fn kinds() -> Vec<Kind> {
     }
     for flow in flows().iter().filter(|flow| SLOW.contains(&&*flow.id)) {
         for size in SLOW_SIZES {
-            kinds.extend([true, false].map(|encapsulated| Kind::Slow {
+            all_cells.extend([true, false].map(|encapsulated| LiveCell::Slow {
                 size,
                 flow: Box::new(flow.clone()),
                 encapsulated,
             }));
         }
     }
-    kinds
+    all_cells
 }
 
 fn sctp(encapsulated: bool, config: carrick_proto::AssociationConfig) -> Stack {
@@ -90,8 +93,8 @@ fn sctp(encapsulated: bool, config: carrick_proto::AssociationConfig) -> Stack {
     }
 }
 
-impl Kind {
-    /// First part of the names of its rows, as in the table of the simulations.
+impl LiveCell {
+    /// Returns the first part of the identifiers of its rows, as in the table of the simulations.
     fn id(&self) -> String {
         match self {
             Self::Shared { size, sharing, .. } => format!("{}.{size}", sharing.id),
@@ -99,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Last part of the names of its rows.
+    /// Returns the last part of the identifiers of its rows.
     fn suffix(&self) -> &'static str {
         match self {
             Self::Shared {
@@ -130,9 +133,9 @@ impl Kind {
             } => {
                 let beside = match carrier {
                     Carrier::Sctp { encapsulated } => {
-                        format!("{} beside the TCP-like flow", way(encapsulated))
+                        format!("{} with the TCP-like flow", way(encapsulated))
                     }
-                    Carrier::Beside(name) => format!("on IP beside the kernel’s TCP ({name})"),
+                    Carrier::Beside(name) => format!("on IP with the kernel’s TCP ({name})"),
                 };
                 format!("{size} bytes {beside}, {}", sharing.label)
             }
@@ -144,7 +147,7 @@ impl Kind {
         }
     }
 
-    /// The flows of a run.
+    /// Returns the flows of a run.
     fn flows(&self, seed: u64) -> Vec<live::Flow> {
         let length = SPAN.0 + SPAN.1 + Duration::from_secs(1);
         let flow = |stack, delay, size, sink: Drain| {
@@ -197,22 +200,22 @@ impl Kind {
         }
     }
 
-    fn watch(&self) -> Watch {
+    fn watch(&self) -> PacketRecording {
         match self {
-            Self::Shared { .. } => Watch::Lengths,
-            Self::Slow { .. } => Watch::Data,
+            Self::Shared { .. } => PacketRecording::Lengths,
+            Self::Slow { .. } => PacketRecording::Data,
         }
     }
 
-    /// Measures a run as the simulated ones are measured.
-    fn measure(&self, record: &Record) -> Result<Value, String> {
+    /// Evaluates a run as the simulated ones are evaluated.
+    fn measure(&self, record: &RunRecord) -> Result<Value, String> {
         let (from, until) = (record.begin + SPAN.0, record.begin + SPAN.0 + SPAN.1);
         match self {
             Self::Shared { .. } => {
                 let bits = |host| record.bytes_into(host, from, until) as f64 * 8.0;
                 let network = [1, 3].map(|host| bits(host) / SPAN.1.as_secs_f64());
                 if network.iter().sum::<f64>() <= 0.0 {
-                    return Err("nothing arrived".into());
+                    return Err("no data arrived".into());
                 }
                 Ok(Value::Shares(Shares {
                     network,
@@ -224,18 +227,18 @@ impl Kind {
                 let within = |time| time >= from && time < until;
                 let read = sink.taken.iter().filter(|(time, _)| within(*time)).count();
                 let sent = record.seen.iter().filter(|seen| {
-                    let chunk = matches!(seen.data, Data::Chunk { .. });
+                    let chunk = matches!(seen.data, PacketData::Chunk { .. });
                     chunk && seen.out && seen.host == 0 && within(seen.time)
                 });
                 if read == 0 {
-                    return Err("nothing was read".into());
+                    return Err("no data was read".into());
                 }
                 Ok(Value::Ratio(sent.count() as f64 / read as f64))
             }
         }
     }
 
-    /// The same simulated.
+    /// Runs the corresponding simulation.
     fn simulate(&self, seed: u64) -> Result<Value, String> {
         match self {
             Self::Shared { size, sharing, .. } => {
@@ -248,7 +251,10 @@ impl Kind {
 
     fn rows(&self, pairs: &[(Value, Value)]) -> Vec<LiveRow> {
         let row = |what: &str, text: &str, unit: &str, value: fn(&Value) -> f64| {
-            let simulated: Vec<f64> = pairs.iter().map(|(_, twin)| value(twin)).collect();
+            let simulated: Vec<f64> = pairs
+                .iter()
+                .map(|(_, simulation)| value(simulation))
+                .collect();
             let live: Vec<f64> = pairs.iter().map(|(live, _)| value(live)).collect();
             let id = format!("{}.{what}{}", self.id(), self.suffix());
             let label = format!("{}: {text}", self.label());
@@ -283,23 +289,23 @@ impl Kind {
         }
     }
 
-    /// Why a live value may differ from the simulated one.
+    /// Returns the reason why a live value may differ from the simulated one.
     fn why(&self) -> &'static str {
         match self {
             Self::Shared {
                 carrier: Carrier::Beside(_),
                 ..
             } => {
-                "Beside it stands the simulated TCP-like flow. The kernel’s TCP has another congestion control, pacing or first \
-                 window, which is what the row is for."
+                "The simulated TCP-like flow is given for comparison. The kernel’s TCP has different congestion control, pacing or initial \
+                 window, which is the subject of this row."
             }
             Self::Shared { .. } => {
-                "In so short a time the flows lose a few times only, and which of them meets the full queue depends on the \
+                "In this short time the flows have few losses, and which of them encounters the full queue depends on the \
                  timing of the hosts."
             }
             Self::Slow { .. } => {
-                "One message waits outside the receive buffer, and the endpoint’s timers count milliseconds; how often the \
-                 sender tries in vain depends on when the reader makes room."
+                "One message waits outside the receive buffer, and the endpoint’s timers have a resolution of milliseconds; the number of \
+                 futile transmissions depends on the time at which the reader frees memory."
             }
         }
     }
@@ -309,7 +315,7 @@ fn share(shares: &Shares) -> f64 {
     super::rows::share(shares)
 }
 
-/// What a run showed.
+/// Result of a run.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Shares(Shares),
@@ -332,22 +338,22 @@ impl Value {
     }
 }
 
-/// The seed of a repetition: the simulated repetition of this number has the same.
+/// Returns the seed of a repetition, which is that of the simulated repetition of the same number.
 fn seed(options: &RunOptions, repetition: u64) -> u64 {
     derive(options.seed, &[4, repetition])
 }
 
-pub(super) fn plan(scenario: Overhead, options: &RunOptions) -> live::Plan {
+pub(super) fn plan(scenario: Overhead, options: &RunOptions) -> live::LivePlan {
     let repetitions = options.live_repetitions(REPETITIONS.0, REPETITIONS.1);
-    let kinds = kinds();
+    let all_cells = all_cells();
     let expected = SPAN.0 + SPAN.1 + Duration::from_secs(2);
     let mut runs = Vec::new();
     for repetition in 0..repetitions {
         let seed = seed(options, repetition);
-        for kind in &kinds {
+        for kind in &all_cells {
             let flows = kind.flows(seed);
             let (network, count) = (derive(seed, &[0]), flows.len());
-            runs.push(live::Run {
+            runs.push(live::LiveRun {
                 name: format!("{}.{}.{repetition}", kind.id(), kind.suffix()),
                 world: Box::new(move || live_world(network, JITTER, count)),
                 flows,
@@ -360,7 +366,7 @@ pub(super) fn plan(scenario: Overhead, options: &RunOptions) -> live::Plan {
     }
     let options = *options;
     // One repetition after the other.
-    live::Plan::new(runs, kinds.len(), move |names, outcomes| {
+    live::LivePlan::new(runs, all_cells.len(), move |names, outcomes| {
         conclude(scenario, &options, repetitions, names, &outcomes)
     })
 }
@@ -370,23 +376,23 @@ fn conclude(
     options: &RunOptions,
     repetitions: u64,
     names: &[String],
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
 ) -> Result<LiveResult, LabError> {
-    let kinds = kinds();
-    let extent = (kinds.len(), repetitions);
-    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
-        kinds[kind].simulate(seed(options, repetition))
+    let all_cells = all_cells();
+    let extent = (all_cells.len(), repetitions);
+    let simulations = live::simulate_cells(scenario.name(), extent, |kind, repetition| {
+        all_cells[kind].simulate(seed(options, repetition))
     })?;
-    let live = Measured::of(kinds.len(), names, outcomes, |kind, _, record| {
-        kinds[kind].measure(record)
+    let live = LiveMeasurements::of(all_cells.len(), names, outcomes, |kind, _, record| {
+        all_cells[kind].measure(record)
     });
-    let (pairs, mut notes) = live.beside(twins);
+    let (pairs, mut notes) = live.paired_with(simulations);
     notes.push(
-        "A selection: real time has no hundred repetitions of 400 s. Shares are of the bytes of the packets that came out of the \
-         shared link, from where a TCP-like flow of SCTP or the kernel’s TCP fills the rest."
+        "This is a selection, because a hundred repetitions of 400 s are not feasible in real time. Shares are computed from the bytes of the packets \
+         leaving the shared link, from the time at which the TCP-like flow of SCTP or the kernel’s TCP fills the rest."
             .into(),
     );
-    let rows = kinds.iter().zip(&pairs);
+    let rows = all_cells.iter().zip(&pairs);
     Ok(LiveResult {
         rows: rows.flat_map(|(kind, pairs)| kind.rows(pairs)).collect(),
         accuracy: None,
@@ -401,8 +407,8 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live runs",
             format!(
-                "{repetitions} repetitions, each cell in a network of its own, all cells of a repetition at the same time; \
-                 measured for {} s from {} s on, live and simulated; sizes {SHARED_SIZES:?} beside full packets, {SLOW_SIZES:?} for \
+                "{repetitions} repetitions, each cell in a separate network, all cells of a repetition at the same time; \
+                 measured for {} s from {} s on, live and simulated; sizes {SHARED_SIZES:?} with full packets, {SLOW_SIZES:?} for \
                  the slow reader",
                 measured.as_secs(),
                 settled.as_secs()
@@ -410,12 +416,12 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         ),
         Setting::new(
             "live SCTP",
-            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, full packets with 8 bytes less in them) and \
+            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, full packets with 8 bytes less data) and \
              on plain IP",
         ),
         Setting::new(
             "live TCP",
-            "the kernel’s with its own defaults, beside small messages of SCTP on plain IP",
+            "the kernel’s TCP with its defaults, with small messages of SCTP on plain IP",
         ),
     ]
 }
@@ -425,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_flows_share_a_link_and_a_slow_reader_has_one_to_itself() {
+    fn only_the_first_part_has_two_flows() {
         let options = RunOptions {
             reps: Some(1),
             ..RunOptions::default()
@@ -439,24 +445,24 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), 32);
         for run in plan.runs {
-            let world = (run.world)().expect("the network is right");
+            let world = (run.world)().expect("the network is valid");
             assert_eq!(world.hosts.len(), run.flows.len(), "{}", run.name);
-            let shared = run.watch == Watch::Lengths;
+            let shared = run.watch == PacketRecording::Lengths;
             assert_eq!(run.flows.len(), if shared { 2 } else { 1 }, "{}", run.name);
         }
     }
 
     #[test]
-    fn each_row_stands_beside_its_simulation_or_says_what_is_missing() {
+    fn rows_have_a_simulation_or_a_reason() {
         let shares = Value::Shares(Shares {
             network: [0.6e6, 0.4e6],
             ..Shares::default()
         });
-        let twin = Value::Shares(Shares {
+        let simulation = Value::Shares(Shares {
             network: [0.5e6, 0.5e6],
             ..Shares::default()
         });
-        let rows = kinds()[0].rows(&[(shares, twin)]);
+        let rows = all_cells()[0].rows(&[(shares, simulation)]);
         assert_eq!(rows[0].id, "counted.20.share.udp");
         assert_eq!(
             (rows[0].simulated, rows[0].published),
@@ -464,7 +470,7 @@ mod tests {
         );
         assert!(rows[0].live.is_some_and(|live| (live - 60.0).abs() < 1e-9));
         assert!(!rows[0].note.is_empty(), "20 % apart");
-        let all: Vec<LiveRow> = kinds().iter().flat_map(|kind| kind.rows(&[])).collect();
+        let all: Vec<LiveRow> = all_cells().iter().flat_map(|kind| kind.rows(&[])).collect();
         let mut ids: Vec<&str> = all.iter().map(|row| row.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();

@@ -1,9 +1,9 @@
-//! `overhead`: what headers and memory of messages mean for congestion and flow control.
+//! `overhead`: effect of headers and message memory on congestion and flow control.
 //!
 //! After I. Rüngeler, M. Tüxen, E. P. Rathgeb: "Congestion and Flow Control in the Context of the
-//! Message-oriented Protocol SCTP" (2009). First part: a flow of small messages shares a link with a
-//! TCP-like one, with and without the chunk headers in the outstanding bytes. Second part: a slow
-//! reader whose messages take more memory than the advertised window shows.
+//! Message-oriented Protocol SCTP" (2009). First part: a flow of small messages shares a link with
+//! a TCP-like flow, with and without the chunk headers in the outstanding bytes. Second part: a
+//! slow reader whose messages use more memory than the advertised window shows.
 
 mod figures;
 mod live;
@@ -25,9 +25,9 @@ use crate::seed::derive;
 use run::{Load, Shares};
 use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes};
 
-/// Repetitions in a short run: few enough for a minute, enough for intervals that say something.
+/// Repetitions in a short run, which takes at most a minute and gives useful intervals.
 const SHORT: u64 = 5;
-/// The paper's repetitions of the second part.
+/// Repetitions of the second part in the paper.
 const FULL_FLOW: u64 = 10;
 
 /// The scenario.
@@ -40,15 +40,15 @@ impl Scenario for Overhead {
     }
 
     fn question(&self) -> &'static str {
-        "Do small messages take more than their share of a link when their headers don’t count, and what is sent \
-         in vain when the receive window doesn’t show what messages really cost?"
+        "Do small messages get more than their share of a link if their headers are not counted, and how much is \
+         transmitted uselessly if the receive window does not reflect the memory used by messages?"
     }
 
     fn usual(&self) -> Option<&'static str> {
         Some("counted.20")
     }
 
-    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+    fn live(&self, options: &RunOptions) -> Result<crate::live::LivePlan, &'static str> {
         Ok(live::plan(*self, options))
     }
 
@@ -88,30 +88,30 @@ impl Scenario for Overhead {
     }
 }
 
-/// How long it is measured.
+/// Returns the measurement times.
 fn lengths(options: &RunOptions) -> Lengths {
     if options.full { LONG } else { BRIEF }
 }
 
-/// One size of the first part.
+/// Results of one message size in the first part.
 #[derive(Clone, Debug)]
 struct Pair {
     size: usize,
-    /// By [`SHARINGS`], each repetition.
+    /// Results of each repetition, by [`SHARINGS`].
     shares: [Vec<Shares>; SHARINGS.len()],
 }
 
-/// One way of flow control in the second part.
+/// Results of one type of flow control in the second part.
 #[derive(Clone, Debug)]
 struct FlowCell {
     flow: Flow,
-    /// By [`FLOW_SIZES`], each repetition.
+    /// Results of each repetition, by [`FLOW_SIZES`].
     loads: Vec<Vec<Load>>,
-    /// By [`FLOW_SIZES`]: messages taken while nobody reads.
+    /// Number of messages accepted without a reader, by [`FLOW_SIZES`].
     accepted: Vec<u64>,
 }
 
-/// All that was measured.
+/// All results.
 struct Observed {
     pairs: Vec<Pair>,
     flows: Vec<FlowCell>,
@@ -139,7 +139,7 @@ enum Job {
 }
 
 impl Job {
-    /// The same cell in another repetition; what runs once has no other.
+    /// Returns the same cell in another repetition; a cell that runs once has no other.
     fn repeated(mut self, repetition: u64) -> Self {
         match &mut self {
             Self::Shared { number, .. } | Self::Slow { number, .. } => *number = repetition,
@@ -149,14 +149,14 @@ impl Job {
     }
 }
 
-/// What it brings.
-enum Outcome {
+/// Result of a job.
+enum JobResult {
     Shared(Shares),
     Slow(Load),
     Accepted(u64),
 }
 
-/// All simulations. Only one flow is asked what it takes while nobody reads.
+/// Returns all simulations. The messages accepted without a reader are measured for one flow only.
 fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
@@ -214,7 +214,7 @@ impl Overhead {
 }
 
 impl Observed {
-    /// Before the first run.
+    /// Returns the empty results before the first run.
     fn nothing(repetitions: u64, lengths: Lengths) -> Self {
         let pair = |size| Pair {
             size,
@@ -239,7 +239,7 @@ impl Observed {
         jobs(&sizes, self.flows.len(), asked, repetitions)
     }
 
-    /// The beginning of the names of a job's rows.
+    /// Returns the prefix of the identifiers of a job's rows.
     fn name(&self, job: Job) -> String {
         match job {
             Job::Shared { pair, sharing, .. } => {
@@ -255,8 +255,8 @@ impl Observed {
         }
     }
 
-    /// The seed of a repetition is that of all its variants.
-    fn run(&self, job: Job, seed: u64, capture: Capture<'_>) -> Result<Outcome, String> {
+    /// Runs a job; the seed of a repetition is the same for all variants.
+    fn run(&self, job: Job, seed: u64, capture: Capture<'_>) -> Result<JobResult, String> {
         match job {
             Job::Shared {
                 pair,
@@ -271,7 +271,7 @@ impl Observed {
                     derive(seed, &[1, number]),
                     capture,
                 )
-                .map(Outcome::Shared)
+                .map(JobResult::Shared)
                 .map_err(|error| format!("{size} bytes, repetition {number}: {error}"))
             }
             Job::Slow { flow, size, number } => {
@@ -283,27 +283,27 @@ impl Observed {
                     derive(seed, &[2, number]),
                     capture,
                 )
-                .map(Outcome::Slow)
+                .map(JobResult::Slow)
                 .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }
             Job::Accepted { flow, size } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
                 run::accepted(flow, size, derive(seed, &[3]), capture)
-                    .map(Outcome::Accepted)
+                    .map(JobResult::Accepted)
                     .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }
         }
     }
 
-    fn keep(&mut self, job: Job, outcome: Outcome) {
+    fn keep(&mut self, job: Job, outcome: JobResult) {
         match (job, outcome) {
-            (Job::Shared { pair, sharing, .. }, Outcome::Shared(shares)) => {
+            (Job::Shared { pair, sharing, .. }, JobResult::Shared(shares)) => {
                 self.pairs[pair].shares[sharing].push(shares);
             }
-            (Job::Slow { flow, size, .. }, Outcome::Slow(load)) => {
+            (Job::Slow { flow, size, .. }, JobResult::Slow(load)) => {
                 self.flows[flow].loads[size].push(load);
             }
-            (Job::Accepted { flow, .. }, Outcome::Accepted(messages)) => {
+            (Job::Accepted { flow, .. }, JobResult::Accepted(messages)) => {
                 self.flows[flow].accepted.push(messages);
             }
             _ => {}

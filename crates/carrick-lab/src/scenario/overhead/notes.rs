@@ -1,4 +1,4 @@
-//! What differs from the publication and why, in words that the data fill in.
+//! Notes: differences from the publication and their causes, with values from the data.
 
 use super::rows::{independent_share, model_share, share};
 use super::run::Shares;
@@ -7,7 +7,7 @@ use super::{FlowCell, Observed, Pair};
 use crate::format::measured;
 use crate::stats::{jain, mean};
 
-/// The paragraphs, in order.
+/// Returns the paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     let mut notes = vec![fairness(observed), program(observed), repetitions(observed)];
     notes.extend(hidden(observed));
@@ -30,7 +30,7 @@ fn fairness(observed: &Observed) -> String {
     let (worst, in_step) = (least(place::COUNTED), least(place::COUNTED_IN_STEP));
     let of = |pair: &Pair| {
         format!(
-            "{} bytes {} % (in step {} %; equation (6): {} %, by the square root of it {} %)",
+            "{} bytes {} % (without random delay {} %; equation (6): {} %, by its square root {} %)",
             pair.size,
             measured(means(&pair.shares[place::UNCOUNTED], share)),
             measured(means(&pair.shares[place::IN_STEP], share)),
@@ -45,18 +45,18 @@ fn fairness(observed: &Observed) -> String {
         .map(of)
         .collect();
     format!(
-        "Headers counted: the least mean Jain’s index of all sizes is {}, and {} without the random delay, as in the paper’s network. Not counted, the small messages take: {}. The equation \
-         compares two equal windows, and a window of small messages also grows that much faster. Where losses fall on the \
-         two flows independently, as with the random delays here, the faster one meets more of them, and rates go with the \
-         square root of the growth. The control has no random delay, so that both lose in step or one always \
-         loses, by the order of packets at the full queue.",
+        "Headers counted: the lowest mean of Jain’s index over all sizes is {}, and {} without the random delay, as in the paper’s network. Not counted, the small messages get: {}. The equation \
+         compares two equal windows; in addition, a window of small messages grows faster by the same factor. If losses occur in the \
+         two flows independently, as with the random delays of this experiment, the faster flow has more of them, and rates are proportional to the \
+         square root of the growth. The control has no random delay, so that both flows lose packets simultaneously or one of them \
+         always does, depending on the order of packets at the full queue.",
         measured(worst),
         measured(in_step),
         shown.join(", ")
     )
 }
 
-/// The settings that a program gets, beside the paper's flow and beside themselves.
+/// Describes the settings of a program, with the paper's flow and with themselves.
 fn program(observed: &Observed) -> String {
     let range = |sharing: usize, value: fn(&Shares) -> f64| {
         let pairs = observed.pairs.iter();
@@ -69,13 +69,13 @@ fn program(observed: &Observed) -> String {
         format!("{} to {}", measured(low), measured(high))
     };
     format!(
-        "A program’s settings (`AssociationConfig::modern`, nothing set) count headers as well: two such flows have a Jain’s index of {} over the sizes. Beside \
-         the TCP-like flow, which is RFC 9260’s as in the paper, the small messages take {} % of the link at an index of {}; that is not fair, and CUBIC \
-         alone is why: with RFC 9260’s congestion control in its place and all else as it is, they take {} % at {}. \
-         After a loss CUBIC comes back by the clock (K = ³√(0.3·W/0.4) s, 2.7 s for a window of 26 packets, which is half of the link’s), RFC 9260 by one packet a round \
-         trip, which the full queue of {QUEUE} packets makes 0.6 s long here. RFC 9438 (section 5.1) has CUBIC behave as they do where round trips are short or windows small, and \
-         not here: the longer the queue, the more it takes. The TCP of today is CUBIC, so that the rows of two such flows are what a program meets \
-         beside it; with “rfc9260” for its congestion control it shares evenly with the older one.",
+        "A program’s settings (`AssociationConfig::modern` without changes) count headers as well: two such flows have a Jain’s index of {} over the sizes. With \
+         the TCP-like flow, which follows RFC 9260 as in the paper, the small messages get {} % of the link at an index of {}. This is not fair, and CUBIC \
+         is the only cause: with RFC 9260’s congestion control in its place and everything else unchanged, they get {} % at {}. \
+         After a loss, CUBIC recovers by time (K = ³√(0.3·W/0.4) s, 2.7 s for a window of 26 packets, half of the link’s), RFC 9260 by one packet per round \
+         trip, which the full queue of {QUEUE} packets extends to 0.6 s. RFC 9438 (section 5.1) intends equal behaviour for short round trips or small windows, which is \
+         not the case here: the longer the queue, the larger the share of CUBIC. Current TCP uses CUBIC, so that the rows of two such flows describe the share of a program \
+         that competes with it; with “rfc9260” as its congestion control it shares equally with the older one.",
         range(place::BEST_PAIR, Shares::jain),
         range(place::BEST, share),
         range(place::BEST, Shares::jain),
@@ -105,11 +105,11 @@ fn repetitions(observed: &Observed) -> String {
         deviation(&shares)
     });
     format!(
-        "Single repetitions: each measures {} s, in which the two flows do not lose often; the least index of one \
-         repetition with headers counted is {}. The paper has no index but mean rates over its seeds; the index of those is at least {} here. \
-         The rows have the mean of the indexes, which is stricter: a share that differs by d of 100 from one half costs 4·d²/10,000 whichever \
-         flow has more. By seeds, the share differs by {} of 100 (standard deviation, the most of all sizes); no size is unfair, and the \
-         deviation goes down with the time that is measured. --full measures {} s, as the paper does.",
+        "Single repetitions: each measures {} s, in which the two flows have few losses; the lowest index of one \
+         repetition with headers counted is {}. The paper gives no index but mean rates over its seeds; the index of these means is at least {} in this experiment. \
+         The rows contain the mean of the indices, which is stricter: a share that differs by d of 100 from one half costs 4·d²/10,000 regardless of which \
+         flow gets more. Between seeds, the share differs by {} of 100 (standard deviation, maximum over all sizes); no size is unfair, and the \
+         deviation decreases with the measurement time. --full measures {} s, as in the paper.",
         observed.lengths.measured.as_secs(),
         measured(least),
         measured(of_means.fold(1.0, f64::min)),
@@ -118,7 +118,7 @@ fn repetitions(observed: &Observed) -> String {
     )
 }
 
-/// The standard deviation of a sample.
+/// Returns the standard deviation of a sample.
 fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
@@ -143,7 +143,7 @@ fn hidden(observed: &Observed) -> Option<String> {
         let ratios: Vec<f64> = cell.loads[place].iter().map(|load| load.ratio).collect();
         let size = FLOW_SIZES[place];
         Some(format!(
-            "{} bytes for {extra} hidden in {size} (ratio {})",
+            "{} bytes with {extra} not shown per message of {size} (ratio {})",
             WINDOW * extra / (size + extra),
             measured(mean(&ratios)?)
         ))
@@ -154,11 +154,11 @@ fn hidden(observed: &Observed) -> Option<String> {
         .filter_map(|(extra, place)| of(extra, place))
         .collect();
     Some(format!(
-        "Memory not shown: {} to {} with 250 bytes a message, {} to {} with 50, over the sizes. What does not fit is \
-         dropped and sent again after a timeout or as a probe; a peer that answers but has no room is no \
-         failure here, so that the association lives on. The window promises w·e/(s+e) bytes that there is no memory for, with e hidden bytes in a message \
-         of s, and the ratio is at its most where that is more than the {READING} bytes which the reader takes in an RTO.Min of a second: {}. \
-         So with small messages it hardly matters how much is hidden, and less than the publication shows.",
+        "Memory not shown: the ratio is {} to {} with 250 bytes per message, {} to {} with 50, over the sizes. Data that does not fit is \
+         dropped and retransmitted after a timeout or as a probe; a peer that responds but has no memory is not \
+         considered failed, so that the association persists. The window advertises w·e/(s+e) bytes for which there is no memory, with e bytes not shown per message \
+         of s, and the ratio is highest if that is more than the {READING} bytes that the reader reads in an RTO.Min of a second: {}. \
+         With small messages, the ratio therefore hardly depends on the amount not shown, and less than in the publication.",
         measured(low),
         measured(high),
         measured(least_low),
@@ -168,7 +168,7 @@ fn hidden(observed: &Observed) -> Option<String> {
 }
 
 fn silly(observed: &Observed) -> Option<String> {
-    // The most that a switch changes over the sizes, in percent.
+    // Largest change caused by a switch over the sizes, in per cent.
     let most = |with: &str, without: &str| {
         let [with, without] = [observed.flow(with)?, observed.flow(without)?];
         let mut most: f64 = 0.0;
@@ -182,13 +182,13 @@ fn silly(observed: &Observed) -> Option<String> {
         Some(measured(100.0 * most))
     };
     Some(format!(
-        "Silly windows and Nagle: the publication has up to 20 % more load without avoidance at the sender. Here its absence changes the load by {} % at most, \
-         over the sizes, and by {} % where Nagle’s algorithm is off as well; the receiver’s changes it by {} % at most. Each switch does what it should in this \
-         network, and another one hides it. The source always has more to send, so that a packet which the window cuts short never holds the last of it: \
-         Nagle’s algorithm holds it back as avoidance at the sender does, and only without both it leaves. And where memory is hidden, the window \
-         that is announced never comes near zero with small messages ({} bytes are left of it with 100 bytes in a message): what is sent in vain is what \
-         a timeout’s slow start sends beyond the memory that the reader has made free, whatever the switches say. So the load with \
-         avoidance is that of the publication without it already, 80 to 90 % of retransmissions with small messages.",
+        "Silly windows and Nagle: the publication has up to 20 % more load without avoidance at the sender. In this experiment its absence changes the load by at most {} % \
+         over the sizes, and by {} % with Nagle’s algorithm disabled as well; avoidance at the receiver changes it by at most {} %. Each switch has its specified effect in this \
+         network, but is masked by another one. The source always has another message to send, so that a packet cut short by the window never contains the last message: \
+         Nagle’s algorithm delays it as avoidance at the sender does, and it is sent only without both. With memory not shown, the advertised \
+         window does not approach zero with small messages ({} bytes are left with 100 bytes per message): useless transmissions are those that \
+         slow start after a timeout sends beyond the memory freed by the reader, independently of the switches. Therefore the load with \
+         avoidance is already that of the publication without it, 80 to 90 % of retransmissions with small messages.",
         most("extra50", "extra50.sws-receiver")?,
         most("extra50.sws-both-no-nagle", "extra50.sws-receiver-no-nagle")?,
         most("extra50", "extra50.sws-sender")?,
@@ -196,7 +196,7 @@ fn silly(observed: &Observed) -> Option<String> {
     ))
 }
 
-/// What the invitations of the two windows cost, and what comes of it.
+/// Describes the cost of the two interpretations of the true window.
 fn truth(observed: &Observed) -> Option<String> {
     let memory = observed.flow("memory-left.sws-both")?;
     let truth = observed.flow("true.sws-both")?;
@@ -218,14 +218,14 @@ fn truth(observed: &Observed) -> Option<String> {
         format!("{} times at {size} bytes", measured(times))
     });
     Some(format!(
-        "The true window can be read in two ways, both in section 4.4 of the paper. As its rule says it, the window is the memory that \
-         is left: {} to {}, and only large messages come near 1. It is true of what is in the buffer, not of what it invites: w bytes are \
-         filled with w bytes of payload, which take more memory than there is ({}), and {} chunks were dropped. A sender that has \
-         waited for the window uses all of it at once, so that no update comes in between. As its aim says it, memory must not run out before \
-         the window is zero: then the window is the payload that fits into what is left, and with the same 250 bytes a message the ratio is {} \
-         to {}, with {} chunks dropped. That is the default here: {} to {} with its own cost of a message in this window, {} to {} with a program’s settings and nothing set; below 1 is what was in the buffer when measuring began. The paper does not say \
-         which sizes its Fig. 7 begins with; with the first reading no rule for updates or silly windows mends the small ones, because the excess \
-         is the same share of any window.",
+        "The true window has two interpretations, both in section 4.4 of the paper. According to its rule, the window is the remaining \
+         memory: {} to {}, and only large messages come close to 1. This describes the contents of the buffer, but not the data that it permits: w bytes are \
+         filled with w bytes of payload, which need more memory than there is ({}), and {} chunks were dropped. A sender that was \
+         blocked by the window uses all of it at once, so that no update arrives in between. According to its purpose, memory must not be exhausted before \
+         the window is zero: then the window is the payload that fits into the remaining memory, and with the same 250 bytes per message the ratio is {} \
+         to {}, with {} chunks dropped. This is the default of this stack: {} to {} with its own memory cost of a message in this window, {} to {} with a program’s settings without changes; values below 1 result from data in the buffer at the start of the measurement. The paper does not specify \
+         the smallest size in its Fig. 7; with the first interpretation no rule for updates or silly windows improves the small sizes, because the excess \
+         is the same proportion of any window.",
         measured(low),
         measured(high),
         overdrawn.join(", "),

@@ -1,4 +1,4 @@
-//! The table of the scenario.
+//! Rows of the table.
 
 use super::model;
 use super::run::Shares;
@@ -10,14 +10,14 @@ use crate::format;
 use crate::result::Row;
 use crate::stats::Sorted;
 
-/// Sizes of the second part that every way of flow control has a row for; those of a figure of the
-/// paper have one for each size.
+/// Sizes of the second part for which every type of flow control has a row; those in a figure of
+/// the paper have one for each size.
 const ROW_SIZES: [usize; 3] = [100, 700, 1000];
 
-/// Begins the names of the flows in the paper's Fig. 6.
+/// Prefix of the identifiers of the flows in the paper's Fig. 6.
 const FIGURE_6: &str = "extra50";
 
-/// All rows, in the order of the table.
+/// Returns all rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, sharing) in SHARINGS.iter().enumerate() {
@@ -34,13 +34,13 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     rows
 }
 
-/// A window of each flow when the link and its queue are shared evenly, in bytes.
+/// Returns the window of each flow in bytes if the link and its queue are shared equally.
 pub(super) fn fair_window() -> usize {
     let wire = RATE as f64 / 8.0 * (2.0 * DELAY.as_secs_f64());
     usize::midpoint(wire as usize, QUEUE * model::MTU)
 }
 
-/// What the small messages would take of the network, in percent, if both flows had the same window:
+/// Returns the link share of small messages in per cent if both flows had the same window:
 /// equations (4) and (6).
 pub(super) fn model_share(size: usize, counted: bool) -> f64 {
     let window = fair_window();
@@ -49,15 +49,16 @@ pub(super) fn model_share(size: usize, counted: bool) -> f64 {
     100.0 * small / (small + full)
 }
 
-/// User bytes in each byte of the network: equations (5) and (4).
+/// Returns the user bytes per byte of the network: equations (5) and (4).
 pub(super) fn yield_of(size: usize) -> f64 {
     let window = fair_window();
     let user = model::application_bytes(window, size, true) as f64;
     user / model::network_bytes(window, size, true) as f64
 }
 
-/// Bit/s for the applications of the flow with messages of `size` bytes and of the TCP-like one, if
-/// both have the same window without headers and fill the link together: equations (7) and (6).
+/// Returns the application rates in bit/s of the flow with messages of `size` bytes and of the
+/// TCP-like flow, if both have the same window without headers and fill the link together:
+/// equations (7) and (6).
 pub(super) fn uncounted_goodput(size: usize) -> [f64; 2] {
     let window = fair_window();
     let flows = [size, FULL];
@@ -66,21 +67,21 @@ pub(super) fn uncounted_goodput(size: usize) -> [f64; 2] {
     flows.map(|size| model::application_bytes(window, size, false) as f64 * of_a_byte)
 }
 
-/// The same if each flow's rate goes with the square root of its window's growth, as where losses
-/// fall on the flows independently (the rate is then √(growth / loss) a round trip).
+/// Returns the share if each flow's rate is proportional to the square root of its window's growth,
+/// as with independent losses of the flows (the rate is then √(growth / loss) per round trip).
 pub(super) fn independent_share(size: usize) -> f64 {
     let share = model_share(size, false) / 100.0;
     let growth = (share / (1.0 - share)).sqrt();
     100.0 * growth / (1.0 + growth)
 }
 
-/// What they took.
+/// Returns the measured share.
 pub(super) fn share(shares: &Shares) -> f64 {
     100.0 * shares.network[0] / (shares.network[0] + shares.network[1])
 }
 
-/// Why a program's settings take more than half beside the TCP-like flow.
-const CUBIC: &str = "CUBIC takes it, not the headers: see the note on a program’s settings.";
+/// Reason why a program's settings get more than half of the link with the TCP-like flow.
+const CUBIC: &str = "The cause is CUBIC, not the headers: see the note on a program’s settings.";
 
 fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
     let (id, label, counted) = (sharing.id, sharing.label, sharing.counts_headers());
@@ -108,7 +109,7 @@ fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
         share = share.published(50.0);
     }
     if size == 10 && id == "counted" {
-        share = share.note("Bound: what equations (4) and (6) give for two equal windows.");
+        share = share.note("Bound: equations (4) and (6) for two equal windows.");
         jain = jain.note(
             "Mean of the index of each repetition. These are RFC 9260’s settings; those of a program are in the rows “best”.",
         );
@@ -123,10 +124,10 @@ fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
     [share, jain]
 }
 
-/// Fewer repetitions have no quantiles to speak of.
+/// Minimum number of repetitions for quantiles.
 const SPREAD: usize = 20;
 
-/// How the repetitions are spread, where there are enough of them.
+/// Describes the distribution of the repetitions, if there are enough of them.
 fn spread(values: &[f64]) -> String {
     if values.len() < SPREAD {
         return String::new();
@@ -163,7 +164,7 @@ fn flow_rows(observed: &Observed, cell: &FlowCell) -> Vec<Row> {
         .bound(1.0)
         .measured(&ratios)
         .note(&format!(
-            "{dropped} chunks were dropped for want of memory."
+            "{dropped} chunks were dropped for lack of memory."
         ));
         rows.push(match flow.id.as_str() {
             "extra250" if *size == ROW_SIZES[0] => row
@@ -183,7 +184,7 @@ fn flow_rows(observed: &Observed, cell: &FlowCell) -> Vec<Row> {
     rows
 }
 
-/// What was published of the switches in Fig. 6, where one is off.
+/// Describes the published effect of the switches in Fig. 6, for flows with a switch off.
 fn switched(flow: &Flow, row: Row) -> Row {
     if !flow.id.starts_with(FIGURE_6) {
         return row;
@@ -191,20 +192,20 @@ fn switched(flow: &Flow, row: Row) -> Row {
     match (flow.avoidance, flow.nagle) {
         ([true, true], true) => row,
         ([true, true], false) => row.note(
-            "Published: Nagle’s algorithm changes something only where there is no avoidance at the sender.",
+            "Published: Nagle’s algorithm has an effect only without avoidance at the sender.",
         ),
         ([true, false], _) => row.note(
-            "Published: the receiver’s avoidance matters less. It acts where less than two packets of the window are left, which is with \
+            "Published: the receiver’s avoidance has a smaller effect. It applies if less than two packets of the window are left, which is the case with \
              messages of 1000 bytes and more.",
         ),
         ([false, _], true) => row.note("Published: up to 20 % more than with it, see the next row."),
         ([false, _], false) => row.published(1.85).note(
-            "Published: without Nagle’s algorithm and avoidance at the sender retransmissions stay at 80 to 90 %, read as of what is delivered.",
+            "Published: without Nagle’s algorithm and avoidance at the sender retransmissions remain at 80 to 90 %, interpreted as a proportion of the delivered data.",
         ),
     }
 }
 
-/// What the same load is without avoidance at the sender, where the publication says how much more it is.
+/// Relative change of the load without avoidance at the sender, for sizes with a published value.
 fn without_the_senders(observed: &Observed, cell: &FlowCell, place: usize) -> Option<Row> {
     let flow = &cell.flow;
     let [false, receiver] = flow.avoidance else {
@@ -225,15 +226,15 @@ fn without_the_senders(observed: &Observed, cell: &FlowCell, place: usize) -> Op
     let row = Row::new(
         &format!("{}.{size}.more", flow.id),
         &format!(
-            "{}, {size} bytes: sent more than with avoidance at the sender",
+            "{}, {size} bytes: load increase without avoidance at the sender",
             flow.label
         ),
         "%",
     );
     Some(row.published(20.0).measured(&more).note(if flow.nagle {
-        "Published: up to 20 % over the sizes. Here Nagle’s algorithm holds the same packets back, see the note on silly windows."
+        "Published: up to 20 % over the sizes. Here Nagle’s algorithm delays the same packets, see the note on silly windows."
     } else {
-        "Published: up to 20 % over the sizes. Here timeouts decide what is sent, see the note on silly windows."
+        "Published: up to 20 % over the sizes. Here timeouts determine the load, see the note on silly windows."
     }))
 }
 
@@ -247,16 +248,16 @@ fn accepted_rows(best: &FlowCell) -> Vec<Row> {
         .map(|(size, accepted)| {
             Row::new(
                 &format!("accepted.best.{size}"),
-                &format!("default settings, window of 65,535 bytes, {size} bytes: taken while nobody reads"),
+                &format!("default settings, window of 65,535 bytes, {size} bytes: accepted without a reader"),
                 "messages",
             )
-            // A message that finds some room is taken.
+            // A message is accepted if any memory is left.
             .bound((WINDOW / (size + best.flow.extra) + 1) as f64)
             .measured(&[*accepted as f64])
             .note(&format!(
-                "Of {WINDOW} bytes with {} a message besides. By equations (9) to (11): FreeBSD 7.0 {}, Linux 2.6.25 {}, \
-                 OpenSolaris {}. Equation (9) is taken with the smaller of its two limits, where “max” is printed; equation (10) \
-                 holds below 176 bytes, and above it the payload alone uses the window up.",
+                "Window of {WINDOW} bytes with {} bytes of memory per message in addition. By equations (9) to (11): FreeBSD 7.0 {}, Linux 2.6.25 {}, \
+                 OpenSolaris {}. Equation (9) is used with the smaller of its two limits, while “max” is printed; equation (10) \
+                 holds below 176 bytes, and above it the payload alone uses up the window.",
                 best.flow.extra,
                 model::freebsd(WINDOW, *size),
                 model::linux(WINDOW, *size),
@@ -271,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_gives_small_messages_more_only_without_headers() {
+    fn the_model_favours_small_messages_without_headers() {
         for size in [10, 50, 100, 200] {
             assert!((model_share(size, true) - 50.0).abs() < 3.0, "{size}");
         }
@@ -282,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn without_headers_the_applications_get_what_equation_7_says() {
+    fn goodput_without_headers_follows_the_model() {
         for size in [10, 50, 100, 200] {
             let [small, full] = uncounted_goodput(size);
-            // What the link has of it, with the bytes that are overhead.
+            // Link usage, with the bytes of headers.
             let taken = small / yield_of(size) + full / yield_of(FULL);
             assert!((taken / RATE as f64 - 1.0).abs() < 0.01, "{size}: {taken}");
             let share = 100.0 * small / yield_of(size) / taken;
@@ -296,11 +297,11 @@ mod tests {
             let half = RATE as f64 / 2.0;
             assert!(
                 small > half * yield_of(size),
-                "{size}: more than an even share"
+                "{size}: more than an equal share"
             );
             assert!(
                 full < half * yield_of(FULL),
-                "{size}: less than an even share"
+                "{size}: less than an equal share"
             );
         }
         let [small, full] = uncounted_goodput(FULL);

@@ -1,4 +1,4 @@
-//! The simulations: two flows on one link, a slow reader, and one that reads nothing.
+//! Simulations: two flows on one link, a slow reader, and a receiver that reads nothing.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::stats::jain;
 
-/// What two flows got, the one of small messages first.
+/// Shares of two flows, the one of small messages first.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Shares {
-    /// Bit/s on the shared link, headers and what is sent again included.
+    /// Bit/s on the shared link, including headers and retransmissions.
     pub(super) network: [f64; 2],
     /// Bit/s for the applications.
     pub(super) application: [f64; 2],
 }
 
 impl Shares {
-    /// Jain's index of what they took of the link.
+    /// Returns Jain's index of the link usage.
     pub(super) fn jain(&self) -> f64 {
         jain(&self.network).unwrap_or(0.0)
     }
@@ -63,7 +63,7 @@ fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
     Ok(())
 }
 
-/// Messages of `size` bytes beside full packets on one link, once they have settled.
+/// Runs messages of `size` bytes and full packets on one link, and measures after a settling time.
 pub(super) fn shared(
     size: usize,
     sharing: &Sharing,
@@ -75,19 +75,19 @@ pub(super) fn shared(
     shared_from(size, sharing, span, seed, capture)
 }
 
-/// The two flows on one link, with their ends.
+/// The two flows on one link, with the names of their ends.
 const FLOWS: [(&str, [&str; 2]); 2] = [
     ("messages", ["sender-0", "receiver-0"]),
     ("full-packets", ["sender-1", "receiver-1"]),
 ];
 
-/// When the two flows begin.
+/// Returns the start times of the two flows.
 pub(super) fn starts(seed: u64) -> [Duration; 2] {
     let mut random = Random::new(derive(seed, &[2]), 0);
     [(); 2].map(|()| random.duration_up_to(Duration::from_secs(1)))
 }
 
-/// The same from a moment of one's own.
+/// Runs the flows of [`shared`] with the given start and duration of the measurement.
 pub(super) fn shared_from(
     size: usize,
     sharing: &Sharing,
@@ -135,22 +135,22 @@ pub(super) fn shared_from(
     })
 }
 
-/// What a slow reader's sender did.
+/// Result of a slow reader's sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
-    /// Bytes of messages sent, retransmissions included, to bytes read.
+    /// Bytes of messages sent, including retransmissions, relative to bytes read.
     pub(super) ratio: f64,
-    /// Chunks that the receiver dropped for want of memory in that time.
+    /// Chunks that the receiver dropped for lack of memory during the measurement.
     pub(super) dropped: u64,
 }
 
-/// The mean interval of a slow reader's messages, and what decides each.
+/// Returns the mean interval of a slow reader's messages, and its random numbers.
 pub(super) fn reading(size: usize, seed: u64) -> (Duration, Random) {
     let mean = Duration::from_secs_f64(size as f64 / READING);
     (mean, Random::new(derive(seed, &[3]), 0))
 }
 
-/// Messages of `size` bytes to a slow reader.
+/// Runs messages of `size` bytes to a slow reader.
 pub(super) fn slow(
     flow: &Flow,
     size: usize,
@@ -161,7 +161,7 @@ pub(super) fn slow(
     slow_from(flow, size, (FULL_FOR_LONG, lengths.watched), seed, capture)
 }
 
-/// The same from a moment of one's own.
+/// Runs the flow of [`slow`] with the given start and duration of the measurement.
 pub(super) fn slow_from(
     flow: &Flow,
     size: usize,
@@ -193,7 +193,7 @@ pub(super) fn slow_from(
         let dropped = receiver_stats(net, nodes[0][1]).map(|s| s.counters.dropped_for_buffer);
         (transmitted, reader(net, nodes[0][1]).messages, dropped)
     };
-    // Until the buffer is full for long.
+    // Until the buffer has been full for some time.
     net.run_until(Time::ZERO + settled);
     let before = counts(&net);
     net.run_until(net.now() + watched);
@@ -202,7 +202,7 @@ pub(super) fn slow_from(
     check(&net, &nodes)?;
     let dropped = after.2? - before.2?;
     if after.1 == before.1 {
-        return Err("nothing was read".into());
+        return Err("no data was read".into());
     }
     Ok(Load {
         ratio: (after.0 - before.0) as f64 / (after.1 - before.1) as f64,
@@ -210,7 +210,7 @@ pub(super) fn slow_from(
     })
 }
 
-/// Messages of `size` bytes that are taken while nobody reads.
+/// Returns the number of messages of `size` bytes accepted without a reader.
 pub(super) fn accepted(
     flow: &Flow,
     size: usize,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_shown_is_sent_for_in_vain() {
+    fn memory_not_shown_causes_useless_transmissions() {
         let load = slow(&flow("extra250"), 200, LONG, 1, Capture::NONE).expect("the run ends");
         assert!(load.ratio > 1.5 && load.dropped > 0, "{load:?}");
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reading_leaves_what_the_memory_holds() {
+    fn accepted_messages_are_limited_by_memory() {
         for size in [100, 1000] {
             let best = flow("best");
             let taken = accepted(&best, size, 1, Capture::NONE).expect("the run ends");

@@ -1,4 +1,4 @@
-//! The networks, and the settings of both parts.
+//! Networks, and settings of both parts.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,82 +12,83 @@ use carrick_proto::policy::{Policies, WindowAnnouncement};
 
 use crate::live::World;
 
-/// Rate of the link that is shared, in bit/s.
+/// Rate of the shared link in bit/s.
 pub(super) const RATE: u64 = 1_000_000;
-/// Its one-way delay.
+/// One-way delay of the shared link.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
-/// Its queue in packets, as in `satellite`; the paper gives none.
+/// Queue of the shared link in packets, as in `satellite`; the paper specifies none.
 pub(super) const QUEUE: usize = 50;
-/// Random delay of each packet before the shared link: up to the time of one full packet, so that two
-/// flows of one round-trip time don't lose in step.
+/// Maximum random delay of each packet before the shared link, the time of one full packet: it
+/// avoids simultaneous losses of two flows with the same round-trip time.
 pub(super) const JITTER: Duration = Duration::from_millis(12);
 /// SCTP port of all hosts.
 pub(super) const PORT: u16 = 5001;
-/// Payload of the TCP-like flow's messages: full packets.
+/// User data of the TCP-like flow's messages in bytes, which fill a packet.
 pub(super) const FULL: usize = 1452;
-/// Sizes of the other flow's messages.
+/// Returns the message sizes of the other flow.
 pub(super) fn sizes() -> impl Iterator<Item = usize> {
     (1..=20).map(|n| n * 10)
 }
 
-/// When measuring begins, and how long it takes.
+/// Start and duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lengths {
-    /// Until two flows share the link as they will.
+    /// Settling time of two flows on the link.
     pub(super) settled: Duration,
-    /// Of the first part.
+    /// Measurement time of the first part.
     pub(super) measured: Duration,
-    /// Of the slow reader, once its buffer has been full for long ([`FULL_FOR_LONG`]).
+    /// Measurement time of the slow reader, after its buffer has been full for some time
+    /// ([`FULL_FOR_LONG`]).
     pub(super) watched: Duration,
 }
 
-/// With the published precision.
+/// Measurement times with the published precision.
 pub(super) const LONG: Lengths = Lengths {
     settled: Duration::from_secs(50),
     measured: Duration::from_secs(400),
     watched: Duration::from_secs(200),
 };
-/// In a short run: the shares have the same means from 20 s on, and five short repetitions say more than
-/// two long ones.
+/// Measurement times of a short run: the shares have the same means from 20 s on, and five short
+/// repetitions give more information than two long ones.
 pub(super) const BRIEF: Lengths = Lengths {
     settled: Duration::from_secs(20),
     measured: Duration::from_secs(60),
     watched: Duration::from_secs(100),
 };
-/// When the slow reader's buffer is full.
+/// Time at which the slow reader's buffer has been full for some time.
 pub(super) const FULL_FOR_LONG: Duration = Duration::from_secs(50);
 
-/// The receive window of the second part: the 65,535 bytes that the INET framework announces.
+/// Receive window of the second part: the 65,535 bytes advertised by the INET framework.
 pub(super) const WINDOW: usize = 65_535;
-/// Bytes per second that the slow reader takes on average.
+/// Mean reading rate of the slow reader in bytes per second.
 pub(super) const READING: f64 = 5000.0;
 /// Message sizes of the second part.
 pub(super) const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
-/// Memory of a message that the window does not show, in bytes.
+/// Memory per message that the window does not show, in bytes.
 pub(super) const EXTRA: [usize; 5] = [50, 100, 150, 200, 250];
 
 fn address(net: u8, host: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, net, 0, host))
 }
 
-/// Address of flow `flow`'s sender (end 0) or receiver (end 1).
+/// Returns the address of a flow's sender (end 0) or receiver (end 1).
 pub(super) fn end_address(flow: usize, end: usize) -> IpAddr {
     address(end as u8 + 1, flow as u8 + 1)
 }
 
-/// The settings of a flow in the first part.
+/// Settings of a flow in the first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settings {
-    /// RFC 9260's defaults; headers and padding count in the outstanding bytes or not.
+    /// RFC 9260's defaults; headers and padding are counted in the outstanding bytes or not.
     Rfc9260 { count_header: bool },
-    /// What a program gets.
+    /// Default settings of a program.
     Modern,
-    /// The same with RFC 9260's congestion control in the place of CUBIC.
+    /// Default settings of a program with RFC 9260's congestion control instead of CUBIC.
     ModernWithoutCubic,
 }
 
 impl Settings {
-    /// The stack's settings, the same at both ends.
+    /// Returns the settings of the stack, the same at both ends.
     pub(super) fn config(self) -> AssociationConfig {
         match self {
             Self::Rfc9260 { count_header } => AssociationConfig::rfc9260().with(|c| {
@@ -107,53 +108,53 @@ impl Settings {
     }
 }
 
-/// A way to share the link in the first part.
+/// A combination of flows on the link in the first part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
-    /// First part of the rows' names.
+    /// First part of the identifiers of its rows.
     pub(super) id: &'static str,
-    /// The name for people.
+    /// Label.
     pub(super) label: &'static str,
-    /// Of the small messages, and of the TCP-like flow.
+    /// Settings of the small messages and of the TCP-like flow.
     pub(super) settings: [Settings; 2],
     /// Random delay of each packet before the shared link.
     pub(super) jitter: Duration,
-    /// Repetitions at most.
+    /// Maximum number of repetitions.
     pub(super) most: u64,
-    /// Of every size, or of [`CONTROL_SIZES`].
+    /// Runs with all sizes instead of [`CONTROL_SIZES`].
     pub(super) every_size: bool,
 }
 
-/// Repetitions of the paper's ways.
+/// Repetitions of the paper's combinations.
 pub(super) const OF_THE_PAPER: u64 = 100;
-/// Those with the settings of a program: what they take differs from one half, or does not, by much more
-/// than their intervals.
+/// Repetitions with the settings of a program, whose difference from one half is either zero or
+/// much larger than the intervals.
 const OF_BEST: u64 = 10;
-/// Those of a control, which nothing but a note stands on.
+/// Repetitions of a control, which is used only in a note.
 const OF_A_CONTROL: u64 = 5;
 
-/// Sizes that say enough where nothing but a note stands on them.
+/// Sizes of controls that are used only in a note.
 pub(super) const CONTROL_SIZES: [usize; 4] = [10, 50, 100, 200];
 
 impl Sharing {
-    /// Headers and padding count in the outstanding bytes.
+    /// Returns whether headers and padding are counted in the outstanding bytes.
     pub(super) fn counts_headers(&self) -> bool {
         !self.settings.contains(&UNCOUNTED)
     }
 
-    /// Whether it is simulated with messages of this size.
+    /// Returns whether messages of this size are simulated.
     pub(super) fn has(&self, size: usize) -> bool {
         self.every_size || CONTROL_SIZES.contains(&size)
     }
 }
 
-/// What the paper's flows have.
+/// Settings of the paper's flows.
 pub(super) const COUNTED: Settings = Settings::Rfc9260 { count_header: true };
 const UNCOUNTED: Settings = Settings::Rfc9260 {
     count_header: false,
 };
 
-/// Places in [`SHARINGS`].
+/// Indices in [`SHARINGS`].
 pub(super) mod place {
     pub(in super::super) const COUNTED: usize = 0;
     pub(in super::super) const UNCOUNTED: usize = 1;
@@ -164,9 +165,9 @@ pub(super) mod place {
     pub(in super::super) const WITHOUT_CUBIC: usize = 6;
 }
 
-/// Counted, not counted, and both once more without the random delay that keeps the flows from losing
-/// in step, which is the paper's own network; the settings of a program beside the TCP-like flow, beside
-/// themselves, and without what makes them another flow than the paper's.
+/// Counted and not counted, and both without the random delay that avoids simultaneous losses,
+/// which is the paper's network; the settings of a program with the TCP-like flow, with themselves,
+/// and without CUBIC.
 pub(super) const SHARINGS: [Sharing; 7] = [
     Sharing {
         id: "counted",
@@ -202,7 +203,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
     },
     Sharing {
         id: "best-beside",
-        label: "best: a program’s settings beside the TCP-like flow",
+        label: "best: a program’s settings with the TCP-like flow",
         settings: [Settings::Modern, COUNTED],
         jitter: JITTER,
         most: OF_BEST,
@@ -218,7 +219,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
     },
     Sharing {
         id: "without-cubic",
-        label: "control: a program’s settings without CUBIC beside the TCP-like flow",
+        label: "control: a program’s settings without CUBIC with the TCP-like flow",
         settings: [Settings::ModernWithoutCubic, COUNTED],
         jitter: JITTER,
         most: OF_A_CONTROL,
@@ -226,7 +227,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
     },
 ];
 
-/// The hosts of each flow (sender, receiver) on both sides of the shared link.
+/// Builds the hosts of each flow (sender, receiver) on both sides of the shared link.
 pub(super) fn network(
     seed: u64,
     jitter: Duration,
@@ -241,7 +242,7 @@ pub(super) fn network(
     Ok((builder.build()?, nodes, link))
 }
 
-/// The network of so many flows, to be run in real time.
+/// Builds the network of a number of flows for a live run.
 pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<World, ConfigError> {
     let (builder, hosts, _) = hosts(seed, jitter, flows);
     Ok(World {
@@ -274,22 +275,22 @@ fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[Nod
     (builder, nodes, link)
 }
 
-/// A way to do flow control in the second part.
+/// A type of flow control in the second part.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// Part of the rows' names.
+    /// Part of the identifiers of its rows.
     pub(super) id: String,
-    /// The name for people.
+    /// Label.
     pub(super) label: String,
-    /// Memory of each message besides its payload, in bytes.
+    /// Memory of each message in addition to its payload, in bytes.
     pub(super) extra: usize,
-    /// What the window shows of it.
+    /// Contents of the advertised window.
     pub(super) announcement: WindowAnnouncement,
     /// Silly window avoidance at the sender and at the receiver.
     pub(super) avoidance: [bool; 2],
     /// Nagle's algorithm.
     pub(super) nagle: bool,
-    /// A program's settings as they are; nothing of the above is set.
+    /// Uses a program's settings without changes; the fields above are not applied.
     pub(super) as_it_is: bool,
 }
 
@@ -333,7 +334,7 @@ impl Flow {
         }
     }
 
-    /// The stack's settings, the same at both ends.
+    /// Returns the settings of the stack, the same at both ends.
     pub(super) fn config(&self) -> AssociationConfig {
         if self.as_it_is {
             return AssociationConfig::modern();
@@ -355,8 +356,8 @@ impl Flow {
     }
 }
 
-/// All of them: memory that is not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the
-/// memory that is left and the window that this makes (Fig. 7), and the defaults.
+/// Returns all types: memory not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the two
+/// true windows (Fig. 7), and the defaults.
 pub(super) fn flows() -> Vec<Flow> {
     const SWITCHES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
     let mut all: Vec<Flow> = EXTRA.map(Flow::hidden).into();
@@ -364,7 +365,7 @@ pub(super) fn flows() -> Vec<Flow> {
     let switched = |flow: &Flow| {
         [true, false].map(|nagle| SWITCHES.map(|avoidance| flow.switched(avoidance, nagle)))
     };
-    // The first is `least` itself.
+    // The first one is `least` itself.
     all.extend(switched(&least).into_iter().flatten().skip(1));
     let truth = Flow {
         id: "true".into(),
@@ -375,7 +376,7 @@ pub(super) fn flows() -> Vec<Flow> {
     };
     let memory = Flow {
         id: "memory-left".into(),
-        label: "memory left announced, 250 bytes".into(),
+        label: "remaining memory advertised, 250 bytes".into(),
         announcement: WindowAnnouncement::True,
         ..truth.clone()
     };
@@ -402,7 +403,7 @@ pub(super) fn flows() -> Vec<Flow> {
     };
     all.push(Flow {
         id: "best-as-it-is".into(),
-        label: "a program’s settings, nothing set".into(),
+        label: "a program’s settings without changes".into(),
         as_it_is: true,
         ..best.clone()
     });
@@ -417,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_valid_and_their_names_differ() {
+    fn settings_are_valid_and_names_are_unique() {
         let flows = flows();
         for flow in &flows {
             assert_eq!(flow.config().validate(), Ok(()), "{}", flow.id);
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn best_has_no_knob_turned() {
+    fn best_uses_the_default_settings() {
         let program = format!("{:?}", AssociationConfig::modern());
         assert_eq!(format!("{:?}", Settings::Modern.config()), program);
         let flows = flows();
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_their_names() {
+    fn indices_match_the_names() {
         use place::*;
 
         let names = [

@@ -1,4 +1,4 @@
-//! The result put together: drawing, settings.
+//! Assembly of the result: drawing, settings.
 
 use super::figures::figures;
 use super::notes::notes;
@@ -33,7 +33,7 @@ fn drawing() -> Drawing {
         dashed: false,
     };
     Drawing {
-        description: "Two senders, one of small messages and one of full packets, share a link between two routers; in the \
+        description: "Two senders, one of small messages and one of full packets, share a link between two routers. In the \
                       second part the first sender is alone and its receiver reads slowly."
             .into(),
         height: 240.0,
@@ -70,7 +70,7 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             "network",
             format!(
                 "{RATE} bit/s and {} ms one way between the routers, a drop-tail queue of {QUEUE} packets; each packet of a \
-                 sender is delayed by up to {} ms before, at random and in order, so that the flows don’t lose in step",
+                 sender is delayed before by up to {} ms, at random and in order, to avoid simultaneous losses of the flows",
                 DELAY.as_millis(),
                 JITTER.as_millis()
             ),
@@ -78,15 +78,15 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "fairness",
             format!(
-                "messages of 10 to 200 bytes beside messages of {FULL} bytes, both always more to send; measured for {} s from \
-                 {} s on (the paper: 400 s); starts at random within the first second",
+                "messages of 10 to 200 bytes with messages of {FULL} bytes, both always with another message to send; measured for {} s from \
+                     {} s on (the paper: 400 s); starts at random within the first second",
                 observed.lengths.measured.as_secs(),
                 observed.lengths.settled.as_secs()
             ),
         ),
         Setting::new(
             "headers",
-            "counted: DATA chunk header and padding count in the outstanding bytes (the default); not counted: payload only",
+            "counted: DATA chunk header and padding are counted in the outstanding bytes (the default); not counted: payload only",
         ),
         Setting::new(
             "slow reader",
@@ -101,12 +101,12 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "memory of a message",
             format!(
-                "payload and {EXTRA:?} bytes; the window shows the payload only, or all (“true”); default settings: what fits"
+                "payload and {EXTRA:?} bytes; the window reflects the payload only, or all memory (“true”); default settings: the payload that fits"
             ),
         ),
         Setting::new(
             "SCTP",
-            "otherwise RFC 9260’s defaults; “a program’s settings”: AssociationConfig::modern() with nothing set (CUBIC, RACK-TLP and \
+            "otherwise RFC 9260’s defaults; “a program’s settings”: AssociationConfig::modern() without changes (CUBIC, RACK-TLP and \
              proportional rate reduction, buffers that begin with 1 MiB)",
         ),
     ]

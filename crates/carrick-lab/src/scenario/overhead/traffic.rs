@@ -1,4 +1,5 @@
-//! The programs: a source that always has more, a sink that takes all, a reader that is slow.
+//! Programs: a source that always has another message, a sink that reads everything, and a slow
+//! reader.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,20 +14,20 @@ use carrick_proto::{
 use super::setup::PORT;
 use crate::sctp_host::Application;
 
-/// Sends messages of one size whenever the association takes one.
+/// Sender of messages of one size whenever the association accepts one.
 pub(super) struct Source {
     peer: IpAddr,
     config: Arc<AssociationConfig>,
     message: Bytes,
     start: Option<Time>,
-    /// Messages at most.
+    /// Remaining number of messages.
     rest: u64,
-    /// What went wrong.
+    /// Failure of the program.
     pub(super) failure: Option<String>,
 }
 
 impl Source {
-    /// A source of messages of `size` bytes that connects after `start`.
+    /// Returns a source of messages of `size` bytes that connects after `start`.
     pub(super) fn new(
         peer: IpAddr,
         config: AssociationConfig,
@@ -43,7 +44,7 @@ impl Source {
         }
     }
 
-    /// The same, with this many messages.
+    /// Limits the number of messages.
     pub(super) fn limited(mut self, messages: u64) -> Self {
         self.rest = messages;
         self
@@ -86,24 +87,24 @@ impl Application for Source {
     }
 }
 
-/// How fast messages are read.
+/// Reading rate of messages.
 pub(super) enum Pace {
-    /// All at once.
+    /// Immediately.
     Fast,
-    /// One after each exponential interval of this mean.
+    /// One message after each exponential interval of this mean.
     Slow(Duration, Box<Random>),
-    /// None.
+    /// Never.
     Never,
 }
 
-/// Reads messages and counts them.
+/// Receiver that counts the messages read.
 pub(super) struct Reader {
     pace: Pace,
     next: Option<Time>,
     id: Option<AssociationId>,
-    /// Messages read.
+    /// Number of messages read.
     pub(super) messages: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub(super) bytes: u64,
 }
 

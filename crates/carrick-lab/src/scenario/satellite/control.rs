@@ -1,13 +1,13 @@
-//! A control experiment, not a proposal: congestion control that a fast retransmission does not
-//! slow down.
+//! Control experiment, not a proposal: congestion control without reduction by a fast
+//! retransmission.
 //!
-//! The paper says that its SCTP recovers losses "without significant effects on the congestion
+//! According to the paper, its SCTP recovers losses "without significant effects on the congestion
 //! window", while section 7.2.4 of RFC 2960 and of RFC 9260 halves the window of the path on which
-//! the chunk was lost. With this control the scenario can show what that makes of the delay.
+//! the chunk was lost. This control shows the effect on the delay.
 
 use carrick_proto::congestion::{Acknowledged, Algorithm, CongestionControl, Parameters, Rfc9260};
 
-/// RFC 9260's congestion control without its answer to missing reports.
+/// RFC 9260's congestion control without its reaction to missing reports.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scenario) struct KeepsWindow;
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_reports_leave_the_window_and_timeouts_do_not() {
+    fn only_timeouts_reduce_the_window() {
         let mut window = KeepsWindow.start(Parameters {
             pmdcs: 1452,
             ipv6: false,

@@ -1,4 +1,4 @@
-//! The figures: delays over message numbers as in the paper, and their distributions.
+//! Figures: delays over message numbers as in the paper, and their distributions.
 
 use super::Observed;
 use super::measure::{Measures, Parts, Shown, mean_parts};
@@ -6,11 +6,11 @@ use super::setup::{
     Bound, DRAWN, MODIFIED, STANDARD, UNREDUCED, UNREDUCED_MODIFIED, VARIANTS, Variant,
 };
 use super::tcp;
-use crate::figure::{Axis, Figure, Kind, Point, Reference, Series, distributed};
+use crate::figure::{Axis, Figure, Point, Reference, Series, SeriesKind, distributed};
 use crate::format::{given, measured};
 use crate::stats::{Sorted, mean};
 
-/// All figures, in order.
+/// Returns all figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     let [standard, modified, ..] = &observed.variants;
     let [_, _, _, unreduced, unreduced_modified, ..] = &observed.variants;
@@ -19,14 +19,14 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
             (&observed.tcp, standard),
             "delay-tcp-and-sctp",
             "TCP on W′ and SCTP: delay of the messages (the paper’s Fig. 7)",
-            "From SEND to delivery, in the first repetition, whole; of each 25 messages the one that took longest. \
-             TCP carries less than the load, so that its queue grows to the end.",
+            "From SEND to delivery, in the complete first repetition; of each group of 25 messages the one with the longest delay. \
+                     TCP carries less than the load, so that its queue grows until the end.",
             |measures| &measures.course,
         ),
         both(
             (&observed.tcp, standard),
             "delay-tcp-and-sctp-detail",
-            "TCP on W′ and SCTP: a detail of it (the paper’s Fig. 8)",
+            "TCP on W′ and SCTP: detail (the paper’s Fig. 8)",
             "From SEND to delivery, in the first repetition, each message from the first loss after message 1000.",
             |measures| &measures.shown,
         ),
@@ -81,7 +81,8 @@ fn point(shown: &Shown) -> Point {
     Point::new(shown.number as f64, shown.delay)
 }
 
-/// TCP and SCTP over the message number, in the first repetition. TCP's queue asks for a logarithm.
+/// TCP and SCTP over the message number, in the first repetition. TCP's queue requires a
+/// logarithmic axis.
 fn both(
     (tcp, sctp): (&[Measures], &[Measures]),
     id: &str,
@@ -91,7 +92,12 @@ fn both(
 ) -> Figure {
     let curve = |label, style, measures: &[Measures]| {
         let shown = measures.first().map_or(&[][..], |first| shown(first));
-        Series::new(label, Kind::Line, style, shown.iter().map(point).collect())
+        Series::new(
+            label,
+            SeriesKind::Line,
+            style,
+            shown.iter().map(point).collect(),
+        )
     };
     let numbers = [tcp, sctp]
         .into_iter()
@@ -109,12 +115,12 @@ fn both(
         series: vec![curve("TCP", 1, tcp), curve("SCTP", 0, sctp)],
         references: vec![Reference {
             y: tcp::bound(),
-            label: format!("TCP’s bound {}", given(tcp::bound())),
+            label: format!("bound of TCP {}", given(tcp::bound())),
         }],
     }
 }
 
-/// The mean of the retransmitted messages that are shown.
+/// Mean of the retransmitted messages in the figure.
 fn mean_shown(measures: &[Measures], label: &str) -> Option<Reference> {
     let shown = measures.first().map_or(&[][..], |m| &m.shown);
     let lost = shown.iter().filter(|s| s.retransmitted);
@@ -125,8 +131,8 @@ fn mean_shown(measures: &[Measures], label: &str) -> Option<Reference> {
     })
 }
 
-/// The delay over the message number in a part of the first repetition; beside it the mean without
-/// the modification.
+/// Delay over the message number in a part of the first repetition, with the mean without the
+/// modification for comparison.
 fn messages(
     id: &str,
     title: &str,
@@ -142,8 +148,8 @@ fn messages(
         title: title.into(),
         caption: format!(
             "From SEND to delivery, in the first repetition, from its first loss after message {}. Lines: the \
-             mean of the retransmitted messages shown, and the published mean. The mean of all repetitions is \
-             {} ms, the published bound {} ms.",
+                         mean of the retransmitted messages shown, and the published mean. The mean of all repetitions is \
+                         {} ms, the published bound {} ms.",
             super::SHOWN_FROM,
             measured(mean_parts(measures).delay()),
             given(bound)
@@ -156,13 +162,18 @@ fn messages(
         series: vec![
             Series::new(
                 "each message",
-                Kind::Trace,
+                SeriesKind::Trace,
                 0,
                 shown.iter().map(point).collect(),
             ),
-            Series::new("retransmitted", Kind::Points, 1, lost.map(point).collect()),
+            Series::new(
+                "retransmitted",
+                SeriesKind::Points,
+                1,
+                lost.map(point).collect(),
+            ),
         ],
-        references: mean_shown(measures, "mean here")
+        references: mean_shown(measures, "measured mean")
             .into_iter()
             .chain([Reference {
                 y: published,
@@ -173,7 +184,7 @@ fn messages(
     }
 }
 
-/// Share of retransmitted messages up to a delay.
+/// Distribution of the delays of retransmitted messages.
 fn distribution(observed: &Observed, id: &str, title: &str, value: fn(&Parts) -> f64) -> Figure {
     let sorted: Vec<Sorted> = observed
         .variants
@@ -189,7 +200,7 @@ fn distribution(observed: &Observed, id: &str, title: &str, value: fn(&Parts) ->
     let quantile = |p: f64| sorted.iter().filter_map(move |s| s.quantile(p));
     let end = quantile(0.99).fold(0.0, f64::max);
     let begin = quantile(0.0).fold(end, f64::min);
-    // Waiting in the sender spreads over decades.
+    // Waiting times in the sender extend over decades.
     let axis = if end > 20.0 * begin {
         Axis::log("delay", "ms")
     } else {
@@ -202,12 +213,11 @@ fn distribution(observed: &Observed, id: &str, title: &str, value: fn(&Parts) ->
     Figure {
         id: id.into(),
         title: title.into(),
-        caption:
-            "Share of the retransmitted messages of all repetitions that took no longer; the axis \
-                  ends at the largest 99 % quantile."
-                .into(),
+        caption: "Distribution over the retransmitted messages of all repetitions; the axis \
+                         ends at the largest 99 % quantile."
+            .into(),
         x: axis.range(begin.max(1.0), end.max(begin + 100.0)),
-        y: Axis::linear("share", "").range(0.0, 1.0),
+        y: Axis::linear("proportion", "").range(0.0, 1.0),
         series: VARIANTS
             .iter()
             .zip(&sorted)

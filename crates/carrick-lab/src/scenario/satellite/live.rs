@@ -1,15 +1,16 @@
-//! The scenario in real time: SCTP over UDP and on plain IP, and the kernel's TCP.
+//! Live runs: SCTP in UDP and on plain IP, and the kernel's TCP.
 
 use std::time::Duration;
 
 use super::measure::{Measures, Parts};
-use super::run::{self, Run};
+use super::run::{self, SimulationRun};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
 use super::{Satellite, live_saturated, tcp};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
-    self, Flow, Measured, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls,
+    self, Flow, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink, Source,
+    Stack, shortfalls,
 };
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -18,36 +19,36 @@ use crate::tcp_host::TcpCongestion;
 
 /// Messages of one run: 50 seconds of the paper's load, and about 15 losses.
 const MESSAGES: u64 = 1500;
-/// Repetitions of a short run, and of a full one.
+/// Repetitions of a short and of a full run.
 const REPETITIONS: (u64, u64) = (3, 6);
-/// What a segment of the kernel carries besides its data: the time stamps.
+/// Length of the time stamps in the kernel's segments.
 const TIME_STAMPS: u16 = 12;
-/// The variants that run live: a control is only of use where everything else is the same.
+/// Variants that run live; controls are useful only under identical conditions.
 const LIVE: [&Variant; 3] = [&STANDARD, &MODIFIED, &BEST];
-/// Congestion controls of the kernel.
+/// Congestion control algorithms of the kernel.
 const KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
-/// Congestion controls of the simulated TCP.
+/// Congestion control algorithms of the simulated TCP.
 const SIMULATED: [TcpCongestion; 2] = [TcpCongestion::Reno, TcpCongestion::Cubic];
 
-/// What carries a flow.
+/// Carrier of a flow.
 #[derive(Clone, Copy)]
-enum Kind {
+enum LiveCell {
     Sctp { variant: usize, encapsulated: bool },
     Tcp(&'static str),
 }
 
-/// All kinds, in the order of the rows.
-fn kinds() -> Vec<Kind> {
+/// Returns all cells, in the order of the rows.
+fn all_cells() -> Vec<LiveCell> {
     let sctp = (0..LIVE.len()).flat_map(|variant| {
-        [true, false].map(|encapsulated| Kind::Sctp {
+        [true, false].map(|encapsulated| LiveCell::Sctp {
             variant,
             encapsulated,
         })
     });
-    sctp.chain(KERNEL.map(Kind::Tcp)).collect()
+    sctp.chain(KERNEL.map(LiveCell::Tcp)).collect()
 }
 
-/// TCP of the kernel, with one message in a segment.
+/// TCP of the kernel, with one message per segment.
 fn tcp_stack(congestion: &'static str) -> Stack {
     Stack::Tcp {
         congestion,
@@ -57,8 +58,8 @@ fn tcp_stack(congestion: &'static str) -> Stack {
     }
 }
 
-impl Kind {
-    /// Last part of the names of its rows.
+impl LiveCell {
+    /// Returns the last part of the identifiers of its rows.
     fn suffix(self) -> &'static str {
         match self {
             Self::Sctp {
@@ -94,12 +95,12 @@ impl Kind {
         }
     }
 
-    /// Measures a run with the code that measures the simulated ones.
-    fn measure(self, record: &Record) -> Result<Measures, String> {
+    /// Evaluates a run with the code that evaluates the simulated ones.
+    fn measure(self, record: &RunRecord) -> Result<Measures, String> {
         let flow = record.flow().ok_or("other programs ran")?;
         let run = match self {
-            Self::Sctp { .. } => Run {
-                lives: run::lives(&flow.log())?,
+            Self::Sctp { .. } => SimulationRun {
+                histories: run::histories(&flow.log())?,
                 timeouts: record.timeouts,
                 shortest_round_trip: None,
             },
@@ -109,19 +110,19 @@ impl Kind {
                 let sends: Vec<_> = flow.sends.iter().map(simulated).collect();
                 let deliveries: Vec<_> =
                     flow.deliveries.iter().map(|(_, t)| simulated(t)).collect();
-                tcp::lives(&sends, &flow.segments, &deliveries)?
+                tcp::histories(&sends, &flow.segments, &deliveries)?
             }
         };
-        Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".into())
+        Measures::of(&run, 0, 0).ok_or_else(|| "no message was sent".into())
     }
 }
 
-/// The seed of a repetition: the simulated repetition of this number has the same.
+/// Returns the seed of a repetition, which is that of the simulated repetition of the same number.
 fn seed(options: &RunOptions, repetition: u64) -> u64 {
     derive(options.seed, &[1, repetition])
 }
 
-pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
+pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::LivePlan {
     let repetitions = options.live_repetitions(REPETITIONS.0, REPETITIONS.1);
     let messages = Messages {
         count: MESSAGES,
@@ -131,12 +132,12 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
     let mut runs = Vec::new();
     for repetition in 0..repetitions {
         let seed = derive(seed(options, repetition), &[0]);
-        for kind in kinds() {
+        for kind in all_cells() {
             let sink = match kind {
-                Kind::Sctp { .. } => Sink::new(messages),
-                Kind::Tcp(_) => Sink::of_stream(messages),
+                LiveCell::Sctp { .. } => Sink::new(messages),
+                LiveCell::Tcp(_) => Sink::of_stream(messages),
             };
-            runs.push(live::Run {
+            runs.push(live::LiveRun {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed)),
                 flows: vec![Flow::new(
@@ -144,7 +145,7 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
                     0,
                     [Box::new(Source::new(messages)), Box::new(sink)],
                 )],
-                watch: Watch::Data,
+                watch: PacketRecording::Data,
                 expected: messages.length() + Duration::from_secs(20),
                 limit: messages.length() * 4,
                 capture: None,
@@ -154,15 +155,15 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
     runs.extend(live_saturated::runs(options, repetitions, &tcp_stack));
     let options = *options;
     let at_once = runs.len();
-    live::Plan::new(runs, at_once, move |names, outcomes| {
+    live::LivePlan::new(runs, at_once, move |names, outcomes| {
         conclude(scenario, &options, repetitions, names, &outcomes)
     })
 }
 
-/// A repetition live and simulated.
+/// A repetition, live and simulated.
 type Pair = (Measures, Measures);
 
-/// What was measured: for each kind, each repetition, if it came to its end.
+/// Results of the repetitions of each cell; `None` for an incomplete run.
 struct Pairs(Vec<Vec<Option<Pair>>>);
 
 fn conclude(
@@ -170,44 +171,44 @@ fn conclude(
     options: &RunOptions,
     repetitions: u64,
     names: &[String],
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
 ) -> Result<LiveResult, LabError> {
     let failed = |what: String| LabError::Simulation {
         scenario: scenario.name().into(),
         what,
     };
-    let kinds = kinds();
+    let all_cells = all_cells();
     let each = LIVE.len() + SIMULATED.len();
-    let twins = live::twins(
+    let simulations = live::simulate_cells(
         scenario.name(),
         (each, repetitions),
         |number, repetition| simulate(number, seed(options, repetition)),
     )?;
     let (flows, saturated) =
-        outcomes.split_at(outcomes.len().min(repetitions as usize * kinds.len()));
+        outcomes.split_at(outcomes.len().min(repetitions as usize * all_cells.len()));
     let (flow_names, saturated_names) = names.split_at(flows.len());
-    let live = Measured::of(kinds.len(), flow_names, flows, |kind, _, record| {
-        kinds[kind].measure(record)
+    let live = LiveMeasurements::of(all_cells.len(), flow_names, flows, |kind, _, record| {
+        all_cells[kind].measure(record)
     });
     let mut notes = live.notes;
     for note in shortfalls(saturated_names, saturated) {
-        // What the kernel lacks is said once.
+        // A feature that the kernel lacks is reported once.
         if !notes.contains(&note) {
             notes.push(note);
         }
     }
-    let pairs = kinds.iter().zip(live.cells).map(|(kind, live)| {
-        let twins = match *kind {
-            Kind::Sctp { variant, .. } => &twins[variant],
-            Kind::Tcp(name) => &twins[LIVE.len() + usize::from(name == "cubic")],
+    let pairs = all_cells.iter().zip(live.cells).map(|(kind, live)| {
+        let simulations = match *kind {
+            LiveCell::Sctp { variant, .. } => &simulations[variant],
+            LiveCell::Tcp(name) => &simulations[LIVE.len() + usize::from(name == "cubic")],
         };
-        let both = live.into_iter().zip(twins);
-        both.map(|(live, twin)| live.map(|live| (live, twin.clone())))
+        let both = live.into_iter().zip(simulations);
+        both.map(|(live, simulation)| live.map(|live| (live, simulation.clone())))
             .collect()
     });
     let pairs = Pairs(pairs.collect());
-    notes.extend(remarks(&kinds, &pairs));
-    let mut rows = rows(&kinds, &pairs);
+    notes.extend(remarks(&all_cells, &pairs));
+    let mut rows = rows(&all_cells, &pairs);
     rows.extend(live_saturated::rows(options, repetitions, saturated).map_err(failed)?);
     Ok(LiveResult {
         rows,
@@ -217,7 +218,7 @@ fn conclude(
     })
 }
 
-/// The same simulated: one of the variants, then both kinds of TCP.
+/// Runs the corresponding simulation: one of the variants, or one of the two types of TCP.
 fn simulate(number: usize, seed: u64) -> Result<Measures, String> {
     let run = if let Some(variant) = LIVE.get(number) {
         run::lossy(variant, MESSAGES, seed, Capture::NONE)?
@@ -225,10 +226,10 @@ fn simulate(number: usize, seed: u64) -> Result<Measures, String> {
         let congestion = SIMULATED[number - LIVE.len()];
         tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
     };
-    Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
+    Measures::of(&run, 0, 0).ok_or_else(|| "no message was sent".to_string())
 }
 
-/// The value of each repetition that has one on both sides: simulated, live.
+/// Returns the values of repetitions that have one on both sides: simulated, live.
 fn values(pairs: &[Option<Pair>], value: impl Fn(&Measures) -> Option<f64>) -> [Vec<f64>; 2] {
     let both = pairs
         .iter()
@@ -246,36 +247,36 @@ fn recovery(measures: &Measures) -> Option<f64> {
     measures.mean_parts().as_ref().map(Parts::recovery)
 }
 
-fn rows(kinds: &[Kind], pairs: &Pairs) -> Vec<LiveRow> {
+fn rows(all_cells: &[LiveCell], pairs: &Pairs) -> Vec<LiveRow> {
     let mut rows = Vec::new();
-    for (kind, pairs) in kinds.iter().zip(&pairs.0) {
+    for (kind, pairs) in all_cells.iter().zip(&pairs.0) {
         rows.extend(kind_rows(*kind, pairs));
     }
     for suffix in ["udp", "raw"] {
-        rows.extend(gain_row(kinds, pairs, suffix));
+        rows.extend(gain_row(all_cells, pairs, suffix));
     }
     rows
 }
 
-fn published(kind: Kind) -> [Option<f64>; 2] {
+fn published(kind: LiveCell) -> [Option<f64>; 2] {
     match kind {
-        Kind::Sctp { variant: 0, .. } => [Some(765.0), Some(29.0)],
-        Kind::Sctp { variant: 1, .. } => [Some(527.0), None],
-        Kind::Sctp { .. } => [None, None],
-        Kind::Tcp(_) => [Some(870.0), Some(18.0)],
+        LiveCell::Sctp { variant: 0, .. } => [Some(765.0), Some(29.0)],
+        LiveCell::Sctp { variant: 1, .. } => [Some(527.0), None],
+        LiveCell::Sctp { .. } => [None, None],
+        LiveCell::Tcp(_) => [Some(870.0), Some(18.0)],
     }
 }
 
-fn kind_rows(kind: Kind, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
+fn kind_rows(kind: LiveCell, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
     let (id, label) = match kind {
-        Kind::Sctp {
+        LiveCell::Sctp {
             variant,
             encapsulated,
         } => {
             let way = if encapsulated { "in UDP" } else { "on IP" };
             (LIVE[variant].id, format!("{} {way}", LIVE[variant].label))
         }
-        Kind::Tcp(name) => ("tcp", format!("kernel’s TCP ({name}) on W′")),
+        LiveCell::Tcp(name) => ("tcp", format!("kernel’s TCP ({name}) on W′")),
     };
     let [published_delay, published_rate] = published(kind);
     let row = |what: &str, text: &str, unit: &str, value: fn(&Measures) -> Option<f64>| {
@@ -283,8 +284,8 @@ fn kind_rows(kind: Kind, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
         let id = format!("{id}.{what}.{}", kind.suffix());
         let row = LiveRow::new(&id, &format!("{label}: {text}"), unit, &simulated, &live);
         match kind {
-            Kind::Tcp(_) => row.another_stack(why(kind, what)),
-            Kind::Sctp { .. } => row.because(why(kind, what)),
+            LiveCell::Tcp(_) => row.another_stack(why(kind, what)),
+            LiveCell::Sctp { .. } => row.because(why(kind, what)),
         }
     };
     vec![
@@ -302,33 +303,33 @@ fn kind_rows(kind: Kind, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
     ]
 }
 
-/// Why a live value may differ from the simulated one.
-fn why(kind: Kind, what: &str) -> &'static str {
+/// Returns the reason why a live value may differ from the simulated one.
+fn why(kind: LiveCell, what: &str) -> &'static str {
     match (kind, what) {
-        (Kind::Tcp("bbr"), _) => {
-            "BBR paces by the rate that it measures, which a loss does not lower; beside it stands the simulated Reno, \
-             because no BBR is simulated."
+        (LiveCell::Tcp("bbr"), _) => {
+            "BBR paces by its measured rate, which a loss does not reduce; it is compared with the simulated Reno, \
+                         because BBR is not simulated."
         }
-        (Kind::Tcp(_), _) => {
-            "The kernel has SACK, RACK, tail loss probes and a first window of 10 segments; the simulated TCP is \
-             smoltcp’s, which has none of them."
+        (LiveCell::Tcp(_), _) => {
+            "The kernel has SACK, RACK, tail loss probes and an initial window of 10 segments; the simulated TCP, \
+                         smoltcp, has none of them."
         }
-        (Kind::Sctp { .. }, "delay") => {
-            "Most of it is waiting in the sender, whose queue adds up every difference in the window: which chunk a \
-             lost packet carries depends on the timing of both hosts."
+        (LiveCell::Sctp { .. }, "delay") => {
+            "Most of it is waiting in the sender, whose queue accumulates every difference in the window: the chunk in a \
+                         lost packet depends on the timing of both hosts."
         }
-        (Kind::Sctp { .. }, _) => {
-            "The numbers of the lost packets are the same, but which chunk each carries depends on the timing of both \
-             hosts."
+        (LiveCell::Sctp { .. }, _) => {
+            "The same packets are lost, but the chunks in them depend on the timing of both \
+                         hosts."
         }
     }
 }
 
-/// What gap reports on W'' save, by repetitions.
-fn gain_row(kinds: &[Kind], pairs: &Pairs, suffix: &str) -> Option<LiveRow> {
+/// Gain of gap reports on W'', by repetition.
+fn gain_row(all_cells: &[LiveCell], pairs: &Pairs, suffix: &str) -> Option<LiveRow> {
     let of = |wanted: usize| {
-        let place = kinds.iter().position(|kind| {
-            matches!(kind, Kind::Sctp { variant, .. } if *variant == wanted)
+        let place = all_cells.iter().position(|kind| {
+            matches!(kind, LiveCell::Sctp { variant, .. } if *variant == wanted)
                 && kind.suffix() == suffix
         })?;
         Some(&pairs.0[place])
@@ -353,7 +354,7 @@ fn gain_row(kinds: &[Kind], pairs: &Pairs, suffix: &str) -> Option<LiveRow> {
         &live,
     );
     Some(row.published(Some(238.0)).because(why(
-        Kind::Sctp {
+        LiveCell::Sctp {
             variant: 0,
             encapsulated: true,
         },
@@ -361,18 +362,18 @@ fn gain_row(kinds: &[Kind], pairs: &Pairs, suffix: &str) -> Option<LiveRow> {
     )))
 }
 
-fn remarks(kinds: &[Kind], pairs: &Pairs) -> Vec<String> {
+fn remarks(all_cells: &[LiveCell], pairs: &Pairs) -> Vec<String> {
     let count = |of: fn(&Pair) -> &Measures, what: fn(&Measures) -> u64| {
-        let sctp = kinds.iter().zip(&pairs.0);
-        let sctp = sctp.filter(|(kind, _)| matches!(kind, Kind::Sctp { .. }));
+        let sctp = all_cells.iter().zip(&pairs.0);
+        let sctp = sctp.filter(|(kind, _)| matches!(kind, LiveCell::Sctp { .. }));
         sctp.flat_map(|(_, pairs)| pairs.iter().flatten())
             .map(|pair| what(of(pair)))
             .sum::<u64>()
     };
     let lost = |m: &Measures| m.retransmitted.len() as u64;
     vec![format!(
-        "SCTP sent {} messages again live and {} simulated, in the same number of runs; T3-rtx expired {} and {} times. \
-         Transmissions and arrivals are packets seen between the hosts’ kernels and the network.",
+        "SCTP retransmitted {} messages in live runs and {} in simulations, in the same number of runs; T3-rtx expired {} and {} times. \
+                 Transmissions and arrivals are recorded between the hosts’ kernels and the network.",
         count(|(live, _)| live, lost),
         count(|(_, simulated)| simulated, lost),
         count(|(live, _)| live, |m| m.timeouts),
@@ -385,20 +386,20 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live runs",
             format!(
-                "{repetitions} repetitions of {MESSAGES} messages of {MESSAGE} bytes at {} KByte/s, each in a network of its \
-                 own; all run at the same time",
+                "{repetitions} repetitions of {MESSAGES} messages of {MESSAGE} bytes at {} KByte/s, each in a separate \
+                                 network; all run at the same time",
                 LOAD / 1000
             ),
         ),
         Setting::new(
             "live SCTP",
-            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more a packet) and on plain IP",
+            "crate carrick with the settings of the simulated hosts, in UDP (RFC 6951, 8 bytes more per packet) and on plain IP",
         ),
         Setting::new(
             "live TCP",
             format!(
-                "the kernel’s with its own defaults, TCP_NODELAY, segments of one message, windows of at most {} bytes; \
-                 beside them the simulated Reno and CUBIC",
+                "the kernel’s TCP with its defaults, TCP_NODELAY, segments of one message, windows of at most {} bytes; \
+                                 compared with the simulated Reno and CUBIC",
                 STANDARD.window
             ),
         ),
@@ -411,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_repetition_runs_each_kind_in_the_network_of_its_simulation() {
+    fn every_cell_runs_in_the_network_of_its_simulation() {
         let options = RunOptions::default();
         let plan = plan(Satellite, &options);
         assert_eq!(plan.runs.len(), 3 * (9 + 5));
@@ -426,15 +427,15 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_went_wrong_leave_rows_empty_and_say_so() {
+    fn failed_runs_leave_rows_empty_and_are_reported() {
         let options = RunOptions {
             reps: Some(1),
             ..RunOptions::default()
         };
         let plan = plan(Satellite, &options);
         let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
-            Stack::Tcp { congestion, .. } => Outcome::Missing(format!("no {congestion}")),
-            Stack::Sctp { .. } => Outcome::Failed("it broke".into()),
+            Stack::Tcp { congestion, .. } => RunOutcome::Missing(format!("no {congestion}")),
+            Stack::Sctp { .. } => RunOutcome::Failed("it broke".into()),
         });
         let outcomes = outcomes.collect();
         let result = (plan.conclude)(outcomes).expect("simulations succeed");

@@ -1,29 +1,29 @@
-//! The saturated flows in real time: what the lossy network carries at most.
+//! Live runs of saturated flows: the capacity of the lossy network.
 
 use std::time::Duration;
 
 use super::setup::{MESSAGE, PORT, STANDARD, live_world};
 use super::{run, tcp};
 use crate::capture::Capture;
-use crate::live::{self, Bulk, Drain, Flow, Outcome, Record, Stack, Watch};
+use crate::live::{self, Bulk, Drain, Flow, PacketRecording, RunOutcome, RunRecord, Stack};
 use crate::parallel;
 use crate::result::{LiveRow, Setting};
 use crate::scenario::RunOptions;
 use crate::seed::derive;
 
-/// When measuring begins, as in the simulation, and how long it takes.
+/// Start, as in the simulation, and duration of the measurement.
 const SETTLED: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(50);
-/// Ways of SCTP, and congestion controls of the kernel.
+/// Encapsulations of SCTP, and congestion control algorithms of the kernel.
 const WAYS: [&str; 5] = ["udp", "raw", "reno", "cubic", "bbr"];
 const SCTP: usize = 2;
 
-/// The seed of a repetition: the simulated repetition of this number has the same.
+/// Returns the seed of a repetition, which is that of the simulated repetition of the same number.
 fn seed(options: &RunOptions, repetition: u64) -> u64 {
     derive(options.seed, &[2, repetition])
 }
 
-/// How a flow is carried; TCP as in the other runs of this scenario.
+/// Returns the stack of a flow; TCP as in the other runs of this scenario.
 fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
     if way >= SCTP {
         return tcp(WAYS[way]);
@@ -38,12 +38,12 @@ fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
     }
 }
 
-/// The runs, those of a repetition together.
+/// Returns the runs, ordered by repetition.
 pub(super) fn runs(
     options: &RunOptions,
     repetitions: u64,
     tcp: &dyn Fn(&'static str) -> Stack,
-) -> Vec<live::Run> {
+) -> Vec<live::LiveRun> {
     let length = SETTLED + MEASURED + Duration::from_secs(1);
     let mut runs = Vec::new();
     for repetition in 0..repetitions {
@@ -51,7 +51,7 @@ pub(super) fn runs(
         for (way, name) in WAYS.iter().enumerate() {
             let source = Bulk::lasting(length, Duration::ZERO, MESSAGE);
             let sink = Drain::new(0);
-            runs.push(live::Run {
+            runs.push(live::LiveRun {
                 name: format!("lossy.{name}.{repetition}"),
                 world: Box::new(move || live_world(network)),
                 flows: vec![Flow::new(
@@ -59,7 +59,7 @@ pub(super) fn runs(
                     0,
                     [Box::new(source), Box::new(sink)],
                 )],
-                watch: Watch::Lengths,
+                watch: PacketRecording::Lengths,
                 expected: length,
                 limit: length * 3,
                 capture: None,
@@ -69,8 +69,8 @@ pub(super) fn runs(
     runs
 }
 
-/// KByte/s of user data.
-fn measure(record: &Record) -> Option<f64> {
+/// Returns the rate of user data in KByte/s.
+fn measure(record: &RunRecord) -> Option<f64> {
     let sink: &Drain = record.program(1)?;
     let (from, until) = (record.begin + SETTLED, record.begin + SETTLED + MEASURED);
     let within = sink
@@ -81,26 +81,27 @@ fn measure(record: &Record) -> Option<f64> {
     Some(bytes as f64 / 1e3 / MEASURED.as_secs_f64())
 }
 
-/// The rows, of the outcomes in the order of the runs, beside the same simulated.
+/// Returns the rows of the outcomes in the order of the runs, with the corresponding simulations.
 pub(super) fn rows(
     options: &RunOptions,
     repetitions: u64,
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
 ) -> Result<Vec<LiveRow>, String> {
-    let twins = parallel::run(repetitions as usize * 2, |job| {
+    let simulations = parallel::run(repetitions as usize * 2, |job| {
         let seed = seed(options, (job / 2) as u64);
         match job % 2 {
             0 => run::saturated(&STANDARD, true, MEASURED, seed, Capture::NONE),
             _ => tcp::saturated(true, MEASURED, seed, Capture::NONE),
         }
     });
-    let twins: Vec<f64> = twins.into_iter().collect::<Result<_, String>>()?;
+    let simulations: Vec<f64> = simulations.into_iter().collect::<Result<_, String>>()?;
     let row = |(way, name): (usize, &&str)| {
         let is_tcp = way >= SCTP;
         let ran = outcomes.iter().skip(way).step_by(WAYS.len());
-        let pairs = ran.zip(twins.iter().skip(usize::from(is_tcp)).step_by(2));
-        let pairs = pairs
-            .filter_map(|(outcome, twin)| Some((twin / 1e3, outcome.record().and_then(measure)?)));
+        let pairs = ran.zip(simulations.iter().skip(usize::from(is_tcp)).step_by(2));
+        let pairs = pairs.filter_map(|(outcome, simulation)| {
+            Some((simulation / 1e3, outcome.record().and_then(measure)?))
+        });
         let (simulated, live): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let (id, label) = match way {
             0 => ("lossy", "saturated, SCTP in UDP".to_string()),
@@ -108,10 +109,10 @@ pub(super) fn rows(
             _ => ("tcp.lossy", format!("saturated, kernel’s TCP ({name})")),
         };
         let why = if is_tcp {
-            "The simulated TCP is smoltcp’s Reno, which repairs one loss a round trip and has no SACK; and the kernel may \
-             exceed the window that the route allows once it lets the receive buffer grow."
+            "The simulated TCP, smoltcp with Reno, recovers one loss per round trip and has no SACK; in addition, the kernel may \
+                         exceed the window that the route allows once it increases the receive buffer."
         } else {
-            "The same packets are lost; how large the window is at that moment depends on the timing of both hosts."
+            "The same packets are lost; the window at that time depends on the timing of both hosts."
         };
         let id = format!("{id}.throughput.{name}");
         let label = format!("{label}: mean throughput");
@@ -125,12 +126,12 @@ pub(super) fn rows(
     Ok(WAYS.iter().enumerate().map(row).collect())
 }
 
-/// What is needed to repeat them.
+/// Returns the setting needed to repeat the runs.
 pub(super) fn setting() -> Setting {
     Setting::new(
         "live saturation",
         format!(
-            "a source that always has more, measured for {} s from {} s on, live and simulated",
+            "a source that always has another message, measured for {} s from {} s on, live and simulated",
             MEASURED.as_secs(),
             SETTLED.as_secs()
         ),

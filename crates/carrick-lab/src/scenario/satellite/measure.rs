@@ -1,11 +1,11 @@
-//! What is measured in one simulation.
+//! Measures of one simulation.
 
 use carrick_proto::Time;
 
-use super::run::{Life, Run};
+use super::run::{MessageHistory, SimulationRun};
 use super::setup::{MESSAGE, millis};
 
-/// Names of the parts of a delay, in order.
+/// Parts of a delay, in order.
 pub(super) const PARTS: [&str; 4] = [
     "waiting in the sender",
     "loss detection",
@@ -13,28 +13,28 @@ pub(super) const PARTS: [&str; 4] = [
     "resequencing",
 ];
 
-/// A delay taken apart, in ms: SEND → first transmission → transmission that brings the chunk →
-/// arrival → delivery.
+/// Parts of a delay in ms: SEND → first transmission → transmission that is delivered → arrival →
+/// delivery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parts(pub(super) [f64; 4]);
 
 impl Parts {
-    fn of(life: &Life) -> Self {
+    fn of(history: &MessageHistory) -> Self {
         let ms = |from: Time, to: Time| millis(to - from);
         Self([
-            ms(life.send, life.first),
-            ms(life.first, life.bringing),
-            ms(life.bringing, life.arrival),
-            ms(life.arrival, life.delivery),
+            ms(history.send, history.first),
+            ms(history.first, history.delivered_by),
+            ms(history.delivered_by, history.arrival),
+            ms(history.arrival, history.delivery),
         ])
     }
 
-    /// From SEND to delivery.
+    /// Returns the time from SEND to delivery.
     pub(super) fn delay(&self) -> f64 {
         self.0.iter().sum()
     }
 
-    /// From the first transmission to delivery.
+    /// Returns the time from the first transmission to delivery.
     pub(super) fn recovery(&self) -> f64 {
         self.0[1..].iter().sum()
     }
@@ -43,69 +43,72 @@ impl Parts {
 /// A message in a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shown {
-    /// Its number.
+    /// Number of the message.
     pub(super) number: usize,
-    /// From SEND to delivery, in ms.
+    /// Time from SEND to delivery, in ms.
     pub(super) delay: f64,
     /// Its chunk was sent more than once.
     pub(super) retransmitted: bool,
 }
 
-/// One simulation in numbers.
+/// Results of one simulation.
 #[derive(Clone, Debug)]
 pub(super) struct Measures {
-    /// The delay of each message whose chunk was sent more than once.
+    /// Delay of each message whose chunk was sent more than once.
     pub(super) retransmitted: Vec<Parts>,
     /// Delivered user data in KByte/s, from the first SEND to the last delivery.
     pub(super) throughput: f64,
-    /// Retransmitted messages that were sent three times or more.
+    /// Retransmitted messages sent three times or more.
     pub(super) again: usize,
-    /// Retransmitted messages whose chunk had arrived before any retransmission left.
+    /// Retransmitted messages whose chunk had arrived before any retransmission.
     pub(super) needless: usize,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// Mean wait of all messages in the sender's queue, in ms.
+    /// Mean waiting time of all messages in the sender's queue, in ms.
     pub(super) wait: f64,
-    /// The shortest round-trip sample of W', in ms.
+    /// Shortest round-trip sample of W', in ms.
     pub(super) shortest_round_trip: Option<f64>,
-    /// The messages to show.
+    /// Messages in the figure.
     pub(super) shown: Vec<Shown>,
-    /// The whole flow, if messages are to be shown: of each so many, the one that took longest.
+    /// The whole flow, if messages are shown: of each group, the message with the longest delay.
     pub(super) course: Vec<Shown>,
 }
 
-/// Points of [`Measures::course`], at most.
+/// Maximum number of points of [`Measures::course`].
 const COURSE: usize = 400;
 
 impl Measures {
-    /// Measures a run. For figures, it keeps this many messages around the first retransmission
-    /// after message `from`.
-    pub(super) fn of(run: &Run, from: usize, shown: usize) -> Option<Self> {
-        let lives = &run.lives;
-        let resent = |(number, life): (usize, &Life)| (life.transmissions > 1).then_some(number);
-        let loss = lives.iter().enumerate().skip(from).find_map(resent);
+    /// Evaluates a run. For figures, it keeps `shown` messages from the first retransmission after
+    /// message `from`.
+    pub(super) fn of(run: &SimulationRun, from: usize, shown: usize) -> Option<Self> {
+        let histories = &run.histories;
+        let resent = |(number, history): (usize, &MessageHistory)| {
+            (history.transmissions > 1).then_some(number)
+        };
+        let loss = histories.iter().enumerate().skip(from).find_map(resent);
         let start = loss.unwrap_or(from).saturating_sub(shown / 10);
-        let again: Vec<&Life> = lives.iter().filter(|l| l.transmissions > 1).collect();
-        let begin = lives.iter().map(|l| l.send).min()?;
-        let end = lives.iter().map(|l| l.delivery).max()?;
-        let bytes = lives.len() * MESSAGE;
-        let waits = lives.iter().map(|l| millis(l.first - l.send));
+        let again: Vec<&MessageHistory> =
+            histories.iter().filter(|l| l.transmissions > 1).collect();
+        let begin = histories.iter().map(|l| l.send).min()?;
+        let end = histories.iter().map(|l| l.delivery).max()?;
+        let bytes = histories.len() * MESSAGE;
+        let waits = histories.iter().map(|l| millis(l.first - l.send));
         let all = || {
-            let lives = lives.iter().enumerate();
-            lives.map(|(number, life)| Shown {
+            let histories = histories.iter().enumerate();
+            histories.map(|(number, history)| Shown {
                 number,
-                delay: Parts::of(life).delay(),
-                retransmitted: life.transmissions > 1,
+                delay: Parts::of(history).delay(),
+                retransmitted: history.transmissions > 1,
             })
         };
         Some(Self {
             retransmitted: again.iter().map(|l| Parts::of(l)).collect(),
             throughput: bytes as f64 / 1e3 / (end - begin).as_secs_f64(),
             again: again.iter().filter(|l| l.transmissions > 2).count(),
-            needless: again.iter().filter(|l| l.bringing == l.first).count(),
+            needless: again.iter().filter(|l| l.delivered_by == l.first).count(),
             timeouts: run.timeouts,
             shortest_round_trip: run.shortest_round_trip.map(millis),
-            wait: waits.sum::<f64>() / lives.len() as f64,
+            wait: waits.sum::<f64>() / histories.len() as f64,
             shown: all().skip(start).take(shown).collect(),
             course: if shown > 0 {
                 longest(&all().collect::<Vec<_>>())
@@ -115,7 +118,7 @@ impl Measures {
         })
     }
 
-    /// The mean of each part over the retransmitted messages; `None` if there are none.
+    /// Returns the mean of each part over the retransmitted messages; `None` if there are none.
     pub(super) fn mean_parts(&self) -> Option<Parts> {
         let n = self.retransmitted.len();
         let mut sums = [0.0; 4];
@@ -128,7 +131,7 @@ impl Measures {
     }
 }
 
-/// Of each so many messages the one that took longest.
+/// Returns the message with the longest delay of each group.
 fn longest(all: &[Shown]) -> Vec<Shown> {
     let pieces = all.chunks(all.len().div_ceil(COURSE).max(1));
     let longest = |piece: &[Shown]| {
@@ -140,7 +143,7 @@ fn longest(all: &[Shown]) -> Vec<Shown> {
     pieces.filter_map(longest).collect()
 }
 
-/// The mean over repetitions of each part.
+/// Returns the mean over repetitions of each part.
 pub(super) fn mean_parts(measures: &[Measures]) -> Parts {
     let means: Vec<Parts> = measures.iter().filter_map(Measures::mean_parts).collect();
     let mut sums = [0.0; PARTS.len()];
@@ -156,25 +159,25 @@ pub(super) fn mean_parts(measures: &[Measures]) -> Parts {
 mod tests {
     use super::*;
 
-    fn life(times: [u64; 5], transmissions: u32) -> Life {
-        let [send, first, bringing, arrival, delivery] = times.map(Time::from_millis);
-        Life {
+    fn history(times: [u64; 5], transmissions: u32) -> MessageHistory {
+        let [send, first, delivered_by, arrival, delivery] = times.map(Time::from_millis);
+        MessageHistory {
             send,
             first,
-            bringing,
+            delivered_by,
             arrival,
             delivery,
             transmissions,
         }
     }
 
-    fn run() -> Run {
-        Run {
-            lives: vec![
-                life([0, 0, 0, 255, 255], 1),
-                life([100, 150, 800, 890, 900], 2),
-                life([200, 200, 200, 455, 900], 1),
-                life([1000, 1000, 1000, 2000, 2000], 3),
+    fn run() -> SimulationRun {
+        SimulationRun {
+            histories: vec![
+                history([0, 0, 0, 255, 255], 1),
+                history([100, 150, 800, 890, 900], 2),
+                history([200, 200, 200, 455, 900], 1),
+                history([1000, 1000, 1000, 2000, 2000], 3),
             ],
             timeouts: 1,
             shortest_round_trip: None,
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_retransmitted_messages_count_and_their_parts_add_up() {
+    fn parts_of_retransmitted_messages_add_up() {
         let measures = Measures::of(&run(), 2, 11).unwrap();
         assert_eq!(measures.retransmitted.len(), 2);
         assert_eq!(measures.retransmitted[0], Parts([50.0, 650.0, 90.0, 10.0]));
@@ -197,13 +200,13 @@ mod tests {
         assert!((measures.throughput - 4.0 / 2.0).abs() < 1e-9);
         assert!((measures.wait - 12.5).abs() < 1e-9);
         let numbers: Vec<usize> = measures.shown.iter().map(|s| s.number).collect();
-        assert_eq!(numbers, [2, 3], "a tenth lies before the first loss");
+        assert_eq!(numbers, [2, 3], "a tenth is before the first loss");
         assert_eq!(measures.course.len(), 4);
         assert!(Measures::of(&run(), 2, 0).unwrap().course.is_empty());
     }
 
     #[test]
-    fn a_long_course_keeps_the_longest_delay_of_each_piece() {
+    fn long_courses_keep_the_longest_delay_per_group() {
         let all: Vec<Shown> = (0..1000)
             .map(|number| Shown {
                 number,
@@ -217,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lost_has_no_mean() {
+    fn runs_without_loss_have_no_mean() {
         let mut run = run();
-        run.lives.truncate(1);
+        run.histories.truncate(1);
         assert!(Measures::of(&run, 0, 9).unwrap().mean_parts().is_none());
-        run.lives.clear();
+        run.histories.clear();
         assert!(Measures::of(&run, 0, 9).is_none());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! After A. Jungmaier, E. P. Rathgeb, M. Schopp, M. Tüxen: "SCTP - A Multi-link End-to-end Protocol
 //! for IP-based Networks" (2001), section 4. Two hosts have two disjoint paths, W' over a satellite
-//! with random loss and W'' over ISDN. New data takes W', retransmissions W''; the paper proposes
-//! that SACKs with gap reports take W'' too.
+//! with random loss and W'' over ISDN. New data is sent on W', retransmissions on W''; the paper
+//! proposes to send SACKs with gap reports on W'', too.
 
 mod control;
 mod figures;
@@ -34,15 +34,15 @@ use setup::{STANDARD, VARIANTS};
 
 /// Messages of one simulation: about 100 of them are lost.
 const MESSAGES: u64 = 10_000;
-/// Repetitions in about ten seconds on two cores.
+/// Repetitions of a short run, which takes about ten seconds on two cores.
 const SHORT: u64 = 60;
-/// The paper does not say how many losses it averaged over; these make the means certain to less than
-/// half of what the short run does.
+/// Repetitions of a full run. The paper does not specify the number of losses behind its means;
+/// with these repetitions the intervals are less than half as wide as in the short run.
 const FULL: u64 = 300;
-/// Messages to show in a figure, and after which one: the flow has then settled.
+/// Number of messages in a figure, and number of the first one: the flow has settled by then.
 const SHOWN: usize = 500;
 const SHOWN_FROM: usize = 1000;
-/// How long a saturated flow is measured.
+/// Measurement time of a saturated flow.
 const SATURATED: Duration = Duration::from_secs(300);
 
 /// The scenario.
@@ -55,15 +55,15 @@ impl Scenario for Satellite {
     }
 
     fn question(&self) -> &'static str {
-        "How long does a message take that is lost on a satellite link and sent again over a \
-         terrestrial backup, and how much faster is it when the loss is reported over the backup too?"
+        "What is the delay of a message that is lost on a satellite link and retransmitted over a \
+         terrestrial backup, and how much shorter is it if the loss is reported over the backup, too?"
     }
 
     fn usual(&self) -> Option<&'static str> {
         Some("standard")
     }
 
-    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+    fn live(&self, options: &RunOptions) -> Result<crate::live::LivePlan, &'static str> {
         Ok(live::plan(*self, options))
     }
 
@@ -97,15 +97,15 @@ impl Scenario for Satellite {
     }
 }
 
-/// All that was measured.
+/// All results.
 struct Observed {
-    /// Bytes per second that the loss-free network carries at most.
+    /// Throughput of the loss-free network in bytes per second.
     error_free: f64,
-    /// The same with loss, in each repetition.
+    /// Throughput with loss, in each repetition.
     lossy: Vec<f64>,
-    /// For each variant, the measures of each repetition.
+    /// Measures of each repetition, for each variant.
     variants: [Vec<Measures>; VARIANTS.len()],
-    /// The same three for TCP on W' alone.
+    /// The same three results for TCP on W' only.
     tcp_error_free: f64,
     tcp_lossy: Vec<f64>,
     tcp: Vec<Measures>,
@@ -113,8 +113,8 @@ struct Observed {
     messages: u64,
 }
 
-/// What one job of a run brings.
-enum Outcome {
+/// Result of one job.
+enum JobResult {
     Saturated(f64),
     Measured(usize, Measures),
     Tcp(f64, Measures),
@@ -157,9 +157,9 @@ impl Satellite {
         };
         for result in results {
             match result.map_err(failed)? {
-                Outcome::Saturated(rate) => observed.lossy.push(rate),
-                Outcome::Measured(variant, measures) => observed.variants[variant].push(measures),
-                Outcome::Tcp(rate, measures) => {
+                JobResult::Saturated(rate) => observed.lossy.push(rate),
+                JobResult::Measured(variant, measures) => observed.variants[variant].push(measures),
+                JobResult::Tcp(rate, measures) => {
                     observed.tcp_lossy.push(rate);
                     observed.tcp.push(measures);
                 }
@@ -169,7 +169,7 @@ impl Satellite {
     }
 }
 
-/// What the loss-free network carries of SCTP, and of TCP.
+/// Throughput of the loss-free network with SCTP, and with TCP.
 fn error_free(seed: u64, capture: Capture<'_>) -> Result<f64, String> {
     run::saturated(&STANDARD, false, SATURATED, derive(seed, &[0]), capture)
 }
@@ -178,30 +178,32 @@ fn tcp_error_free(seed: u64, capture: Capture<'_>) -> Result<f64, String> {
     tcp::saturated(false, SATURATED, derive(seed, &[0]), capture)
 }
 
-/// One simulation of a repetition: the variant of this number, or saturation after the last.
-fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Outcome, String> {
+/// Runs one simulation of a repetition: the variant of this index, or saturation after the last.
+fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<JobResult, String> {
     let seed = derive(seed, &[1, number as u64]);
     let shown = if number == 0 { SHOWN } else { 0 };
     let none = Capture::NONE;
     let Some(variant) = VARIANTS.get(kind) else {
         if kind == VARIANTS.len() {
-            return run::saturated(&STANDARD, true, SATURATED, seed, none).map(Outcome::Saturated);
+            return run::saturated(&STANDARD, true, SATURATED, seed, none)
+                .map(JobResult::Saturated);
         }
         let rate = tcp::saturated(true, SATURATED, seed, none)?;
         let run = tcp::lossy(messages, TcpCongestion::Reno, seed, none)?;
-        let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
-        return Ok(Outcome::Tcp(rate, measures));
+        let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("no message was sent")?;
+        return Ok(JobResult::Tcp(rate, measures));
     };
     let run =
         run::lossy(variant, messages, seed, none).map_err(|e| format!("{}: {e}", variant.id))?;
-    let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
-    Ok(Outcome::Measured(kind, measures))
+    let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("no message was sent")?;
+    Ok(JobResult::Measured(kind, measures))
 }
 
-/// The flows over TCP, under saturation and without loss, by the beginning of their rows' names.
+/// Flows over TCP, under saturation and without loss, by the prefix of the identifiers of their
+/// rows.
 const OTHERS: [&str; 5] = ["tcp", "lossy", "tcp.lossy", "error-free", "tcp.error-free"];
 
-/// A repetition of a cell, or the only one.
+/// Runs a repetition of a cell.
 fn replayed(
     (cell, repetition): (&str, u64),
     seed: u64,

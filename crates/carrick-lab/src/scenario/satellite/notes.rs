@@ -1,4 +1,4 @@
-//! What differs from the publication and why, in words that the data fill in.
+//! Notes: differences from the publication and their causes, with values from the data.
 
 use super::Observed;
 use super::measure::{Measures, PARTS, mean_parts};
@@ -9,10 +9,10 @@ use crate::format::{given, measured};
 use crate::stats::mean;
 use crate::tcp_host::LIMITS;
 
-/// Mean waiting in the sender that deserves an explanation, in ms.
+/// Mean waiting time in the sender that requires an explanation, in ms.
 const NOTICEABLE: f64 = 10.0;
 
-/// What makes a mean delay differ from the equation, the largest part first.
+/// Describes the differences of a mean delay from the equation, the largest part first.
 pub(super) fn difference(variant: &Variant, measures: &[Measures]) -> String {
     let bound = Bound::own(variant);
     let least = [0.0, bound.detection, bound.transfer, 0.0];
@@ -29,10 +29,10 @@ pub(super) fn difference(variant: &Variant, measures: &[Measures]) -> String {
         .filter(|(excess, _)| excess.abs() >= 0.5)
         .map(|(excess, name)| format!("{excess:+.1} ms {name}"))
         .collect();
-    format!("Against the equation: {}.", texts.join(", "))
+    format!("Relative to the equation: {}.", texts.join(", "))
 }
 
-/// The paragraphs, in order.
+/// Returns the paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     let [standard, modified, _, unreduced, ..] = &observed.variants;
     let throughput = |measures: &[Measures]| {
@@ -43,8 +43,8 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
         let parts = mean_parts(measures);
         let waits: Vec<f64> = measures.iter().map(|m| m.wait).collect();
         notes.push(format!(
-            "{}: {} ms from SEND, {} ms from the first transmission. {} In the single repetitions all \
-             messages waited between {} and {} ms on average.",
+            "{}: {} ms from SEND, {} ms from the first transmission. {} In single repetitions the mean waiting time of all \
+                         messages was between {} and {} ms.",
             variant.label,
             measured(parts.delay()),
             measured(parts.recovery()),
@@ -75,20 +75,20 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
         "The shortest round-trip sample of W′ in all runs is {} ms: {}.",
         measured(shortest),
         if shortest >= 2.0 * millis(FAR_DELAY) {
-            "no SACK that came over W″ was taken for one"
+            "no SACK received over W″ was used as a sample"
         } else {
-            "a SACK that came over W″ was taken for one, which is wrong"
+            "a SACK received over W″ was used as a sample, which is an error"
         }
     ));
     notes.push(
-        "Loss detection can be faster than the equations say when messages that had to wait leave in a \
-         burst: then the four that follow a lost one are not an interval apart."
+        "Loss detection can be faster than the equations predict if queued messages are sent in a \
+                 burst: the four messages after a lost one then follow at less than an interval."
             .into(),
     );
     notes
 }
 
-/// What each setting contributes to the best ones.
+/// Describes the contribution of each setting to the best ones.
 fn best(observed: &Observed) -> String {
     let [_, _, best, _, _, one_path, modern, spilling] = &observed.variants;
     let delay = |measures: &[Measures]| measured(mean_parts(measures).delay());
@@ -100,11 +100,11 @@ fn best(observed: &Observed) -> String {
     };
     format!(
         "Best settings, step by step, from SEND: RFC 9260 with three missing reports, a SACK for each packet, gap reports and retransmissions \
-         on W″: {} ms, of which {} ms are waiting for the window of W′. RACK, PRR and CUBIC, as programs start with: {} ms, {} ms of it \
-         waiting; CUBIC comes back to its window sooner. A window that answers a loss always holds something back on W′; what it does takes W″ \
-         (concurrent multipath, the primary first), with CUBIC: {} ms and no more waiting, but CUBIC’s window of W″, which loses nothing, fills its queue, \
-         where retransmissions wait, too, and only {} % of the messages stay on W′. With RFC 9260’s windows on both: {} ms, {} ms of it waiting, \
-         and {} % stay there. Both shares are estimated from the losses.",
+         on W″: {} ms, of which {} ms are waiting for the window of W′. RACK, PRR and CUBIC, the defaults of programs: {} ms, {} ms of it \
+         waiting; CUBIC returns to its window earlier. A window that is reduced by losses always delays some data on W′; sending this data on W″ \
+         (concurrent multipath, the primary first) with CUBIC: {} ms without waiting, but CUBIC’s window of W″, which has no losses, fills its queue, \
+         in which retransmissions wait, too, and only {} % of the messages remain on W′. With RFC 9260’s windows on both: {} ms, {} ms of it waiting, \
+         and {} % remain. Both proportions are estimated from the losses.",
         delay(one_path),
         wait(one_path),
         delay(modern),
@@ -117,14 +117,14 @@ fn best(observed: &Observed) -> String {
     )
 }
 
-/// What TCP is here, and what its delays are made of.
+/// Describes TCP in this experiment, and the parts of its delays.
 fn tcp(observed: &Observed) -> String {
     let parts = mean_parts(&observed.tcp);
     let [wait, detection, transfer, _] = parts.0;
     format!(
-        "TCP: with loss it carries {} KByte/s of the {} offered, so that a retransmitted message waits {} ms in the sender on \
+        "TCP: with loss its throughput is {} KByte/s of the offered {}, so that a retransmitted message waits {} ms in the sender on \
          average; from its first transmission it takes {} ms, of which {} ms pass before the last \
-         retransmission leaves and {} ms after it. {}",
+         retransmission is sent and {} ms after it. {}",
         measured(mean(&observed.tcp_lossy).unwrap_or_default() / 1e3),
         LOAD / 1000,
         measured(wait),
@@ -135,15 +135,15 @@ fn tcp(observed: &Observed) -> String {
     )
 }
 
-/// Why messages wait in the sender.
+/// Describes the reasons for waiting in the sender.
 fn waiting(observed: &Observed) -> String {
     let [_, _, _, unreduced, unreduced_modified, ..] = &observed.variants;
     format!(
-        "Waiting in the sender comes from the congestion window of W′: each loss halves it, and with {} % \
-         loss and {} ms round trip it carries {} KByte/s of the {} that are offered, so that the queue \
-         goes far up and down and its mean depends on how long the flow lasts ({} messages here). The paper says that \
+        "Waiting in the sender is caused by the congestion window of W′: each loss halves it, and with {} % \
+         loss and a round trip of {} ms its throughput is {} KByte/s of the offered {}, so that the queue \
+         varies widely and its mean depends on the duration of the flow ({} messages). According to the paper, \
          losses had no significant effect on its congestion window (section 4.3). The control rows \
-         keep the window on a fast retransmission, which RFC 2960 and RFC 9260 don’t allow: from SEND \
+         keep the window on a fast retransmission, which RFC 2960 and RFC 9260 do not permit: from SEND \
          a retransmitted message then takes {} ms, with gap reports on W″ {} ms.",
         given(LOSS * 100.0),
         given(2.0 * millis(FAR_DELAY)),
@@ -155,7 +155,7 @@ fn waiting(observed: &Observed) -> String {
     )
 }
 
-/// How many retransmissions were more than one, or none too many, and how many timers expired.
+/// Describes the frequency of repeated and of unnecessary retransmissions, and of timeouts.
 fn counts(observed: &Observed) -> String {
     let [standard, modified, best, ..] = &observed.variants;
     let share = |measures: &[Measures], of: fn(&Measures) -> usize| {
@@ -165,8 +165,8 @@ fn counts(observed: &Observed) -> String {
     };
     let timeouts = |measures: &[Measures]| measures.iter().map(|m| m.timeouts).sum::<u64>();
     format!(
-        "Of the retransmitted messages were sent three times or more: {:.2} % ({}), {:.2} % ({}), {:.2} % ({}). Sent again \
-         although the first transmission arrived: {:.2} %, {:.2} %, {:.2} %. Expirations of T3-rtx: {}, {}, {}.",
+        "Retransmitted messages sent three times or more: {:.2} % ({}), {:.2} % ({}), {:.2} % ({}). Retransmitted \
+                 although the first transmission arrived: {:.2} %, {:.2} %, {:.2} %. Expirations of T3-rtx: {}, {}, {}.",
         share(standard, |m| m.again),
         STANDARD.label,
         share(modified, |m| m.again),

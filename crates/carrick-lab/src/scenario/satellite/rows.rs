@@ -1,4 +1,4 @@
-//! The table of the scenario.
+//! Rows of the table.
 
 use super::Observed;
 use super::measure::{Measures, Parts, mean_parts};
@@ -10,11 +10,12 @@ use super::tcp;
 use crate::format;
 use crate::result::Row;
 
-/// What was published for a variant.
+/// Published values of a variant.
 struct Published {
     delay: Option<f64>,
     throughput: Option<f64>,
-    /// Where the delay is expected: from the published bound to 5 % above the published mean.
+    /// Range in which the delay is expected: from the published bound to 5 % above the published
+    /// mean.
     expected: Option<[f64; 2]>,
 }
 
@@ -38,14 +39,14 @@ fn published(variant: &Variant) -> Published {
     }
 }
 
-/// How near the best settings are to come to what the network allows.
+/// Largest expected relative difference of the best settings from the bound of the network.
 const NEAR: f64 = 0.1;
 
-/// The gain of the modification as published, and where it is expected.
+/// Published gain of the modification, and its expected range.
 const GAIN: f64 = 238.0;
 const GAIN_EXPECTED: [f64; 2] = [200.0, 260.0];
 
-/// All rows, in the order of the table.
+/// Returns all rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let [standard, modified, best, unreduced, unreduced_modified, ..] = &VARIANTS;
     let [s, m, b, u, um, ..] = &observed.variants;
@@ -67,13 +68,17 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
 fn error_free(observed: &Observed) -> Row {
     let window = super::setup::STANDARD.window;
     let round_trip = 2.0 * millis(FAR_DELAY) + millis(emission_times()[0]);
-    Row::new("error-free.throughput", "error-free maximum throughput", "KByte/s")
-        .bound(window as f64 / round_trip)
-        .published(52.0)
-        .measured(&[observed.error_free / 1e3])
-        .note(&format!(
-            "Bound: the receive window of {window} bytes in each round trip. No randomness, hence one run."
-        ))
+    Row::new(
+        "error-free.throughput",
+        "error-free maximum throughput",
+        "KByte/s",
+    )
+    .bound(window as f64 / round_trip)
+    .published(52.0)
+    .measured(&[observed.error_free / 1e3])
+    .note(&format!(
+        "Bound: the receive window of {window} bytes per round trip. Deterministic, hence one run."
+    ))
 }
 
 fn lossy(observed: &Observed) -> Row {
@@ -81,12 +86,12 @@ fn lossy(observed: &Observed) -> Row {
     Row::new("lossy.throughput", "the same with loss", "KByte/s")
         .measured(&values)
         .note(&format!(
-            "Standard settings, as much as the window carries; the load is {}.",
+            "Standard settings, saturated; the load is {}.",
             LOAD / 1000
         ))
 }
 
-/// TCP on W' alone.
+/// Rows of TCP on W' only.
 fn tcp_rows(observed: &Observed) -> Vec<Row> {
     let measures = &observed.tcp;
     let lossy: Vec<f64> = observed.tcp_lossy.iter().map(|rate| rate / 1e3).collect();
@@ -103,7 +108,7 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
         .bound(window as f64 / (2.0 * millis(FAR_DELAY) + millis(tcp::emission_time())))
         .published(52.0)
         .measured(&[observed.tcp_error_free / 1e3])
-        .note("The same receive window as SCTP’s. No randomness, hence one run."),
+        .note("The same receive window as SCTP’s. Deterministic, hence one run."),
         Row::new(
             "tcp.lossy.throughput",
             "TCP on W′: the same with loss",
@@ -114,7 +119,7 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
             .bound(LOAD as f64 / 1e3)
             .published(18.0)
             .measured(&throughput)
-            .note("As for SCTP: until the last delivery, with what waits in the sender at the end of the flow."),
+            .note("As for SCTP: until the last delivery, including data queued in the sender at the end of the flow."),
         Row::new(
             "tcp.delay",
             "TCP on W′: delay of a retransmitted message",
@@ -134,7 +139,7 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
         )
         .bound(bound)
         .measured(&per_repetition(measures, Parts::recovery))
-        .note("This is what the bound speaks of: loss, three duplicate ACKs, retransmission."),
+        .note("The bound applies to this value: loss, three duplicate ACKs, retransmission."),
     ]
 }
 
@@ -159,7 +164,7 @@ fn variant_rows(variant: &Variant, measures: &[Measures]) -> Vec<Row> {
 fn recovery_note(variant: &Variant, recovery: &[f64], bound: f64) -> String {
     match (variant.id, crate::stats::mean(recovery)) {
         ("standard", _) => {
-            "The equations know no waiting in the sender: this is what they speak of.".into()
+            "The equations do not include waiting in the sender and apply to this value.".into()
         }
         ("best", Some(mean)) => verdict(mean, bound),
         _ => String::new(),
@@ -176,7 +181,7 @@ fn verdict(mean: f64, bound: f64) -> String {
     format!("{percent:+.1} %: {verdict} 10 % of the bound of this network.")
 }
 
-/// What the settings up to a step make of the delay.
+/// Row of a step to the best settings.
 fn step_row(variant: &Variant, measures: &[Measures]) -> Row {
     let values = per_repetition(measures, Parts::delay);
     let parts = mean_parts(measures).0;
@@ -195,7 +200,7 @@ fn step_row(variant: &Variant, measures: &[Measures]) -> Row {
     ))
 }
 
-/// The bound to show: with the values that the published ones fit, where there are published ones.
+/// Returns the bound of a variant; for variants with published values, the one that these fit.
 fn bound(variant: &Variant) -> Bound {
     if variant.id == BEST.id {
         Bound::own(variant)
@@ -227,9 +232,9 @@ fn delay_row(variant: &Variant, measures: &[Measures]) -> Row {
             .measured
             .map_or(f64::NAN, |mean| 100.0 * (mean / least - 1.0));
         return row.note(&verdict).note(&format!(
-            "Bound: the paper’s equation with this network’s delays and emission. It has the stack’s own waiting in it, for three missing \
-             reports, which RACK waits for, too, unless a quarter of the least round trip ends before. What propagation and transmission \
-             alone set, with a single report, is {} ms; {} % above that is measured.",
+            "Bound: the paper’s equation with this network’s delays and transmission times. It includes waiting for three missing \
+                         reports, for which RACK waits, too, unless a quarter of the minimum round trip ends earlier. The bound of propagation and transmission \
+                         alone, with a single report, is {} ms; the measured value is {} % above it.",
             format::measured(least),
             format::measured(above)
         ));
@@ -258,14 +263,14 @@ fn throughput_row(variant: &Variant, measures: &[Measures]) -> Row {
     .measured(&values);
     if variant.id == "standard" {
         row = row.note(
-            "User bytes delivered, over the time from the first SEND to the last delivery; bound: the load.",
+            "User data delivered, divided by the time from the first SEND to the last delivery; bound: the load.",
         );
     }
     row.published = published(variant).throughput;
     row
 }
 
-/// Differences of repetitions with the same losses.
+/// Rows of the paired differences between repetitions with the same losses.
 fn gain_rows(id: &str, label: &str, without: &[Measures], with: &[Measures]) -> Vec<Row> {
     let gain = |value: fn(&Parts) -> f64| -> Vec<f64> {
         let pairs = without.iter().zip(with);
@@ -278,7 +283,7 @@ fn gain_rows(id: &str, label: &str, without: &[Measures], with: &[Measures]) -> 
         .bound(bound)
         .published(GAIN)
         .measured(&gain(Parts::delay))
-        .note("By repetitions with the same seed.");
+        .note("Paired differences of repetitions with the same seed.");
     if id != "gain" {
         delay.published = None;
     } else if let Some(mean) = delay.measured
@@ -286,7 +291,7 @@ fn gain_rows(id: &str, label: &str, without: &[Measures], with: &[Measures]) -> 
     {
         let waits = [without, with].map(mean_wait);
         delay = delay.note(&outside(mean, GAIN_EXPECTED)).note(&format!(
-            "{} ms of it are less waiting in the sender.",
+            "{} ms of it result from less waiting in the sender.",
             format::measured(waits[0] - waits[1])
         ));
     }
@@ -300,7 +305,7 @@ fn gain_rows(id: &str, label: &str, without: &[Measures], with: &[Measures]) -> 
     vec![delay, recovery]
 }
 
-/// The mean over repetitions of what retransmitted messages waited in the sender.
+/// Returns the mean waiting time of retransmitted messages in the sender, over the repetitions.
 fn mean_wait(measures: &[Measures]) -> f64 {
     let waits = per_repetition(measures, |parts| parts.0[0]);
     crate::stats::mean(&waits).unwrap_or_default()
@@ -315,7 +320,7 @@ fn outside(mean: f64, [low, high]: [f64; 2]) -> String {
     )
 }
 
-/// One value a repetition: that of the mean retransmitted message.
+/// Returns one value per repetition: that of the mean retransmitted message.
 fn per_repetition(measures: &[Measures], value: impl Fn(&Parts) -> f64) -> Vec<f64> {
     let means = measures.iter().filter_map(Measures::mean_parts);
     means.map(|parts| value(&parts)).collect()

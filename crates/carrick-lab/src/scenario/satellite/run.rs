@@ -1,4 +1,4 @@
-//! One simulation: the life of every message.
+//! One simulation, with the history of every message.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use crate::live::Log;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 
-/// The life of one message.
+/// History of one message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Life {
-    /// SEND was called.
+pub(super) struct MessageHistory {
+    /// Time of the SEND.
     pub(super) send: Time,
-    /// Its chunk left the stack for the first time.
+    /// First transmission of its chunk.
     pub(super) first: Time,
-    /// The last transmission that left before the chunk arrived: the one that brought it, unless
-    /// the first one was still on its way.
-    pub(super) bringing: Time,
-    /// The chunk arrived.
+    /// Last transmission before the chunk arrived: the one that was delivered, unless the first one
+    /// was still in flight.
+    pub(super) delivered_by: Time,
+    /// Arrival of the chunk.
     pub(super) arrival: Time,
-    /// The message was delivered to the user.
+    /// Delivery of the message to the user.
     pub(super) delivery: Time,
-    /// How often the chunk was sent.
+    /// Number of transmissions of the chunk.
     pub(super) transmissions: u32,
 }
 
-/// What one simulation showed.
+/// Result of one simulation.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct SimulationRun {
     /// All messages by number.
-    pub(super) lives: Vec<Life>,
+    pub(super) histories: Vec<MessageHistory>,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// The shortest round-trip sample of W'.
+    /// Shortest round-trip sample of W'.
     pub(super) shortest_round_trip: Option<Duration>,
 }
 
@@ -64,19 +64,18 @@ fn hosts(variant: &Variant, load: Load, seed: u64, capture: Capture<'_>) -> Resu
 
 /// Sends `count` messages at the paper's rate through the lossy network.
 ///
-/// The same seed is the same network for every variant: its losses fall on packets of the same
-/// number.
+/// The same seed gives the same network for every variant: packets of the same number are lost.
 pub(super) fn lossy(
     variant: &Variant,
     count: u64,
     seed: u64,
     capture: Capture<'_>,
-) -> Result<Run, String> {
+) -> Result<SimulationRun, String> {
     let (source, sink) = hosts(variant, Load::Constant(count), seed, capture)?;
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
-    // Twice the time of the flow is more than any backlog needs.
+    // Twice the time of the flow is sufficient for any backlog.
     let flow = interval() * u32::try_from(count).unwrap_or(u32::MAX);
     let end = carrick_netsim::Time::ZERO + flow * 2 + Duration::from_secs(600);
     let slice = Duration::from_secs(10);
@@ -91,8 +90,8 @@ pub(super) fn lossy(
             capture.end(&mut net)?;
             let source = net.node::<SctpHost<Source>>(a).application();
             let sink = net.node::<SctpHost<Sink>>(b).application();
-            return Ok(Run {
-                lives: lives(&log(source, sink))?,
+            return Ok(SimulationRun {
+                histories: histories(&log(source, sink))?,
                 timeouts: source.timeouts,
                 shortest_round_trip: source.shortest_round_trip,
             });
@@ -107,7 +106,7 @@ pub(super) fn lossy(
     Err(format!("{delivered} of {count} messages were delivered"))
 }
 
-/// Bytes per second that the network carries at most, over `duration` after ten seconds.
+/// Returns the throughput of the network in bytes per second, over `duration` after ten seconds.
 pub(super) fn saturated(
     variant: &Variant,
     lossy: bool,
@@ -133,12 +132,12 @@ pub(super) fn saturated(
     Ok((delivered(&net) - before) as f64 / duration.as_secs_f64())
 }
 
-/// Joins what the two hosts noted.
-pub(super) fn lives(log: &Log<'_>) -> Result<Vec<Life>, String> {
+/// Combines the records of the two hosts.
+pub(super) fn histories(log: &Log<'_>) -> Result<Vec<MessageHistory>, String> {
     let count = log.sends.len();
     let first_tsn = log.transmissions.first().map(|t| t.tsn);
-    let first_tsn = first_tsn.ok_or("nothing was sent")?;
-    // Each message is one chunk, so that TSNs count messages.
+    let first_tsn = first_tsn.ok_or("no message was sent")?;
+    // Each message is one chunk, so TSNs count messages.
     let mut arrivals = vec![None; count];
     for (tsn, time) in log.arrivals {
         if let Some(arrival) = arrivals.get_mut(tsn.since(first_tsn) as usize) {
@@ -169,20 +168,22 @@ pub(super) fn lives(log: &Log<'_>) -> Result<Vec<Life>, String> {
             times.push(transmission.time);
         }
     }
-    let life = |number: usize| {
+    let history = |number: usize| {
         let arrival = arrivals[number]?;
         let sent = &transmissions[number];
-        Some(Life {
+        Some(MessageHistory {
             send: log.sends[number],
             first: *sent.first()?,
-            bringing: *sent.iter().rev().find(|time| **time <= arrival)?,
+            delivered_by: *sent.iter().rev().find(|time| **time <= arrival)?,
             arrival,
             delivery: deliveries[number]?,
             transmissions: sent.len() as u32,
         })
     };
     (0..count)
-        .map(|number| life(number).ok_or_else(|| format!("message {number} has no full record")))
+        .map(|number| {
+            history(number).ok_or_else(|| format!("message {number} has no complete record"))
+        })
         .collect()
 }
 
@@ -192,23 +193,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_lives_its_life_in_order() {
+    fn message_histories_are_in_order() {
         for variant in &VARIANTS {
             let run = lossy(variant, 600, 5, Capture::NONE).unwrap();
-            assert_eq!(run.lives.len(), 600, "{}", variant.id);
-            for life in &run.lives {
+            assert_eq!(run.histories.len(), 600, "{}", variant.id);
+            for history in &run.histories {
                 let times = [
-                    life.send,
-                    life.first,
-                    life.bringing,
-                    life.arrival,
-                    life.delivery,
+                    history.send,
+                    history.first,
+                    history.delivered_by,
+                    history.arrival,
+                    history.delivery,
                 ];
-                assert!(times.is_sorted(), "{}: {life:?}", variant.id);
-                assert!(life.arrival - life.bringing >= Duration::from_millis(25));
+                assert!(times.is_sorted(), "{}: {history:?}", variant.id);
+                assert!(history.arrival - history.delivered_by >= Duration::from_millis(25));
             }
             assert!(
-                run.lives.iter().any(|l| l.transmissions > 1),
+                run.histories.iter().any(|l| l.transmissions > 1),
                 "{}",
                 variant.id
             );
@@ -216,12 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sack_on_the_other_path_is_no_round_trip_of_this_one() {
+    fn sacks_on_another_path_are_not_rtt_samples() {
         for variant in &VARIANTS {
             for seed in 0..4 {
                 let run = lossy(variant, 600, seed, Capture::NONE).unwrap();
                 let shortest = run.shortest_round_trip;
-                // With data on both paths there are gaps all the time, and each SACK takes W''.
+                // With data on both paths there are always gaps, and each SACK is sent on W''.
                 assert!(shortest.is_some() || variant.spills, "{}", variant.id);
                 assert!(
                     shortest.is_none_or(|rtt| rtt >= FAR_DELAY * 2),

@@ -1,4 +1,4 @@
-//! The paper's network and traffic, and the settings of the variants.
+//! Network and traffic of the paper, and settings of the variants.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use carrick_proto::policy::{
 use super::control::KeepsWindow;
 use crate::live::World;
 
-/// Bytes of user data in a message: a kilobyte of 1000 bytes.
+/// User data of a message in bytes: a kilobyte of 1000 bytes.
 pub(super) const MESSAGE: usize = 1000;
 /// Offered load in bytes per second.
 pub(super) const LOAD: u64 = 30_000;
-/// Bytes of IP, SCTP common and DATA chunk header around a message.
+/// Length of the IP, SCTP common and DATA chunk headers of a message.
 const HEADERS: usize = 20 + 12 + 16;
-/// Random loss on W', each direction.
+/// Random loss on W', in each direction.
 pub(super) const LOSS: f64 = 0.01;
-/// The queue of a Dummynet pipe that is not told otherwise, in packets.
+/// Default queue of a Dummynet pipe, in packets.
 pub(super) const QUEUE: usize = 50;
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
@@ -47,7 +47,7 @@ pub(super) const RECEIVER: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2)),
 ];
 
-/// Time between two SEND calls.
+/// Returns the time between two SEND calls.
 pub(super) fn interval() -> Duration {
     Duration::from_nanos(MESSAGE as u64 * 1_000_000_000 / LOAD)
 }
@@ -67,12 +67,12 @@ fn near() -> LinkConfig {
     LinkConfig::new(NEAR_RATE, NEAR_DELAY).with_queue(Queue::packets(QUEUE))
 }
 
-/// Time to send one message's packet on W' and on W''.
+/// Returns the transmission time of one message's packet on W' and on W''.
 pub(super) fn emission_times() -> [Duration; 2] {
     [far(false), near()].map(|link| link.transmission_time(MESSAGE + HEADERS))
 }
 
-/// The two hosts on the two paths, with their programs.
+/// Builds the two hosts on the two paths, with their programs.
 pub(super) fn network(
     seed: u64,
     lossy: bool,
@@ -85,7 +85,7 @@ pub(super) fn network(
     Ok((builder.build()?, hosts))
 }
 
-/// The lossy network, to be run in real time.
+/// Builds the lossy network for a live run.
 pub(super) fn live_world(seed: u64) -> Result<World, ConfigError> {
     let (builder, hosts) = paths(seed, true);
     Ok(World {
@@ -107,35 +107,36 @@ fn paths(seed: u64, lossy: bool) -> (NetworkBuilder, [NodeId; 2]) {
     (builder, hosts)
 }
 
-/// A way to set the stack up.
+/// Settings of the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Variant {
-    /// First part of the rows' names.
+    /// First part of the identifiers of its rows.
     pub(super) id: &'static str,
-    /// The name for people.
+    /// Label.
     pub(super) label: &'static str,
     /// Missing reports before fast retransmit.
     pub(super) missing_reports: u8,
-    /// Where SACKs go.
+    /// Destination of SACKs.
     pub(super) sack_route: &'static dyn SackRoute,
-    /// SACK at least for every this many packets.
+    /// SACK frequency: packets per SACK.
     pub(super) sack_frequency: u32,
     /// Receive window in bytes.
     pub(super) window: usize,
     /// Congestion control of each path.
     pub(super) congestion: &'static dyn Algorithm,
-    /// Otherwise the settings that programs start from, RACK among them, and not those of the time.
+    /// Uses the default settings of programs, which include RACK, instead of those of the paper's
+    /// time.
     pub(super) modern: bool,
-    /// W'' carries new data that W' has no room for.
+    /// Sends new data that exceeds the window of W' on W''.
     pub(super) spills: bool,
 }
 
-/// The paper gives no window but its effect, 52 kilobytes per second without errors. Of whole
-/// kilobytes, this one comes nearest to it without exceeding it: silly window avoidance keeps the
-/// last messages of a window back.
+/// Receive window of the paper, which gives only the resulting throughput, 52 kilobytes per second
+/// without errors. Among whole kilobytes, this one comes closest to it without exceeding it: silly
+/// window avoidance delays the last messages of a window.
 const PAPER_WINDOW: usize = 29_000;
 
-/// RFC 2960 as the paper's implementation had it.
+/// RFC 2960 as in the paper's implementation.
 pub(super) const STANDARD: Variant = Variant {
     id: "standard",
     label: "SCTP",
@@ -148,7 +149,7 @@ pub(super) const STANDARD: Variant = Variant {
     spills: false,
 };
 
-/// The paper's modification: SACKs with gap reports take W''.
+/// The paper's modification: SACKs with gap reports on W''.
 pub(super) const MODIFIED: Variant = Variant {
     id: "modified",
     label: "SCTP, gap reports on W″",
@@ -156,11 +157,11 @@ pub(super) const MODIFIED: Variant = Variant {
     ..STANDARD
 };
 
-/// The first step to the best settings: RFC 9260's three missing reports, a SACK for every packet, gap
-/// reports and retransmissions on the faster path, and a window that never limits. All of it
-/// conforms to RFC 9260 but for two "SHOULD" of section 6.4, from which the paper departs for a
-/// reason that this network gives: fast retransmissions on the path of the original, and all SACKs
-/// to one address.
+/// First step to the best settings: RFC 9260's three missing reports, a SACK for every packet, gap
+/// reports and retransmissions on the faster path, and a window that never limits. It conforms to
+/// RFC 9260 except for two "SHOULD" of section 6.4, from which the paper deviates for a reason that
+/// this network shows: fast retransmissions on the path of the original, and all SACKs to one
+/// address.
 pub(super) const ONE_PATH: Variant = Variant {
     id: "step-rfc9260",
     label: "step to best: RFC 9260, new data on W′ only",
@@ -171,7 +172,7 @@ pub(super) const ONE_PATH: Variant = Variant {
     ..STANDARD
 };
 
-/// The second: the settings that programs start from, RACK-TLP, PRR and CUBIC.
+/// Second step: the default settings of programs, RACK-TLP, PRR and CUBIC.
 pub(super) const ONE_PATH_MODERN: Variant = Variant {
     id: "step-modern",
     label: "step to best: RACK, PRR and CUBIC, new data on W′ only",
@@ -180,7 +181,7 @@ pub(super) const ONE_PATH_MODERN: Variant = Variant {
     ..ONE_PATH
 };
 
-/// The third: what the window of W' holds back takes W''.
+/// Third step: data that exceeds the window of W' is sent on W''.
 pub(super) const SPILLING_CUBIC: Variant = Variant {
     id: "step-spill",
     label: "step to best: the same, the rest on W″",
@@ -188,8 +189,8 @@ pub(super) const SPILLING_CUBIC: Variant = Variant {
     ..ONE_PATH_MODERN
 };
 
-/// What the stack does best here: the same with RFC 9260's windows, with which more stays on W' and
-/// the queue of W'' short.
+/// Best settings: the third step with RFC 9260's windows, which keep more data on W' and the queue
+/// of W'' short.
 pub(super) const BEST: Variant = Variant {
     id: "best",
     label: "best settings",
@@ -197,8 +198,8 @@ pub(super) const BEST: Variant = Variant {
     ..SPILLING_CUBIC
 };
 
-/// A control for the part of the delay that is no loss recovery: as `STANDARD`, but a fast
-/// retransmission leaves the window of W' as it is. RFC 2960 and RFC 9260 forbid it.
+/// Control for the part of the delay that is not loss recovery: `STANDARD` without reduction of the
+/// window of W' by a fast retransmission, which RFC 2960 and RFC 9260 forbid.
 pub(super) const UNREDUCED: Variant = Variant {
     id: "unreduced",
     label: "control: window kept on loss",
@@ -225,17 +226,17 @@ pub(super) const VARIANTS: [Variant; 8] = [
     ONE_PATH_MODERN,
     SPILLING_CUBIC,
 ];
-/// Those before the steps.
+/// Number of variants before the steps.
 pub(super) const DRAWN: usize = 5;
 
 impl Variant {
-    /// The parameters of the association, the same at both ends.
+    /// Returns the parameters of the association, the same at both ends.
     pub(super) fn config(&self) -> AssociationConfig {
         let (base, policies) = if self.modern {
             (AssociationConfig::modern(), Policies::modern())
         } else {
             let policies = Policies {
-                // As stacks of the paper's time did: its throughput shows the whole buffer.
+                // As in stacks of the paper's time: its throughput indicates the whole buffer.
                 window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
             };
@@ -252,9 +253,10 @@ impl Variant {
         base.with(|c| {
             c.buffers.receive_buffer = self.window;
             c.timers.sack_frequency = self.sack_frequency;
-            // One message is one packet; Nagle's algorithm would make each wait for the next.
+            // A message fills a packet; with Nagle's algorithm each would wait for the next.
             c.transmission.nagle = false;
-            // Messages wait in the stack, as SEND's delay is defined; none is refused.
+            // Messages are queued in the stack, because the delay is counted from SEND; none is
+            // refused.
             c.buffers.send_buffer = 1 << 28;
             c.buffers.max_send_buffer = None;
             c.buffers.send_buffer_messages = usize::MAX;
@@ -270,24 +272,24 @@ impl Variant {
         })
     }
 
-    /// Whether SACKs with gap reports come back on W''.
+    /// Returns whether SACKs with gap reports are sent on W''.
     pub(super) fn reports_on_near_path(&self) -> bool {
         self.sack_route.name() == LowestRttForGapSacks.name()
     }
 }
 
-/// The least that a retransmitted message can take, part by part, in ms.
+/// Lower bound of the delay of a retransmitted message, by parts, in ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bound {
-    /// Way there, gap report back, and the messages in between: until the retransmission leaves.
+    /// Time until the retransmission: forward delay, gap report back, and the messages in between.
     pub(super) detection: f64,
-    /// Emission and delay on W''.
+    /// Transmission and delay on W''.
     pub(super) transfer: f64,
 }
 
 impl Bound {
-    /// Equations (2) and (3) of the paper for a variant, given the time between messages and the
-    /// emission time on W'' in ms.
+    /// Computes equations (2) and (3) of the paper for a variant, given the time between messages
+    /// and the transmission time on W'' in ms.
     pub(super) fn of(variant: &Variant, interval: f64, emission: f64) -> Self {
         let [far, near] = [FAR_DELAY, NEAR_DELAY].map(millis);
         let back = if variant.reports_on_near_path() {
@@ -301,17 +303,18 @@ impl Bound {
         }
     }
 
-    /// With the values that the published bounds fit: Δt = 30 ms and an emission time of 63 ms.
+    /// Computes the bound with the values that the published bounds fit: Δt = 30 ms and a
+    /// transmission time of 63 ms.
     pub(super) fn published(variant: &Variant) -> Self {
         Self::of(variant, 30.0, 63.0)
     }
 
-    /// With this network's own values.
+    /// Computes the bound with the values of this network.
     pub(super) fn own(variant: &Variant) -> Self {
         Self::of(variant, millis(interval()), millis(emission_times()[1]))
     }
 
-    /// With one report instead of so many: what no rule to find losses can undercut.
+    /// Computes the bound with a single report, the lower bound of any loss detection.
     pub(super) fn with_one_report(variant: &Variant) -> Self {
         let one = Variant {
             missing_reports: 1,
@@ -320,13 +323,13 @@ impl Bound {
         Self::own(&one)
     }
 
-    /// The whole.
+    /// Returns the sum.
     pub(super) fn total(&self) -> f64 {
         self.detection + self.transfer
     }
 }
 
-/// A duration in ms.
+/// Converts a duration to ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -338,13 +341,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bounds_are_the_published_ones() {
+    fn the_bounds_match_the_publication() {
         assert!((Bound::published(&STANDARD).total() - 708.0).abs() < 1e-9);
         assert!((Bound::published(&MODIFIED).total() - 483.0).abs() < 1e-9);
     }
 
     #[test]
-    fn settings_are_valid_and_differ_only_where_they_say() {
+    fn settings_are_valid_and_differ_as_stated() {
         for variant in VARIANTS {
             assert_eq!(variant.config().validate(), Ok(()));
         }
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_takes_65_ms_on_the_terrestrial_path() {
+    fn messages_take_65_ms_on_the_terrestrial_path() {
         assert_eq!(emission_times()[1], Duration::from_micros(65_500));
         assert_eq!(interval().as_micros(), 33_333);
     }

@@ -1,4 +1,4 @@
-//! The result put together: split, drawing, settings.
+//! Assembly of the result: split, drawing, settings.
 
 use super::figures::figures;
 use super::measure::{PARTS, mean_parts};
@@ -30,7 +30,7 @@ pub(super) fn result(scenario: Satellite, observed: &Observed, seed: u64) -> Sce
 
 fn split(observed: &Observed) -> Split {
     Split {
-        title: "Where the delay of a retransmitted message goes".into(),
+        title: "Parts of the delay of a retransmitted message".into(),
         unit: "ms".into(),
         parts: PARTS.map(String::from).to_vec(),
         lines: VARIANTS
@@ -89,7 +89,7 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "traffic",
             format!(
-                "{} messages of {MESSAGE} bytes a repetition, ordered, on one stream, one each {:.1} ms ({} KByte/s; a KByte is 1000 bytes)",
+                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one every {:.1} ms ({} KByte/s; a KByte is 1000 bytes)",
                 observed.messages,
                 millis(interval()),
                 LOAD / 1000
@@ -114,13 +114,13 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "loss",
             format!(
-                "{} % of all packets on W′, random, in both directions, as “1 % of all packets” says; none on W″",
+                "{} % of all packets on W′, random, in both directions, according to “1 % of all packets”; none on W″",
                 given(LOSS * 100.0)
             ),
         ),
         Setting::new(
             "queues",
-            format!("{QUEUE} packets, drop tail (Dummynet’s own default)"),
+            format!("{QUEUE} packets, drop tail (Dummynet’s default)"),
         ),
         Setting::new(
             "SCTP",
@@ -138,7 +138,7 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "TCP",
             format!(
-                "on W′ alone; Reno, one message a segment (as the paper’s equation has it), the same receive window of {} bytes, \
+                "on W′ only; Reno, one message per segment (as in the paper’s equation), the same receive window of {} bytes, \
                  ACK for every second segment or after 200 ms, Nagle off",
                 config.buffers.receive_buffer
             ),
@@ -155,8 +155,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             "best settings",
             format!(
                 "AssociationConfig::modern with {} windows; a SACK for every packet, gap reports and retransmissions on W″ \
-                 (section 6.4 advises the path of the original for both), new data {}: on W″ what W′ has no room for; \
-                 receive window {} bytes. {} retransmissions may take no more than RACK allows",
+                 (section 6.4 recommends the path of the original for both), new data {}: on W″ if it exceeds the window of W′; \
+                 receive window {} bytes. {} retransmissions are limited to those of RACK",
                 best.research.policies.congestion.name(),
                 best.research.policies.multipath.data_route.name(),
                 best.buffers.receive_buffer,
@@ -165,8 +165,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         ),
         Setting::new(
             "published figures",
-            "Bounds by equations (2) and (3) with Δt = 30 ms and t_e″ = 63 ms. The paper does not give the number \
-             of losses behind its means; --full makes the means certain to about a half of what the short run does.",
+            "Bounds by equations (2) and (3) with Δt = 30 ms and t_e″ = 63 ms. The paper does not specify the number \
+                 of losses behind its means; with --full the confidence intervals are about half as wide as in the short run.",
         ),
     ]
 }

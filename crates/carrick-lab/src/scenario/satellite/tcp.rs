@@ -1,10 +1,10 @@
-//! TCP on W' alone, with the same messages.
+//! TCP on W' only, with the same messages.
 
 use std::time::Duration;
 
 use carrick_netsim::{LinkConfig, Time};
 
-use super::run::{Life, Run};
+use super::run::{MessageHistory, SimulationRun};
 use super::setup::{
     FAR_DELAY, FAR_RATE, LOAD, MESSAGE, PORT, RECEIVER, SENDER, STANDARD, interval, millis, network,
 };
@@ -15,18 +15,18 @@ use crate::tcp_host::{
     BulkSink, BulkSource, Connection, Segment, TcpApplication, TcpConfig, TcpCongestion, TcpHost,
 };
 
-/// IP and TCP header without options.
+/// Length of the IP and TCP headers without options.
 const HEADERS: usize = 40;
-/// Quiet time before the first message, for the handshake.
+/// Idle time before the first message, for the handshake.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// Time to send one message's segment on W'.
+/// Returns the transmission time of one message's segment on W'.
 pub(super) fn emission_time() -> Duration {
     LinkConfig::new(FAR_RATE, FAR_DELAY).transmission_time(MESSAGE + HEADERS)
 }
 
-/// The published bound of a retransmitted message's delay in ms: there, three duplicate ACKs back,
-/// there again, and the messages in between.
+/// Returns the published bound of a retransmitted message's delay in ms: forward delay, three
+/// duplicate ACKs back, forward delay, and the messages in between.
 pub(super) fn bound() -> f64 {
     const PUBLISHED_INTERVAL: f64 = 30.0;
     3.0 * millis(FAR_DELAY) + 4.0 * PUBLISHED_INTERVAL
@@ -37,17 +37,17 @@ fn config(end: usize, congestion: TcpCongestion, seed: u64) -> TcpConfig {
         receive_buffer: STANDARD.window,
         nagle: false,
         congestion,
-        // One message is one segment.
+        // A message fills a segment.
         mtu: MESSAGE + HEADERS,
         ..TcpConfig::new([SENDER, RECEIVER][end][0], derive(seed, &[3, end as u64]))
     }
 }
 
-/// Sends messages at the paper's rate; what TCP does not take yet waits.
+/// Sends messages at the paper's rate; messages that TCP does not accept yet are queued.
 struct Source {
     count: u64,
     next: Option<Time>,
-    /// Bytes of all messages so far that TCP has taken.
+    /// Bytes of all messages that TCP has accepted.
     taken: u64,
     sends: Vec<Time>,
     segments: Vec<Segment>,
@@ -81,7 +81,7 @@ impl TcpApplication for Source {
     }
 }
 
-/// Notes when each message is complete.
+/// Records the time at which each message is complete.
 #[derive(Default)]
 struct Sink {
     received: usize,
@@ -108,7 +108,7 @@ pub(super) fn lossy(
     congestion: TcpCongestion,
     seed: u64,
     capture: Capture<'_>,
-) -> Result<Run, String> {
+) -> Result<SimulationRun, String> {
     let source = Source {
         count,
         next: Some(Time::ZERO + SETTLING),
@@ -121,7 +121,7 @@ pub(super) fn lossy(
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
-    // Ten times the time of the flow, at a tenth of its rate, is more than any backlog needs.
+    // Ten times the time of the flow, at a tenth of its rate, is sufficient for any backlog.
     let flow = Duration::from_secs(count * MESSAGE as u64 / LOAD + 60);
     while net.now() < Time::ZERO + flow * 10 {
         net.run_until(net.now() + Duration::from_secs(10));
@@ -130,23 +130,23 @@ pub(super) fn lossy(
             capture.end(&mut net)?;
             let sink = net.node::<TcpHost<Sink>>(b).application();
             let source = net.node::<TcpHost<Source>>(a).application();
-            return lives(&source.sends, &source.segments, &sink.deliveries);
+            return histories(&source.sends, &source.segments, &sink.deliveries);
         }
     }
     let delivered = net.node::<TcpHost<Sink>>(b).application().deliveries.len();
     Err(format!("TCP delivered {delivered} of {count} messages"))
 }
 
-/// Joins what the two hosts noted. Data in the receiver that waits for a hole is not seen here:
+/// Combines the records of the two hosts. Data that waits for a gap in the receiver is not visible:
 /// arrival counts as delivery.
-pub(super) fn lives(
+pub(super) fn histories(
     sends: &[Time],
     segments: &[Segment],
     deliveries: &[Time],
-) -> Result<Run, String> {
+) -> Result<SimulationRun, String> {
     let count = sends.len();
     let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
-    // A segment may hold parts of two messages; only one that repeats makes a message sent again.
+    // Only a retransmitted segment, which may contain parts of two messages, marks them.
     let mut again = vec![0; count];
     for segment in segments {
         let first = segment.offset as usize / MESSAGE;
@@ -156,31 +156,31 @@ pub(super) fn lives(
             again[message] += u32::from(segment.again);
         }
     }
-    let life = |number: usize| {
+    let history = |number: usize| {
         let delivery = *deliveries.get(number)?;
         let sent = &transmissions[number];
-        let bringing = sent
+        let delivered_by = sent
             .iter()
             .rev()
             .find(|time| **time + FAR_DELAY <= delivery);
-        Some(Life {
+        Some(MessageHistory {
             send: core_time(sends[number]),
             first: core_time(*sent.first()?),
-            bringing: core_time(*bringing?),
+            delivered_by: core_time(*delivered_by?),
             arrival: core_time(delivery),
             delivery: core_time(delivery),
             transmissions: 1 + again[number],
         })
     };
-    let lives: Option<Vec<Life>> = (0..count).map(life).collect();
-    Ok(Run {
-        lives: lives.ok_or("TCP: a message has no full record")?,
+    let histories: Option<Vec<MessageHistory>> = (0..count).map(history).collect();
+    Ok(SimulationRun {
+        histories: histories.ok_or("TCP: a message has no complete record")?,
         timeouts: 0,
         shortest_round_trip: None,
     })
 }
 
-/// Bytes per second that TCP carries at most, over `duration` after ten seconds.
+/// Returns the throughput of TCP in bytes per second, over `duration` after ten seconds.
 pub(super) fn saturated(
     with_loss: bool,
     duration: Duration,
@@ -218,24 +218,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_the_published_one() {
+    fn the_bound_matches_the_publication() {
         assert!((bound() - 870.0).abs() < 1e-9);
     }
 
     #[test]
-    fn every_message_lives_its_life_in_order() {
+    fn message_histories_are_in_order() {
         let run = lossy(600, TcpCongestion::Reno, 5, Capture::NONE).expect("the run ends");
-        assert_eq!(run.lives.len(), 600);
-        for life in &run.lives {
-            let times = [life.send, life.first, life.bringing, life.arrival];
-            assert!(times.is_sorted(), "{life:?}");
-            assert!(life.delivery - life.bringing >= FAR_DELAY);
+        assert_eq!(run.histories.len(), 600);
+        for history in &run.histories {
+            let times = [
+                history.send,
+                history.first,
+                history.delivered_by,
+                history.arrival,
+            ];
+            assert!(times.is_sorted(), "{history:?}");
+            assert!(history.delivery - history.delivered_by >= FAR_DELAY);
         }
-        assert!(run.lives.iter().any(|life| life.transmissions > 1));
+        assert!(
+            run.histories
+                .iter()
+                .any(|history| history.transmissions > 1)
+        );
     }
 
     #[test]
-    fn the_window_limits_what_is_carried_without_loss() {
+    fn the_window_limits_throughput_without_loss() {
         let rate =
             saturated(false, Duration::from_secs(60), 1, Capture::NONE).expect("the run ends");
         let round_trip = 2.0 * FAR_DELAY.as_secs_f64() + emission_time().as_secs_f64();

@@ -1,4 +1,4 @@
-//! The paper's programs: a sender of numbered messages, and a receiver that notes when they come.
+//! Programs of the paper: a sender of numbered messages, and a receiver that records their arrival.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use carrick_proto::{
 
 use super::setup::{MESSAGE, PORT, RECEIVER, interval};
 use crate::live::{Log, Transmission};
-use crate::numbered::{Received, message};
+use crate::numbered::{ReceiverLog, message};
 use crate::sctp_host::Application;
 
-/// Quiet time between the verification of all paths and the first message.
+/// Idle time between the verification of all paths and the first message.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// What the source sends.
+/// Load of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// This many messages at the paper's rate.
+    /// This number of messages at the paper's rate.
     Constant(u64),
-    /// As much as the association takes.
+    /// As many messages as the association accepts.
     Saturating,
 }
 
-/// Sets the association up on W' and sends.
+/// Sender: sets up the association on W'.
 pub(super) struct Source {
     load: Load,
     config: Arc<AssociationConfig>,
     timer: Option<Time>,
     id: Option<AssociationId>,
-    /// The association is set up, all its paths are verified, W' is primary.
+    /// The association is established, all its paths are verified, and W' is primary.
     ready: bool,
-    /// SEND of each message.
+    /// Time of the SEND of each message.
     pub(super) sends: Vec<Time>,
-    /// What left the stack, in order.
+    /// Transmissions in order.
     pub(super) transmissions: Vec<Transmission>,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// The path W', once it is known.
+    /// Path W', once it is known.
     far: Option<PathId>,
-    /// The shortest round-trip sample of W'.
+    /// Shortest round-trip sample of W'.
     pub(super) shortest_round_trip: Option<Duration>,
-    /// What went wrong.
+    /// Failure of the program.
     pub(super) failure: Option<String>,
 }
 
@@ -86,10 +86,10 @@ impl Source {
         if self.ready || paths.len() < RECEIVER.len() || paths.iter().any(|(.., ok)| !ok) {
             return;
         }
-        // A lost INIT may have set the association up over W''.
+        // If an INIT was lost, the association may have been set up over W''.
         let far = paths.iter().find(|(_, remote, _)| *remote == RECEIVER[0]);
         let Some((path, ..)) = far else {
-            self.fail("the peer did not tell its address on W'".into());
+            self.fail("the peer did not advertise its address on W'".into());
             return;
         };
         if let Err(error) = endpoint.set_primary(now, id, *path) {
@@ -101,7 +101,7 @@ impl Source {
         self.timer = Some(now + SETTLING);
     }
 
-    /// Sends the next message; false if the association took none.
+    /// Sends the next message. Returns false if the association accepted none.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
         let Some(id) = self.id else { return false };
         let number = self.sends.len() as u64;
@@ -155,7 +155,7 @@ impl Application for Source {
             Event::SendBufferFree if self.ready => self.fill(now, endpoint),
             Event::Closed(reason) => self.fail(format!("the association ended: {reason:?}")),
             Event::PrimaryChanged(path) if self.ready && Some(path) != self.far => {
-                self.fail("W' was given up as primary path".into());
+                self.fail("W' was replaced as primary path".into());
             }
             _ => {}
         }
@@ -186,10 +186,10 @@ impl Application for Source {
     }
 }
 
-/// Notes arrivals and deliveries.
+/// Receiver: records arrivals and deliveries.
 #[derive(Default)]
 pub(super) struct Sink {
-    pub(super) received: Received,
+    pub(super) received: ReceiverLog,
 }
 
 impl Application for Sink {
@@ -206,7 +206,7 @@ impl Application for Sink {
     }
 }
 
-/// What both hosts noted.
+/// Returns the records of both hosts.
 pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
     Log {
         sends: &source.sends,

@@ -1,14 +1,14 @@
-//! The `failover` scenario as a program sees it: its rows, its bounds, the same result each time.
+//! The `failover` scenario through the public interface: its rows, its bounds, reproducibility.
 
 use std::sync::LazyLock;
 
 use carrick_lab::{Row, ScenarioResult};
 
-use super::{assert_told, row, run};
+use super::{assert_complete_report, row, run};
 
 static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("failover", 7, 8));
 
-/// The rows of the published table.
+/// Returns the rows of the published table.
 fn published_cells() -> impl Iterator<Item = &'static Row> {
     let cells = [
         "failover-a",
@@ -22,7 +22,7 @@ fn published_cells() -> impl Iterator<Item = &'static Row> {
 }
 
 #[test]
-fn every_published_cell_has_a_measured_one() {
+fn every_published_cell_is_measured() {
     for row in published_cells() {
         assert!(
             row.published.is_some() && row.measured.is_some(),
@@ -36,7 +36,7 @@ fn every_published_cell_has_a_measured_one() {
 }
 
 #[test]
-fn cells_off_the_published_mean_say_so() {
+fn differences_from_the_published_mean_have_a_note() {
     for row in RESULT.rows.iter().filter(|row| row.published.is_some()) {
         let (measured, published) = (row.measured.unwrap_or(0.0), row.published.unwrap_or(1.0));
         let off = (measured / published - 1.0).abs() > 0.05;
@@ -50,7 +50,7 @@ fn cells_off_the_published_mean_say_so() {
 }
 
 #[test]
-fn every_published_time_is_met_within_five_percent() {
+fn published_times_are_met_within_five_per_cent() {
     for row in published_cells() {
         let ratio = row.measured.expect("measured") / row.published.expect("published");
         assert!((ratio - 1.0).abs() < 0.05, "{}: {ratio}", row.id);
@@ -58,7 +58,7 @@ fn every_published_time_is_met_within_five_percent() {
 }
 
 #[test]
-fn the_best_settings_are_fast_and_take_no_congestion_for_a_break() {
+fn the_best_settings_avoid_false_failovers() {
     let best = row(&RESULT, "best.failover").measured.expect("measured");
     assert!(best < 200.0, "{best}");
     for load in ["bursts", "concurrent", "congested"] {
@@ -75,7 +75,7 @@ fn the_best_settings_are_fast_and_take_no_congestion_for_a_break() {
 }
 
 #[test]
-fn minutes_that_are_copies_of_each_other_count_as_one() {
+fn identical_minutes_are_counted_once() {
     for (load, runs) in [
         ("", 1),
         ("bursts.", 1),
@@ -98,13 +98,13 @@ fn no_row_is_below_its_bound() {
 }
 
 #[test]
-fn one_quick_timeout_takes_congestion_for_a_break() {
+fn short_timeouts_cause_false_failovers() {
     let quick = row(&RESULT, "congested.quick.false-failovers").measured;
     assert!(quick > Some(0.0), "{quick:?}");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_result() {
+fn equal_seeds_give_equal_results() {
     let json = |seed| run("failover", seed, 1).to_json().to_string();
     assert_eq!(json(3), json(3));
     assert_ne!(json(3), json(4));
@@ -112,5 +112,5 @@ fn the_same_seed_gives_the_same_result() {
 
 #[test]
 fn the_report_has_every_row_and_figure() {
-    assert_told(&RESULT, &[]);
+    assert_complete_report(&RESULT, &[]);
 }

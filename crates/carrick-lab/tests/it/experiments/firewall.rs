@@ -1,10 +1,10 @@
-//! The `firewall` scenario as a program sees it.
+//! The `firewall` scenario through the public interface.
 
 use std::sync::LazyLock;
 
 use carrick_lab::ScenarioResult;
 
-use super::{assert_told, measured, row, run};
+use super::{assert_complete_report, measured, row, run};
 
 static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("firewall", 7, 1));
 
@@ -38,7 +38,7 @@ fn every_cell_of_the_published_table_is_measured() {
 }
 
 #[test]
-fn without_loss_the_model_is_met_and_streams_make_no_difference() {
+fn lossless_cells_match_the_model() {
     for streams in [1, 6, 10] {
         let mean = measured(&RESULT, &format!("sctp.p0.n{streams}.mean"));
         assert!((mean / 20.5 - 1.0).abs() < 0.005, "{mean}");
@@ -46,7 +46,7 @@ fn without_loss_the_model_is_met_and_streams_make_no_difference() {
 }
 
 #[test]
-fn tcp_is_slower_than_sctp_with_one_stream_where_packets_are_lost() {
+fn tcp_is_slower_than_one_stream_with_loss() {
     for loss in ["1", "2", "3", "5", "7", "10"] {
         let [tcp, sctp] =
             ["tcp", "sctp"].map(|what| measured(&RESULT, &format!("{what}.p{loss}.n1.mean")));
@@ -58,7 +58,7 @@ fn tcp_is_slower_than_sctp_with_one_stream_where_packets_are_lost() {
 }
 
 #[test]
-fn with_loss_streams_help_and_above_six_no_more() {
+fn up_to_six_streams_shorten_response_times() {
     for loss in ["3", "5", "7", "10"] {
         let [one, two, six, ten] =
             [1, 2, 6, 10].map(|n| measured(&RESULT, &format!("sctp.p{loss}.n{n}.mean")));
@@ -68,7 +68,7 @@ fn with_loss_streams_help_and_above_six_no_more() {
 }
 
 #[test]
-fn the_report_shows_every_row_and_figure() {
-    assert_told(&RESULT, &[]);
+fn the_report_has_every_row_and_figure() {
+    assert_complete_report(&RESULT, &[]);
     assert_eq!(RESULT.figures.len(), 6);
 }

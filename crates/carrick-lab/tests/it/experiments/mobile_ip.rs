@@ -1,23 +1,23 @@
-//! The `mobile-ip` scenario as a program sees it: every promised row is there, the same seed gives the
-//! same result, and what the paper saw happen happens.
+//! The `mobile-ip` scenario through the public interface: its rows, reproducibility, and the
+//! effects described in the paper.
 
 use std::sync::LazyLock;
 
 use carrick_lab::ScenarioResult;
 
-use super::{assert_told, measured, row, run};
+use super::{assert_complete_report, measured, row, run};
 
 static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("mobile-ip", 7, 3));
 
 #[test]
-fn the_same_seed_gives_the_same_result_and_another_another() {
+fn results_are_equal_for_equal_seeds_only() {
     let json = |result: &ScenarioResult| result.to_json().to_string();
     assert_eq!(json(&run("mobile-ip", 7, 1)), json(&run("mobile-ip", 7, 1)));
     assert_ne!(run("mobile-ip", 7, 1).rows, run("mobile-ip", 8, 1).rows);
 }
 
 #[test]
-fn no_cell_is_empty_and_every_promised_row_is_there() {
+fn all_rows_exist_and_have_values() {
     for row in &RESULT.rows {
         assert!(row.measured.is_some() && row.ci95.is_some(), "{}", row.id);
         assert_eq!(row.n, 3, "{}", row.id);
@@ -49,7 +49,7 @@ fn no_cell_is_empty_and_every_promised_row_is_there() {
 }
 
 #[test]
-fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
+fn loss_reduces_and_a_second_link_keeps_throughput() {
     let of = |what: &str| {
         [0, 1, 2, 5].map(|loss| measured(&RESULT, &format!("{what}.{loss}.throughput")))
     };
@@ -61,12 +61,12 @@ fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
         );
     }
     assert!(measured(&RESULT, "config2.5.throughput") > measured(&RESULT, "config1.5.throughput"));
-    // Without loss the rate of the link is all that counts.
+    // Without loss the throughput is the rate of the link.
     assert!((1.50..1.528).contains(&measured(&RESULT, "config1.0.throughput")));
 }
 
 #[test]
-fn counters_of_rfc_2960_give_the_second_link_more_than_the_published_gain_at_one_percent() {
+fn rfc_2960_counters_exceed_the_published_gain() {
     let one = row(&RESULT, "counters-gain.1");
     assert!(one.published.is_some() && one.measured > one.published);
     for loss in [1, 2, 5] {
@@ -77,7 +77,7 @@ fn counters_of_rfc_2960_give_the_second_link_more_than_the_published_gain_at_one
 }
 
 #[test]
-fn a_tight_window_and_long_timeouts_give_the_second_link_most_of_the_published_gain() {
+fn the_tight_control_has_most_of_the_published_gain() {
     for (loss, published) in [(1, 12.2), (5, 41.4)] {
         let [tight, ours] =
             ["tight-gain", "gain"].map(|id| measured(&RESULT, &format!("{id}.{loss}")));
@@ -90,7 +90,7 @@ fn a_tight_window_and_long_timeouts_give_the_second_link_most_of_the_published_g
 }
 
 #[test]
-fn both_links_at_once_carry_most_of_what_they_can() {
+fn concurrent_multipath_is_close_to_the_bound() {
     for loss in [0, 1, 2, 5] {
         let id = format!("best.{loss}.throughput");
         let row = row(&RESULT, &id);
@@ -103,7 +103,7 @@ fn both_links_at_once_carry_most_of_what_they_can() {
 }
 
 #[test]
-fn a_tcp_with_selective_recovery_carries_more_than_one_without() {
+fn selective_recovery_increases_tcp_throughput() {
     for loss in [1, 2, 5] {
         let [like, plain] =
             ["tcp-like", "tcp"].map(|what| measured(&RESULT, &format!("{what}.{loss}.throughput")));
@@ -112,7 +112,7 @@ fn a_tcp_with_selective_recovery_carries_more_than_one_without() {
 }
 
 #[test]
-fn configuration_1_is_within_a_tenth_of_the_paper_as_far_as_three_repetitions_tell() {
+fn configuration_1_is_within_a_tenth_of_the_paper() {
     for loss in [0, 1, 2, 5] {
         let id = format!("config1.{loss}.throughput");
         let row = row(&RESULT, &id);
@@ -126,7 +126,7 @@ fn configuration_1_is_within_a_tenth_of_the_paper_as_far_as_three_repetitions_te
 }
 
 #[test]
-fn the_old_rule_loses_the_association_and_the_standards_does_not() {
+fn only_the_old_sack_rule_loses_associations() {
     assert!(measured(&RESULT, "config3.old-rule.delivered") < 50.0);
     assert!(measured(&RESULT, "config3.old-rule.lost-after") > 1.0);
     for stack in ["paper", "best"] {
@@ -141,7 +141,7 @@ fn the_old_rule_loses_the_association_and_the_standards_does_not() {
 }
 
 #[test]
-fn interruptions_are_bounded_by_what_physics_allows() {
+fn interruptions_are_above_the_physical_bound() {
     for row in RESULT
         .rows
         .iter()
@@ -161,7 +161,7 @@ fn interruptions_are_bounded_by_what_physics_allows() {
 }
 
 #[test]
-fn the_split_adds_up_to_the_interruption() {
+fn parts_add_up_to_the_interruption() {
     let split = &RESULT.splits[0];
     let of = |stack: &str| {
         let kinds = ["re-registration", "failover", "asconf", "make-before-break"];
@@ -176,6 +176,6 @@ fn the_split_adds_up_to_the_interruption() {
 }
 
 #[test]
-fn report_and_csv_contain_every_row_and_every_figure_has_points() {
-    assert_told(&RESULT, &[]);
+fn report_and_csv_are_complete() {
+    assert_complete_report(&RESULT, &[]);
 }

@@ -1,5 +1,5 @@
-//! The five experiments as a program sees them: the promised rows are there, the same seed gives the
-//! same result, what was published happens, and the report tells all of it.
+//! The five experiments through the public interface: their rows, reproducibility, the published
+//! effects, and completeness of the report.
 
 mod failover;
 mod firewall;
@@ -11,7 +11,7 @@ use carrick_lab::report::{RunInfo, to_html};
 use carrick_lab::scenario::{Silent, select};
 use carrick_lab::{Row, RunOptions, ScenarioResult, to_csv};
 
-/// The short run of an experiment.
+/// Runs an experiment briefly.
 fn run(scenario: &str, seed: u64, reps: u64) -> ScenarioResult {
     let scenarios = select(&[scenario.to_string()]).expect("the scenario exists");
     let options = RunOptions {
@@ -34,9 +34,9 @@ fn measured(result: &ScenarioResult, id: &str) -> f64 {
     value.unwrap_or_else(|| panic!("{id} was not measured"))
 }
 
-/// Asserts that report and CSV have every row, and that every series of every figure is drawn but
-/// those that may be empty.
-fn assert_told(result: &ScenarioResult, may_be_empty: &[&str]) {
+/// Asserts that report and CSV have every row, and that every series of every figure is drawn
+/// except those that may be empty.
+fn assert_complete_report(result: &ScenarioResult, may_be_empty: &[&str]) {
     let html = to_html(&RunInfo::new(result.seed), std::slice::from_ref(result));
     let csv = to_csv(&result.rows);
     for row in &result.rows {

@@ -1,11 +1,11 @@
-//! The `overhead` scenario as a program sees it: its rows, what the defaults give, the same result
-//! each time.
+//! The `overhead` scenario through the public interface: its rows, the results of the defaults,
+//! reproducibility.
 
 use std::sync::LazyLock;
 
 use carrick_lab::ScenarioResult;
 
-use super::{assert_told, measured, row, run};
+use super::{assert_complete_report, measured, row, run};
 
 const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
 
@@ -32,7 +32,7 @@ fn every_size_has_its_rows() {
 }
 
 #[test]
-fn headers_that_do_not_count_give_the_smallest_messages_more() {
+fn uncounted_headers_favour_the_smallest_messages() {
     let mean = |kind: &str| {
         let sizes = [10, 20, 30];
         sizes
@@ -46,7 +46,7 @@ fn headers_that_do_not_count_give_the_smallest_messages_more() {
 }
 
 #[test]
-fn the_defaults_send_nothing_in_vain() {
+fn the_defaults_avoid_useless_transmissions() {
     for size in FLOW_SIZES {
         for flow in ["best", "best-as-it-is"] {
             let ratio = measured(&RESULT, &format!("{flow}.{size}"));
@@ -56,7 +56,7 @@ fn the_defaults_send_nothing_in_vain() {
 }
 
 #[test]
-fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
+fn cubic_causes_the_unequal_share_of_a_program() {
     let mean = |kind: &str| {
         let sizes = [10, 50, 100, 200];
         let shares = sizes.map(|size| measured(&RESULT, &format!("{kind}.{size}.share")));
@@ -72,7 +72,7 @@ fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
 }
 
 #[test]
-fn the_true_window_invites_what_fits_and_the_memory_that_is_left_more() {
+fn only_remaining_memory_causes_excess_data() {
     for size in FLOW_SIZES {
         let ratio = measured(&RESULT, &format!("true.sws-both.{size}"));
         assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
@@ -84,7 +84,7 @@ fn the_true_window_invites_what_fits_and_the_memory_that_is_left_more() {
 }
 
 #[test]
-fn memory_that_the_window_hides_is_sent_for_in_vain() {
+fn memory_not_shown_causes_useless_transmissions() {
     for size in FLOW_SIZES {
         let hidden = measured(&RESULT, &format!("extra250.{size}"));
         assert!(hidden > 1.5, "{size}: {hidden}");
@@ -93,8 +93,8 @@ fn memory_that_the_window_hides_is_sent_for_in_vain() {
 }
 
 #[test]
-fn each_switch_of_flow_control_changes_what_is_sent() {
-    // Runs of one seed are the same to the last bit where a switch does nothing.
+fn every_flow_control_switch_has_an_effect() {
+    // Runs of one seed are identical to the last bit if a switch has no effect.
     let differ = |with: &str, without: &str| {
         let of = |id: &str, size: usize| measured(&RESULT, &format!("{id}.{size}")).to_bits();
         [100, 700, 1000]
@@ -117,7 +117,7 @@ fn each_switch_of_flow_control_changes_what_is_sent() {
 }
 
 #[test]
-fn what_is_taken_while_nobody_reads_fits_into_the_memory() {
+fn accepted_messages_fit_into_the_memory() {
     for size in FLOW_SIZES {
         let row = row(&RESULT, &format!("accepted.best.{size}"));
         let most = row.bound.expect("a bound");
@@ -140,5 +140,5 @@ fn the_same_seed_gives_the_same_result() {
 
 #[test]
 fn the_report_has_every_row_and_figure() {
-    assert_told(&RESULT, &[]);
+    assert_complete_report(&RESULT, &[]);
 }

@@ -1,16 +1,16 @@
-//! The `satellite` scenario as a program sees it: the same seed gives the same result, the parts
-//! add up, the report shows every row.
+//! The `satellite` scenario through the public interface: reproducibility, sums of the parts,
+//! completeness of the report.
 
 use std::sync::LazyLock;
 
 use carrick_lab::ScenarioResult;
 
-use super::{assert_told, measured, row, run};
+use super::{assert_complete_report, measured, row, run};
 
 static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("satellite", 7, 3));
 
 #[test]
-fn the_same_seed_gives_the_same_result_and_another_another() {
+fn results_are_equal_for_equal_seeds_only() {
     assert_eq!(
         run("satellite", 7, 3).to_json().to_string(),
         RESULT.to_json().to_string()
@@ -19,7 +19,7 @@ fn the_same_seed_gives_the_same_result_and_another_another() {
 }
 
 #[test]
-fn the_promised_rows_are_there() {
+fn all_rows_exist() {
     for variant in ["standard", "modified", "best"] {
         for what in ["delay", "recovery", "throughput"] {
             let id = format!("{variant}.{what}");
@@ -45,7 +45,7 @@ fn the_promised_rows_are_there() {
 }
 
 #[test]
-fn the_best_settings_are_within_a_tenth_of_what_the_network_allows() {
+fn the_best_settings_are_within_a_tenth_of_the_bound() {
     let of = |id: &str| {
         (
             measured(&RESULT, id),
@@ -66,7 +66,7 @@ fn the_best_settings_are_within_a_tenth_of_what_the_network_allows() {
 }
 
 #[test]
-fn the_split_adds_up_to_the_mean_delay() {
+fn parts_add_up_to_the_mean_delay() {
     let split = &RESULT.splits[0];
     let variants = [
         "standard",
@@ -97,17 +97,17 @@ fn the_split_adds_up_to_the_mean_delay() {
 }
 
 #[test]
-fn tcp_on_the_satellite_alone_is_slower_than_sctp_on_both() {
+fn tcp_on_one_path_is_slower_than_sctp_on_both() {
     for what in ["throughput", "recovery"] {
         let [tcp, sctp] = ["tcp", "standard"].map(|id| measured(&RESULT, &format!("{id}.{what}")));
         assert_eq!(what == "throughput", tcp < sctp, "{what}: {tcp} {sctp}");
     }
-    // There, back and there again.
+    // Forward, back and forward again.
     assert!(measured(&RESULT, "tcp.recovery") >= 750.0);
 }
 
 #[test]
-fn gap_reports_on_the_fast_path_are_sooner() {
+fn gap_reports_on_the_fast_path_shorten_the_delay() {
     let gain = measured(&RESULT, "standard.recovery") - measured(&RESULT, "modified.recovery");
     assert!((gain - measured(&RESULT, "gain.recovery")).abs() < 1e-6);
     assert!(gain > 0.0, "{gain}");
@@ -115,11 +115,11 @@ fn gap_reports_on_the_fast_path_are_sooner() {
 
 #[test]
 fn report_and_csv_contain_every_row() {
-    assert_told(&RESULT, &[]);
+    assert_complete_report(&RESULT, &[]);
 }
 
 #[test]
-fn json_fields_are_those_that_programs_rely_on() {
+fn json_has_the_documented_fields() {
     let json = RESULT.to_json();
     assert_eq!(
         (json["scenario"].as_str(), json["seed"].as_u64()),

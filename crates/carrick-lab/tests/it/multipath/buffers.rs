@@ -1,4 +1,4 @@
-//! Buffers that several paths share, or have a part of each.
+//! Send and receive buffers shared or split between paths.
 
 use carrick_netsim::Time;
 use carrick_proto::PathId;
@@ -6,7 +6,7 @@ use carrick_proto::policy::{BufferSplitting, FastestFirst, Policies, RoundRobin,
 
 use super::support::{Path, Transfer, concurrent};
 
-/// A fast path, and one whose delay is ten times that.
+/// A fast path, and one with ten times its delay.
 const FAST: Path = Path::new(10, 10);
 const SLOW: Path = Path {
     queue: 1000,
@@ -44,7 +44,7 @@ fn measure(case: &Case) -> (f64, f64) {
 const LARGE: usize = 16 << 20;
 
 #[test]
-fn a_slow_path_does_not_take_the_window_of_the_fast_one_when_it_is_split() {
+fn splitting_protects_the_window_of_a_fast_path() {
     let case = |splitting, fastest_first| Case {
         splitting,
         basis: SplitBasis::Outstanding,
@@ -64,11 +64,11 @@ fn a_slow_path_does_not_take_the_window_of_the_fast_one_when_it_is_split() {
     assert!(of_fast_split > of_fast);
 }
 
-/// What a send buffer holds until it is acknowledged cumulatively stays there however it is split, so
-/// that the throughput is that of the window over the slow round trip; the part of the slow path is
-/// what splitting bounds.
+/// The send buffer holds data until it is acknowledged cumulatively, whether it is split or not, so
+/// that the throughput is that of the window over the slow round trip; splitting limits the part of
+/// the slow path.
 #[test]
-fn a_slow_path_does_not_take_the_send_buffer_of_the_fast_one_when_it_is_split() {
+fn splitting_limits_the_send_buffer_of_a_slow_path() {
     const BUFFER: usize = 300_000;
     let fast = Path { queue: 20, ..FAST };
     let most_on_slow_path = |splitting, basis| {
@@ -95,7 +95,7 @@ fn a_slow_path_does_not_take_the_send_buffer_of_the_fast_one_when_it_is_split() 
 }
 
 #[test]
-fn splitting_costs_nothing_where_buffers_are_large() {
+fn splitting_large_buffers_keeps_the_throughput() {
     for splitting in [
         BufferSplitting::None,
         BufferSplitting::Sender,

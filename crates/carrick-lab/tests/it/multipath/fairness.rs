@@ -1,5 +1,4 @@
-//! What an association over two paths leaves to a flow on one path when all of them share a
-//! bottleneck.
+//! Fairness of an association over two paths to a flow on one path at a shared bottleneck.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +17,7 @@ const WARM_UP: u64 = 20;
 const SECONDS: u64 = 150;
 const BOTTLENECK: u64 = 10_000_000;
 
-/// Mbit/s of the association over two paths and of the single flow.
+/// Returns the rates in Mbit/s of the association over two paths and of the single flow.
 fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
     let mut net = NetworkBuilder::new(seed);
     let [near, far] = ["near", "far"].map(|name| net.add_router(name));
@@ -36,7 +35,7 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
                 let ip = IpAddr::from([10, flow as u8, path, n as u8 + 1]);
                 let at_host = net.add_interface(hosts[n], [ip]);
                 let at_router = net.add_interface(router, []);
-                // No two runs have the same delays.
+                // Every run has different delays.
                 let delay = Duration::from_micros(500 + 137 * seed * (1 + u64::from(path)));
                 let access = LinkConfig::new(100_000_000, delay);
                 net.connect_both(at_host, at_router, access);
@@ -51,7 +50,7 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
         net.set_source_routing(hosts[1], true);
         sinks.push(hosts[1]);
     }
-    let mut net = net.build().expect("a sound network");
+    let mut net = net.build().expect("a valid network");
     net.run_until(Time::from_secs(WARM_UP));
     let bytes = |net: &carrick_netsim::Network| {
         [0, 1].map(|n| net.node::<SctpHost<Sink>>(sinks[n]).application().bytes)
@@ -62,17 +61,17 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
     [0, 1].map(|n| (after[n] - before[n]) as f64 * 8.0 / SECONDS as f64 / 1e6)
 }
 
-/// Jain's index of two rates: 1 if they are equal, 1/2 if one has all.
+/// Jain's index of two rates: 1 if they are equal, 1/2 if one is zero.
 fn jain([a, b]: [f64; 2]) -> f64 {
     (a + b).powi(2) / (2.0 * (a * a + b * b))
 }
 
-/// What all seeds showed.
+/// Results of all seeds.
 struct Shares {
-    /// The rates, averaged over the seeds, and their index.
+    /// Rates averaged over the seeds, and their index.
     rates: [f64; 2],
     index: f64,
-    /// The index of each seed: their mean, and the lowest.
+    /// Mean and minimum of the index over the seeds.
     mean: f64,
     lowest: f64,
 }
@@ -101,7 +100,7 @@ fn shares(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> Shares 
 }
 
 #[test]
-fn coupled_paths_leave_half_of_a_shared_bottleneck_to_a_single_flow() {
+fn coupled_paths_share_a_bottleneck_fairly() {
     let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
     println!("| recovery | congestion control | two paths | one path | index | mean | lowest |");
     println!("|---|---|---|---|---|---|---|");
@@ -116,15 +115,15 @@ fn coupled_paths_leave_half_of_a_shared_bottleneck_to_a_single_flow() {
         };
         let uncoupled = shares(&Rfc9260, base);
         show("uncoupled", &uncoupled);
-        assert!(uncoupled.index < 0.93, "two flows take two parts");
+        assert!(uncoupled.index < 0.93, "two flows get two shares");
         assert!(uncoupled.rates[0] > 1.6 * uncoupled.rates[1]);
         for algorithm in coupled {
             let name = algorithm.name();
             let shares = shares(algorithm, base);
             show(name, &shares);
             assert!(shares.index >= 0.95, "{name}: {}", shares.index);
-            // LIA is at the border with one event of loss for each Fast Recovery: single runs of
-            // it are below.
+            // LIA is close to the limit with one loss event per Fast Recovery: its single runs are
+            // below it.
             let border = name == Lia.name() && recovery == "RFC 9260";
             let least = if border { 0.94 } else { 0.95 };
             assert!(shares.mean >= least, "{name}: {}", shares.mean);

@@ -1,4 +1,4 @@
-//! What several paths carry together.
+//! Combined throughput of several paths.
 
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
@@ -19,7 +19,7 @@ fn measure(policies: Policies, paths: &[Path]) -> Outcome {
 }
 
 #[test]
-fn two_equal_paths_carry_nearly_twice_as_much_as_one() {
+fn two_equal_paths_nearly_double_the_throughput() {
     for (name, policies) in RECOVERIES {
         let one = measure(policies(), &[Path::new(10, 20)]);
         let two = measure(concurrent(policies()), &[Path::new(10, 20); 2]);
@@ -33,7 +33,7 @@ fn two_equal_paths_carry_nearly_twice_as_much_as_one() {
 }
 
 #[test]
-fn coupled_windows_use_disjoint_paths_as_well() {
+fn coupled_windows_use_disjoint_paths() {
     let coupled: [&'static dyn Algorithm; 5] = [&Rfc9260, &CmtRpV1, &CmtRpV2, &Lia, &Olia];
     println!("| congestion control | two paths of 10 Mbit/s | 20 and 80 ms | 1 % lost on one |");
     println!("|---|---|---|---|");
@@ -64,7 +64,7 @@ fn coupled_windows_use_disjoint_paths_as_well() {
 }
 
 #[test]
-fn buffers_that_grow_follow_what_all_paths_carry() {
+fn automatic_buffers_follow_all_paths() {
     for (paths, least) in [
         ([Path::new(100, 10), Path::new(100, 10)], 190.0),
         ([Path::new(100, 10), Path::new(10, 10)], 90.0),
@@ -81,7 +81,7 @@ fn buffers_that_grow_follow_what_all_paths_carry() {
 }
 
 #[test]
-fn what_unequal_and_lossy_paths_carry_together() {
+fn unequal_and_lossy_paths_are_used_together() {
     let pairs = [
         ("10 Mbit/s, 20 ms", Path::new(10, 20), Path::new(10, 20)),
         (

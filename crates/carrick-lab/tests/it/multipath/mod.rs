@@ -1,5 +1,5 @@
-//! Concurrent multipath transfer in virtual time: what several paths carry together, and what they
-//! leave to others. `--nocapture` prints the tables.
+//! Concurrent multipath transfer in virtual time: combined throughput, recovery and fairness.
+//! `--nocapture` prints the tables.
 
 mod buffers;
 mod fairness;

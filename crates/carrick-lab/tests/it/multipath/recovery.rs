@@ -1,4 +1,4 @@
-//! Losses that are none, losses that are some, and paths that break, while several paths carry data.
+//! Reordering, losses and path failures during concurrent multipath transfer.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use carrick_proto::policy::{
 
 use super::support::{Path, Transfer, concurrent};
 
-/// Policies with all paths at once and this change.
+/// Returns policies with concurrent multipath and this change.
 fn with(change: impl FnOnce(&mut Multipath)) -> Policies {
     let mut policies = concurrent(Policies::default());
     change(&mut policies.multipath);
     policies
 }
 
-/// Paths of different delay that lose nothing: their queues never fill.
+/// Returns paths of different delay without loss: their queues do not fill.
 fn calm() -> [Path; 2] {
     let path = |delay| Path {
         queue: 100_000,
@@ -30,11 +30,11 @@ fn calm() -> [Path; 2] {
 }
 
 #[test]
-fn split_fast_retransmit_does_not_take_the_delay_of_a_path_for_loss() {
+fn split_fast_retransmit_tolerates_path_delays() {
     let measure = |scope| {
         let policies = with(|m| m.report_scope = scope);
         let mut transfer = Transfer::new(policies, &calm());
-        // No more than the links take in their delay, so that nothing is lost.
+        // Limited to the capacity of the links, so that no packet is lost.
         transfer.config.buffers.receive_buffer = 200_000;
         transfer.measure(2, 12)
     };
@@ -51,7 +51,7 @@ fn split_fast_retransmit_does_not_take_the_delay_of_a_path_for_loss() {
 }
 
 #[test]
-fn rack_and_cubic_do_not_take_it_for_loss_either() {
+fn rack_and_cubic_tolerate_path_delays() {
     let mut transfer = Transfer::new(concurrent(Policies::modern()), &calm());
     transfer.config.buffers.receive_buffer = 200_000;
     let outcome = transfer.measure(2, 12);
@@ -60,14 +60,14 @@ fn rack_and_cubic_do_not_take_it_for_loss_either() {
 }
 
 #[test]
-fn real_losses_are_found_on_each_path_without_a_timeout() {
+fn losses_on_each_path_are_recovered_without_timeout() {
     let paths = [
         Path::new(10, 10).lossy(0.005),
         Path::new(10, 60).lossy(0.005),
     ];
     for (name, policies) in [
         (
-            "one report a SACK",
+            "one report per SACK",
             with(|m| m.reports_per_sack = ReportsPerSack::One),
         ),
         ("packets", with(|_| {})),
@@ -84,7 +84,7 @@ fn real_losses_are_found_on_each_path_without_a_timeout() {
             let rate = path.data_chunks_lost as f64 / path.data_chunks_sent as f64;
             assert!((0.002..0.012).contains(&rate), "{name}: {rate} of 0.005");
         }
-        // A second loss of the same chunk is left to the timer by section 7.2.4 step 5.
+        // A second loss of the same chunk is recovered by the timer (section 7.2.4, step 5).
         assert!(
             counters.t3_expirations <= counters.fast_retransmissions / 10,
             "{name}"
@@ -93,7 +93,7 @@ fn real_losses_are_found_on_each_path_without_a_timeout() {
 }
 
 #[test]
-fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
+fn delayed_sacks_still_detect_losses() {
     let paths = [
         Path::new(10, 10).lossy(0.002),
         Path::new(10, 60).lossy(0.002),
@@ -127,7 +127,7 @@ fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
 }
 
 #[test]
-fn the_window_of_a_path_grows_although_the_other_holds_the_cumulative_tsn() {
+fn pseudo_cumulative_growth_is_per_path() {
     for growth in [
         WindowGrowth::AnyAcknowledgement,
         WindowGrowth::PseudoCumulative,
@@ -141,7 +141,7 @@ fn the_window_of_a_path_grows_although_the_other_holds_the_cumulative_tsn() {
 }
 
 #[test]
-fn each_retransmission_route_delivers_everything_over_lossy_paths() {
+fn every_retransmission_route_delivers_all_data() {
     let routes: [&'static dyn RetransmissionRoute; 6] = [
         &RetransmitTimeoutsOnAlternate,
         &RetransmitOnSamePath,
@@ -169,8 +169,9 @@ fn each_retransmission_route_delivers_everything_over_lossy_paths() {
     }
 }
 
-/// All messages, once each and in order, although each path is pulled for a while.
-fn pulls(policies: Policies, potentially_failed: Option<u32>, unordered: bool) -> f64 {
+/// Takes each path down for a while; asserts that all messages are delivered once and in order.
+/// Returns the rate.
+fn with_path_outages(policies: Policies, potentially_failed: Option<u32>, unordered: bool) -> f64 {
     let mut transfer = Transfer::new(
         policies,
         &[Path::new(10, 10), Path::new(10, 25), Path::new(5, 40)],
@@ -196,15 +197,15 @@ fn pulls(policies: Policies, potentially_failed: Option<u32>, unordered: bool) -
         seconds += 1;
         world.net.run_until(Time::from_secs(seconds));
     }
-    assert!(world.application().closed, "it ends");
+    assert!(world.application().closed, "the association is closed");
     assert_eq!(world.sink().complete(), 20_000);
-    assert_eq!(world.sink().messages, 20_000, "each once");
+    assert_eq!(world.sink().messages, 20_000, "each message once");
     assert!(unordered || world.sink().disordered == 0);
     seconds as f64
 }
 
 #[test]
-fn nothing_is_lost_when_each_path_is_pulled_in_turn() {
+fn no_message_is_lost_when_each_path_fails_in_turn() {
     let coupled = |congestion| Policies {
         congestion,
         ..concurrent(Policies::modern())
@@ -225,14 +226,14 @@ fn nothing_is_lost_when_each_path_is_pulled_in_turn() {
         ("OLIA", coupled(&Olia)),
     ] {
         for failed in [None, Some(0)] {
-            let seconds = pulls(policies, failed, failed.is_none());
+            let seconds = with_path_outages(policies, failed, failed.is_none());
             println!("{name}, PF.Max.Retrans {failed:?}: {seconds} s");
         }
     }
 }
 
 #[test]
-fn data_of_a_dead_path_moves_and_new_data_avoids_it() {
+fn data_moves_away_from_a_failed_path() {
     let mut policies = concurrent(Policies::default());
     policies.loss_detection = LossDetection::MissingReports;
     let mut transfer = Transfer::new(policies, &[Path::new(10, 10); 2]);
@@ -251,8 +252,8 @@ fn data_of_a_dead_path_moves_and_new_data_avoids_it() {
     assert_eq!(
         sent(&world),
         before,
-        "nothing goes to the potentially failed path"
+        "no data is sent to the potentially failed path"
     );
-    assert!(mbits > 9.4, "the other one is not held up: {mbits}");
+    assert!(mbits > 9.4, "the other path is not blocked: {mbits}");
     assert_eq!(world.sink().disordered, 0);
 }

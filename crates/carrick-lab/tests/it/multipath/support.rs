@@ -13,17 +13,17 @@ use carrick_proto::{
 };
 
 const PORT: u16 = 5001;
-/// Fills a packet.
+/// Message size that fills a packet.
 pub(crate) const MESSAGE: usize = 1452;
 
-/// One path: the same link in both directions, with loss on the way of the data only.
+/// A path: the same link in both directions, with loss in the direction of the data only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) mbits: u64,
-    /// One way.
+    /// One-way delay.
     pub(crate) delay_ms: u64,
     pub(crate) loss: f64,
-    /// Packets in the queue.
+    /// Capacity of the queue in packets.
     pub(crate) queue: usize,
 }
 
@@ -53,14 +53,14 @@ impl Path {
     }
 }
 
-/// Sends as much as the buffer takes, numbered.
+/// Sends as many numbered messages as the buffer accepts.
 pub(crate) struct Source {
     pub(crate) peers: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
     pub(crate) start: Option<carrick_proto::Time>,
     pub(crate) options: SendOptions,
     pub(crate) sent: u64,
-    /// Messages to be sent, then shutdown.
+    /// Number of messages, followed by shutdown.
     pub(crate) limit: u64,
     pub(crate) closed: bool,
 }
@@ -89,7 +89,7 @@ impl Application for Source {
         self.start = None;
         endpoint
             .connect(now, &self.peers, PORT, None, self.config.clone())
-            .expect("a good address");
+            .expect("a valid address");
     }
 
     fn on_event(
@@ -108,12 +108,12 @@ impl Application for Source {
     }
 }
 
-/// Counts what arrives, and looks whether each message came once.
+/// Counts messages, and detects duplicates.
 #[derive(Default)]
 pub(crate) struct Sink {
     pub(crate) bytes: usize,
     pub(crate) messages: u64,
-    /// All numbers below this came; those above that came.
+    /// All messages below this number have arrived.
     next: u64,
     above: std::collections::BTreeSet<u64>,
     pub(crate) disordered: u64,
@@ -136,17 +136,17 @@ impl Application for Sink {
 }
 
 impl Sink {
-    /// Every message below this number has arrived.
+    /// Returns the number below which every message has arrived.
     pub(crate) fn complete(&self) -> u64 {
         self.next
     }
 }
 
-/// What a transfer is like.
+/// Parameters of a transfer.
 #[derive(Clone)]
 pub(crate) struct Transfer {
     pub(crate) config: AssociationConfig,
-    /// What the receiver is, if that differs.
+    /// Configuration of the receiver, if it differs.
     pub(crate) receiver: Option<AssociationConfig>,
     pub(crate) paths: Vec<Path>,
     pub(crate) unordered: bool,
@@ -187,14 +187,15 @@ impl Transfer {
             (self.seed, self.unordered, self.limit, 0),
         );
         World {
-            net: net.build().expect("a sound network"),
+            net: net.build().expect("a valid network"),
             source: hosts[0],
             sink: hosts[1],
             links,
         }
     }
 
-    /// Mbit/s of user data in these seconds of virtual time, and what it took.
+    /// Returns the rate of user data in Mbit/s between these seconds of virtual time, with
+    /// statistics.
     pub(crate) fn measure(&self, from: u64, to: u64) -> Outcome {
         let mut world = self.build();
         world.net.run_until(Time::from_secs(from));
@@ -244,7 +245,7 @@ impl World {
     }
 }
 
-/// A sender and a receiver on two hosts.
+/// Adds a sender and a receiver on two hosts.
 pub(crate) fn add_pair(
     net: &mut NetworkBuilder,
     hosts: [NodeId; 2],
@@ -256,7 +257,7 @@ pub(crate) fn add_pair(
         let seed = [n as u8 + 1 + 2 * seed as u8; 32];
         let mut endpoint = EndpointConfig::new(PORT, addresses[n].clone(), seed);
         endpoint.association = configs[n].clone();
-        Endpoint::new(endpoint).expect("a good configuration")
+        Endpoint::new(endpoint).expect("a valid configuration")
     };
     let source = Source {
         peers: addresses[1].clone(),
@@ -275,7 +276,7 @@ pub(crate) fn add_pair(
     net.set_node_program(hosts[1], Box::new(sink));
 }
 
-/// Buffers that are no limit.
+/// Returns a configuration with buffers that are not a limit.
 pub(crate) fn config(policies: Policies) -> AssociationConfig {
     AssociationConfig::rfc9260().with(|c| {
         c.buffers.receive_buffer = 16 << 20;
@@ -284,7 +285,7 @@ pub(crate) fn config(policies: Policies) -> AssociationConfig {
     })
 }
 
-/// The same with all paths at once.
+/// Enables concurrent multipath.
 pub(crate) fn concurrent(policies: Policies) -> Policies {
     Policies {
         multipath: Multipath::concurrent(),

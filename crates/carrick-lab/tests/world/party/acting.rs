@@ -1,4 +1,4 @@
-//! Meddles with paths, streams and keys, and brings about the end.
+//! Operations on paths, streams and keys, and the end of the association.
 
 use carrick_proto::{
     AssociationId, Endpoint, KeyError, OperationError, PathId, ReconfigError, SharedKeyId,
@@ -8,7 +8,7 @@ use carrick_proto::{
 use super::{MAX_RETRIES, Party, REASON, RETRY, SETTLING};
 use crate::world::extras::shared_key;
 use crate::world::protection;
-use crate::world::script::{Operation, Wish};
+use crate::world::script::{Operation, Reconfiguration};
 use crate::world::tuning::Tuning;
 
 impl Party {
@@ -24,7 +24,7 @@ impl Party {
             let paths = endpoint.paths(current.id).count().max(1);
             let id = current.id;
             let nth = usize::from(path) % paths;
-            // Numbers of paths that were removed are left out.
+            // Numbers of removed paths are skipped.
             let path = endpoint.paths(id).nth(nth).map_or(PathId(0), |p| p.id);
             let result = match operation {
                 Operation::AddKey(_)
@@ -70,13 +70,13 @@ impl Party {
         match tuning {
             Tuning::Thresholds { .. } => seen.thresholds += u64::from(done),
             Tuning::Encapsulation(_) => seen.ways += u64::from(done),
-            // Counted when the peer has answered.
+            // Counted when the peer has responded.
             Tuning::PeerPrimary(_) => {}
         }
     }
 
-    /// Keys change as two sides do that talk about it beside the association: none is used that the
-    /// peer does not have, none deleted that it uses.
+    /// Changes keys in the way of two sides that coordinate outside of the association: no key is
+    /// used that the peer does not have, and none is deleted that it uses.
     fn change_key(
         &self,
         now: Time,
@@ -120,45 +120,51 @@ impl Party {
         }
     }
 
-    /// Asks for what the script wishes. It may come at a bad moment; then it is refused.
+    /// Requests the next re-configuration of the script. It is refused if the time is not suitable.
     pub(super) fn reconfigure(&mut self, now: Time, endpoint: &mut Endpoint) {
         let Some(current) = self.current.filter(|c| c.established && !c.closed) else {
             return;
         };
-        while let Some((at, wish)) = self.script.wishes.get(self.wish).cloned() {
+        while let Some((at, reconfiguration)) = self
+            .script
+            .reconfigurations
+            .get(self.reconfiguration)
+            .cloned()
+        {
             if current.start + at > now {
                 return;
             }
-            self.wish += 1;
+            self.reconfiguration += 1;
             let id = current.id;
             let Some(stats) = endpoint.association_stats(id) else {
                 return;
             };
-            let result = match &wish {
-                Wish::Reset(direction, streams) => {
+            let result = match &reconfiguration {
+                Reconfiguration::Reset(direction, streams) => {
                     let both = stats.outbound_streams.min(stats.inbound_streams).max(1);
                     let streams: Vec<_> = streams.iter().map(|s| StreamId(s % both)).collect();
                     endpoint.reset_streams(now, id, *direction, &streams)
                 }
-                Wish::ResetAssociation => endpoint.reset_association(now, id),
-                Wish::Add(outgoing, incoming) => {
+                Reconfiguration::ResetAssociation => endpoint.reset_association(now, id),
+                Reconfiguration::Add(outgoing, incoming) => {
                     endpoint.add_streams(now, id, *outgoing, *incoming)
                 }
             };
-            self.log(now, || format!("{wish:?}: {result:?}"));
+            self.log(now, || format!("{reconfiguration:?}: {result:?}"));
             match result {
                 Ok(()) => self.ledger.borrow_mut().seen.asked += 1,
                 Err(
                     error @ (ReconfigError::UnknownAssociation
                     | ReconfigError::InvalidStream { .. }
                     | ReconfigError::ListTooLong { .. }),
-                ) => self.fail(format!("{wish:?}: {error}")),
+                ) => self.fail(format!("{reconfiguration:?}: {error}")),
                 Err(_) => {}
             }
         }
     }
 
-    /// When to try again what the set-up has to come before; `None` if it never came.
+    /// Returns the time of the next attempt of an operation that needs the association; `None` if
+    /// it was never established.
     pub(super) fn retry(&mut self, now: Time) -> Option<Time> {
         self.retries += 1;
         (self.retries < MAX_RETRIES).then(|| now + RETRY)
@@ -167,7 +173,7 @@ impl Party {
     pub(super) fn end_due(&mut self, now: Time, endpoint: &mut Endpoint) {
         let due = |at: &mut Option<Time>| at.take_if(|at| *at <= now).is_some();
         if due(&mut self.script.restart_at) {
-            // A late COOKIE ECHO must not pass for that of the second life.
+            // A late COOKIE ECHO must not be taken for one of the second association.
             let settled = |since: &Option<Time>| since.is_some_and(|at| at + SETTLING <= now);
             let up = self.ledger.borrow().up.iter().all(settled);
             let ended = self.current.is_some_and(|c| c.closed);
@@ -180,7 +186,7 @@ impl Party {
         let (mut aborts, mut shuts) = (self.script.abort_at, self.script.shutdown_at);
         let (aborts, shuts) = (due(&mut aborts), due(&mut shuts));
         let Some(current) = self.current.filter(|c| !c.closed) else {
-            // Perhaps there will be one.
+            // An association may still be established.
             if aborts || shuts {
                 let later = self.retry(now).filter(|_| self.current.is_none());
                 self.script.abort_at = later.filter(|_| aborts);

@@ -1,4 +1,4 @@
-//! What has to hold at any moment, and counts what happens.
+//! Invariants that hold at any moment, and counters of events.
 
 use carrick_proto::sessions::SessionEvent;
 use carrick_proto::{
@@ -8,7 +8,7 @@ use carrick_proto::{
 use super::{MAX_FACTS_AT_ONCE, Party};
 
 impl Party {
-    /// The bounds of memory that hold at any moment.
+    /// Checks the limits of memory that hold at any moment.
     pub(crate) fn check(&self, now: Time, endpoint: &Endpoint) {
         self.check_sessions(now, endpoint);
         let config = &self.setting.config;
@@ -51,12 +51,15 @@ impl Party {
             }
             let (chunks, bytes) = (stats.outstanding_chunks, stats.outstanding_bytes);
             if chunks == 0 && bytes > 0 {
-                self.fail(format!("{now:?}: {bytes} bytes outstanding in no chunk"));
+                self.fail(format!(
+                    "{now:?}: {bytes} bytes outstanding without a chunk"
+                ));
             }
         }
     }
 
-    /// Every association is over a session, and no session fails; notes what they have been.
+    /// Checks that every association is over a session and no session fails, and counts the
+    /// sessions.
     fn check_sessions(&self, now: Time, endpoint: &Endpoint) {
         let Some(sessions) = &self.sessions else {
             return;
@@ -66,7 +69,7 @@ impl Party {
             let stats = endpoint.association_stats(id);
             let up = stats.is_some_and(|stats| stats.state == StateName::Established);
             if up && sessions.session_of(id).is_none() {
-                self.fail(format!("{now:?}: {id:?} is over no session"));
+                self.fail(format!("{now:?}: {id:?} is not over a session"));
             }
             self.ledger.borrow_mut().seen.over_sessions |= u64::from(up);
         }
@@ -80,7 +83,7 @@ impl Party {
         }
     }
 
-    /// Notes which extensions have had an effect.
+    /// Counts the extensions that have had an effect.
     fn meet(&self, endpoint: &Endpoint, id: AssociationId, stats: &AssociationStats) {
         let seen = &mut self.ledger.borrow_mut().seen;
         let met = |flag: &mut u64, is_so: bool| *flag |= u64::from(is_so);
@@ -116,7 +119,7 @@ impl Party {
         }
         self.facts.1 += usize::from(!matches!(event, Event::SendFailed(_)));
         if self.facts.1 > MAX_FACTS_AT_ONCE {
-            self.fail(format!("{now:?}: {} facts at one moment", self.facts.1));
+            self.fail(format!("{now:?}: {} events at one moment", self.facts.1));
         }
     }
 

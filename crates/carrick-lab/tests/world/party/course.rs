@@ -1,4 +1,4 @@
-//! Notes how the association comes up, begins anew and ends.
+//! Records the set-up, the restart and the end of the association.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ impl Party {
         };
         self.ledger.borrow_mut().seen.established += 1;
         self.ledger.borrow_mut().advanced(now);
-        // An address that stands for a session is not one of the peer.
+        // An address that identifies a session is not an address of the peer.
         let real = |address: &IpAddr| match &self.sessions {
             None => Some(*address),
             Some(sessions) => Some(sessions.borrow().remote_behind(*address)?.ip()),
@@ -34,7 +34,7 @@ impl Party {
             |address| real(address).is_some_and(|a| self.setting.peer_addresses.contains(&a));
         if !peer_addresses.iter().all(known) {
             self.fail(format!(
-                "addresses that the peer has not: {peer_addresses:?}"
+                "addresses that the peer does not have: {peer_addresses:?}"
             ));
         }
         match self.current {
@@ -45,7 +45,8 @@ impl Party {
             }
             None => {}
             Some(current) => {
-                // A COOKIE ECHO that was late or came twice: RFC 9260 doesn't know it from a new one.
+                // A COOKIE ECHO that was late or duplicated: RFC 9260 cannot distinguish it from a
+                // new one.
                 if !current.closed {
                     self.fail(format!("{id:?} beside {:?}", current.id));
                 }
@@ -55,7 +56,7 @@ impl Party {
                 self.ledger.borrow_mut().ghosts.insert(instance);
                 let result = endpoint.shutdown(now, id);
                 self.log(now, || {
-                    format!("shutdown of a belated association: {result:?}")
+                    format!("shutdown of a late association: {result:?}")
                 });
                 return;
             }
@@ -81,7 +82,7 @@ impl Party {
         self.outcome = None;
     }
 
-    /// The peer restarts in this world, and this side has not yet noticed.
+    /// Returns whether the peer restarts in this world, and this side has not noticed it yet.
     pub(super) fn script_goes_on(&self) -> bool {
         self.life == 0 && self.script.second_life
     }
@@ -107,7 +108,7 @@ impl Party {
             return;
         }
         let Some(current) = self.current.as_mut().filter(|c| c.id == id && !c.closed) else {
-            return self.fail(format!("{id:?} ended twice or never began"));
+            return self.fail(format!("{id:?} ended twice or was never established"));
         };
         current.closed = true;
         self.ledger.borrow_mut().advanced(now);

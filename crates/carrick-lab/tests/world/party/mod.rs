@@ -1,4 +1,4 @@
-//! The program of one side: plays its script, keeps the books.
+//! Program of one side: runs its script and records the results.
 
 mod acting;
 mod checks;
@@ -23,57 +23,57 @@ use super::script::{Planned, Reading, Script};
 use super::sessions::Layer;
 
 /// The reason that an aborting side gives.
-pub(crate) const REASON: &[u8] = b"the script says so";
+pub(crate) const REASON: &[u8] = b"aborted by the script";
 
-/// Facts told at one moment at most, besides one for each message.
+/// Maximum number of events at one moment, in addition to one per message.
 const MAX_FACTS_AT_ONCE: usize = 200;
 
-/// What waits for the set-up is tried again after this time, so often at most.
+/// Interval and maximum number of attempts of operations that need the association.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRIES: u32 = 20_000;
 
-/// How long after the set-up no packet of it is on its way any more.
+/// Time after the set-up in which its last packets arrive.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// What a side needs to know of the world.
+/// Parameters of a side.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) seed: u64,
     pub(crate) side: Side,
     pub(crate) peer_port: u16,
     pub(crate) peer_encapsulation: Option<u16>,
-    /// The addresses, by their place in the list to connect to, that are on plain IP all the same.
+    /// Indices, in the list of addresses to connect to, of those on plain IP instead of UDP.
     pub(crate) plain: u8,
     pub(crate) peer_addresses: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
-    /// What the receive buffer may hold beyond its size: one chunk of the peer, with its cost. A
-    /// chunk is taken as long as the buffer isn't full.
+    /// Excess of the receive buffer over its size: one chunk of the peer, with its memory cost. A
+    /// chunk is accepted as long as the buffer is not full.
     pub(crate) slack: usize,
 }
 
-/// The association that the script is about.
+/// The association of the script.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     id: AssociationId,
     established: bool,
     closed: bool,
     streams: u16,
-    /// When its messages began to count.
+    /// Time at which its messages start.
     start: Time,
 }
 
 pub(crate) struct Party {
     setting: Setting,
     ledger: Rc<RefCell<Ledger>>,
-    /// What associations are over, if it is not the network itself.
+    /// Session layer below the associations, if there is one.
     pub(crate) sessions: Option<Layer>,
     script: Script,
     /// 0, or 1 after a restart of this side.
     pub(crate) incarnation: usize,
-    /// 0, or 1 after a restart of either side: which messages are sent.
+    /// 0, or 1 after a restart of either side: selects the messages to send.
     life: usize,
     current: Option<Current>,
-    /// Associations that came up beside or after the one of the script, and are still there.
+    /// Associations established in addition to that of the script, and still existing.
     ghosts: Vec<AssociationId>,
     /// The next message to send.
     cursor: usize,
@@ -82,13 +82,13 @@ pub(crate) struct Party {
     /// The send buffer was full.
     blocked: bool,
     operation: usize,
-    wish: usize,
+    reconfiguration: usize,
     read_at: Option<Time>,
-    /// How the association ended.
+    /// Reason of the end of the association.
     pub(crate) outcome: Option<CloseReason>,
-    /// It is time for this side to restart: the runner does it.
+    /// This side is to restart now; the runner does it.
     pub(crate) restart_due: bool,
-    /// All messages of the present life were handed over, or refused for good.
+    /// All messages of the current life were accepted, or refused for good.
     sent_all: bool,
     facts: (Time, usize),
     retries: u32,
@@ -109,7 +109,7 @@ impl Party {
             waiting: None,
             blocked: false,
             operation: 0,
-            wish: 0,
+            reconfiguration: 0,
             read_at: None,
             outcome: None,
             restart_due: false,
@@ -119,8 +119,12 @@ impl Party {
         }
     }
 
-    /// This side after it forgot everything; it connects at `connect_at`, if at all.
-    pub(crate) fn reborn(&self, connect_at: Option<Time>, config: AssociationConfig) -> Self {
+    /// Returns this side after a restart without state; it connects at `connect_at`, if given.
+    pub(crate) fn after_restart(
+        &self,
+        connect_at: Option<Time>,
+        config: AssociationConfig,
+    ) -> Self {
         let mut script = self.script.clone();
         script.connect_at = connect_at;
         script.restart_at = None;
@@ -134,7 +138,7 @@ impl Party {
         new
     }
 
-    /// Nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub(crate) fn is_over(&self) -> bool {
         self.script.connect_at.is_none()
             && self.current.is_none_or(|current| current.closed)
@@ -144,7 +148,8 @@ impl Party {
             && self.script.restart_at.is_none()
     }
 
-    /// All was handed over on both sides: this one shuts down, if the script says so.
+    /// Handles the event that all messages of both sides were accepted: this side shuts down, if
+    /// its script does.
     pub(crate) fn finish(&mut self, now: Time) {
         if let Some(after) = self.script.shutdown_after.take() {
             let at = now + after;
@@ -152,24 +157,24 @@ impl Party {
         }
     }
 
-    /// The association is up, and nobody has begun to end it.
+    /// Returns whether the association is established, and no side has started to end it.
     pub(crate) fn is_up(&self, endpoint: &Endpoint) -> bool {
         let current = self.current.filter(|c| c.established && !c.closed);
         let stats = current.and_then(|c| endpoint.association_stats(c.id));
         stats.is_some_and(|stats| stats.state == StateName::Established)
     }
 
-    /// There was an association here, and it has ended.
+    /// Returns whether an association of this side has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.current.is_some_and(|current| current.closed)
     }
 
-    /// There was an association, established here.
+    /// Returns whether an association was established at this side.
     pub(crate) fn was_established(&self) -> bool {
         self.current.is_some_and(|current| current.established)
     }
 
-    /// All messages of this life were handed over, or refused for good.
+    /// Returns whether all messages of this life were accepted, or refused for good.
     pub(crate) fn has_sent_all(&self, life: usize) -> bool {
         self.life == life && self.sent_all
     }
@@ -265,7 +270,7 @@ impl Application for Party {
             Event::Established { .. } => self.on_established(now, endpoint, id, &event),
             Event::Restarted if mine => {
                 if !self.script_goes_on() {
-                    self.fail("a restart that nobody made".into());
+                    self.fail("a restart without a cause".into());
                 }
                 self.begin_next_life();
                 let streams = endpoint.association_stats(id).map(|s| s.outbound_streams);
@@ -311,11 +316,11 @@ impl Application for Party {
                 let (at, ..) = self.script.operations.get(self.operation)?;
                 Some(current.start + *at)
             });
-        let wish = self
+        let reconfiguration = self
             .current
             .filter(|c| c.established && !c.closed)
             .and_then(|current| {
-                let (at, _) = self.script.wishes.get(self.wish)?;
+                let (at, _) = self.script.reconfigurations.get(self.reconfiguration)?;
                 Some(current.start + *at)
             });
         let timers = [
@@ -326,7 +331,7 @@ impl Application for Party {
             self.read_at,
             message,
             operation,
-            wish,
+            reconfiguration,
         ];
         timers.into_iter().flatten().min()
     }

@@ -1,4 +1,4 @@
-//! Sets the association up and hands over messages.
+//! Sets up the association and sends messages.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,7 +24,7 @@ impl Party {
             ref config,
             ..
         } = self.setting;
-        // An address that vanished may have been the last of its family.
+        // The removed address may have been the last of its IP version.
         let local = endpoint.local_addresses();
         let mut peers = self.script.peers.clone();
         if self.sessions.is_none() {
@@ -107,7 +107,7 @@ impl Party {
             };
             self.ledger.borrow_mut().open(side, record)
         });
-        // The set-up may have lowered the number since.
+        // The set-up may have reduced the number since.
         let known = endpoint.association_stats(current.id);
         let streams = known.map_or(current.streams, |stats| stats.outbound_streams);
         let stream = planned.stream % streams.max(1);

@@ -1,5 +1,6 @@
-//! Where the mobile node is: agents heard, links that come and go, and the search for an agent (RFC
-//! 5944 section 2.4). It stays with its agent until that is gone (section 2.4.2.1).
+//! Attachment of the mobile node: advertised agents, link state, and the search for an agent (RFC
+//! 5944, section 2.4). The node changes its agent only when the current one expires (section
+//! 2.4.2.1).
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -12,47 +13,48 @@ use crate::packet::Packet;
 use crate::rng::Random;
 use crate::time::Time;
 
-/// Agents that are remembered.
+/// Maximum number of agents kept.
 const MAX_AGENTS: usize = 16;
-/// Solicitations at the shortest interval, and that interval (section 2.4).
+/// Number of solicitations at the shortest interval (section 2.4).
 const INITIAL_SOLICITATIONS: u32 = 3;
+/// Shortest interval between solicitations (section 2.4).
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(1);
-/// Where the interval stops to double.
+/// Longest interval between solicitations.
 const MAX_SOLICITATION_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where a mobile node is.
+/// Point of attachment of a mobile node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// It hears no agent and has no address to register.
-    Nowhere,
-    /// In its home network.
+    /// No agent is known and there is no address to register.
+    Detached,
+    /// Attached to the home network.
     Home {
-        /// There.
+        /// Interface to the home network.
         interface: InterfaceId,
     },
-    /// In the network of a foreign agent.
+    /// Attached to the network of a foreign agent.
     Visiting {
-        /// There.
+        /// Interface to the visited network.
         interface: InterfaceId,
-        /// The agent, as a neighbour.
+        /// Link-layer neighbour address of the agent.
         agent: Ipv4Addr,
-        /// The care-of address that it offers.
+        /// Care-of address that the agent offers.
         care_of: Ipv4Addr,
     },
-    /// In a network that has given it an address.
+    /// Attached to a network that has assigned an address to the node.
     CoLocated {
-        /// There.
+        /// Interface to the visited network.
         interface: InterfaceId,
-        /// The address.
+        /// Co-located care-of address.
         care_of: Ipv4Addr,
     },
 }
 
 impl Attachment {
-    /// The interface, if it is anywhere.
+    /// Returns the interface, if the node is attached.
     pub fn interface(self) -> Option<InterfaceId> {
         match self {
-            Self::Nowhere => None,
+            Self::Detached => None,
             Self::Home { interface }
             | Self::Visiting { interface, .. }
             | Self::CoLocated { interface, .. } => Some(interface),
@@ -60,7 +62,7 @@ impl Attachment {
     }
 }
 
-/// An agent that was heard.
+/// An agent whose advertisement was received.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     interface: InterfaceId,
@@ -69,15 +71,15 @@ pub(super) struct Agent {
     until: Time,
 }
 
-/// The search for an agent.
+/// Solicitation schedule of the search for an agent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+pub(super) struct AgentSearch {
     next: Time,
     sent: u32,
     interval: Duration,
 }
 
-impl Search {
+impl AgentSearch {
     pub(super) fn from(next: Time) -> Self {
         Self {
             next,
@@ -86,13 +88,13 @@ impl Search {
         }
     }
 
-    /// One was sent: when comes the next?
+    /// Schedules the next solicitation after one was sent.
     fn step(&mut self, now: Time, random: &mut Random) {
         self.sent += 1;
         if self.sent >= INITIAL_SOLICITATIONS {
             self.interval = (self.interval * 2).min(MAX_SOLICITATION_INTERVAL);
         }
-        // Around the nominal value, and never faster.
+        // Close to the nominal value, and never less.
         self.next = now + self.interval + random.duration_up_to(self.interval / 10);
     }
 }
@@ -124,7 +126,7 @@ impl<P: Node> MobileNode<P> {
         search.step(now, &mut self.random);
         let all = &self.config.interfaces;
         if all.iter().all(|interface| self.down.contains(interface)) {
-            // The next link that comes up begins anew.
+            // The next link that comes up restarts the search.
             self.search = None;
             return;
         }
@@ -133,14 +135,14 @@ impl<P: Node> MobileNode<P> {
             self.stats.solicitations += 1;
             out.send_on(*interface, solicitation(self.config.home_address));
         }
-        self.note(now, MobilityEvent::Solicited);
+        self.record_event(now, MobilityEvent::Solicited);
     }
 
     fn begin_search(&mut self, now: Time, out: &mut Outbox) {
         let delay = self
             .random
             .duration_up_to(self.config.max_solicitation_delay);
-        self.search = Some(Search::from(now + delay));
+        self.search = Some(AgentSearch::from(now + delay));
         self.solicit(now, out);
     }
 
@@ -151,7 +153,7 @@ impl<P: Node> MobileNode<P> {
         up: bool,
         out: &mut Outbox,
     ) {
-        self.note(now, MobilityEvent::Link { interface, up });
+        self.record_event(now, MobilityEvent::Link { interface, up });
         if !self.config.link_triggers {
             return;
         }
@@ -159,7 +161,7 @@ impl<P: Node> MobileNode<P> {
         if !up {
             self.down.push(interface);
             self.agents.retain(|agent| agent.interface != interface);
-        } else if self.attachment == Attachment::Nowhere {
+        } else if self.attachment == Attachment::Detached {
             self.begin_search(now, out);
         }
         self.reconsider(now, out);
@@ -193,7 +195,7 @@ impl<P: Node> MobileNode<P> {
             return;
         };
         self.stats.advertisements += 1;
-        // It is here, whatever the link layer said.
+        // An advertisement proves that the link is up.
         self.down.retain(|known| *known != interface);
         let is = |agent: &Agent| agent.address == address && agent.interface == interface;
         let known = self.agents.iter().position(is);
@@ -213,7 +215,7 @@ impl<P: Node> MobileNode<P> {
         let current = self.attachment;
         self.reconsider(now, out);
         if restarted && current == self.attachment && self.is_current(interface, address) {
-            self.register_anew(now, out);
+            self.register_now(now, out);
         }
     }
 
@@ -222,27 +224,27 @@ impl<P: Node> MobileNode<P> {
             if interface == at && agent == address)
     }
 
-    /// The agent through which the node is registered, or is about to.
+    /// Returns the agent through which the node is registered or registers.
     pub(super) fn current_agent(&self) -> Option<&Agent> {
         let is = |agent: &&Agent| self.is_current(agent.interface, agent.address);
         self.agents.iter().find(is)
     }
 
-    /// Chooses where to be: at home if possible, where it is if that is still there, else at the
-    /// first agent heard.
+    /// Selects the attachment: the home network if possible, else the current attachment if it is
+    /// still valid, else the first known agent.
     fn reconsider(&mut self, now: Time, out: &mut Outbox) {
         let chosen = self.choose();
         if chosen == self.attachment {
             return;
         }
         self.attachment = chosen;
-        self.note(now, MobilityEvent::Attached(chosen));
-        if chosen == Attachment::Nowhere {
+        self.record_event(now, MobilityEvent::Attached(chosen));
+        if chosen == Attachment::Detached {
             self.registration.suspend();
             self.begin_search(now, out);
         } else {
             self.search = None;
-            self.register_anew(now, out);
+            self.register_now(now, out);
         }
     }
 
@@ -258,10 +260,10 @@ impl<P: Node> MobileNode<P> {
         if foreign.contains(&self.attachment) {
             return self.attachment;
         }
-        foreign.first().copied().unwrap_or(Attachment::Nowhere)
+        foreign.first().copied().unwrap_or(Attachment::Detached)
     }
 
-    /// Where it could be abroad, in the order of preference.
+    /// Returns the possible attachments away from home, in order of preference.
     fn foreign_attachments(&self) -> impl Iterator<Item = Attachment> + '_ {
         let co_located = self.config.care_of == CareOf::CoLocated;
         let required = |interface| {
@@ -281,7 +283,7 @@ impl<P: Node> MobileNode<P> {
             let offer = &agent.advertisement;
             let wanted = !co_located || offer.flags.registration_required;
             let known = self.is_current(agent.interface, agent.address);
-            // A busy agent keeps those that it has.
+            // A busy agent continues to serve registered nodes.
             let usable = offer.flags.foreign_agent && wanted && (known || !offer.flags.busy);
             usable.then(|| Attachment::Visiting {
                 interface: agent.interface,

@@ -1,5 +1,5 @@
-//! The mobile node (RFC 5944 sections 2.4, 3.6 and 4.2.1): around the program of a host, which sends
-//! from and receives at the home address wherever the host is.
+//! The mobile node (RFC 5944, sections 2.4, 3.6 and 4.2.1). It wraps the program of a host, which
+//! sends from and receives at the home address at every attachment.
 
 mod attachment;
 mod registration;
@@ -21,53 +21,53 @@ use crate::rng::Random;
 use crate::time::Time;
 
 pub use attachment::Attachment;
-use attachment::{Agent, Search};
+use attachment::{Agent, AgentSearch};
 use registration::Registration;
 
-/// Events that are kept; later ones are only counted.
+/// Maximum number of events kept.
 const MAX_EVENTS: usize = 4096;
 
-/// Which care-of address a mobile node uses abroad.
+/// Type of the care-of address that a mobile node uses away from home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CareOf {
-    /// That of the foreign agent.
+    /// The care-of address of the foreign agent.
     ForeignAgent,
-    /// An address of the visited network that the interface has got (co-located). A foreign agent
-    /// that requires registration is used all the same.
+    /// A co-located care-of address: an address of the visited network that the interface has been
+    /// assigned. A foreign agent that requires registration is used nevertheless.
     CoLocated,
 }
 
-/// What a mobile node is given.
+/// Configuration of a mobile node.
 #[derive(Clone, Debug)]
 pub struct MobileNodeConfig {
-    /// Its address at home, on one of its interfaces.
+    /// Home address, on one of the node's interfaces.
     pub home_address: Ipv4Addr,
-    /// Its home agent.
+    /// Home agent.
     pub home_agent: Ipv4Addr,
-    /// What it shares with the home agent.
+    /// Security association with the home agent.
     pub association: SecurityAssociation,
-    /// The interfaces that Mobile IP uses; others are left alone.
+    /// Interfaces that Mobile IP uses; other interfaces are not affected.
     pub interfaces: Vec<InterfaceId>,
-    /// Which care-of address is registered.
+    /// Type of care-of address.
     pub care_of: CareOf,
-    /// Seconds to ask for; a foreign agent may take less.
+    /// Requested lifetime in seconds; a foreign agent may grant less.
     pub lifetime: u16,
-    /// Whether its packets go through the tunnel (RFC 3024) instead of straight to their
-    /// destination, the third side of the triangle.
+    /// Requests a reverse tunnel (RFC 3024) instead of sending directly to the destination
+    /// (triangle routing).
     pub reverse_tunnel: bool,
-    /// Whether a link that comes or goes is noticed at once, instead of by advertisements alone.
+    /// Detects link changes at once, instead of by advertisements only.
     pub link_triggers: bool,
-    /// Longest random delay of the first solicitation on a new link; RFC 1256 has 1 s.
+    /// Longest random delay of the first solicitation on a new link; 1 s in RFC 1256.
     pub max_solicitation_delay: Duration,
-    /// Whether the earlier care-of address stays registered beside a new one (the S bit).
+    /// Requests simultaneous bindings (the S bit): the earlier care-of address stays registered.
     pub simultaneous: bool,
-    /// Seconds by which its clock is ahead.
+    /// Seconds by which the node's clock is ahead.
     pub clock_offset: i64,
 }
 
 impl MobileNodeConfig {
-    /// A mobile node that registers for five minutes through foreign agents, sends through the
-    /// tunnel, and asks for an agent as soon as a link is there.
+    /// Returns a mobile node that registers for five minutes through foreign agents, uses a reverse
+    /// tunnel, and solicits an agent as soon as a link is up.
     pub fn new(
         home_address: Ipv4Addr,
         home_agent: Ipv4Addr,
@@ -90,80 +90,80 @@ impl MobileNodeConfig {
     }
 }
 
-/// Something that happened to a mobile node.
+/// An event of a mobile node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MobilityEvent {
-    /// The link at an interface went up or down.
+    /// The link at an interface changed its state.
     Link {
-        /// The interface.
+        /// Interface of the link.
         interface: InterfaceId,
-        /// Up, or down.
+        /// New state: up or down.
         up: bool,
     },
-    /// It asked for agents.
+    /// A solicitation was sent.
     Solicited,
-    /// It is now here.
+    /// The attachment changed.
     Attached(Attachment),
-    /// A request was sent for this care-of address.
+    /// A registration request was sent for this care-of address.
     Requested {
-        /// The care-of address; the home address to end all registrations.
+        /// Care-of address; the home address for deregistration of all.
         care_of: Ipv4Addr,
     },
-    /// A registration was granted; with no lifetime, all are ended.
+    /// A registration was accepted; with lifetime 0, a deregistration.
     Registered {
-        /// The care-of address.
+        /// Care-of address.
         care_of: Ipv4Addr,
-        /// Seconds.
+        /// Granted lifetime in seconds.
         lifetime: u16,
     },
     /// A registration was denied.
     Denied(ReplyCode),
-    /// A registration ran out.
+    /// A registration expired.
     Expired,
 }
 
 /// Counters of a mobile node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MobileNodeStats {
-    /// Advertisements of agents received.
+    /// Agent Advertisements received.
     pub advertisements: u64,
     /// Solicitations sent.
     pub solicitations: u64,
-    /// Requests sent, with those sent again.
+    /// Requests sent, including retransmissions.
     pub requests: u64,
-    /// Registrations granted.
+    /// Registrations accepted.
     pub accepted: u64,
     /// Registrations denied, by code.
     pub denied: BTreeMap<ReplyCode, u64>,
-    /// Replies dropped: malformed, not authentic, or to nothing that was asked.
+    /// Replies discarded: malformed, not authentic, or without a pending request.
     pub discarded: u64,
-    /// Packets of the program that had no way out for want of a registration.
+    /// Packets of the program dropped because the node was not registered.
     pub unsendable: u64,
-    /// Packets that went into the tunnel here.
+    /// Packets tunneled by this node.
     pub tunneled: u64,
-    /// Packets that came out of the tunnel here.
+    /// Packets detunneled by this node.
     pub detunneled: u64,
-    /// Packets out of tunnels that are not from the home agent or not for the home address.
-    pub strangers: u64,
+    /// Tunneled packets that are not from the home agent or not for the home address.
+    pub tunneled_unmatched: u64,
 }
 
-/// A host that moves, and the program that does not notice.
+/// A host that moves, transparently for its program.
 ///
-/// The program gets all packets that have nothing to do with Mobile IP, sends as it likes, and is
-/// told of links and addresses. What it sends from the home address takes the way of Mobile IP;
-/// everything else takes the host's routes.
+/// The program receives all packets except those of Mobile IP, sends as usual, and is notified of
+/// link and address changes. Packets with the home address as source are sent as Mobile IP
+/// requires; all other packets follow the host's routes.
 #[derive(Debug)]
 pub struct MobileNode<P> {
     config: MobileNodeConfig,
     program: P,
     random: Random,
-    /// Which of the interfaces have a link that is up, as far as is known.
+    /// Interfaces whose link is down, as far as known.
     down: Vec<InterfaceId>,
     /// Addresses of the visited networks.
     local_addresses: Vec<(InterfaceId, Ipv4Addr)>,
     agents: Vec<Agent>,
     attachment: Attachment,
-    search: Option<Search>,
+    search: Option<AgentSearch>,
     registration: Registration,
     tunnels: Tunnels,
     inner: Outbox,
@@ -172,7 +172,7 @@ pub struct MobileNode<P> {
 }
 
 impl<P: Node> MobileNode<P> {
-    /// A mobile node that does not know yet where it is; `local_addresses` are those of visited
+    /// Returns a mobile node without an attachment; `local_addresses` are the addresses of visited
     /// networks that its interfaces have from the start.
     pub fn new(
         config: MobileNodeConfig,
@@ -186,8 +186,8 @@ impl<P: Node> MobileNode<P> {
             down: Vec::new(),
             local_addresses: local_addresses.into_iter().collect(),
             agents: Vec::new(),
-            attachment: Attachment::Nowhere,
-            search: Some(Search::from(Time::ZERO)),
+            attachment: Attachment::Detached,
+            search: Some(AgentSearch::from(Time::ZERO)),
             registration: Registration::default(),
             tunnels: Tunnels::default(),
             inner: Outbox::new(),
@@ -197,17 +197,18 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &P {
         &self.program
     }
 
-    /// The program, to be changed; see [`Self::with_program`] for changes that send.
+    /// Returns the program for modification; see [`Self::with_program`] for modifications that
+    /// send.
     pub fn program_mut(&mut self) -> &mut P {
         &mut self.program
     }
 
-    /// Calls `f` with the program and sends what it put into the outbox.
+    /// Calls `f` with the program and sends the packets in the outbox.
     pub fn with_program<R>(
         &mut self,
         out: &mut Outbox,
@@ -227,22 +228,22 @@ impl<P: Node> MobileNode<P> {
         result
     }
 
-    /// Where it is.
+    /// Returns the point of attachment.
     pub fn attachment(&self) -> Attachment {
         self.attachment
     }
 
-    /// The care-of address that is registered, if any.
+    /// Returns the registered care-of address, if any.
     pub fn registered(&self) -> Option<Ipv4Addr> {
         self.registration.care_of()
     }
 
-    /// What happened, with its time: the first 4096 events.
+    /// Returns the first 4096 events with their times.
     pub fn events(&self) -> &[(Time, MobilityEvent)] {
         &self.events
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> MobileNodeStats {
         MobileNodeStats {
             tunneled: self.tunnels.entered,
@@ -250,13 +251,13 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    fn note(&mut self, now: Time, event: MobilityEvent) {
+    fn record_event(&mut self, now: Time, event: MobilityEvent) {
         if self.events.len() < MAX_EVENTS {
             self.events.push((now, event));
         }
     }
 
-    /// Sends a packet from the home address from wherever it is (section 4.2.1).
+    /// Sends a packet with the home address as source (section 4.2.1).
     fn send_from_home(&mut self, packet: Packet, out: &mut Outbox) {
         let registered = self.registration.care_of();
         match self.attachment {
@@ -277,7 +278,7 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    /// A packet out of the tunnel that ends here.
+    /// Handles a tunneled packet at the exit of the tunnel.
     fn handle_tunnel(
         &mut self,
         now: Time,
@@ -289,7 +290,7 @@ impl<P: Node> MobileNode<P> {
         let home = IpAddr::V4(self.config.home_address);
         let inner = tunnel::leave(packet).filter(|inner| from_home && inner.destination == home);
         let Some(inner) = inner else {
-            self.stats.strangers += 1;
+            self.stats.tunneled_unmatched += 1;
             return;
         };
         self.stats.detunneled += 1;
@@ -298,7 +299,8 @@ impl<P: Node> MobileNode<P> {
         });
     }
 
-    /// ICMP errors about the own tunnel are told to the program as about the packets inside.
+    /// Translates ICMP errors about the node's tunnel into errors about the inner packets, for the
+    /// program.
     fn handle_icmp(&mut self, now: Time, interface: InterfaceId, packet: Packet, out: &mut Outbox) {
         let relayed = match self.attachment {
             Attachment::CoLocated { care_of, .. } => self.tunnels.relay(now, &packet, care_of),

@@ -1,4 +1,4 @@
-//! Registering, and staying registered (RFC 5944 section 3.6).
+//! Registration and its renewal (RFC 5944, section 3.6).
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
@@ -14,19 +14,19 @@ use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// Least time between two requests (section 3.6.3).
+/// Minimum time between two requests (section 3.6.3).
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of the own registration.
+/// Registration state of the node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registration {
     granted: Option<Granted>,
-    pending: Option<Pending>,
-    /// The home agent has, or may have, a binding that is not wanted at home.
+    pending: Option<PendingRequest>,
+    /// The home agent has, or may have, a binding that must be removed at home.
     bound: bool,
-    /// Seconds to ask for at most, after a foreign agent said so.
+    /// Longest lifetime in seconds that a foreign agent has indicated.
     limit: Option<u16>,
-    /// Correction of the clock, after the home agent said so.
+    /// Clock correction that the home agent has indicated, in seconds.
     correction: i64,
     latest: Identification,
 }
@@ -34,16 +34,16 @@ pub(super) struct Registration {
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     care_of: Ipv4Addr,
-    /// When to ask again.
+    /// Time of the renewal.
     renew: Time,
     until: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingRequest {
     request: RegistrationRequest,
     sent: Time,
-    /// When to ask again.
+    /// Time of the retransmission.
     again: Time,
     interval: Duration,
 }
@@ -53,7 +53,7 @@ impl Registration {
         self.granted.map(|granted| granted.care_of)
     }
 
-    /// There is nobody to ask.
+    /// Stops requests while the node is not attached.
     pub(super) fn suspend(&mut self) {
         self.pending = None;
         if let Some(granted) = &mut self.granted {
@@ -69,8 +69,8 @@ impl Registration {
 }
 
 impl<P: Node> MobileNode<P> {
-    /// Registers where the node is now, at once.
-    pub(super) fn register_anew(&mut self, now: Time, out: &mut Outbox) {
+    /// Registers the current attachment at once.
+    pub(super) fn register_now(&mut self, now: Time, out: &mut Outbox) {
         self.registration.limit = None;
         self.registration.pending = None;
         self.request(now, MIN_INTERVAL, out);
@@ -80,7 +80,7 @@ impl<P: Node> MobileNode<P> {
         let granted = self.registration.granted;
         if granted.is_some_and(|granted| granted.until <= now) {
             self.registration.granted = None;
-            self.note(now, MobilityEvent::Expired);
+            self.record_event(now, MobilityEvent::Expired);
         }
         if let Some(pending) = self.registration.pending.filter(|p| p.again <= now) {
             let longest = Duration::from_secs(pending.request.lifetime.max(60).into());
@@ -94,13 +94,13 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    /// Sends a request that fits where the node is; the next follows after `interval` if there is no
-    /// answer.
+    /// Sends a request for the current attachment; it is retransmitted after `interval` without a
+    /// reply.
     fn request(&mut self, now: Time, interval: Duration, out: &mut Outbox) {
         let home = self.config.home_address;
         let (care_of, source, agent, interface) = match self.attachment {
-            Attachment::Nowhere => return,
-            // Who was never away has nothing to end.
+            Attachment::Detached => return,
+            // Without a binding there is nothing to deregister.
             Attachment::Home { .. } if !self.registration.bound => {
                 self.registration.pending = None;
                 return;
@@ -129,14 +129,14 @@ impl<P: Node> MobileNode<P> {
             identification: self.next_identification(now),
         };
         self.registration.bound = true;
-        self.registration.pending = Some(Pending {
+        self.registration.pending = Some(PendingRequest {
             request,
             sent: now,
             again: now + interval,
             interval,
         });
         self.stats.requests += 1;
-        self.note(now, MobilityEvent::Requested { care_of });
+        self.record_event(now, MobilityEvent::Requested { care_of });
         let payload = request.to_bytes(&self.config.association);
         let mut packet = message_packet(source, agent.into(), PORT, payload);
         if source == home {
@@ -160,7 +160,7 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    /// A timestamp later than all before (section 5.7.1).
+    /// Returns a timestamp later than all previous ones (section 5.7.1).
     fn next_identification(&mut self, now: Time) -> Identification {
         let offset = self.config.clock_offset + self.registration.correction;
         let stamp = Identification::at(now, offset, &mut self.random);
@@ -169,7 +169,7 @@ impl<P: Node> MobileNode<P> {
         next
     }
 
-    /// A reply (section 3.6.2).
+    /// Handles a reply (section 3.6.2).
     pub(super) fn handle_reply(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let Some((reply, pending)) = self.authentic_reply(packet) else {
             self.stats.discarded += 1;
@@ -182,22 +182,23 @@ impl<P: Node> MobileNode<P> {
             return;
         }
         *self.stats.denied.entry(reply.code).or_default() += 1;
-        self.note(now, MobilityEvent::Denied(reply.code));
+        self.record_event(now, MobilityEvent::Denied(reply.code));
         match reply.code {
             ReplyCode::HA_IDENTIFICATION => {
-                let told = i64::from(reply.identification.high());
+                let reply_seconds = i64::from(reply.identification.high());
                 let mine = i64::from(pending.request.identification.high());
-                self.registration.correction += told - mine;
-                // Numbers of a wrong clock don't bind the right one.
+                self.registration.correction += reply_seconds - mine;
+                // Identifications of the wrong clock do not limit the corrected one.
                 self.registration.latest = Identification::default();
             }
             ReplyCode::FA_LIFETIME if (1..pending.request.lifetime).contains(&reply.lifetime) => {
                 self.registration.limit = Some(reply.lifetime);
             }
-            // Nothing to mend: it asks again, less and less often.
+            // The error cannot be corrected: the request is retransmitted with exponential
+            // back-off.
             _ => return,
         }
-        // As soon as the least interval allows.
+        // As soon as the minimum interval allows.
         let again = (pending.sent + MIN_INTERVAL).max(now);
         if again <= now {
             self.request(now, pending.interval, out);
@@ -207,8 +208,9 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    /// The reply in a packet, if it answers the request that waits and comes from where it says.
-    fn authentic_reply(&self, packet: &Packet) -> Option<(RegistrationReply, Pending)> {
+    /// Returns the reply in a packet, if it matches the pending request and its source and
+    /// authenticator are valid.
+    fn authentic_reply(&self, packet: &Packet) -> Option<(RegistrationReply, PendingRequest)> {
         let signed = Signed::<RegistrationReply>::parse(&packet.payload).ok()?;
         let pending = self.registration.pending?;
         let reply = signed.message;
@@ -219,7 +221,7 @@ impl<P: Node> MobileNode<P> {
         let authentic = if reply.code.is_from_home_agent() {
             signed.is_authentic(AuthenticationKind::MobileHome, association)
         } else {
-            // A denial of the agent that was asked; it shares no key.
+            // A denial of the agent that the request was sent to; there is no key shared with it.
             self.asked() == Some(packet.source)
         };
         (matches && authentic).then_some((reply, pending))
@@ -232,16 +234,17 @@ impl<P: Node> MobileNode<P> {
         }
     }
 
-    fn granted(&mut self, now: Time, reply: &RegistrationReply, pending: &Pending) {
+    fn granted(&mut self, now: Time, reply: &RegistrationReply, pending: &PendingRequest) {
         let care_of = pending.request.care_of;
         let lifetime = reply.lifetime.min(pending.request.lifetime);
-        self.note(now, MobilityEvent::Registered { care_of, lifetime });
+        self.record_event(now, MobilityEvent::Registered { care_of, lifetime });
         self.registration.granted = None;
         self.registration.bound = lifetime > 0;
         if lifetime == 0 {
             return;
         }
-        // Counted from the request, so that it ends here before it ends there (section 3.6.2.2).
+        // Counted from the request, so that the registration expires here before it expires at the
+        // home agent (section 3.6.2.2).
         let seconds = Duration::from_secs(lifetime.into());
         let (renew, until) = match lifetime {
             INFINITE => (Time::MAX, Time::MAX),

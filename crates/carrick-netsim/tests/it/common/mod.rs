@@ -1,4 +1,4 @@
-//! A program that sends what it is told to and remembers what it gets, and a network of two hosts.
+//! A program that sends scripted packets and records received ones, and a network of two hosts.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -20,7 +20,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Sends each packet at its time; the times must not fall.
+    /// Sends each packet at its time; the times must not decrease.
     pub(crate) fn sending(script: impl IntoIterator<Item = (Time, Packet)>) -> Self {
         Self {
             script: script.into_iter().collect(),
@@ -33,7 +33,7 @@ impl Recorder {
         times.collect()
     }
 
-    /// The first four bytes of each payload: see [`numbered`].
+    /// Returns the first four bytes of each payload: see [`numbered`].
     pub(crate) fn numbers(&self) -> Vec<u32> {
         let payloads = self.received.iter().map(|(.., packet)| &packet.payload);
         payloads
@@ -77,7 +77,8 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A plain SCTP packet of `wire_len` bytes from 10.0.0.1 to 10.0.0.2 that begins with its number.
+/// Returns a plain SCTP packet of `wire_len` bytes from 10.0.0.1 to 10.0.0.2 that begins with its
+/// number.
 pub(crate) fn numbered(number: u32, wire_len: usize) -> Packet {
     let mut payload = vec![0; wire_len - 20];
     payload[..4].copy_from_slice(&number.to_be_bytes());
@@ -93,8 +94,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// The first host runs `sender`; `config` is the way from it to the second, the way back is
-    /// perfect.
+    /// Creates a network whose first host runs `sender`; `config` is the direction to the second
+    /// host, the other direction is ideal.
     pub(crate) fn new(seed: u64, config: LinkConfig, sender: Recorder) -> Self {
         let mut builder = NetworkBuilder::new(seed);
         let a = builder.add_host("a");
@@ -104,11 +105,12 @@ impl Pair {
         let link = builder.connect(interface_a, interface_b, config, LinkConfig::default());
         builder.set_node_program(a, Box::new(sender));
         builder.set_node_program(b, Box::new(Recorder::default()));
-        let net = builder.build().expect("a sound network");
+        let net = builder.build().expect("a valid network");
         Self { net, a, b, link }
     }
 
-    /// As [`Self::new`], with `count` numbered packets sent at `interval`, from the start on.
+    /// Creates a network as [`Self::new`] does, with `count` numbered packets sent at `interval`
+    /// from the start.
     pub(crate) fn stream(
         seed: u64,
         config: LinkConfig,
@@ -134,7 +136,7 @@ impl Pair {
     }
 }
 
-/// Runs `f` for a seed and names the seed if it fails.
+/// Runs `f` with a seed, which is printed if it fails.
 pub(crate) fn with_seed(seed: u64, f: impl FnOnce(u64)) {
     struct Name(u64);
     impl Drop for Name {
@@ -148,12 +150,12 @@ pub(crate) fn with_seed(seed: u64, f: impl FnOnce(u64)) {
     f(seed);
 }
 
-/// A plain SCTP packet of 100 bytes of payload.
+/// Returns a plain SCTP packet of 100 bytes of payload.
 pub(crate) fn packet(source: &str, destination: &str) -> Packet {
     Packet::new(ip(source), ip(destination), Protocol::Sctp, vec![0; 100])
 }
 
-/// Makes a host that runs a [`Recorder`] send a packet now.
+/// Sends a packet now from a host that runs a [`Recorder`].
 pub(crate) fn send(net: &mut Network, host: NodeId, packet: Packet) {
     net.with_node(host, |_: &mut Recorder, _, out| out.send(packet));
 }

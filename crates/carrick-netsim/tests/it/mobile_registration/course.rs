@@ -1,4 +1,4 @@
-//! Finding an agent, staying registered, coming home.
+//! Agent discovery, renewal of the registration, return to the home network.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use carrick_netsim::mobile::{
 use carrick_netsim::{Change, Packet, Protocol, Time};
 
 use crate::mobile_registration::support::*;
-use crate::mobile_world::{AGENTS, AT_HOME, HOME, HOME_AGENT, LOCAL, Plan, World};
+use crate::mobile_world::{AGENTS, AT_HOME, HOME, HOME_AGENT, LOCAL, World, WorldConfig};
 
+/// RFC 5944, section 3.1
 #[test]
-fn a_node_abroad_registers_through_the_agent_that_it_hears_3_1() {
+fn a_node_registers_through_the_advertised_agent() {
     let mut world = World::usual();
     world.run_secs(1);
     let attachment = Attachment::Visiting {
@@ -30,13 +31,15 @@ fn a_node_abroad_registers_through_the_agent_that_it_hears_3_1() {
         (visitors[0].home_address, visitors[0].home_agent),
         (HOME, HOME_AGENT)
     );
-    // Solicitation and answer, request and reply: two ways over the air, one to the home agent.
+    // Solicitation and advertisement, request and reply: two round trips on the wireless link, one
+    // to the home agent.
     let took = world.times(is_registered)[0];
     assert_eq!(took, Time::from_millis(4 * 2 + 4 * 10));
 }
 
+/// RFC 5944, section 2.4
 #[test]
-fn nobody_asks_while_advertisements_come_2_4() {
+fn no_solicitation_is_sent_during_advertisements() {
     let mut world = World::usual();
     world.run_secs(60);
     assert_eq!(world.mobile().stats().solicitations, 1, "at the start");
@@ -44,14 +47,15 @@ fn nobody_asks_while_advertisements_come_2_4() {
     assert_eq!(world.mobile().stats().requests, 1);
 }
 
+/// RFC 5944, section 2.4
 #[test]
-fn a_search_without_answer_slows_down_2_4() {
+fn unanswered_solicitations_back_off() {
     let mut world = World::usual();
     world.net.node_mut::<ForeignAgent>(world.agents[0]).stop();
     world.run_secs(400);
     let times = world.times(|event| *event == MobilityEvent::Solicited);
     let gaps: Vec<u64> = times.windows(2).map(|t| (t[1] - t[0]).as_secs()).collect();
-    // The nominal intervals, each up to a tenth longer.
+    // Nominal intervals; each may be up to a tenth longer.
     for (gap, nominal) in gaps.iter().zip([1, 1, 2, 4, 8, 16, 32, 60, 60]) {
         assert!(
             (nominal..=nominal + nominal / 10 + 1).contains(gap),
@@ -61,11 +65,12 @@ fn a_search_without_answer_slows_down_2_4() {
     assert!(times.len() <= 13, "{gaps:?}");
 }
 
+/// RFC 5944, section 3.6.2.2
 #[test]
-fn a_registration_is_renewed_in_time_and_ends_in_time_3_6_2_2() {
-    let mut world = World::new(&Plan {
+fn registrations_are_renewed_or_expire_in_time() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.lifetime = 20),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(70);
     let times = world.times(is_registered);
@@ -76,7 +81,7 @@ fn a_registration_is_renewed_in_time_and_ends_in_time_3_6_2_2() {
             .is_empty()
     );
     assert_eq!(world.bound_to(), [AGENTS[0]]);
-    // Whoever is gone is forgotten by both agents, without a message.
+    // Both agents remove a lost node after its lifetime, without a message.
     let link = world.links[1];
     world.apply(Change::LinkDown(link));
     world.run_secs(25);
@@ -86,13 +91,14 @@ fn a_registration_is_renewed_in_time_and_ends_in_time_3_6_2_2() {
     assert_eq!(world.mobile().registered(), None);
 }
 
+/// RFC 5944, section 3.8.2.2
 #[test]
-fn an_agent_grants_less_than_wanted_and_never_more_3_8_2_2() {
+fn the_granted_lifetime_never_exceeds_the_request() {
     for (wanted, granted) in [(INFINITE, 600), (100, 100)] {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             mobile: Box::new(move |config| config.lifetime = wanted),
             foreign_agent: Box::new(|config| config.max_lifetime = INFINITE),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         world.run_secs(1);
         let until = world.home_agent().bindings(HOME)[0].until;
@@ -104,24 +110,26 @@ fn an_agent_grants_less_than_wanted_and_never_more_3_8_2_2() {
     }
 }
 
+/// RFC 5944, section 3.3
 #[test]
-fn endless_registrations_need_no_renewal_3_3() {
-    let mut world = World::new(&Plan {
+fn infinite_registrations_are_not_renewed() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.lifetime = INFINITE),
         foreign_agent: Box::new(|config| config.max_lifetime = INFINITE),
         home_agent: Box::new(|config| config.max_lifetime = INFINITE),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(4000);
     assert_eq!(world.home_agent().bindings(HOME)[0].until, Time::MAX);
     assert_eq!(world.mobile().stats().requests, 1);
 }
 
+/// RFC 5944, section 2.4.3
 #[test]
-fn at_home_nothing_is_registered_and_coming_home_ends_what_was_2_4_3() {
-    let mut world = World::new(&Plan {
+fn returning_home_deregisters() {
+    let mut world = World::new(&WorldConfig {
         at: Some(AT_HOME),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(5);
     assert_eq!(world.mobile().stats().requests, 0);
@@ -146,18 +154,23 @@ fn at_home_nothing_is_registered_and_coming_home_ends_what_was_2_4_3() {
     };
     assert_eq!(last.map(|(_, event)| *event), Some(ended));
     assert_eq!(world.ping(100), 1);
-    assert_eq!(world.home_agent().stats().tunneled, 1, "no tunnel any more");
+    assert_eq!(
+        world.home_agent().stats().tunneled,
+        1,
+        "no further tunneled packet"
+    );
     assert_eq!(world.mobile().registered(), None);
 }
 
+/// RFC 5944, section 3.6.1.1
 #[test]
-fn an_own_address_is_registered_with_the_home_agent_itself_3_6_1_1() {
-    let mut world = World::new(&Plan {
+fn co_located_addresses_are_registered_directly() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.care_of = CareOf::CoLocated),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(2);
-    assert_eq!(world.mobile().attachment(), Attachment::Nowhere);
+    assert_eq!(world.mobile().attachment(), Attachment::Detached);
     let (interface, address) = (world.interfaces[1], IpAddr::V4(LOCAL[0]));
     world.apply(Change::AddAddress { interface, address });
     world.run_secs(1);
@@ -165,15 +178,16 @@ fn an_own_address_is_registered_with_the_home_agent_itself_3_6_1_1() {
     assert!(world.agent(0).visitors().is_empty());
     assert_eq!(world.agent(0).stats().relayed_requests, 0);
     world.apply(Change::RemoveAddress { interface, address });
-    assert_eq!(world.mobile().attachment(), Attachment::Nowhere);
+    assert_eq!(world.mobile().attachment(), Attachment::Detached);
 }
 
+/// RFC 5944, section 2.4.1
 #[test]
-fn an_agent_that_requires_registration_gets_it_2_4_1() {
-    let mut world = World::new(&Plan {
+fn the_registration_required_bit_is_obeyed() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.care_of = CareOf::CoLocated),
         foreign_agent: Box::new(|config| config.registration_required = true),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(2);
     let (interface, address) = (world.interfaces[1], IpAddr::V4(LOCAL[0]));
@@ -182,30 +196,32 @@ fn an_agent_that_requires_registration_gets_it_2_4_1() {
     assert_eq!(world.bound_to(), [AGENTS[0]]);
 }
 
+/// RFC 5944, section 3.6.2.3
 #[test]
-fn a_foreign_agents_limit_is_taken_from_its_advertisement_or_its_denial_3_6_2_3() {
-    let mut world = World::new(&Plan {
+fn the_foreign_agents_lifetime_limit_is_used() {
+    let mut world = World::new(&WorldConfig {
         mobile: Box::new(|config| config.lifetime = 500),
         foreign_agent: Box::new(|config| config.max_lifetime = 60),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(2);
     assert_eq!(world.denied_abroad(ReplyCode::FA_LIFETIME), 0);
     let until = world.home_agent().bindings(HOME)[0].until;
     assert!(until <= Time::from_secs(61));
-    // One who does not look is told.
+    // A node that ignores the advertised limit gets it in a denial.
     let mut request = request(&world, AGENTS[0]);
     request.lifetime = 500;
     inject(&mut world, &request, &association(), AGENTS[0]);
     assert_eq!(world.denied_abroad(ReplyCode::FA_LIFETIME), 1);
 }
 
+/// RFC 5944, section 5.7.1
 #[test]
-fn a_wrong_clock_is_set_by_the_home_agent_5_7_1() {
+fn a_wrong_clock_is_corrected_by_the_home_agent() {
     for offset in [-3600, 100, 1_000_000] {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             mobile: Box::new(move |config| config.clock_offset = offset),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         world.run_secs(3);
         assert_eq!(
@@ -221,18 +237,20 @@ fn a_wrong_clock_is_set_by_the_home_agent_5_7_1() {
     }
 }
 
+/// RFC 5944, section 3.8.2.2
 #[test]
-fn simultaneous_bindings_bring_copies_where_they_are_granted_3_8_2_2() {
+fn simultaneous_bindings_duplicate_packets() {
     for (most, copies) in [(2, 2), (1, 1)] {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             mobile: Box::new(|config| config.simultaneous = true),
             home_agent: Box::new(move |config| config.max_bindings = most),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         let link = world.links[2];
         world.apply(Change::LinkUp(link));
         world.run_secs(2);
-        // Both hear the node; it stays with one and is bound to the other by hand.
+        // The node receives both agents' advertisements, stays with one and is bound to the other
+        // by the test.
         assert_eq!(world.bound_to().len(), 1);
         let other = usize::from(world.bound_to() == [AGENTS[0]]);
         let mut second = request(&world, AGENTS[other]);
@@ -255,8 +273,9 @@ fn simultaneous_bindings_bring_copies_where_they_are_granted_3_8_2_2() {
     }
 }
 
+/// RFC 5944, section 3.3
 #[test]
-fn requests_and_replies_read_as_written_3_3() {
+fn requests_and_replies_round_trip() {
     let world = World::usual();
     let request = request(&world, AGENTS[0]);
     let read = Signed::<RegistrationRequest>::parse(&request.to_bytes(&association()));

@@ -1,4 +1,4 @@
-//! Whatever can be wrong with a request or a reply.
+//! Invalid requests and replies.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -12,27 +12,29 @@ use carrick_netsim::{Packet, Place, Protocol, Step};
 
 use crate::common::Recorder;
 use crate::mobile_registration::support::*;
-use crate::mobile_world::{AGENTS, CORRESPONDENT, HOME, HOME_AGENT, LOCAL, Plan, World};
+use crate::mobile_world::{AGENTS, CORRESPONDENT, HOME, HOME_AGENT, LOCAL, World, WorldConfig};
 
+/// RFC 5944, section 3.8.2.1
 #[test]
-fn a_wrong_key_registers_nothing_and_its_denial_is_not_believed_3_8_2_1() {
-    let mut world = World::new(&Plan {
+fn a_wrong_key_is_denied_without_registration() {
+    let mut world = World::new(&WorldConfig {
         key: [8; 16],
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(20);
     assert!(world.bound_to().is_empty());
     let denied = world.denied_at_home(ReplyCode::HA_AUTHENTICATION);
     let requests = world.mobile().stats().requests;
     assert_eq!(denied, requests);
-    // Asked after 0, 1, 3, 7 and 15 s.
-    assert_eq!(requests, 5, "less and less often");
+    // Requests at 0, 1, 3, 7 and 15 s.
+    assert_eq!(requests, 5, "exponential back-off");
     assert_eq!(world.mobile().stats().discarded, denied);
     assert!(world.agent(0).visitors().is_empty());
 }
 
+/// RFC 5944, section 3.7.2
 #[test]
-fn a_foreign_agent_denies_what_it_cannot_do_3_7_2() {
+fn a_foreign_agent_denies_unsupported_requests() {
     type Spoil = fn(&mut RegistrationRequest);
     let cases: [(ReplyCode, Spoil); 6] = [
         (ReplyCode::FA_POOR_REQUEST, |r| r.flags.reserved = true),
@@ -45,10 +47,10 @@ fn a_foreign_agent_denies_what_it_cannot_do_3_7_2() {
         (ReplyCode::FA_LIFETIME, |r| r.lifetime = INFINITE),
     ];
     for (code, spoil) in cases {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             foreign_agent: Box::new(|config| config.reverse_tunnels = false),
             mobile: Box::new(|config| config.reverse_tunnel = false),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         world.run_secs(1);
         let mut bad = request(&world, AGENTS[0]);
@@ -60,8 +62,9 @@ fn a_foreign_agent_denies_what_it_cannot_do_3_7_2() {
     }
 }
 
+/// RFC 5944, section 3.8.2.3
 #[test]
-fn a_home_agent_denies_what_it_cannot_do_3_8_2_3() {
+fn a_home_agent_denies_unsupported_requests() {
     type Spoil = fn(&mut RegistrationRequest);
     let cases: [(ReplyCode, Spoil); 7] = [
         (ReplyCode::HA_POOR_REQUEST, |r| r.flags.reserved = true),
@@ -77,10 +80,10 @@ fn a_home_agent_denies_what_it_cannot_do_3_8_2_3() {
         }),
     ];
     for (code, spoil) in cases {
-        let mut world = World::new(&Plan {
+        let mut world = World::new(&WorldConfig {
             home_agent: Box::new(|config| config.reverse_tunnels = false),
             mobile: Box::new(|config| config.reverse_tunnel = false),
-            ..Plan::default()
+            ..WorldConfig::default()
         });
         world.run_secs(1);
         let mut bad = request(&world, LOCAL[1]);
@@ -91,8 +94,9 @@ fn a_home_agent_denies_what_it_cannot_do_3_8_2_3() {
     }
 }
 
+/// RFC 5944, section 5.7.1
 #[test]
-fn a_replayed_request_changes_nothing_5_7_1() {
+fn a_replayed_request_has_no_effect() {
     let mut world = World::usual();
     let seen: Rc<RefCell<Vec<Packet>>> = Rc::default();
     let notes = Rc::clone(&seen);
@@ -123,22 +127,24 @@ fn a_replayed_request_changes_nothing_5_7_1() {
     assert_eq!(world.denied_at_home(ReplyCode::HA_IDENTIFICATION), 1);
 }
 
+/// RFC 5944, section 3.8.2.1
 #[test]
-fn requests_that_nobody_vouches_for_are_dropped_in_silence_3_8_2_1() {
+fn unauthenticated_requests_get_no_reply() {
     let mut world = World::usual();
     world.run_secs(1);
     let good = request(&world, LOCAL[1]);
     let bytes = good.to_bytes(&association());
     let answers = world.home_agent().stats().accepted;
-    // Without the extension, cut in the middle of it, of a stranger, with an unknown extension.
-    let mut stranger = good;
-    stranger.home_address = [10, 0, 0, 99].into();
+    // Without the extension, truncated within it, of an unknown mobile node, with an unknown
+    // extension.
+    let mut unknown_node = good;
+    unknown_node.home_address = [10, 0, 0, 99].into();
     let mut unknown = bytes.to_vec();
     unknown.extend_from_slice(&[5, 1, 0]);
     let bad = [
         bytes.slice(..24),
         bytes.slice(..40),
-        stranger.to_bytes(&association()),
+        unknown_node.to_bytes(&association()),
         unknown.into(),
     ];
     for payload in bad {
@@ -147,14 +153,15 @@ fn requests_that_nobody_vouches_for_are_dropped_in_silence_3_8_2_1() {
     let stats = world.home_agent().stats();
     assert_eq!((stats.discarded, stats.accepted), (4, answers));
     assert!(stats.denied.is_empty());
-    // Through the foreign agent, one without the extension is denied there.
+    // The foreign agent denies a request without the extension.
     let bytes = request(&world, AGENTS[0]).to_bytes(&association());
     inject_bytes(&mut world, bytes.slice(..24), AGENTS[0]);
     assert_eq!(world.denied_abroad(ReplyCode::FA_POOR_REQUEST), 1);
 }
 
+/// RFC 5944, section 3.6.2.1
 #[test]
-fn replies_to_nothing_are_not_believed_3_6_2_1() {
+fn replies_without_a_pending_request_are_discarded() {
     let mut world = World::usual();
     world.run_secs(1);
     let forged = RegistrationReply {
@@ -184,8 +191,9 @@ fn replies_to_nothing_are_not_believed_3_6_2_1() {
     assert_eq!(world.mobile().registered(), Some(AGENTS[0]));
 }
 
+/// RFC 5944, section 3.7.2
 #[test]
-fn denials_are_limited_to_one_a_second_3_7_2() {
+fn denials_are_limited_to_one_per_second() {
     let mut world = World::usual();
     world.run_secs(1);
     let mut bad = request(&world, AGENTS[1]);
@@ -194,10 +202,10 @@ fn denials_are_limited_to_one_a_second_3_7_2() {
         inject(&mut world, &bad, &association(), AGENTS[0]);
     }
     assert_eq!(world.denied_abroad(ReplyCode::FA_CARE_OF), 20);
-    // 4 s of requests, one each 200 ms.
+    // Requests for 4 s, one every 200 ms.
     assert_eq!(
         world.mobile().program().received.len(),
         4,
-        "denials that came"
+        "denials received"
     );
 }

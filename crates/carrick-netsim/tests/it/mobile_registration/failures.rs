@@ -1,4 +1,4 @@
-//! Agents that are silent, restarted, full or wrong, and messages that are lost.
+//! Agents that fail, restart, are full or send invalid messages, and messages that are lost.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use carrick_netsim::mobile::{
 };
 
 use crate::mobile_registration::support::*;
-use crate::mobile_world::{AGENTS, HOME, Plan, World};
+use crate::mobile_world::{AGENTS, HOME, World, WorldConfig};
 
+/// RFC 5944, section 3.6.3
 #[test]
-fn a_lost_request_is_sent_again_with_a_new_identification_3_6_3() {
+fn retransmitted_requests_get_a_new_identification() {
     let mut world = World::usual();
     let link = world.home_link;
     world.apply(Change::LinkDown(link));
@@ -28,13 +29,14 @@ fn a_lost_request_is_sent_again_with_a_new_identification_3_6_3() {
     assert_eq!(world.denied_at_home(ReplyCode::HA_IDENTIFICATION), 0);
 }
 
+/// RFC 5944, section 3.4
 #[test]
-fn a_silent_home_agent_is_reported_by_the_foreign_agent_3_4() {
+fn a_foreign_agent_reports_a_home_agent_timeout() {
     let mut world = World::usual();
     world.net.node_mut::<HomeAgent>(world.home_agent).stop();
     world.run_secs(60);
-    let told = world.times(|e| *e == MobilityEvent::Denied(ReplyCode::FA_TIMEOUT));
-    assert!(!told.is_empty());
+    let denied = world.times(|e| *e == MobilityEvent::Denied(ReplyCode::FA_TIMEOUT));
+    assert!(!denied.is_empty());
     assert_eq!(world.mobile().registered(), None);
     world
         .net
@@ -45,8 +47,9 @@ fn a_silent_home_agent_is_reported_by_the_foreign_agent_3_4() {
     assert_eq!(world.bound_to(), [AGENTS[0]]);
 }
 
+/// RFC 5944, section 2.4.4
 #[test]
-fn a_restarted_foreign_agent_is_registered_with_again_2_4_4() {
+fn a_node_registers_again_after_an_agent_restart() {
     let mut world = World::usual();
     world.run_secs(30);
     world
@@ -61,34 +64,36 @@ fn a_restarted_foreign_agent_is_registered_with_again_2_4_4() {
     assert_eq!(world.mobile().stats().accepted, 2);
 }
 
+/// RFC 5944, section 2.4.2.1
 #[test]
-fn an_agent_that_falls_silent_is_given_up_after_its_lifetime_2_4_2_1() {
+fn an_agent_expires_with_its_advertisement() {
     let mut world = World::usual();
     world.run_secs(10);
     world.net.node_mut::<ForeignAgent>(world.agents[0]).stop();
     world.run_secs(1);
-    assert_ne!(world.mobile().attachment(), Attachment::Nowhere);
+    assert_ne!(world.mobile().attachment(), Attachment::Detached);
     world.run_secs(3);
-    assert_eq!(world.mobile().attachment(), Attachment::Nowhere);
-    // Another one is found by its advertisements.
+    assert_eq!(world.mobile().attachment(), Attachment::Detached);
+    // A different agent is discovered by its advertisements.
     let link = world.links[2];
     world.apply(Change::LinkUp(link));
     world.run_secs(2);
     assert_eq!(world.bound_to(), [AGENTS[1]]);
 }
 
+/// RFC 5944, section 2.1.1
 #[test]
-fn a_full_agent_is_busy_and_keeps_whom_it_has_2_1_1() {
-    let mut world = World::new(&Plan {
+fn a_full_agent_is_busy_and_keeps_its_visitors() {
+    let mut world = World::new(&WorldConfig {
         foreign_agent: Box::new(|config| config.max_visitors = 1),
-        ..Plan::default()
+        ..WorldConfig::default()
     });
     world.run_secs(5);
     assert_eq!(world.agent(0).visitors().len(), 1);
     assert_ne!(
         world.mobile().attachment(),
-        Attachment::Nowhere,
-        "busy, but his own"
+        Attachment::Detached,
+        "busy, but serving its visitor"
     );
     let mut other = request(&world, AGENTS[0]);
     other.home_address = [10, 0, 0, 99].into();
@@ -97,8 +102,9 @@ fn a_full_agent_is_busy_and_keeps_whom_it_has_2_1_1() {
     assert_eq!(world.agent(0).visitors().len(), 1);
 }
 
+/// RFC 5944, section 2.1.1
 #[test]
-fn an_advertisement_that_contradicts_itself_is_ignored_2_1_1() {
+fn contradictory_advertisements_are_ignored() {
     let mut world = World::usual();
     world.run_secs(1);
     let forged = AgentAdvertisement {

@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the registration tests.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) fn is_denied(event: &MobilityEvent) -> bool {
 }
 
 pub(crate) fn association() -> SecurityAssociation {
-    SecurityAssociation::new(1000, &[7; 16]).expect("a good key")
+    SecurityAssociation::new(1000, &[7; 16]).expect("a valid key")
 }
 
-/// A request that is good but for what a test changes.
+/// Returns a valid request for a test to modify.
 pub(crate) fn request(world: &World, care_of: std::net::Ipv4Addr) -> RegistrationRequest {
     let mut random = Random::new(1, 9);
     RegistrationRequest {
@@ -34,7 +34,8 @@ pub(crate) fn request(world: &World, care_of: std::net::Ipv4Addr) -> Registratio
     }
 }
 
-/// Lets the mobile node's host send a message of registration to an agent, from its interface there.
+/// Sends a registration message from the mobile node's host to an agent, out of its interface
+/// there.
 pub(crate) fn inject_bytes(
     world: &mut World,
     payload: impl Into<bytes::Bytes>,

@@ -1,4 +1,4 @@
-//! A home network, two visited ones and a correspondent, for the tests of Mobile IP.
+//! A home network, two visited networks and a correspondent, for the tests of Mobile IP.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -19,34 +19,35 @@ use crate::common::Recorder;
 pub(crate) const CORRESPONDENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(crate) const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const HOME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
-/// Of the second mobile node, where there is one.
+/// Home address of the second mobile node, if there is one.
 pub(crate) const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
 pub(crate) const AGENTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1)];
 pub(crate) const LOCAL: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::new(10, 2, 0, 7)];
-/// Where links are: at home and with the two agents.
+/// Index of the link to the home network; 1 and 2 are those to the agents.
 pub(crate) const AT_HOME: usize = 0;
 pub(crate) const WIRED: Duration = Duration::from_millis(10);
 pub(crate) const WIRELESS: Duration = Duration::from_millis(2);
 
 pub(crate) type Mobile = MobileNode<Recorder>;
 
-/// How the world differs from the usual one.
-pub(crate) struct Plan {
+/// Deviations from the default world.
+pub(crate) struct WorldConfig {
     pub(crate) seed: u64,
     pub(crate) home_agent: Box<dyn Fn(&mut HomeAgentConfig)>,
     pub(crate) foreign_agent: Box<dyn Fn(&mut ForeignAgentConfig)>,
     pub(crate) mobile: Box<dyn Fn(&mut MobileNodeConfig)>,
-    /// The key of the mobile node, if not that of the home agent.
+    /// Key of the mobile node, which may differ from the home agent's.
     pub(crate) key: [u8; 16],
-    /// The MTU between the home agent and the rest.
+    /// MTU between the home agent and the other nodes.
     pub(crate) mtu: Option<usize>,
-    /// Where the mobile node is at first: 0 at home, 1 and 2 with an agent, or nowhere.
+    /// Initial network of the mobile node: 0 is the home network, 1 and 2 are those of the agents;
+    /// `None` is detached.
     pub(crate) at: Option<usize>,
-    /// Whether there is a second mobile node, with the second agent.
+    /// Adds a second mobile node, at the second agent.
     pub(crate) second: bool,
 }
 
-impl Default for Plan {
+impl Default for WorldConfig {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -69,14 +70,14 @@ pub(crate) struct World {
     pub(crate) agents: [NodeId; 2],
     pub(crate) mobile: NodeId,
     pub(crate) second: Option<NodeId>,
-    /// Of the mobile node: to the home network, to the agents.
+    /// Links of the mobile node: to the home network, to the agents.
     pub(crate) links: [LinkId; 3],
     pub(crate) interfaces: [InterfaceId; 3],
-    /// From the router to the home agent.
+    /// Link from the router to the home agent.
     pub(crate) home_link: LinkId,
 }
 
-/// Another mobile node: a link with both its ends to the home network and to an agent.
+/// Adds a second mobile node with links to the home network and to an agent.
 fn second_node(
     b: &mut NetworkBuilder,
     routers: [NodeId; 2],
@@ -93,15 +94,15 @@ fn second_node(
 }
 
 impl World {
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let mut b = NetworkBuilder::new(plan.seed);
+    pub(crate) fn new(world_config: &WorldConfig) -> Self {
+        let mut b = NetworkBuilder::new(world_config.seed);
         let correspondent = b.add_host("correspondent");
         let router = b.add_router("router");
         let home_agent = b.add_router("home-agent");
         let agents = ["agent-1", "agent-2"].map(|name| b.add_router(name));
         let mobile = b.add_host("mobile");
         let wired = LinkConfig {
-            mtu: plan.mtu,
+            mtu: world_config.mtu,
             ..LinkConfig::delay(WIRED)
         };
         let wire = |b: &mut NetworkBuilder, node, address: Ipv4Addr, link: LinkConfig| {
@@ -130,15 +131,15 @@ impl World {
             links.push(b.connect_both(near[number], far[number], link));
         }
         b.set_source_routing(mobile, true);
-        let second = plan
+        let second = world_config
             .second
             .then(|| second_node(&mut b, [home_agent, agents[1]]));
-        let association = |key| SecurityAssociation::new(1000, key).expect("a good key");
+        let association = |key| SecurityAssociation::new(1000, key).expect("a valid key");
         let mut config = HomeAgentConfig::new(HOME_AGENT, far[0]);
-        (plan.home_agent)(&mut config);
+        (world_config.home_agent)(&mut config);
         let homes = [HOME, SECOND]
             .into_iter()
-            .take(1 + usize::from(plan.second));
+            .take(1 + usize::from(world_config.second));
         let clients = homes.map(|home| (home, association(&[7; 16])));
         let program = HomeAgent::new(config, clients, b.node_random(home_agent));
         b.set_node_program(home_agent, Box::new(program.expect("one client")));
@@ -147,13 +148,13 @@ impl World {
             let visited = [far[number + 1]].into_iter();
             let visited = visited.chain(here.map(|(_, ends)| ends[1].2));
             let mut config = ForeignAgentConfig::new(AGENTS[number], visited);
-            (plan.foreign_agent)(&mut config);
+            (world_config.foreign_agent)(&mut config);
             let random = b.node_random(*agent);
             b.set_node_program(*agent, Box::new(ForeignAgent::new(config, random)));
         }
-        let key = association(&plan.key);
+        let key = association(&world_config.key);
         let mut config = MobileNodeConfig::new(HOME, HOME_AGENT, key, near.clone());
-        (plan.mobile)(&mut config);
+        (world_config.mobile)(&mut config);
         let random = b.node_random(mobile);
         let program = MobileNode::new(config, [], Recorder::default(), random);
         b.set_node_program(mobile, Box::new(program));
@@ -166,7 +167,7 @@ impl World {
         }
         b.set_node_program(correspondent, Box::new(Recorder::default()));
         let mut world = Self {
-            net: b.build().expect("a sound network"),
+            net: b.build().expect("a valid network"),
             correspondent,
             router,
             home_agent,
@@ -177,7 +178,7 @@ impl World {
             interfaces: near.try_into().expect("three"),
             home_link,
         };
-        for place in (0..3).filter(|place| Some(*place) != plan.at) {
+        for place in (0..3).filter(|place| Some(*place) != world_config.at) {
             world.apply(Change::LinkDown(world.links[place]));
         }
         if let Some((_, [(home, ..), _])) = second {
@@ -187,14 +188,14 @@ impl World {
     }
 
     pub(crate) fn usual() -> Self {
-        Self::new(&Plan::default())
+        Self::new(&WorldConfig::default())
     }
 
     pub(crate) fn apply(&mut self, change: Change) {
         self.net.apply(change).expect("a possible change");
     }
 
-    /// Moves the mobile node, with `gap` out of reach of both.
+    /// Moves the mobile node, detached for `gap`.
     pub(crate) fn handover(&mut self, from: usize, to: usize, gap: Duration) {
         let now = self.net.now();
         let changes = [
@@ -243,7 +244,7 @@ impl World {
         denied.get(&code).copied().unwrap_or(0)
     }
 
-    /// When each event of a kind happened.
+    /// Returns the times of the events that satisfy the predicate.
     pub(crate) fn times(&self, is: impl Fn(&MobilityEvent) -> bool) -> Vec<Time> {
         let events = self.mobile().events().iter();
         events
@@ -252,7 +253,8 @@ impl World {
             .collect()
     }
 
-    /// The correspondent sends to the home address; what came of it.
+    /// Sends a packet from the correspondent to the home address; returns the number of packets
+    /// received.
     pub(crate) fn ping(&mut self, len: usize) -> usize {
         let before = self.mobile().program().received.len();
         let packet = sctp(CORRESPONDENT, HOME, len);
@@ -264,20 +266,23 @@ impl World {
         self.mobile().program().received.len() - before
     }
 
-    /// The mobile node sends from the home address; the packets that the correspondent gets.
+    /// Sends a packet from the home address; returns the packets that the correspondent receives.
     pub(crate) fn send_from_home(&mut self) -> Vec<Packet> {
-        let before = self.heard().len();
+        let before = self.received_by_correspondent().len();
         let packet = sctp(HOME, CORRESPONDENT, 100);
         self.net
             .with_node(self.mobile, |mobile: &mut Mobile, _, out| {
                 mobile.with_program(out, |_, out| out.send(packet));
             });
         self.run_secs(1);
-        let heard = self.heard();
-        heard[before..].iter().map(|(.., p)| p.clone()).collect()
+        let received_by_correspondent = self.received_by_correspondent();
+        received_by_correspondent[before..]
+            .iter()
+            .map(|(.., p)| p.clone())
+            .collect()
     }
 
-    pub(crate) fn heard(&self) -> &[(Time, InterfaceId, Packet)] {
+    pub(crate) fn received_by_correspondent(&self) -> &[(Time, InterfaceId, Packet)] {
         &self.net.node::<Recorder>(self.correspondent).received
     }
 }

@@ -1,31 +1,31 @@
-//! Upheavals while the world goes on: a translator forgets a port, a host moves to another address.
-//! They come only once the association is up, so that it can outlive them, and what they took comes back
-//! when it has ended, so that the last packets find an answer.
+//! Disruptions of a running world: a NAT binding expires, a host moves to another address. They
+//! occur only after the association is established, so that it can survive them; the removed
+//! resources are restored after it has ended, so that the last packets are answered.
 
 use std::net::IpAddr;
 
 use carrick_lab::sctp_host::core_time;
 use carrick_netsim::{Change, Network, NodeId};
 
-use super::extras::{Upheaval, UpheavalKind};
+use super::extras::{Disruption, DisruptionKind};
 use super::ledger::Ledger;
 use super::run::{Host, World};
 use super::topology::Topology;
 
-/// All addresses that a side may ever have.
+/// Returns all addresses that a side may ever have.
 pub(crate) fn addresses_ever(topology: &Topology, side: usize) -> Vec<IpAddr> {
     let new = topology.new_address(side);
     let all = topology.addresses[side].iter().copied();
     all.chain([new]).collect()
 }
 
-/// The association is up on both sides, and has been for long enough. Half a move is completed whatever
-/// has happened since.
+/// Returns whether the association has been established on both sides for long enough. The second
+/// half of a move follows in any case.
 pub(crate) fn is_due(
     net: &Network,
     hosts: [NodeId; 2],
     ledger: &Ledger,
-    upheaval: Upheaval,
+    disruption: Disruption,
 ) -> bool {
     let [Some(one), Some(other)] = ledger.up else {
         return false;
@@ -34,41 +34,41 @@ pub(crate) fn is_due(
         let program = net.node::<Host>(*host);
         program.application().is_up(program.endpoint())
     };
-    let homeless = upheaval.kind != UpheavalKind::OldAddresses && {
-        let endpoint = net.node::<Host>(hosts[upheaval.side]).endpoint();
+    let without_address = disruption.kind != DisruptionKind::OldAddresses && {
+        let endpoint = net.node::<Host>(hosts[disruption.side]).endpoint();
         endpoint.local_addresses().is_empty()
     };
-    let due = one.max(other) + upheaval.after <= core_time(net.now());
-    due && (homeless || hosts.iter().all(up))
+    let due = one.max(other) + disruption.after <= core_time(net.now());
+    due && (without_address || hosts.iter().all(up))
 }
 
 impl World {
-    pub(super) fn next_upheaval(&self) -> Option<Upheaval> {
-        self.extras.upheavals.get(self.upheavals).copied()
+    pub(super) fn next_disruption(&self) -> Option<Disruption> {
+        self.extras.disruptions.get(self.disruptions).copied()
     }
 
-    /// Whether an upheaval happened.
-    pub(super) fn upheave_if_due(&mut self) -> bool {
+    /// Makes the next disruption if it is due. Returns whether it did.
+    pub(super) fn disrupt_if_due(&mut self) -> bool {
         let hosts = self.built.hosts;
-        let due = |u: &Upheaval| is_due(&self.built.net, hosts, &self.ledger.borrow(), *u);
-        let Some(upheaval) = self.next_upheaval().filter(due) else {
+        let due = |u: &Disruption| is_due(&self.built.net, hosts, &self.ledger.borrow(), *u);
+        let Some(disruption) = self.next_disruption().filter(due) else {
             return false;
         };
-        self.upheavals += 1;
+        self.disruptions += 1;
         let now = core_time(self.built.net.now());
         self.ledger.borrow_mut().advanced(now);
-        let Upheaval { side, kind, .. } = upheaval;
+        let Disruption { side, kind, .. } = disruption;
         self.ledger.borrow().log(now, side, || format!("{kind:?}"));
         match kind {
-            UpheavalKind::Rebinding(port) => {
+            DisruptionKind::Rebinding(port) => {
                 self.ledger.borrow_mut().seen.rebindings += 1;
                 self.host(side, |host| host.rebind(port));
             }
-            UpheavalKind::NewAddress => {
+            DisruptionKind::NewAddress => {
                 let address = self.topology.new_address(side);
                 self.give(side, 0, address);
             }
-            UpheavalKind::OldAddresses => {
+            DisruptionKind::OldAddresses => {
                 self.ledger.borrow_mut().seen.moves += 1;
                 for number in 0..self.topology.addresses[side].len() {
                     let address = self.topology.addresses[side][number];
@@ -81,18 +81,18 @@ impl World {
         true
     }
 
-    /// Gives back what was taken, once, when the association has ended on one side.
-    pub(super) fn relent_if_due(&mut self) -> bool {
+    /// Restores the removed resources, once, after the association has ended on one side.
+    pub(super) fn restore_if_due(&mut self) -> bool {
         let ended = (0..2).any(|side| self.party(side).has_ended());
-        if self.upheavals == 0 || self.merciful || !ended {
+        if self.disruptions == 0 || self.restored || !ended {
             return false;
         }
-        self.merciful = true;
+        self.restored = true;
         for side in 0..2 {
             let first = self.plan.encapsulation.map(|ports| ports[side]);
-            for upheaval in self.extras.upheavals.clone() {
-                match upheaval.kind {
-                    UpheavalKind::Rebinding(port) if upheaval.side == side => {
+            for disruption in self.extras.disruptions.clone() {
+                match disruption.kind {
+                    DisruptionKind::Rebinding(port) if disruption.side == side => {
                         let ports = first.into_iter().chain([port]);
                         ports.for_each(|port| self.host(side, |host| host.forward(port)));
                     }

@@ -1,4 +1,4 @@
-//! What happened to an association, in the order in which it happened.
+//! History of an association: its events in chronological order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
 use crate::figure::Point;
 use crate::sctp_host::{EventLog, PathState};
 
-/// What happened to one path.
+/// History of one path.
 #[derive(Debug)]
 pub(super) struct PathLog {
     pub(super) remote: IpAddr,
-    /// Time in s and number of the chunk.
+    /// First transmissions: time in s and number of the chunk.
     pub(super) first: Vec<Point>,
     pub(super) again: Vec<Point>,
     pub(super) cwnd: Vec<Point>,
@@ -42,33 +42,33 @@ impl PathLog {
     }
 }
 
-/// What happened to an association.
+/// History of an association.
 #[derive(Debug, Default)]
-pub(super) struct Story {
+pub(super) struct AssociationHistory {
     pub(super) paths: BTreeMap<PathId, PathLog>,
-    /// The highest chunk of which all before were acknowledged.
+    /// Highest cumulatively acknowledged chunk.
     pub(super) cumulative: Vec<Point>,
-    /// Chunks that gap blocks acknowledged.
+    /// Chunks acknowledged by Gap Ack Blocks.
     pub(super) gaps: Vec<Point>,
     pub(super) losses: Vec<Point>,
-    /// Chunks above the cumulative one that are acknowledged.
+    /// Acknowledged chunks above the cumulative one.
     pub(super) above: BTreeSet<u32>,
-    /// The first chunk that is not acknowledged.
+    /// First chunk that is not acknowledged.
     pub(super) next: u32,
     pub(super) first: Option<Tsn>,
 }
 
-impl Story {
-    /// What a log says of an association in a range of time.
+impl AssociationHistory {
+    /// Reads the history of an association in a time range from a log.
     pub(super) fn of(log: &EventLog, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
-        let mut story = Self::default();
+        let mut history = Self::default();
         let within = |time: Time| (from..=to).contains(&time.since(Time::ZERO));
         for entered in log
             .states
             .iter()
             .filter(|entered| entered.association == id)
         {
-            let path = story
+            let path = history
                 .paths
                 .entry(entered.path)
                 .or_insert_with(|| PathLog::new(entered.remote));
@@ -83,10 +83,10 @@ impl Story {
                 .push(Point::new(entered.time.as_secs_f64(), value));
         }
         for (_, record) in log.records.iter().filter(|(own, _)| *own == id) {
-            story.take(record.time, &record.event, within(record.time));
+            history.take(record.time, &record.event, within(record.time));
         }
         let range = [from, to].map(|time| time.as_secs_f64());
-        for path in story.paths.values_mut() {
+        for path in history.paths.values_mut() {
             let lists = [
                 &mut path.states,
                 &mut path.cwnd,
@@ -98,10 +98,10 @@ impl Story {
                 keep(list, range);
             }
         }
-        story
+        history
     }
 
-    /// Chunks are counted from 1.
+    /// Returns the number of a chunk, counted from 1.
     fn number(&mut self, tsn: Tsn) -> u32 {
         let first = *self.first.get_or_insert(tsn);
         tsn.since(first).wrapping_add(1)
@@ -174,7 +174,8 @@ impl Story {
         }
     }
 
-    /// A chunk was acknowledged: by the cumulative TSN if all before are, else by a gap block.
+    /// Records the acknowledgement of a chunk: by the Cumulative TSN Ack if all before are
+    /// acknowledged, else by a Gap Ack Block.
     fn acknowledged(&mut self, number: u32, at: impl Fn(f64) -> Point, shown: bool) {
         self.above.insert(number);
         let before = self.next;
@@ -185,7 +186,7 @@ impl Story {
             return;
         }
         if self.next > before {
-            // Several chunks of one SACK are one step.
+            // Several chunks of one SACK form one step.
             let point = at(f64::from(self.next));
             match self.cumulative.last_mut() {
                 Some(last) if last.x.to_bits() == point.x.to_bits() => *last = point,
@@ -197,8 +198,8 @@ impl Story {
     }
 }
 
-/// Cuts a list of values that last until the next one to a range of time: the value at its beginning
-/// counts, whenever it came, and the last one lasts until its end.
+/// Clips a list of values, each valid until the next one, to a time range: the value in effect at
+/// the start is kept, and the last one is valid until the end.
 fn keep(points: &mut Vec<Point>, [from, to]: [f64; 2]) {
     points.retain(|point| point.x <= to);
     let before = points.partition_point(|point| point.x < from);
@@ -211,7 +212,7 @@ fn keep(points: &mut Vec<Point>, [from, to]: [f64; 2]) {
     }
 }
 
-/// Adds a point where the value is another one.
+/// Adds a point if the value changed.
 fn changed(points: &mut Vec<Point>, point: Point) {
     match points.last_mut() {
         Some(last) if last.y.to_bits() == point.y.to_bits() => {}
