@@ -73,7 +73,7 @@ pub(crate) struct AssociationArguments {
     /// SACK.Delay.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     sack_delay: Option<Duration>,
-    /// Size of the receive buffer, which a_rwnd advertises [default: grows as needed].
+    /// Size of the receive buffer, advertised as `a_rwnd` [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     receive_buffer: Option<usize>,
     /// Size of the send buffer [default: grows as needed].

@@ -170,7 +170,7 @@ fn an_interrupt_does_not_wait_for_blocked_output() {
     std::thread::sleep(Duration::from_millis(500));
     listener.interrupt();
     listener.finish_unread().assert_failed(1, "interrupted");
-    client.finish().assert_failed(1, "gave up");
+    client.finish().assert_failed(1, "the program was ended");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn link_local_addresses_are_refused_at_once() {
 #[test]
 fn usage_errors_are_one_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
-    run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");
+    run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "not a port");
     run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
     run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
     run(&["cat"]).assert_failed(2, "not provided: <HOST PORT>");

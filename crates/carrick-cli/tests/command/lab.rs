@@ -321,5 +321,5 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
         "cells of a file have numbers from 0; only cells of published experiments have names",
     );
     let refused = drawn("failover", &["--full"]);
-    refused.assert_failed(2, "--full is for a cell of an experiment itself");
+    refused.assert_failed(2, "--full requires a cell of a published experiment");
 }

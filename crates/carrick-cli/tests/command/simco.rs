@@ -430,7 +430,7 @@ fn load_runs_without_failures() {
         for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
             assert_eq!(report["failures"][kind], 0, "{report}");
         }
-        assert_eq!(report["transactions"], report["asked"], "{report}");
+        assert_eq!(report["transactions"], report["started"], "{report}");
         assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
         // Opened, closed, and refreshed 1 / (e^(500 ms / 1 s) - 1) times on average.
         let offered = report["offered_per_second"].as_f64().unwrap();
