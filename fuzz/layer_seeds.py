@@ -27,7 +27,7 @@ def send(end=CLIENT, length=3000):
 
 
 def run(ticks):
-    """Everything arrives for so many times 10 ms."""
+    """Delivers all packets for `ticks` times 10 ms."""
     return step(28, SERVER, ticks)
 
 
@@ -50,7 +50,7 @@ SEEDS = {
     "two-behind-one-address": UP + connect(OTHER) + run(20) + (send() + send(OTHER) + send(SERVER)) * 4 + run(250),
     "loss-of-the-handshake": connect() + step(12) + wait(10) + step(12) + wait(11) + run(100) + send() + run(50),
     "wrong-peer": connect(wrong=True) + run(200) + UP + send() + run(50),
-    "begins-anew": UP + send() + step(26, CLIENT) + connect() + run(250) + send() + run(250) + step(26, CLIENT) + connect() + step(27) + wait(15) + run(100),
+    "reconnects": UP + send() + step(26, CLIENT) + connect() + run(250) + send() + run(250) + step(26, CLIENT) + connect() + step(27) + wait(15) + run(100),
     "closed": UP + send() + step(25, SERVER) + run(50) + UP + send() + step(25, CLIENT) + run(50),
     "both-begin": UP + step(0, SERVER, 0) + run(50) + step(0, OTHER, 0) + step(0, SERVER, 1) + run(100) + send(SERVER) + run(100),
     "half-open": b"".join(hello(SERVER, STRANGER + n, n & 1, n, n) for n in range(8)) + step(10, SERVER, 31) + connect() + run(100) + wait(14) + wait(15),

@@ -62,7 +62,7 @@ def connect():
 
 
 def run(ticks):
-    """Everything arrives for so many times 10 ms."""
+    """Delivers all packets for `ticks` times 10 ms."""
     return base(29, NEAR, ticks)
 
 

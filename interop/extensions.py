@@ -28,18 +28,18 @@ def did(which, *operations):
     return check
 
 
-def told(which, event, count=1, **fields):
-    """The program told so at least so many times."""
+def reported(which, event, count=1, **fields):
+    """Checks that the program reported the event at least `count` times."""
     def check(run):
         if len(run[which].seen(event, **fields)) >= count:
             return None
-        return f"{which} did not tell {count} times {event} {fields}, but {run[which].seen(event)}"
+        return f"{which} did not report {event} {fields} {count} times, but {run[which].seen(event)}"
 
     return check
 
 
 def in_force(name):
-    """The extension, as both stacks see it. usrsctp does not tell."""
+    """Checks that both stacks report the extension as in force; usrsctp has no such report."""
     def check(run):
         for which, peer in run.items():
             ups = peer.seen("up")
@@ -232,7 +232,7 @@ class Extensions:
         self.add(f"authenticated-{algorithm}", source, echo, checks, wire, **more)
 
     def addresses(self, mover, transport, **more):
-        """The side moves from path 0 to path 1, and data goes on."""
+        """The side moves from path 0 to path 1, and the transfer continues."""
         from scenarios import arrived, fine
         other = ROLES[mover]
         side = "a" if mover == "near" else "b"
@@ -244,7 +244,7 @@ class Extensions:
         source = ["--mode", "source", "--bytes", size, "--sizes", "1-20000", "--rate", 3 * MEGA, "--expect", size, *common]
         arguments = {mover: [*source, *moves], other: [*source, "--end", "shutdown"]}
         checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("addresses"), did(mover, *(s.partition("@")[0] for s in steps)),
-                  told(other, "path", addr=new, state="added"), told(other, "path", addr=old, state="removed")]
+                  reported(other, "path", addr=new, state="added"), reported(other, "path", addr=old, state="removed")]
         wire = [sent_by(mover, ASCONF, 3), sent_by(other, ASCONF_ACK, 3), asconf_authenticated(mover), source_moved(mover, old, new), data_moved(other)]
         self.add(f"addresses-of-{mover}", arguments["near"], arguments["far"], checks, wire, transport=transport,
                  paths_of={mover: (0,), other: (0, 1)}, limit=40, **more)
@@ -264,10 +264,10 @@ class Extensions:
         arguments = {"near": source, "far": echo}
         arguments[asker] = [*arguments[asker], *asked]
         checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("reconfiguration"), did(asker, *(s.partition("@")[0] for s in steps)),
-                  told(asker, "streams-reset", direction="outgoing", success=True), told(asker, "streams-added", success=True),
-                  told(other, "streams-reset", direction="incoming", success=True), told(other, "streams-added")]
+                  reported(asker, "streams-reset", direction="outgoing", success=True), reported(asker, "streams-added", success=True),
+                  reported(other, "streams-reset", direction="incoming", success=True), reported(other, "streams-added")]
         if association:
-            checks += [told(asker, "association-reset", success=True), told(other, "association-reset")]
+            checks += [reported(asker, "association-reset", success=True), reported(other, "association-reset")]
         self.add(f"streams-{asker}-asks", arguments["near"], arguments["far"], checks, [sent_by(side, RE_CONFIG, len(steps)) for side in ROLES], limit=40)
 
     def numbers(self):
@@ -277,11 +277,11 @@ class Extensions:
         source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-3000", "--rate", 3 * MEGA, "--end", "shutdown",
                   "--do", f"reset-association@{MEGA}", *common]
         checks = [fine, arrived("near", "far"), in_force("reconfiguration"), did("near", "reset-association"),
-                  told("near", "association-reset", success=True), told("far", "association-reset")]
+                  reported("near", "association-reset", success=True), reported("far", "association-reset")]
         self.add("numbers-near-asks", source, ["--mode", "sink", *common], checks, [sent_by(side, RE_CONFIG) for side in ROLES], limit=40)
 
     def interleaving(self, sender, fragments=True):
-        """Large messages of several streams by turns, or only whole ones in I-DATA."""
+        """Interleaved large messages of several streams, or only unfragmented ones in I-DATA."""
         from scenarios import arrived, ended, fine
         receiver = ROLES[sender]
         common = ["--extensions", "interleaving", "--streams", 6, "--scheduler", "rr"]
@@ -293,7 +293,7 @@ class Extensions:
         self.add(f"{'interleaved' if fragments else 'whole-in-i-data'}-from-{sender}", *self.both(sender, source, sink), checks, wire, loss=0.5, limit=40)
 
     def ecn(self, sender, transport, **more):
-        """Routers mark packets; the receiver tells, the sender slows down."""
+        """Routers mark packets; the receiver sends ECNE, the sender reduces its rate."""
         from scenarios import arrived, ended, fine
         receiver = ROLES[sender]
         common = ["--extensions", "ecn", "--streams", 4]

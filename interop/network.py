@@ -4,8 +4,8 @@
     eth0 10.77.0.1 --- a0 [br0] b0 --- 10.77.0.2 eth0     path 0, also fd77::/64
     eth1 10.78.0.1 --- a1 [br1] b1 --- 10.78.0.2 eth1     path 1, also fd78::/64
 
-A side is a namespace (veth pairs) or a user-mode Linux guest (taps in the middle). The middle bridges the two, drops
-what it is told to by nftables, and is where packets are captured: there is no netem on every kernel.
+A side is a namespace (veth pairs) or a user-mode Linux guest (taps in the middle). The middle bridges the two,
+drops packets by rules of nftables, because not every kernel has netem, and captures the packets.
 """
 
 import itertools

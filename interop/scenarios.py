@@ -1,4 +1,4 @@
-"""What is tested: each scenario says what both sides are told and what must be true afterwards."""
+"""Test scenarios: the arguments of both sides, and the checks of the result."""
 
 from dataclasses import dataclass, field
 from typing import Callable, Optional
@@ -74,7 +74,7 @@ def arrived(sender, receiver):
 
 
 def aborted_with_cause(which):
-    """A stack that tells the cause tells User-Initiated Abort."""
+    """Checks that a stack that reports the cause reports User-Initiated Abort."""
     def check(run):
         cause = run[which].end["cause"]
         return None if cause in (0, 12) else f"{which} saw cause {cause} in the ABORT, not 12"
@@ -86,7 +86,7 @@ def path_lost(which, addr):
     """The failure of the path was reported, to the side that had data on it."""
     def check(run):
         if not run[which].seen("path", addr=addr, state="unreachable"):
-            return f"{which} was not told that {addr} is unreachable"
+            return f"{which} did not report that {addr} is unreachable"
         return None
 
     return check

@@ -6,7 +6,7 @@ if anything is.
 
 Only a run with --full decides whether the published figures hold: of it the means themselves are asked, and its repetitions and lengths
 must be the published ones. A short run is checked for its form (every row, its number, its label in the report, its line in the CSV), for what is exact at
-any length (bounds, orders such as "six streams are faster than one", no false failover), and for the published figures only as far as it can tell:
+any length (bounds, orders such as "six streams are faster than one", no false failover), and for the published figures within its precision:
 a row is a fault if even its 95 % interval lies outside. With five short repetitions, as in overhead, that is little, so that a short run without faults
 confirms no figure; but an interval that would hide what a figure of overhead is to show is a fault. The last line says how many of the scenarios were full runs.
 """
@@ -112,16 +112,16 @@ def disagreement(row):
     if row["live"] is None or row["simulated"] is None:
         return None
     apart = abs(row["live"] - row["simulated"])
-    told = row["agreement"]
+    agreement = row["agreement"]
     numbers = f"{row['live']} live, {row['simulated']} simulated"
     if apart <= 0.05 * abs(row["simulated"]):
-        return None if told == "close" else f"{numbers}: they are close, but {told!r} is told"
-    if told == "other-stack" and row["id"].rsplit(".", 1)[-1] in KERNEL_TCP or told == "late":
+        return None if agreement == "close" else f"{numbers}: the values are close, but the agreement is {agreement!r}"
+    if agreement == "other-stack" and row["id"].rsplit(".", 1)[-1] in KERNEL_TCP or agreement == "late":
         return None if row["note"] else f"{numbers}, without a reason"
     if row["ci95"] is None or row["simulated_ci95"] is None:
-        return f"{numbers}: one run says nothing of the difference, run more (--reps)"
-    if told != "interval" or apart > row["ci95"] + row["simulated_ci95"]:
-        return f"{numbers}, further apart than their intervals {row['ci95']} and {row['simulated_ci95']} ({told!r} is told)"
+        return f"{numbers}: a single run does not determine the difference, run more (--reps)"
+    if agreement != "interval" or apart > row["ci95"] + row["simulated_ci95"]:
+        return f"{numbers}, further apart than their intervals {row['ci95']} and {row['simulated_ci95']} (agreement: {agreement!r})"
     return None
 
 
@@ -140,7 +140,7 @@ def check_live(path, live, report, faults):
         if sorted(row) != sorted(LIVE_FIELDS):
             faults.append(f"{path.name}: live row {key} has fields {sorted(row)}")
             continue
-        # A congestion control that the kernel has not got is told in the notes.
+        # A congestion control that the kernel lacks is named in the notes.
         if row["live"] is None and not any("Not run" in note for note in live["notes"]):
             faults.append(f"{path.name}: live row {key} was not measured")
         fault = disagreement(row)
@@ -163,7 +163,7 @@ def measured(rows, key):
 
 
 def outside(row, low, high, full):
-    """Whether a row is outside a range: its mean in a full run, in a short one as far as its repetitions can tell."""
+    """Returns true if a row is outside a range: its mean in a full run, its 95 % interval in a short one."""
     uncertain = 0 if full else row["ci95"] or 0
     return row["measured"] + uncertain < low or row["measured"] - uncertain > high
 
@@ -323,13 +323,13 @@ def overhead(rows, full):
         limit = widest.get(row["id"].rsplit(".", 1)[-1])
         if limit and row["unit"] != "messages" and (row["ci95"] is None or row["ci95"] > limit):
             yield f"{row['id']}: the interval {row['ci95']} is wider than {limit}, run more (--reps)"
-    # A short run can't tell by how much.
+    # A short run does not determine by how much.
     if not measured(rows, "uncounted.10.share") > measured(rows, "counted.10.share") + (5 if full else 0):
         yield "small messages take no more where headers do not count"
 
 
 CLAIMS = {"satellite": satellite, "firewall": firewall, "mobile-ip": mobile_ip, "failover": failover, "overhead": overhead}
-# What a full run has to have, by scenario: repetitions of a row, and words of the setting that tells the length.
+# Requirements of a full run, by scenario: repetitions of a row, and words of the setting of the duration.
 FULL = {
     "overhead": ("counted.10.jain", 100, ("fairness", "measured for 400 s")),
     "firewall": ("sctp.p1.n1.mean", 1, ("measurement", "of 1000 s in the steady state")),

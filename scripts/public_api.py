@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "target/doc/carrick"
 LIST = ROOT / "crates/carrick/public-api.txt"
 
-# Sections of a page that follow from the others.
+# Sections of a page that are derived from other sections.
 DERIVED = {
     "synthetic-implementations",
     "blanket-implementations",

@@ -1,4 +1,4 @@
-"""Extensions on the socket API of Linux SCTP: what is offered, what is done with it, what is told of it."""
+"""Extensions on the socket API of Linux SCTP: negotiation, operations and notifications."""
 
 import errno
 import struct
@@ -120,7 +120,7 @@ class Plan:
 
 
 def notification(kind, raw):
-    """Tells of a notification about an extension."""
+    """Returns the report of a notification about an extension."""
     (flags,) = struct.unpack_from("=H", raw, 2)
     success = not flags & (DENIED | FAILED)
     if kind == STREAM_RESET:

@@ -188,7 +188,7 @@ class Peer:
                 if problem.errno == errno.EINVAL:
                     self.check.fail(f"stream {stream} is not one of the outbound streams")
                 elif problem.errno in (errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errno.ETIMEDOUT):
-                    # The notification tells the end, but this call has taken the error number away.
+                    # The notification reports the end, but this call has consumed the error number.
                     self.error = self.error or problem.errno
                     return
                 else:

@@ -46,7 +46,7 @@ pub(crate) struct ExtensionOptions {
     /// Look for the largest packet that each path takes
     #[arg(long)]
     search_mtu: bool,
-    /// Something to do when so many user bytes were sent and received
+    /// Operation to perform when this number of user bytes was sent and received
     #[arg(long = "do", value_name = "OPERATION@BYTES")]
     operations: Vec<Planned>,
 }
@@ -191,7 +191,7 @@ impl ExtensionOptions {
     }
 }
 
-/// What is still to be done.
+/// Operations that are not complete.
 pub(crate) struct Plan {
     waiting: VecDeque<Planned>,
     retry_at: Option<Instant>,
@@ -270,7 +270,7 @@ async fn perform(
     }
 }
 
-/// What the summary says about extensions.
+/// Returns the report of the extensions in the summary.
 fn facts(stats: &AssociationStats, paths: &[PathStats]) -> Value {
     let Extensions {
         partial_reliability,
@@ -307,7 +307,7 @@ fn facts(stats: &AssociationStats, paths: &[PathStats]) -> Value {
     })
 }
 
-/// What there is to say about the association now; nothing when it has ended.
+/// Returns the report of the association's current state; `None` when it has ended.
 pub(crate) async fn look(sender: &SendHalf) -> Option<Value> {
     let (stats, paths) = (sender.stats().await.ok()?, sender.paths().await.ok()?);
     Some(facts(&stats, &paths))

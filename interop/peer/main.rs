@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok(line) => line.role,
         Err(status) => return status.into(),
     };
-    // The stack has a thread of its own.
+    // The stack runs on a separate thread.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -110,7 +110,7 @@ fn split_mix(seed: u64, n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What has arrived on one stream.
+/// Messages received on one stream.
 #[derive(Default)]
 struct Stream {
     /// Every index below has been seen.
@@ -121,7 +121,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Whether this index is new.
+    /// Records an index; returns true if it is new.
     fn see(&mut self, index: u32) -> bool {
         if index < self.next || !self.ahead.insert(index) {
             return false;
@@ -209,7 +209,7 @@ impl Check {
     }
 }
 
-/// Whether all bytes behind the header count up from `start`.
+/// Returns true if all bytes after the header count up from `start`.
 fn content_is_right(data: &[u8], start: usize) -> bool {
     let header = if data.len() >= 8 { 8 } else { 0 };
     let ramp = &RAMP[(start + header) % 256..];

@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// SCTP source port of connect [default: chosen]
     #[arg(long, value_name = "PORT", value_parser = value_parser!(u16).range(1..))]
     local_port: Option<u16>,
-    /// What carries the packets
+    /// Transport of the packets
     #[arg(long, value_enum, default_value = "udp")]
     transport: Transport,
     /// Local UDP port
@@ -59,7 +59,7 @@ pub(crate) struct Options {
     /// UDP port that connect sends to
     #[arg(long, value_name = "PORT", default_value_t = 9899, value_parser = value_parser!(u16).range(1..))]
     remote_encaps_port: u16,
-    /// What to do with messages
+    /// Handling of messages
     #[arg(long, value_enum, default_value = "echo")]
     pub(crate) mode: Mode,
     /// source: user bytes to send
@@ -83,7 +83,7 @@ pub(crate) struct Options {
     /// User bytes that must arrive
     #[arg(long, default_value_t = 0)]
     pub(crate) expect: u64,
-    /// What to do when done
+    /// Action after the last message
     #[arg(long, value_enum, default_value = "wait")]
     pub(crate) end: End,
     /// A line whenever another N user bytes have arrived; 0: none
@@ -197,7 +197,7 @@ pub(crate) fn parse() -> Result<CommandLine, u8> {
             error.kind(),
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
         ) {
-            // Help that nobody can see has no other way out either.
+            // If the help cannot be printed, there is no other output.
             let _ = error.print();
             return 0;
         }

@@ -23,6 +23,6 @@ pub(crate) fn emit(event: &str, fields: Value) {
         line.extend(fields);
     }
     let mut out = std::io::stdout().lock();
-    // If nobody reads any more, nobody misses it; the exit status still tells.
+    // Without a reader the output is not needed; the exit status still reports the result.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

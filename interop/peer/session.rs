@@ -44,7 +44,7 @@ impl Outcome {
         }
     }
 
-    /// An end that the protocol told; a shutdown counts as the peer's.
+    /// Converts an end that the protocol reported; a shutdown counts as the peer's.
     pub(crate) fn of(reason: &CloseReason) -> Self {
         match reason {
             CloseReason::Shutdown => Self {
@@ -87,14 +87,14 @@ impl Total {
     }
 }
 
-/// What a run has counted, association or not.
+/// Counters of a run, with or without an association.
 pub(crate) struct Tally {
     options: Options,
     pub(crate) check: Check,
     sent: Total,
     received: Total,
     unordered: u64,
-    /// What the association said about its extensions last.
+    /// Last report of the association's extensions.
     facts: Value,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Tells that the association is up.
+    /// Reports that the association is established.
     pub(crate) fn new(
         mut association: Association,
         endpoint: &Endpoint,
@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What became of the first message of the queue.
+    /// Processes the result of sending the first message of the queue.
     fn handed_over(&mut self, result: Result<(), SendError>) {
         let length = self.queue.front().map_or(0, |message| message.data.len());
         match result {
@@ -370,7 +370,7 @@ impl<'a> Session<'a> {
         }
         self.look().await;
         let sender = self.sender.clone();
-        // How it went is told where messages are received.
+        // The receiving side reports the result.
         tokio::spawn(async move { sender.shutdown().await });
         None
     }
@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
             Event::PathPotentiallyFailed(path) => self.path(path, "potentially-failed"),
             Event::PathRecovered(path) => self.path(path, "reachable"),
             Event::PrimaryChanged(path) => self.path(path, "primary"),
-            // Given up as it was told to be.
+            // Abandoned as configured.
             Event::SendFailed(failure) if failure.abandoned.is_some() => {}
             Event::SendFailed(_) => self.undelivered += 1,
             Event::PeerShutdown => {
@@ -406,7 +406,7 @@ impl<'a> Session<'a> {
             Event::Dormant | Event::NoProgress | Event::MessageAborted { .. } => {
                 eprintln!("carrick-peer: {event:?}")
             }
-            // Told to the endpoint's task, or of no interest here.
+            // Handled by the endpoint's task, or of no interest here.
             Event::PathLocalAddressChanged(_)
             | Event::PrimarySwitchover(_)
             | Event::Established { .. }
@@ -418,7 +418,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What happened because of an extension.
+    /// Reports an event of an extension.
     fn extension(&mut self, event: Event) {
         match event {
             Event::StreamsReset {

@@ -320,11 +320,11 @@ mod tests {
             (|c| c.answer = Duration::ZERO, "longer than 0"),
             (|c| c.max_calls = 0, "at least 1"),
         ];
-        for (spoil, told) in spoils {
+        for (spoil, reported) in spoils {
             let mut wrong = right.clone();
             spoil(&mut wrong);
             let why = wrong.check().unwrap_err();
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(reported), "{why}");
         }
     }
 

@@ -78,7 +78,7 @@ impl<P: Pinholes> Call<P> {
     /// Forwards the callee's negative response.
     pub(crate) fn refused(&self, response: &Response) {
         let mut status = forwarded_status(&response.status_code);
-        let told = |header: &&Header| {
+        let reported = |header: &&Header| {
             matches!(
                 header,
                 Header::WwwAuthenticate(_)
@@ -88,7 +88,7 @@ impl<P: Pinholes> Call<P> {
                     | Header::Reason(_)
             )
         };
-        let mut headers: Vec<Header> = response.headers.iter().filter(told).cloned().collect();
+        let mut headers: Vec<Header> = response.headers.iter().filter(reported).cloned().collect();
         match &response.status_code {
             // The caller has the credentials for a challenge.
             asks @ (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired) => {

@@ -344,10 +344,10 @@ impl<P: Pinholes> B2bua<P> {
             return refuse(transaction, status, headers);
         };
         let layer = &self.shared.layer;
-        let (told, states) = layer.new_dialog_state_channel();
+        let (reported, states) = layer.new_dialog_state_channel();
         let contact = self.contact(&transaction);
         let known = Some(contact.clone());
-        let dialog = layer.get_or_create_server_invite(&transaction, told, None, known);
+        let dialog = layer.get_or_create_server_invite(&transaction, reported, None, known);
         let Ok(dialog) = dialog else {
             return refuse(transaction, StatusCode::BadRequest, Vec::new());
         };

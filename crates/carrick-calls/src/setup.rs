@@ -54,8 +54,8 @@ impl<P: Pinholes> Call<P> {
         }
         let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
-        let (told, states) = layer.new_dialog_state_channel();
-        let Ok((dialog, answer)) = layer.do_invite_async(option, told) else {
+        let (reported, states) = layer.new_dialog_state_channel();
+        let Ok((dialog, answer)) = layer.do_invite_async(option, reported) else {
             let why = "the INVITE for the callee could not be created";
             self.refuse(RefusedBy::Agent, StatusCode::ServerInternalError, why);
             return None;

@@ -1,4 +1,4 @@
-//! What `perf` and `cat` share: the options of an endpoint and its associations, and connecting.
+//! Options of endpoints and associations that `perf` and `cat` share, and connecting.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,36 +16,36 @@ use crate::failure::Failure;
 use crate::runtime::until_signal;
 use crate::units;
 
-/// How long a set-up may take before the user is told what is being waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Duration of a set-up after which a line on standard error names the peer.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// How long closing may take after a failure.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Maximum duration of closing the endpoint after a failure.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The options of an endpoint.
+/// Options of an endpoint.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EndpointArguments {
-    /// Local address; several times for several. Without it: all addresses of the host, or the
-    /// loopback address to a peer on loopback.
+    /// Local address; may be given several times [default: all addresses of the host, or the loopback
+    /// address if the peer is on loopback].
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) bind: Vec<IpAddr>,
-    /// Local UDP port that carries SCTP; 0 lets the system choose [default: 9899 to listen, 0 to
+    /// Local UDP port of the encapsulation; 0 lets the system choose [default: 9899 to listen, 0 to
     /// connect].
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     pub(crate) udp_port: Option<u16>,
-    /// SCTP directly on IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP.
+    /// Use SCTP directly on IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// SCTP directly on IP (needs `CAP_NET_RAW`) as well as in UDP: peers are answered the way they
-    /// come.
+    /// Use SCTP directly on IP (needs `CAP_NET_RAW`) in addition to UDP; replies use the encapsulation of
+    /// the peer's packets.
     #[arg(long, conflicts_with = "raw")]
     pub(crate) and_raw: bool,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
 }
 
-/// Protocol parameters. What is not given is as RFC 9260 recommends, with the loss recovery, the
-/// congestion control and the buffers of today (`AssociationConfig::modern`).
+/// Protocol parameters. The defaults are those of RFC 9260, with the loss recovery, congestion control and
+/// buffers of `AssociationConfig::modern`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct AssociationArguments {
@@ -58,7 +58,7 @@ pub(crate) struct AssociationArguments {
     /// RTO.Max.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     rto_max: Option<Duration>,
-    /// Max.Burst: packets that one SACK may release [default: 10].
+    /// Max.Burst: maximum number of packets sent in response to one SACK [default: 10].
     #[arg(long, value_name = "N")]
     max_burst: Option<u32>,
     /// Path.Max.Retrans.
@@ -73,20 +73,19 @@ pub(crate) struct AssociationArguments {
     /// SACK.Delay.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     sack_delay: Option<Duration>,
-    /// Receive buffer, which is the window announced to the peer [default: grows as needed].
+    /// Size of the receive buffer, advertised as `a_rwnd` [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     receive_buffer: Option<usize>,
-    /// Send buffer [default: grows as needed].
+    /// Size of the send buffer [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     send_buffer: Option<usize>,
-    /// The MTU of a path at most, IP header included [default: 1500].
+    /// Maximum path MTU, IP header included [default: 1500].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     mtu: Option<usize>,
-    /// Send small messages at once (no Nagle).
+    /// Send small messages immediately (disables the Nagle algorithm).
     #[arg(long)]
     no_delay: bool,
-    /// Send new data over all paths at once, with this congestion control of all of them together
-    /// [default: olia].
+    /// Send new data over all paths at once, with this coupled congestion control [default: olia].
     #[arg(
         long,
         value_name = "CONTROL",
@@ -97,7 +96,7 @@ pub(crate) struct AssociationArguments {
     multipath: Option<MultipathControl>,
 }
 
-/// How the windows of paths that carry data at once depend on each other.
+/// Coupling of the congestion windows of paths that carry data at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MultipathControl {
     /// Opportunistic linked increases: the best paths grow.
@@ -108,7 +107,7 @@ pub(crate) enum MultipathControl {
     Rpv1,
     /// Resource pooling by rates (CMT/RPv2).
     Rpv2,
-    /// Each path for itself: takes as many shares of a common bottleneck as there are paths.
+    /// No coupling: takes as many shares of a common bottleneck as there are paths.
     Uncoupled,
 }
 
@@ -126,7 +125,7 @@ impl MultipathControl {
 }
 
 impl AssociationArguments {
-    /// The parameters of associations with this many outbound streams.
+    /// Returns the parameters of associations with this number of outbound streams.
     pub(crate) fn config(&self, outbound_streams: u16) -> AssociationConfig {
         let mut config =
             AssociationConfig::modern().with(|c| c.streams.outbound_streams = outbound_streams);
@@ -141,7 +140,7 @@ impl AssociationArguments {
         );
         set(&mut config.paths.hb_interval, self.hb_interval);
         set(&mut config.timers.sack_delay, self.sack_delay);
-        // A size that was given is kept to.
+        // A given size is fixed.
         if let Some(bytes) = self.receive_buffer {
             config.buffers.receive_buffer = bytes;
             config.buffers.max_receive_buffer = None;
@@ -155,7 +154,7 @@ impl AssociationArguments {
         if let Some(control) = self.multipath {
             control.apply(&mut config.research.policies);
         }
-        // RTO.Initial follows a limit that was moved past it, unless it was given itself.
+        // RTO.Initial follows a changed limit unless it is given.
         if self.rto_initial.is_none() {
             config.timers.rto_initial = config.timers.rto_initial.min(config.timers.rto_max);
         }
@@ -179,7 +178,7 @@ impl EndpointArguments {
         open(config)
     }
 
-    /// Opens an endpoint that only connects, to these peer addresses.
+    /// Opens an endpoint that only connects, to peers at these addresses.
     pub(crate) fn open_towards(
         &self,
         peers: &[IpAddr],
@@ -205,7 +204,8 @@ impl EndpointArguments {
         }
     }
 
-    /// Other hosts don't answer to loopback, and a peer on loopback need not know our addresses.
+    /// Returns the local addresses to bind: other hosts cannot reply to a loopback address, and a peer on
+    /// loopback needs no other address.
     fn local_addresses(&self, peers: &[IpAddr]) -> Vec<IpAddr> {
         if !self.bind.is_empty() || !peers.iter().all(IpAddr::is_loopback) {
             return self.bind.clone();
@@ -229,9 +229,9 @@ fn open(config: Config) -> Result<Endpoint, Failure> {
     })
 }
 
-/// An address without a scope, which SCTP cannot carry.
+/// Parses an address without a scope, which SCTP cannot carry.
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
-    // An interface is given behind the address.
+    // An interface name follows the address.
     let (address, scope) = match text.split_once('%') {
         Some((address, scope)) => (address, Some(scope)),
         None => (text, None),
@@ -243,25 +243,25 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-const LINK_LOCAL: &str = "link-local addresses are not supported, because SCTP has addresses without an interface: use another one";
+const LINK_LOCAL: &str = "link-local addresses are not supported, because address parameters of SCTP have no interface: use another address";
 
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// Where to connect to.
+/// Options of the peer.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PeerArguments {
-    /// The peer's UDP port that carries SCTP.
+    /// UDP port of the peer's encapsulation.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ENCAPSULATION_PORT, conflicts_with = "raw")]
     pub(crate) peer_udp_port: u16,
-    /// UDP port of one address of the peer; several times for several.
+    /// UDP port of one address of the peer; may be given several times.
     #[arg(long, value_name = "ADDR=PORT", value_parser = address_and_port, conflicts_with = "raw")]
     encap: Vec<(IpAddr, u16)>,
-    /// An address of the peer that is reached directly on IP, without UDP; several times for several.
+    /// Address of the peer that is reached directly on IP, without UDP; may be given several times.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "and_raw")]
     plain: Vec<IpAddr>,
-    /// Give up when the peer has not answered for this long.
+    /// Fail if the peer does not answer within this time.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     connect_timeout: Duration,
 }
@@ -285,7 +285,7 @@ impl PeerArguments {
             options = options.plain_ip(address);
         }
         let waiting = async {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(REPORT_AFTER).await;
             eprintln!("carrick: waiting for {} to answer", list(peers));
             std::future::pending::<Infallible>().await
         };
@@ -310,18 +310,18 @@ impl PeerArguments {
     }
 }
 
-/// An address and a UDP port, as in `192.0.2.1=9899`.
+/// Parses an address and a UDP port, such as `192.0.2.1=9899`.
 fn address_and_port(text: &str) -> Result<(IpAddr, u16), String> {
-    let (host, port) = text.split_once('=').ok_or("give it as ADDR=PORT")?;
+    let (host, port) = text.split_once('=').ok_or("expected ADDR=PORT")?;
     let address = address(host)?;
     match port.parse() {
-        Ok(0) | Err(_) => Err(format!("{port:?} is no port from 1 to 65535")),
+        Ok(0) | Err(_) => Err(format!("{port:?} is not a port from 1 to 65535")),
         Ok(port) => Ok((address, port)),
     }
 }
 
-/// The addresses of a peer given as addresses or names with commas between them. Of names, all
-/// addresses are taken but link-local ones.
+/// Resolves a peer given as addresses or names separated by commas. All addresses of a name are used except
+/// link-local ones.
 pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
     let mut addresses = Vec::new();
     for name in peer.split(',').map(str::trim) {
@@ -335,10 +335,13 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
             }
             Err(_) => {}
         }
-        let unknown =
-            |why: String| Failure::Run(format!("{name:?} is no address and no known name: {why}"));
+        let unknown = |why: String| {
+            Failure::Run(format!(
+                "{name:?} is neither an address nor a known name:  {why}"
+            ))
+        };
         if name.is_empty() {
-            return Err(unknown("it is empty".into()));
+            return Err(unknown("the name is empty".into()));
         }
         let found = until_signal(async {
             let found = tokio::net::lookup_host((name, 0)).await;
@@ -359,14 +362,14 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
     Ok(addresses)
 }
 
-/// Addresses with commas between them.
+/// Joins addresses with commas.
 pub(crate) fn list(addresses: &[IpAddr]) -> String {
     let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
     texts.join(",")
 }
 
-/// Does the work with an endpoint, then closes it. Work that a signal ends is dropped, and
-/// the peers get the ABORTs that this causes.
+/// Runs `work` with an endpoint and closes the endpoint afterwards. If a signal ends it, `work` is dropped,
+/// which aborts its associations.
 pub(crate) async fn with(
     endpoint: Endpoint,
     work: impl Future<Output = Result<(), Failure>>,
@@ -379,12 +382,12 @@ pub(crate) async fn with(
         })
         .await;
     }
-    // If it takes longer, the peers find out themselves.
-    let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
+    // If closing takes longer, the peers detect the end by timeouts.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await;
     done
 }
 
-/// Aborts an association when it is dropped, unless that is called off.
+/// Aborts an association when dropped, unless disarmed.
 pub(crate) struct AbortOnDrop {
     sender: Option<SendHalf>,
     reason: &'static str,
@@ -398,7 +401,7 @@ impl AbortOnDrop {
         }
     }
 
-    pub(crate) fn call_off(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.sender = None;
     }
 }
@@ -416,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_local_addresses_are_refused() {
+    fn link_local_addresses_are_rejected() {
         for text in [
             "fe80::1",
             "fe80::1%lo",
@@ -436,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_udp_port_of_an_address_is_given_behind_it() {
+    fn a_udp_port_follows_its_address() {
         let v4: IpAddr = [192, 0, 2, 1].into();
         assert_eq!(address_and_port("192.0.2.1=9899"), Ok((v4, 9899)));
         let v6: IpAddr = "2001:db8::1".parse().unwrap();

@@ -1,25 +1,25 @@
-//! Errors of the command: one line that says whose fault it is and what to do.
+//! Errors of the command: one line that names the cause and the remedy.
 
 use std::io;
 use std::process::ExitCode;
 
 use carrick_lab::LabError;
 
-/// The exit code of a program that SIGINT ended, as shells tell it.
+/// Exit code of a program that SIGINT ended, as in shells.
 #[cfg(target_os = "linux")]
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a subcommand did not succeed.
+/// Failure of a subcommand.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for what there is not.
+    /// The command line is invalid.
     Usage(String),
-    /// It was right, but could not be done.
+    /// The command line is valid, but the command failed.
     Run(String),
-    /// It ends with this exit code, as what it stands for would.
+    /// The command ends with this exit code, e.g. that of the program that it ran.
     #[cfg(target_os = "linux")]
     Ended(u8, String),
-    /// The reason is in the program's log already.
+    /// The failure is in the program's log already.
     #[cfg(feature = "simco")]
     Logged,
     /// The reader of the output has closed it.
@@ -27,8 +27,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Prints the line and gives the exit code: 2 for the command line, 1 for what has none of its
-    /// own.
+    /// Prints the line and returns the exit code: 2 for the command line, 1 for all others without a code.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(line) => {
@@ -46,13 +45,13 @@ impl Failure {
             }
             #[cfg(feature = "simco")]
             Self::Logged => ExitCode::FAILURE,
-            // As `head` wants it: the reader has what it needs.
+            // Success, so that `carrick ... | head` succeeds.
             Self::OutputClosed => ExitCode::SUCCESS,
         }
     }
 }
 
-/// What is wrong with the command line, in a line; `None` if help or the version is to be shown.
+/// Converts an error of the command line into one line; `None` if help or the version is to be printed.
 pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
     use clap::error::ErrorKind;
 
@@ -63,7 +62,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
         return None;
     }
     let text = error.render().to_string();
-    // What follows the first empty line is advice and usage.
+    // Advice and usage follow the first empty line.
     let words: Vec<&str> = text
         .lines()
         .take_while(|line| !line.trim().is_empty())
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_the_callers_fault() {
+    fn an_unknown_name_is_a_usage_error() {
         let error = LabError::UnknownScenario {
             name: "x".into(),
             known: "y".into(),

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
-use carrick_livenet::{Accuracy, Error, Namespace};
+use carrick_live::{Error, LinkAccuracy, Namespace};
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, INTERRUPTED};
@@ -32,7 +32,7 @@ enum Lab {
     Accuracy(Measure),
 }
 
-/// Measure how exactly links are emulated on this machine now.
+/// Measure how exactly this machine emulates links at the moment.
 #[derive(Debug, Args)]
 struct Measure {
     /// The link's rate.
@@ -41,10 +41,10 @@ struct Measure {
     /// The link's one-way delay.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::duration)]
     delay: Duration,
-    /// How long to measure delay, and again how long to measure the rate.
+    /// Duration of the delay measurement, and of the rate measurement that follows.
     #[arg(short = 't', long, value_name = "TIME", default_value = "5s", value_parser = units::duration)]
     time: Duration,
-    /// Fail if the emulated link is wrong. What the machine does wrong, by standing still, is no failure.
+    /// Fail if the delay or the rate of the link is wrong; stalls of the machine are no failure.
     #[arg(long)]
     check: bool,
     /// Print JSON.
@@ -67,7 +67,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownHost { .. } => Self::Usage(error.to_string()),
-            // As shells tell it.
+            // The exit codes of shells.
             Error::Program { ref source, .. } => match source.kind() {
                 ErrorKind::NotFound => Self::Ended(127, error.to_string()),
                 _ => Self::Ended(126, error.to_string()),
@@ -79,42 +79,42 @@ impl From<Error> for Failure {
 }
 
 fn accuracy(arguments: &Measure) -> Result<(), Failure> {
-    // Who may not measure hears nothing else.
+    // Fails before the first line of output if the process is not root.
     drop(Namespace::new()?);
-    let stop = Live::asked()?;
+    let stop = Live::stop_flag()?;
     let both = 2 * arguments.time;
     eprintln!("measuring for {} s", both.as_secs_f64());
-    let accuracy = Accuracy::measure(arguments.rate, arguments.delay, arguments.time, &stop)?;
+    let accuracy = LinkAccuracy::measure(arguments.rate, arguments.delay, arguments.time, &stop)?;
     if arguments.json {
         let json = serde_json::to_string(&accuracy).unwrap_or_default();
         writeln!(stdout(), "{json}")?;
     } else {
         print_accuracy(&accuracy)?;
     }
-    if arguments.check && !accuracy.is_right() {
-        let line = format!("the link is not as it should be: {}", verdict(&accuracy));
+    if arguments.check && !accuracy.is_correct() {
+        let line = format!("the emulated link is wrong: {}", verdict(&accuracy));
         return Err(Failure::Run(line));
     }
     Ok(())
 }
 
-fn print_accuracy(accuracy: &Accuracy) -> std::io::Result<()> {
+fn print_accuracy(accuracy: &LinkAccuracy) -> std::io::Result<()> {
     let mut out = stdout();
-    let Accuracy {
+    let LinkAccuracy {
         delay,
         rate,
-        machine,
+        stalls,
     } = accuracy;
     writeln!(
         out,
-        "delay: {:.3} ms configured with transmission, {} packets later than that by {:.3} ms \
-         (median), {:.3} ms (99 %), {:.3} ms (at most)",
-        delay.configured, delay.packets, delay.median, delay.p99, delay.largest
+        "delay: {:.3} ms configured including transmission; error of {} packets: {:.3} ms (median), \
+         {:.3} ms (99 %), {:.3} ms (maximum)",
+        delay.configured, delay.packets, delay.median, delay.p99, delay.max
     )?;
     writeln!(
         out,
-        "{} of them while no core stood: {:.3} ms (median), {:.3} ms (99 %)",
-        delay.alone.packets, delay.alone.median, delay.alone.p99
+        "error of the {} packets without a stall: {:.3} ms (median), {:.3} ms (99 %)",
+        delay.unloaded.packets, delay.unloaded.median, delay.unloaded.p99
     )?;
     writeln!(
         out,
@@ -126,31 +126,31 @@ fn print_accuracy(accuracy: &Accuracy) -> std::io::Result<()> {
     )?;
     writeln!(
         out,
-        "machine: a thread that only wakes up on each core saw it stand still for {:.1} ms of {:.1} s, at most {:.1} ms",
-        machine.total, machine.watched, machine.longest
+        "host stalls: {:.1} ms of {:.1} s, longest {:.1} ms",
+        stalls.total, stalls.observed, stalls.longest
     )?;
-    if let Some(why) = &machine.ordinary {
-        writeln!(out, "no real-time priority for the emulator: {why}")?;
+    if let Some(reason) = &stalls.without_real_time {
+        writeln!(out, "no real-time priority for the emulator: {reason}")?;
     }
     writeln!(out, "{}", verdict(accuracy))
 }
 
-/// Whether what is wanted was kept.
-fn verdict(accuracy: &Accuracy) -> String {
-    let (delay, later) = (&accuracy.delay, &accuracy.delay.later);
-    let kept = match (delay.is_kept(false), delay.is_kept(true)) {
-        (true, _) => "kept",
-        (false, true) => "not kept, but for the moments when the machine stood",
-        (false, false) => "not kept",
+/// Compares delay and rate with their tolerances.
+fn verdict(accuracy: &LinkAccuracy) -> String {
+    let (delay, lateness) = (&accuracy.delay, &accuracy.delay.lateness);
+    let delay_verdict = match (delay.is_within_limit(false), delay.is_within_limit(true)) {
+        (true, _) => "within tolerance",
+        (false, true) => "out of tolerance only during host stalls",
+        (false, false) => "out of tolerance",
     };
-    let rate = if accuracy.rate.is_kept() {
-        "kept"
+    let rate_verdict = if accuracy.rate.is_within_limit() {
+        "within tolerance"
     } else {
-        "not kept"
+        "out of tolerance"
     };
     format!(
-        "{} of {} packets were more than {} ms late, {} of these because the machine stood; wanted are {} ms for 99 %: {kept}; 1 % of \
-         the rate: {rate}",
-        later.packets, delay.packets, later.limit, later.while_it_stood, later.limit
+        "{} of {} packets more than {} ms late, {} of them due to host stalls; delay (tolerance {} ms for 99 %): \
+         {delay_verdict}; rate (tolerance 1 %): {rate_verdict}",
+        lateness.packets, delay.packets, lateness.limit, lateness.due_to_stalls, lateness.limit
     )
 }

@@ -1,11 +1,11 @@
-//! `carrick lab` on systems without network namespaces: scenarios from files.
+//! `carrick lab` on systems without network namespaces: scenario files only.
 
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 use crate::lab_file;
 
-/// Run scenarios of your own, in virtual time.
+/// Run scenario files in virtual time.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -16,40 +16,39 @@ use crate::progress::Bar;
 use crate::terminal::columns;
 use crate::units;
 
-/// What all that run files have in common.
+/// Options of all subcommands that run files.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The scenario file (see docs/scenario-files.md), or the name of a published experiment:
-    /// satellite, firewall, mobile-ip, failover, overhead-fairness, overhead-flow-control.
+    /// Scenario file (see docs/scenario-files.md), or name of a published experiment: satellite, firewall,
+    /// mobile-ip, failover, overhead-fairness, overhead-flow-control.
     file: PathBuf,
-    /// Seed of everything random; the file's own, or 1.
+    /// Random seed [default: that of the file, or 1].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Repetitions of each cell, instead of the file's own number.
+    /// Repetitions of each cell [default: the number in the file].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     reps: Option<u64>,
 }
 
 /// Run a scenario of a TOML file in virtual time.
 ///
-/// Runs every cell of the file's sweep as often as it says, on all cores, and prints means with their
-/// 95 % confidence intervals. The same seed gives the same numbers.
+/// Runs every cell of the file's sweep with its number of repetitions, on all cores, and prints means with
+/// their 95 % confidence intervals. The same seed gives the same results.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     form: Form,
-    /// Write report.html, CSV, JSON and figures into this directory.
+    /// Write report.html, CSV, JSON and figures to this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Capture the first repetition of each cell at every interface, into pcapng files in this
-    /// directory.
+    /// Capture the first repetition of each cell at every interface, into pcapng files in this directory.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 }
 
-/// How results are printed.
+/// Format of printed results.
 #[derive(Debug, Args)]
 struct Form {
     /// Print JSON instead of a table.
@@ -60,53 +59,53 @@ struct Form {
     csv: bool,
 }
 
-/// Run a part of a sweep, and go on where it was when it is started again.
+/// Run a part of a sweep; resume it when started again.
 ///
-/// Each run is a line in DIR/NAME-i-of-n.csv. The process may be killed at any moment: started again,
-/// it runs what is missing. `--merge` puts the files of all parts together.
+/// Each run is a line in DIR/NAME-i-of-n.csv. If the process is killed, it completes the missing runs when
+/// started again. `--merge` combines the files of all parts.
 #[derive(Debug, Args)]
 pub(crate) struct Sweep {
     #[command(flatten)]
     common: Common,
-    /// Which part: 2/5 is the second of five.
+    /// Part to run: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", conflicts_with = "merge")]
     shard: Option<Shard>,
     /// Directory of the parts' files.
     #[arg(long, value_name = "DIR", default_value = "sweep")]
     out: PathBuf,
-    /// Run nothing: print the results of all parts together.
+    /// Print the combined results of all parts instead of running one.
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
     form: Form,
 }
 
-/// Draw what one association of one run did.
+/// Draw the behaviour of one association in one run.
 ///
 /// Writes SVG figures and a page with all of them: TSNs over time with retransmissions, acknowledgements
-/// and losses; for each path cwnd, ssthresh and outstanding bytes, round-trip times and RTO; the states
-/// of the paths. They come from the protocol core's own event log.
+/// and losses; for each path cwnd, ssthresh and outstanding bytes, round-trip times and RTO; the states of
+/// the paths. The data is the event log of the protocol core.
 ///
-/// With the name of a published experiment and of one of its cells, it is a run of the very experiment
-/// that `carrick reproduce` counts: carrick lab trace failover --cell pmr2.failover.
+/// With the name of a published experiment and of one of its cells, draws a run that `carrick reproduce`
+/// evaluates: carrick lab trace failover --cell pmr2.failover.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
     #[command(flatten)]
     common: Common,
-    /// The cell of the file's sweep, from 0; or of an experiment itself (satellite, firewall, mobile-ip,
-    /// failover, overhead) the name with which its rows' ids begin, such as sctp.p1.n6.
+    /// Cell: in a file's sweep its number from 0; in a published experiment (satellite, firewall,
+    /// mobile-ip, failover, overhead) the beginning of its rows' names, such as sctp.p1.n6.
     #[arg(long, value_name = "CELL", default_value = "0")]
     cell: String,
-    /// The repetition of the cell, from 0.
+    /// Repetition of the cell, from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     repetition: u64,
-    /// The flow whose association is drawn, as its sender sees it; the first one.
+    /// Flow whose association is drawn, as seen by its sender [default: the first flow].
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
-    /// From when on.
+    /// Begin of the interval to draw.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration)]
     from: Duration,
-    /// Until when; the end of the run.
+    /// End of the interval to draw [default: the end of the run].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     to: Option<Duration>,
     /// Directory for the figures.
@@ -115,7 +114,7 @@ pub(crate) struct Trace {
     /// Capture the run at every interface, into pcapng files in this directory.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
-    /// As long as in `reproduce --full`; of an experiment itself only.
+    /// Run as long as in `reproduce --full`; only with a published experiment.
     #[arg(long)]
     full: bool,
     /// Print JSON.
@@ -124,9 +123,9 @@ pub(crate) struct Trace {
 }
 
 impl Common {
-    /// The file, or the published experiment of this name if there is no such file.
+    /// Loads the file, or the published experiment of this name if there is no such file.
     pub(crate) fn load(&self) -> Result<(ScenarioFile, RunOptions), Failure> {
-        // A name without a directory or an ending can be meant for one of the published experiments.
+        // A name without a directory or an extension may be that of a published experiment.
         let name = self.file.to_str().filter(|_| !self.file.exists());
         let file = match name.and_then(ScenarioFile::built_in) {
             Some(file) => file,
@@ -134,7 +133,7 @@ impl Common {
                 let name = self.file.display();
                 let known: Vec<&str> = ScenarioFile::built_in_names().collect();
                 return Err(Failure::Usage(format!(
-                    "there is no file {name}, and no published experiment of that name: known are {}",
+                    "there is no file {name} and no published experiment of that name; known experiments: {}",
                     known.join(", ")
                 )));
             }
@@ -249,7 +248,7 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
 }
 
 impl Trace {
-    /// A cell of a file by its number, with the file's title.
+    /// Returns a cell of a file by its number, with the file's title.
     fn of_file(
         &self,
         cell: usize,
@@ -257,14 +256,14 @@ impl Trace {
     ) -> Result<(String, ScenarioResult), Failure> {
         if self.full {
             return Err(Failure::Usage(
-                "--full is for a cell of an experiment itself; a file says how long it runs".into(),
+                "--full requires a cell of a published experiment; a file sets the duration of its runs".into(),
             ));
         }
         let (file, options) = self.common.load()?;
         Ok((title(&file).into(), file.trace(&options, cell, wanted)?))
     }
 
-    /// A cell of a published experiment by its name, as `carrick reproduce` runs it.
+    /// Returns a cell of a published experiment by its name, as `carrick reproduce` runs it.
     fn of_experiment(
         &self,
         wanted: &TraceOptions<'_>,
@@ -274,7 +273,7 @@ impl Trace {
         let Some(experiment) = found else {
             let known: Vec<&str> = scenario::all().iter().map(|own| own.name()).collect();
             return Err(Failure::Usage(format!(
-                "--cell {cell}: cells of a file are counted from 0, and only those of experiments have names: {}",
+                "--cell {cell}: cells of a file have numbers from 0; only cells of published experiments have names:  {}",
                 known.join(", ")
             )));
         };

@@ -9,8 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use carrick_lab::scenario;
-use carrick_live::{Coming, Standing};
-use carrick_livenet::running;
+use carrick_live::{RunningNetwork, ScheduledChange, running_networks};
 use clap::Args;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
@@ -20,20 +19,20 @@ use tokio::sync::oneshot;
 use crate::failure::Failure;
 use crate::runtime::{self, block_ending_signals};
 
-/// Which network of a scenario.
+/// Selection of an experiment's network.
 #[derive(Debug, Args)]
-struct Which {
+struct Selection {
     /// The experiment: satellite, firewall, mobile-ip, failover or overhead.
     scenario: String,
-    /// The cell whose network it is, and what changes in it, by the beginning of a live row's name, such
-    /// as config3.best; the scenario's usual one. In mobile-ip the node moves, in failover the primary
-    /// path breaks.
+    /// The cell that defines the network and its scheduled changes: the beginning of the name of a live row,
+    /// such as config3.best [default: the usual cell of the scenario]. In mobile-ip the node moves, in failover
+    /// the primary path fails.
     #[arg(long, value_name = "CELL")]
     cell: Option<String>,
-    /// Seed of its losses.
+    /// Random seed of the packet losses.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Capture every interface of the network, into pcapng files in this directory.
+    /// Capture every interface of the network into pcapng files in this directory.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 }
@@ -45,9 +44,9 @@ struct Which {
 #[derive(Debug, Args)]
 pub(crate) struct Up {
     #[command(flatten)]
-    which: Which,
-    /// What changes begins to do so when a line comes on the standard input: press Enter when your
-    /// programs run.
+    selection: Selection,
+    /// Start the scheduled changes when a line is read from standard input: press Enter when your programs
+    /// are running.
     #[arg(long)]
     wait: bool,
     /// Print hosts and changes as JSON.
@@ -57,22 +56,22 @@ pub(crate) struct Up {
 
 /// Run a program, or a shell, on a host of a scenario's network.
 ///
-/// Takes part in the network that `carrick lab up` has started, or else in one of a run of `carrick
-/// reproduce --live` that goes on; if there is none, runs one for as long as the program, in which what
-/// changes begins to do so with it. The exit code is the program's, and 127 if there is no such program.
+/// Uses the network that `carrick lab up` has started, or else that of a running `carrick reproduce --live`.
+/// If there is none, starts the network for the duration of the program; its scheduled changes start with the
+/// program. The exit code is that of the program, or 127 if the program does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Shell {
     #[command(flatten)]
-    which: Which,
-    /// The host, as `carrick lab up` names it.
+    selection: Selection,
+    /// Name of the host, as listed by `carrick lab up`.
     host: String,
-    /// The program and its arguments, after `--`; the shell of $SHELL if there are none.
+    /// The program and its arguments, after `--` [default: the shell in $SHELL].
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
-impl Which {
-    /// The name of a network of one's own.
+impl Selection {
+    /// Name of the network that this process starts.
     fn name(&self) -> String {
         match &self.cell {
             None => self.scenario.clone(),
@@ -80,22 +79,22 @@ impl Which {
         }
     }
 
-    fn start(&self) -> Result<Standing, Failure> {
+    fn start(&self) -> Result<RunningNetwork, Failure> {
         let scenarios = scenario::select(std::slice::from_ref(&self.scenario))?;
         let Some(scenario) = scenarios.first() else {
             return Err(Failure::Usage("name a scenario".into()));
         };
         let world = scenario::world(*scenario, self.cell.as_deref(), self.seed)?;
-        Ok(Standing::start(
+        Ok(RunningNetwork::start(
             &self.name(),
             world,
             self.capture.as_deref(),
         )?)
     }
 
-    /// Those of the networks that are the scenario's and, if one is wanted, of the cell; first what `lab up`
-    /// started.
-    fn among(&self, networks: Vec<String>) -> Vec<String> {
+    /// Returns the networks of the scenario and, if a cell is selected, of the cell; those that `lab up`
+    /// started come first.
+    fn matching(&self, networks: Vec<String>) -> Vec<String> {
         let mut found: Vec<String> = networks
             .into_iter()
             .filter(|name| {
@@ -109,14 +108,14 @@ impl Which {
                 })
             })
             .collect();
-        let of_a_run = |name: &String| name[self.scenario.len()..].starts_with('-');
-        found.sort_by_key(|name| (of_a_run(name), name.clone()));
+        let is_live_run = |name: &String| name[self.scenario.len()..].starts_with('-');
+        found.sort_by_key(|name| (is_live_run(name), name.clone()));
         found
     }
 }
 
-/// The cell of a network, if it is the scenario's: `SCENARIO`, `SCENARIO.CELL` or, of a live run,
-/// `SCENARIO-PID.CELL`.
+/// Returns the cell of a network of the scenario: the network's name is `SCENARIO`, `SCENARIO.CELL` or, in a
+/// live run, `SCENARIO-PID.CELL`.
 fn cell_of<'a>(network: &'a str, scenario: &str) -> Option<&'a str> {
     let rest = network.strip_prefix(scenario)?;
     let rest = match rest.strip_prefix('-') {
@@ -129,52 +128,52 @@ fn cell_of<'a>(network: &'a str, scenario: &str) -> Option<&'a str> {
     rest.strip_prefix('.')
 }
 
-/// A host as JSON has it.
+/// JSON line of a host.
 #[derive(Serialize)]
 struct HostLine<'a> {
     host: &'a str,
     addresses: &'a [std::net::IpAddr],
 }
 
-/// A change as JSON has it.
+/// JSON line of a change.
 #[derive(Serialize)]
 struct ChangeLine {
-    /// Seconds after the beginning.
+    /// Seconds after the start of the changes.
     after: f64,
     change: String,
 }
 
 pub(crate) fn up(arguments: &Up) -> Result<(), Failure> {
-    // A signal that comes while the network is built ends the program when that is done, and nothing
-    // is left behind.
+    // A signal that arrives while the network is built ends the program afterwards, so that the network is
+    // removed.
     runtime::run(async {
-        let mut standing = arguments.which.start()?;
-        show_hosts(arguments, &standing)?;
-        let coming = standing.coming().to_vec();
+        let mut network = arguments.selection.start()?;
+        show_hosts(arguments, &network)?;
+        let changes = network.changes().to_vec();
         tokio::select! {
             _ = runtime::signal_received() => {}
-            failed = run_changes(arguments, &mut standing, &coming) => failed?,
+            failed = run_changes(arguments, &mut network, &changes) => failed?,
         }
-        Ok(standing.end()?)
+        Ok(network.remove()?)
     })
 }
 
-/// Begins with the changes of a network and reports each; ends with an error only.
+/// Starts the changes of a network and reports each; returns only in case of an error.
 async fn run_changes(
     arguments: &Up,
-    standing: &mut Standing,
-    coming: &[Coming],
+    network: &mut RunningNetwork,
+    changes: &[ScheduledChange],
 ) -> Result<(), Failure> {
-    if arguments.wait && !coming.is_empty() {
-        a_line().await;
+    if arguments.wait && !changes.is_empty() {
+        wait_for_line().await;
     }
-    standing.begin()?;
-    tell(coming, Instant::now(), arguments.json).await
+    network.start_changes()?;
+    report_changes(changes, Instant::now(), arguments.json).await
 }
 
-fn show_hosts(arguments: &Up, standing: &Standing) -> Result<(), Failure> {
+fn show_hosts(arguments: &Up, network: &RunningNetwork) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    let hosts = standing.live().hosts();
+    let hosts = network.live().hosts();
     for host in hosts {
         let line = HostLine {
             host: host.name(),
@@ -190,114 +189,119 @@ fn show_hosts(arguments: &Up, standing: &Standing) -> Result<(), Failure> {
     }
     if !arguments.json {
         let host = hosts.first().map_or("HOST", |host| host.name());
-        let cell = arguments.which.cell.as_ref();
+        let cell = arguments.selection.cell.as_ref();
         let cell = cell.map_or_else(String::new, |cell| format!(" --cell {cell}"));
         writeln!(
             out,
-            "carrick lab shell {}{cell} {host}    enters a host; Ctrl-C ends",
-            arguments.which.scenario
+            "carrick lab shell {}{cell} {host}    starts a shell on a host; Ctrl-C removes the network",
+            arguments.selection.scenario
         )?;
-        if arguments.wait && !standing.coming().is_empty() {
-            let count = standing.coming().len();
-            writeln!(out, "Enter begins with what changes ({count} changes)")?;
+        if arguments.wait && !network.changes().is_empty() {
+            let count = network.changes().len();
+            writeln!(out, "Enter starts the scheduled changes ({count} changes)")?;
         }
     }
     out.flush()?;
     Ok(())
 }
 
-/// Tells each change when it happens, and never ends.
-async fn tell(coming: &[Coming], begin: Instant, json: bool) -> Result<(), Failure> {
-    for coming in coming {
-        tokio::time::sleep_until((begin + coming.after).into()).await;
+/// Prints each change when it occurs; returns only in case of an error.
+async fn report_changes(
+    changes: &[ScheduledChange],
+    begin: Instant,
+    json: bool,
+) -> Result<(), Failure> {
+    for change in changes {
+        tokio::time::sleep_until((begin + change.after).into()).await;
         let line = ChangeLine {
-            after: coming.after.as_secs_f64(),
-            change: coming.to_string(),
+            after: change.after.as_secs_f64(),
+            change: change.to_string(),
         };
         if json {
             let json = serde_json::to_string(&line).unwrap_or_default();
             writeln!(stdout(), "{json}")?;
         } else {
-            writeln!(stdout(), "{}", in_words(coming))?;
+            writeln!(stdout(), "{}", describe(change))?;
         }
         stdout().flush()?;
     }
     std::future::pending().await
 }
 
-fn in_words(coming: &Coming) -> String {
-    format!("after {:.3} s: {coming}", coming.after.as_secs_f64())
+fn describe(change: &ScheduledChange) -> String {
+    format!("after {:.3} s: {change}", change.after.as_secs_f64())
 }
 
-/// Until a line comes; for ever if none does.
-async fn a_line() {
-    let (tell, told) = oneshot::channel();
-    // It may outlive the wait, and ends with the process.
+/// Waits for a line on standard input; for ever if standard input ends.
+async fn wait_for_line() {
+    let (sender, line_read) = oneshot::channel();
+    // The thread may outlive the wait; it ends with the process.
     thread::spawn(move || {
         let mut line = String::new();
         if stdin().read_line(&mut line).is_ok_and(|len| len > 0) {
-            // Whoever waited may be gone.
-            let _ = tell.send(());
+            // The receiver may have been dropped.
+            let _ = sender.send(());
         }
     });
-    if told.await.is_err() {
+    if line_read.await.is_err() {
         std::future::pending().await
     }
 }
 
 pub(crate) fn shell(arguments: &Shell) -> Result<(), Failure> {
-    // The network is removed before the program ends, whoever ends the program on it; threads that start
-    // later inherit this.
+    // The network is removed before this process ends, also after a signal. Threads that start later inherit
+    // the blocked signals.
     let signals = block_ending_signals()?;
-    let heard = Heard::listen(signals);
-    let which = &arguments.which;
-    let found = which.among(running().into_iter().map(|(name, _)| name).collect());
+    let forwarder = SignalForwarder::start(signals);
+    let selection = &arguments.selection;
+    let names = running_networks().into_iter().map(|(name, _)| name);
+    let found = selection.matching(names.collect());
     let mut own = None;
     let network = match &found[..] {
         [] => {
-            own = Some(which.start()?);
-            which.name()
+            own = Some(selection.start()?);
+            selection.name()
         }
         [network] => network.clone(),
-        [network, others @ ..] => {
-            let others = others.len();
-            eprintln!("on a host of {network}; --cell chooses among it and {others} more");
+        [network, more @ ..] => {
+            let more = more.len();
+            eprintln!("using network {network}; {more} more match, select one with --cell");
             network.clone()
         }
     };
-    if let Some(signal) = heard.early() {
-        // There is no program yet that it could reach.
-        own.map_or(Ok(()), Standing::end)?;
+    if let Some(signal) = forwarder.pending() {
+        // The program does not run yet.
+        own.map_or(Ok(()), RunningNetwork::remove)?;
         std::process::exit(128 + signal as i32);
     }
-    let mut child = started(network, arguments, signals)?;
-    heard.pass_to(&child);
+    let mut child = start_program(network, arguments, signals)?;
+    forwarder.forward_to(&child);
     if let Some(own) = &mut own {
         let mut errors = stderr().lock();
-        for coming in own.coming() {
-            writeln!(errors, "scheduled {}", in_words(coming))?;
+        for change in own.changes() {
+            writeln!(errors, "scheduled {}", describe(change))?;
         }
-        own.begin()?;
+        own.start_changes()?;
     }
     let status = child
         .wait()
         .map_err(|error| Failure::Run(format!("cannot wait for the program: {error}")))?;
     if let Some(own) = own {
-        own.end()?;
+        own.remove()?;
     }
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code), _) => std::process::exit(code),
-        // As shells tell it.
+        // The exit code of shells for a program that a signal ended.
         (None, Some(signal)) => std::process::exit(128 + signal),
-        (None, None) => Err(Failure::Run(format!("the program was ended: {status}"))),
+        (None, None) => Err(Failure::Run(format!("the program failed: {status}"))),
     }
 }
 
 /// Starts the program on the host.
-fn started(network: String, arguments: &Shell, signals: SigSet) -> Result<Child, Failure> {
+fn start_program(network: String, arguments: &Shell, signals: SigSet) -> Result<Child, Failure> {
     let (host, program) = (arguments.host.clone(), arguments.program.clone());
-    // The thread stays in the namespace of the host; this one does not.
+    // Only the new thread enters the namespace of the host.
     let entered = thread::spawn(move || {
         let mut command = match program.split_first() {
             Some((program, rest)) => {
@@ -307,66 +311,66 @@ fn started(network: String, arguments: &Shell, signals: SigSet) -> Result<Child,
             }
             None => Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())),
         };
-        // The program inherits it from this thread.
+        // The program inherits the signal mask of this thread.
         let unblocked = signals.thread_unblock();
         unblocked.map_err(|error| Failure::Run(format!("cannot unblock signals: {error}")))?;
-        let started = carrick_livenet::start(&network, &host, &mut command);
+        let started = carrick_live::spawn_on_host(&network, &host, &mut command);
         started.map_err(Failure::from)
     });
     let panicked = |_| Failure::Run("the program's thread panicked (please report it)".into());
     entered.join().map_err(panicked)?
 }
 
-/// Signals that ask for the end, on their way to the program.
+/// Forwards ending signals to the program.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Way>>);
+struct SignalForwarder(Arc<Mutex<ForwardState>>);
 
 #[derive(Default)]
-struct Way {
+struct ForwardState {
     program: Option<Pid>,
-    /// What came before there was a program.
-    early: Option<Signal>,
+    /// Last signal received before the program was started.
+    pending: Option<Signal>,
 }
 
-impl Heard {
-    /// From now on.
-    fn listen(signals: SigSet) -> Self {
-        let heard = Self::default();
-        let listening = heard.clone();
+impl SignalForwarder {
+    /// Starts a thread that receives the signals.
+    fn start(signals: SigSet) -> Self {
+        let forwarder = Self::default();
+        let shared = forwarder.clone();
         thread::spawn(move || {
             while let Ok(signal) = signals.wait() {
-                let way = &mut *listening.way();
-                match way.program {
-                    None => way.early = Some(signal),
-                    // That reaches it by itself, from the terminal.
+                let state = &mut *shared.lock();
+                match state.program {
+                    None => state.pending = Some(signal),
+                    // The terminal sends SIGINT to the program, too.
                     Some(_) if signal == Signal::SIGINT => {}
-                    // It may just have ended.
+                    // The program may have ended.
                     Some(program) => {
                         let _ = kill(program, signal);
                     }
                 }
             }
         });
-        heard
+        forwarder
     }
 
-    /// What came so far, while there was no program.
-    fn early(&self) -> Option<Signal> {
-        self.way().early
+    /// Returns the last signal received before the program was started.
+    fn pending(&self) -> Option<Signal> {
+        self.lock().pending
     }
 
-    /// To this program from now on, also what came before.
-    fn pass_to(&self, program: &Child) {
-        let way = &mut *self.way();
-        way.program = i32::try_from(program.id()).ok().map(Pid::from_raw);
-        if let (Some(program), Some(signal)) = (way.program, way.early) {
-            // It may just have ended.
+    /// Forwards pending and later signals to this program.
+    fn forward_to(&self, program: &Child) {
+        let state = &mut *self.lock();
+        state.program = i32::try_from(program.id()).ok().map(Pid::from_raw);
+        if let (Some(program), Some(signal)) = (state.program, state.pending) {
+            // The program may have ended.
             let _ = kill(program, signal);
         }
     }
 
-    fn way(&self) -> MutexGuard<'_, Way> {
-        // Whoever panicked with it has left it as it was or as it should be.
+    fn lock(&self) -> MutexGuard<'_, ForwardState> {
+        // Each change is a single assignment, so that a poisoned state is valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -375,8 +379,8 @@ impl Heard {
 mod tests {
     use super::*;
 
-    fn which(scenario: &str, cell: Option<&str>) -> Which {
-        Which {
+    fn selection(scenario: &str, cell: Option<&str>) -> Selection {
+        Selection {
             scenario: scenario.into(),
             cell: cell.map(Into::into),
             seed: 1,
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_of_a_scenario_are_found_by_scenario_and_cell() {
+    fn networks_are_found_by_scenario_and_cell() {
         let networks = || {
             [
                 "failover-77.pmr2.raw.0",
@@ -398,7 +402,7 @@ mod tests {
             .map(String::from)
             .to_vec()
         };
-        let found = |cell| which("failover", cell).among(networks());
+        let found = |cell| selection("failover", cell).matching(networks());
         let all = [
             "failover",
             "failover.best",
@@ -409,6 +413,6 @@ mod tests {
         assert_eq!(found(Some("pmr5")), ["failover-77.pmr5.udp.0"]);
         assert_eq!(found(Some("pmr")), [""; 0]);
         assert_eq!(found(Some("best")), ["failover.best"]);
-        assert_eq!(which("fail", None).among(networks()), [""; 0]);
+        assert_eq!(selection("fail", None).matching(networks()), [""; 0]);
     }
 }

@@ -17,21 +17,26 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::runtime::block_ending_signals;
 
-/// Without a terminal, how often a line says how far it is.
-const LINE: Duration = Duration::from_secs(15);
+/// Interval of progress lines if standard error is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Runs scenarios in real time, until somebody asks for the end.
+/// Runs scenarios in real time until a signal stops them.
 pub(crate) struct Live {
     stop: Arc<AtomicBool>,
-    /// There are networks to be removed before the program may end.
+    /// Networks exist that have to be removed before the program ends.
     running: Arc<AtomicBool>,
 }
 
 impl Live {
-    /// Finds out whether this host can, and waits for signals from now on: the networks are removed
-    /// before the program ends.
+    /// Checks that live networks can be built here, and handles signals from now on, so that the networks are
+    /// removed before the program ends.
     pub(crate) fn new() -> Result<Self, Failure> {
-        carrick_live::check()?;
+        carrick_live::check_support().map_err(|error| match error {
+            Error::NotRoot => Failure::Run(format!(
+                "{error}, or leave --live out to run in virtual time"
+            )),
+            error => error.into(),
+        })?;
         Self::wait_for_signals()
     }
 
@@ -39,29 +44,31 @@ impl Live {
         let signals = block_ending_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
         let running = Arc::new(AtomicBool::new(false));
-        let (asked, needed) = (stop.clone(), running.clone());
+        let (stopped, networks) = (stop.clone(), running.clone());
         thread::spawn(move || {
             while signals.wait().is_ok() {
-                // The second one ends the program at once.
-                let again = asked.swap(true, Ordering::Relaxed);
-                if again || !needed.load(Ordering::Relaxed) {
+                // The second signal ends the program at once.
+                let again = stopped.swap(true, Ordering::Relaxed);
+                if again || !networks.load(Ordering::Relaxed) {
                     std::process::exit(INTERRUPTED.into());
                 }
-                eprintln!("stopping; once more ends at once");
+                eprintln!("stopping; a second signal ends the program at once");
             }
         });
         Ok(Self { stop, running })
     }
 
-    /// Set when somebody asked for the end of something that leaves a network behind if it is cut off.
-    pub(crate) fn asked() -> Result<Arc<AtomicBool>, Failure> {
+    /// Returns a flag that a signal sets, for a measurement that has to remove its network before the program
+    /// ends.
+    pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
         let waiting = Self::wait_for_signals()?;
         waiting.running.store(true, Ordering::Relaxed);
         Ok(waiting.stop)
     }
 
-    /// The runs of a scenario, or why it has none. Captures those of cells, or of the first one, in their
-    /// first repetition, into `live` of a directory.
+    /// Runs a scenario in real time; the result has a reason instead of rows if it has no live runs. `capture`
+    /// is a directory, in whose folder `live` the first repetitions of these cells are captured, or that of the
+    /// first cell if none is named.
     pub(crate) fn run(
         &self,
         scenario: &dyn Scenario,
@@ -78,34 +85,25 @@ impl Live {
                 let named = |cell: &String| cell == EVERY_CELL || is_of(run, cell);
                 run.is_first() && (first || cells.iter().any(named))
             };
-            let most = if first { 1 } else { usize::MAX };
-            for run in plan.runs.iter_mut().filter(|run| wanted(run)).take(most) {
+            let limit = if first { 1 } else { usize::MAX };
+            for run in plan.runs.iter_mut().filter(|run| wanted(run)).take(limit) {
                 run.capture = Some(directory.join("live").join(&run.name));
             }
         }
         self.running.store(true, Ordering::Relaxed);
-        let result = carrick_live::run(scenario.name(), plan, &Bar::new(), &self.stop);
+        let result = carrick_live::run_experiment(scenario.name(), plan, &Bar::new(), &self.stop);
         self.running.store(false, Ordering::Relaxed);
         Ok(result?)
     }
 }
 
-/// Whether a live run is of a cell: pmr2.udp.0 is of pmr2 and of pmr2.failover.
+/// Returns true if a live run belongs to a cell: pmr2.udp.0 belongs to pmr2 and to pmr2.failover.
 fn is_of(run: &LiveRun, cell: &str) -> bool {
     let rest = cell.strip_prefix(run.cell().as_str());
     run.is_of(cell) || rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Stopped => Self::Ended(INTERRUPTED, error.to_string()),
-            _ => Self::Run(error.to_string()),
-        }
-    }
-}
-
-/// How far the runs are, on the error output.
+/// Progress of the runs on standard error: a bar on a terminal, otherwise lines.
 struct Bar {
     terminal: bool,
     state: Mutex<State>,
@@ -115,9 +113,9 @@ struct State {
     bar: ProgressBar,
     scenario: String,
     runs: usize,
-    /// The bar shows seconds, no longer networks that are built.
+    /// The bar shows seconds instead of the number of networks built.
     running: bool,
-    said: Duration,
+    last_line: Duration,
 }
 
 impl Bar {
@@ -129,13 +127,13 @@ impl Bar {
                 scenario: String::new(),
                 runs: 0,
                 running: false,
-                said: Duration::ZERO,
+                last_line: Duration::ZERO,
             }),
         }
     }
 
     fn with(&self, act: impl FnOnce(&mut State)) {
-        // Only this thread has the lock.
+        // A poisoned lock only loses the progress.
         if let Ok(mut state) = self.state.lock() {
             act(&mut state);
         }
@@ -168,7 +166,7 @@ impl Progress for Bar {
         });
     }
 
-    fn running(&self, so_far: Duration, expected: Duration, done: usize) {
+    fn running(&self, elapsed: Duration, expected: Duration, done: usize) {
         self.with(|state| {
             state.running = true;
             let State { scenario, runs, .. } = &*state;
@@ -176,12 +174,12 @@ impl Progress for Bar {
             if self.terminal {
                 let message = format!("{scenario} live: {done}, seconds");
                 state.bar.set_message(message);
-                state.bar.set_length(expected.max(so_far).as_secs());
-                state.bar.set_position(so_far.as_secs());
-            } else if so_far > state.said + LINE {
-                state.said = so_far;
+                state.bar.set_length(expected.max(elapsed).as_secs());
+                state.bar.set_position(elapsed.as_secs());
+            } else if elapsed > state.last_line + LINE_INTERVAL {
+                state.last_line = elapsed;
                 let all = expected.as_secs();
-                eprintln!("  {} s of about {all} s, {done}", so_far.as_secs());
+                eprintln!("  {} s of about {all} s, {done}", elapsed.as_secs());
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The `carrick` command: one file a subcommand.
+//! The `carrick` command: one module per subcommand.
 
 mod cat;
 mod endpoint;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => match failure::of_command_line(&error) {
             Some(failure) => return failure.report(),
-            // Help or the version was asked for.
+            // Prints help or the version.
             None => error.exit(),
         },
     };

@@ -1,4 +1,4 @@
-//! How far a run is, on the error output: a bar on a terminal, a line a scenario elsewhere.
+//! Progress of simulations on standard error: a bar on a terminal, otherwise a line per scenario.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ impl Bar {
     }
 
     fn with(&self, act: impl FnOnce(&mut ProgressBar)) {
-        // A poisoned lock means that a repetition panicked, which is told elsewhere.
+        // A poisoned lock means that a repetition panicked, which is reported elsewhere.
         if let Ok(mut bar) = self.bar.lock() {
             act(&mut bar);
         }

@@ -1,4 +1,4 @@
-//! `carrick reproduce`: runs published experiments and shows published beside measured values.
+//! `carrick reproduce`: runs published experiments and compares measured with published values.
 
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -18,39 +18,40 @@ use crate::terminal::{columns, text_columns};
 
 /// Reproduce published experiments in virtual time.
 ///
-/// Prints published beside measured values and writes report.html, and for each scenario a CSV, a
-/// JSON and its figures as SVG. The same seed gives the same numbers.
+/// Prints published beside measured values and writes report.html, and for each scenario CSV, JSON and
+/// figures as SVG. The same seed gives the same results.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Scenarios to run; all of them when none is named.
+    /// Scenarios to run [default: all].
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Run as many repetitions as the publication, or its precision, asks for.
+    /// Run as many repetitions as the publication, or its precision, requires.
     #[arg(long)]
     full: bool,
     /// Directory for the report and its data.
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
-    /// Seed of everything random.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = RunOptions::default().seed)]
     seed: u64,
-    /// Repetitions of each variant, instead of the scenario's own number.
+    /// Repetitions of each variant [default: the number of the scenario].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reps: Option<u64>,
     /// Run the scenarios in real time as well: SCTP on sockets and the kernel's TCP, between network
     /// namespaces joined by the scenario's links. Needs Linux and root.
     #[arg(long)]
     live: bool,
-    /// Compare with an earlier run: a scenario's .json of its report, or what --json printed. May be
-    /// given several times.
+    /// Compare with an earlier run: the .json file of a scenario in its report, or the output of --json.
+    /// May be given several times.
     #[arg(long, value_name = "OLD.json")]
     compare: Vec<PathBuf>,
-    /// Capture a cell of each scenario at every interface, in its first repetition: pcapng files in
-    /// DIR/SCENARIO/CELL; of runs in real time in DIR/SCENARIO/live/RUN.
+    /// Capture the first repetition of one cell of each scenario at every interface, into pcapng files in
+    /// DIR/SCENARIO/CELL; of live runs in DIR/SCENARIO/live/RUN.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
-    /// Capture this cell instead of the first one, or every one: `all`. Its name is that with which its
-    /// rows' ids begin, such as sctp.p1.n6 or congested.best.failover. May be given several times.
+    /// Capture this cell instead of the first one, or every cell with `all`. The name of a cell is the
+    /// beginning of its rows' names, such as sctp.p1.n6 or congested.best.failover. May be given several
+    /// times.
     #[arg(long, value_name = "CELL", requires = "capture")]
     cell: Vec<String>,
     /// Print each result as JSON on one line instead of a table.
@@ -103,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Earlier results, read before a long run. Each must be of a scenario that is run.
+/// Reads earlier results before a long run. Each must be of a scenario that is run.
 fn earlier(
     arguments: &Arguments,
     scenarios: &[&dyn Scenario],
@@ -116,7 +117,7 @@ fn earlier(
             let names: Vec<&str> = earlier.scenarios().collect();
             let (path, names) = (path.display(), names.join(", "));
             return Err(Failure::Usage(format!(
-                "{path} has results of {names}, which is not run: name that scenario"
+                "{path} has results of {names}, which is not run: add that scenario to the command line"
             )));
         }
         all.push(earlier);
@@ -160,7 +161,7 @@ fn print_files(out: &mut impl Write, directory: &Path, files: &[PathBuf]) -> io:
     )
 }
 
-/// Where there are no network namespaces.
+/// Live runs on systems without network namespaces.
 #[cfg(not(target_os = "linux"))]
 struct Live;
 

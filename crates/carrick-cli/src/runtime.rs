@@ -1,7 +1,7 @@
 //! The runtime of a subcommand, and the signals that end it.
 //!
-//! SIGINT, SIGTERM and SIGHUP have the same effect in every subcommand: its work is dropped or ends
-//! early, and peers get an ABORT or a SHUTDOWN.
+//! SIGINT, SIGTERM and SIGHUP have the same effect in every subcommand: its work is dropped or ends early,
+//! and peers get an ABORT or a SHUTDOWN.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// File descriptors that the runtime opens at its start: epoll twice, its waker, and three ends of
-/// the socket pair of its signals.
+/// Number of file descriptors that the runtime opens at its start: epoll twice, its waker, and three ends
+/// of the socket pair of its signals.
 const DESCRIPTORS: usize = 6;
 
-/// The first signal that asked for the end.
+/// First ending signal received.
 static ENDED_BY: OnceLock<watch::Receiver<Option<Signal>>> = OnceLock::new();
 
 /// Effect of SIGHUP.
@@ -35,12 +35,12 @@ pub(crate) enum HangUp {
     Handled,
 }
 
-/// Runs a subcommand that each of the three signals ends; it sees them in [`signal_received`].
+/// Runs a subcommand that each of the three signals ends; [`signal_received`] waits for them.
 pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     run_with(HangUp::Ends, work)
 }
 
-/// Runs a subcommand on one thread, because one association is one task's work.
+/// Runs a subcommand on one thread, because an association is driven by one task.
 pub(crate) fn run_with(
     hang_up: HangUp,
     work: impl Future<Output = Result<(), Failure>>,
@@ -50,7 +50,7 @@ pub(crate) fn run_with(
         catch_signals(hang_up)?;
         work.await
     });
-    // A name that is still being looked up is not waited for.
+    // Does not wait for a name that is being resolved.
     runtime.shutdown_background();
     done
 }
@@ -61,7 +61,7 @@ fn build() -> Result<tokio::runtime::Runtime, Failure> {
             "cannot start: {e}: allow more open files (ulimit -n)"
         ))
     };
-    // Where they run out, the runtime's signals panic.
+    // Without free descriptors, the runtime's signal handling panics.
     let pairs = (0..DESCRIPTORS.div_ceil(2)).map(|_| UnixStream::pair());
     drop(pairs.collect::<io::Result<Vec<_>>>().map_err(failed)?);
     tokio::runtime::Builder::new_current_thread()
@@ -95,7 +95,7 @@ fn catch_signals(hang_up: HangUp) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signals that end a program; without SIGHUP if it is ignored, as `nohup` wants it.
+/// Returns the signals that end a program; without SIGHUP if it is ignored (`nohup`).
 pub(crate) fn ending_signals() -> Vec<Signal> {
     let mut ending = vec![Signal::SIGINT, Signal::SIGTERM];
     if !is_ignored(Signal::SIGHUP) {
@@ -104,7 +104,7 @@ pub(crate) fn ending_signals() -> Vec<Signal> {
     ending
 }
 
-/// Blocks these signals in this thread and those that it starts, which then wait for them.
+/// Blocks the ending signals in this thread and those that it starts, so that a thread can wait for them.
 #[cfg(target_os = "linux")]
 pub(crate) fn block_ending_signals() -> Result<SigSet, Failure> {
     let signals: SigSet = ending_signals().into_iter().collect();
@@ -113,8 +113,7 @@ pub(crate) fn block_ending_signals() -> Result<SigSet, Failure> {
     Ok(signals)
 }
 
-/// Whether the process ignores a signal. Only Linux has a file for it; otherwise it counts as not
-/// ignored.
+/// Returns true if the process ignores a signal; false if the system does not report it (only Linux does).
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -122,7 +121,7 @@ fn is_ignored(signal: Signal) -> bool {
     mask.is_some_and(|mask| mask & 1 << (signal as i32 - 1) != 0)
 }
 
-/// Waits for the first signal that asked for the end; ready at once after it.
+/// Waits for the first ending signal; returns at once after it.
 pub(crate) async fn signal_received() -> Signal {
     if let Some(mut ended_by) = ENDED_BY.get().cloned()
         && let Ok(first) = ended_by.wait_for(Option::is_some).await
@@ -133,7 +132,7 @@ pub(crate) async fn signal_received() -> Signal {
     std::future::pending().await
 }
 
-/// Does the work, unless a signal asks for the end: then it is dropped.
+/// Runs `work` until a signal arrives, which drops it.
 pub(crate) async fn until_signal<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

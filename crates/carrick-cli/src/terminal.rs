@@ -1,17 +1,17 @@
-//! The terminal that results are printed to.
+//! Width of the terminal.
 
 use console::Term;
 
-/// Columns of running text, where lines of the whole width would be hard to read.
+/// Maximum number of columns of running text, for readability.
 const READABLE: usize = 100;
 
-/// Columns for tables: those of the terminal, or a usual number where the output goes elsewhere.
+/// Number of columns for tables: that of the terminal, or a default if the output is no terminal.
 pub(crate) fn columns() -> usize {
     let size = Term::stdout().size_checked();
     size.map_or(carrick_lab::COLUMNS, |(_, columns)| usize::from(columns))
 }
 
-/// Columns for running text.
+/// Number of columns for running text.
 pub(crate) fn text_columns() -> usize {
     columns().min(READABLE)
 }

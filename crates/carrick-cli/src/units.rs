@@ -1,8 +1,8 @@
-//! Amounts and times as people write them: `64K`, `1.5GB`, `250ms`.
+//! Amounts and times on the command line: `64K`, `1.5GB`, `250ms`.
 
 use std::time::Duration;
 
-/// Bytes: a number, alone or with K, M, G, T (powers of 1024) or kB, MB, GB, TB (powers of 1000).
+/// Parses bytes: a number, alone or with K, M, G, T (powers of 1024) or kB, MB, GB, TB (powers of 1000).
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let factor: u64 = match unit {
@@ -15,7 +15,11 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
         "TB" => 1_000_000_000_000,
-        _ => return Err("a number of bytes is like 1500, 64K (1024 each) or 2GB".into()),
+        _ => {
+            return Err(
+                "expected a number of bytes such as 1500, 64K (of 1024 bytes) or 2GB".into(),
+            );
+        }
     };
     if let Ok(whole) = number.parse::<u64>() {
         return whole
@@ -29,7 +33,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     Ok(amount as u64)
 }
 
-/// Bytes of a buffer or of a message: at least 1, at most 4 GiB less one.
+/// Parses the length of a buffer or a message: at least 1 byte, less than 4 GiB.
 pub(crate) fn length(text: &str) -> Result<usize, String> {
     match bytes(text)? {
         0 => Err("must be at least 1 byte".into()),
@@ -39,8 +43,8 @@ pub(crate) fn length(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A rate in bit/s: a number, alone or with k, M or G (powers of 1000), and `bit/s` behind it if one
-/// likes.
+/// Parses a rate in bit/s: a number, alone or with k, M or G (powers of 1000), optionally followed by
+/// `bit/s`.
 #[cfg_attr(
     not(target_os = "linux"),
     expect(dead_code, reason = "for live networks")
@@ -52,7 +56,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
         "k" | "K" => 1e3,
         "M" => 1e6,
         "G" => 1e9,
-        _ => return Err("a rate is like 128k, 1.5M or 10Mbit/s".into()),
+        _ => return Err("expected a rate such as 128k, 1.5M or 10Mbit/s".into()),
     };
     let bits = decimal(number)? * factor;
     if bits < 1.0 || bits >= u64::MAX as f64 {
@@ -61,7 +65,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     Ok(bits as u64)
 }
 
-/// A time: a number of seconds, or one with `us`, `ms`, `s` or `m`.
+/// Parses a time: a number of seconds, or one with `us`, `ms`, `s` or `m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -69,7 +73,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
-        _ => return Err("a time is like 10, 2.5s, 250ms or 5m".into()),
+        _ => return Err("expected a time such as 10, 2.5s, 250ms or 5m".into()),
     };
     Duration::try_from_secs_f64(decimal(number)? * factor).map_err(|_| "too long".into())
 }
@@ -87,7 +91,7 @@ fn decimal(number: &str) -> Result<f64, String> {
         .map_err(|_| format!("{number:?} is not a number"))
 }
 
-/// A quantity with a decimal prefix and three or four digits: `1.234 M`.
+/// Formats a quantity with a decimal prefix and three or four digits: `1.234 M`.
 pub(crate) fn decimal_prefix(value: f64) -> String {
     let mut value = value;
     for prefix in ["", "k", "M", "G"] {

@@ -1,5 +1,4 @@
-//! Certificates that sign themselves, and the fingerprints by which they are known (RFC 8122
-//! section 5).
+//! Self-signed certificates, and the fingerprints that identify them (RFC 8122, section 5).
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,19 +19,19 @@ use x509_cert::time::{Time, Validity};
 
 use crate::error::CertificateError;
 
-/// The SHA-256 of a certificate.
+/// SHA-256 fingerprint of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Of a certificate in DER.
+    /// Computes the fingerprint of a certificate in DER.
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 }
 
 impl fmt::Display for Fingerprint {
-    /// Pairs of hexadecimal digits with colons between them, as in SDP.
+    /// Writes pairs of hexadecimal digits separated by colons, as in SDP.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, byte) in self.0.iter().enumerate() {
             if n > 0 {
@@ -68,7 +67,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A certificate and its private key.
+/// Certificate and its private key.
 #[derive(Clone)]
 pub struct Certificate {
     pub(crate) der: Vec<u8>,
@@ -106,15 +105,15 @@ impl BuilderProfile for SelfSigned {
 }
 
 impl Certificate {
-    /// A new key on P-256, and a certificate that signs itself. It is valid for ever, because it is
-    /// trusted for its fingerprint.
+    /// Generates a key on P-256 and a self-signed certificate. The certificate does not expire, because
+    /// peers trust its fingerprint.
     ///
     /// # Errors
     /// The operating system gave no randomness, or the certificate could not be encoded.
     pub fn generate() -> Result<Self, CertificateError> {
         let failed = |error: &dyn fmt::Display| CertificateError::Generation(error.to_string());
         let key = SigningKey::try_generate().map_err(|e| failed(&e))?;
-        // RFC 5280 section 4.1.2.2: positive, and not the same twice.
+        // RFC 5280, section 4.1.2.2: the serial number is positive and unique.
         let mut serial = <[u8; 16]>::try_generate().map_err(|e| failed(&e))?;
         serial[0] = serial[0] & 0x7f | 0x40;
         let certificate = (|| {
@@ -135,7 +134,7 @@ impl Certificate {
         })
     }
 
-    /// A certificate in DER with its private key, on P-256 or P-384, in DER of PKCS #8 or SEC 1.
+    /// Makes a certificate from DER, with its private key on P-256 or P-384 in DER of PKCS #8 or SEC 1.
     pub fn from_der(certificate: Vec<u8>, private_key: Vec<u8>) -> Self {
         Self {
             der: certificate,
@@ -143,17 +142,17 @@ impl Certificate {
         }
     }
 
-    /// Returns the SHA-256 fingerprint, by which peers recognise the certificate.
+    /// Returns the SHA-256 fingerprint, by which peers identify the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.der)
     }
 
-    /// The certificate in DER.
+    /// Certificate in DER.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// The private key in DER, to be kept.
+    /// Private key in DER; it has to be kept secret.
     pub fn private_key(&self) -> &[u8] {
         &self.key
     }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_signed_with_its_own_key_and_no_other_is_like_it() {
+    fn a_certificate_is_unique_and_self_signed() {
         let certificate = Certificate::generate().unwrap();
         assert_ne!(
             certificate.fingerprint(),

@@ -21,7 +21,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// The peer with this certificate.
+    /// Trusts the peer with this certificate.
     pub fn fingerprint(fingerprint: Fingerprint) -> Self {
         Self::Fingerprints(vec![fingerprint])
     }
@@ -80,22 +80,22 @@ pub struct DtlsConfig {
     /// Peers that may connect. For connections of this side, see
     /// [`carrick_proto::sessions::SessionLayer::connect`].
     pub trust: Trust,
-    /// Versions to offer and take.
+    /// Versions to offer and accept.
     pub versions: Versions,
-    /// Bytes of a datagram of the handshake at most, 256 to 16384.
+    /// Maximum length of a handshake datagram, 256 to 16384 bytes.
     pub handshake_datagram: usize,
-    /// Records after which DTLS 1.3 updates its keys, at least 1.
+    /// Number of records after which DTLS 1.3 updates its keys, at least 1.
     pub key_limit: u64,
 }
 
 impl DtlsConfig {
-    /// The defaults, with this certificate, for these peers.
+    /// Returns the default configuration with this certificate, for these peers.
     pub fn new(certificate: Certificate, trust: Trust) -> Self {
         Self {
             certificate,
             trust,
             versions: Versions::Both,
-            // With UDP and IP below the 1200 bytes that RFC 8261 section 5 calls safe.
+            // With UDP and IP headers below the 1200 bytes that RFC 8261, section 5, considers safe.
             handshake_datagram: 1150,
             key_limit: 1 << 23,
         }

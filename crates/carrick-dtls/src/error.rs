@@ -15,13 +15,13 @@ pub enum DtlsError {
         /// Reason for which it is refused.
         reason: String,
     },
-    /// The peer showed no certificate, or one that can't be used.
+    /// The peer sent no certificate, or an unusable one.
     #[error("the peer shows no usable certificate: {}", PeerText::new(.0))]
     NoPeerCertificate(String),
     /// The peer ended the session with an alert.
     #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
     PeerAlert(u8),
-    /// The peer broke the protocol, or has nothing in common with this side.
+    /// The peer violated the protocol, or supports no common parameters.
     #[error("the peer's messages can't be accepted: {}", PeerText::new(.0))]
     Peer(String),
     /// The peer does not answer.
@@ -52,10 +52,10 @@ impl From<dimpl::Error> for DtlsError {
 /// Errors of certificates and fingerprints.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// It could not be made.
+    /// The certificate could not be generated.
     #[error("no certificate could be made: {0}")]
     Generation(String),
-    /// 32 pairs of hexadecimal digits with colons between them are wanted.
+    /// The fingerprint is not 32 pairs of hexadecimal digits separated by colons.
     #[error("no SHA-256 fingerprint: 32 pairs of hexadecimal digits with colons are wanted")]
     NoFingerprint,
 }
@@ -69,9 +69,9 @@ pub struct DtlsConfigError(pub(crate) String);
 mod tests {
     use super::*;
 
-    /// What a peer puts into its certificate may be part of the reason.
+    /// The reason may contain text from the peer's certificate.
     #[test]
-    fn reasons_cannot_make_lines() {
+    fn reasons_are_a_single_line() {
         let reason = || "CN=a\r\nok \x1b[2J".to_owned();
         let errors = [
             DtlsError::PeerRefused {

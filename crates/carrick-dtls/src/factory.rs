@@ -1,4 +1,4 @@
-//! Making sessions, and recognising their first datagram.
+//! Creates sessions and recognizes their first datagram.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,24 +12,24 @@ use crate::config::{DtlsConfig, Trust, Versions};
 use crate::error::DtlsConfigError;
 use crate::session::DtlsSession;
 
-/// Bytes that DTLS adds to a packet at most: 13 of header, 8 of explicit nonce and 16 of tag with
-/// AES-GCM in DTLS 1.2. DTLS 1.3 adds 22.
+/// Maximum number of bytes that DTLS adds to a packet: a header of 13, an explicit nonce of 8 and a tag of
+/// 16 bytes with AES-GCM in DTLS 1.2. DTLS 1.3 adds 22.
 pub const OVERHEAD: usize = 37;
 
-/// A header of DTLS 1.2's records and handshake messages (RFC 6347 sections 4.1 and 4.2.2).
+/// Length of a header of records and handshake messages of DTLS 1.2 (RFC 6347, sections 4.1 and 4.2.2).
 pub(crate) const RECORD_HEADER: usize = 13;
 const CLIENT_HELLO: u8 = 1;
 pub(crate) const HANDSHAKE: u8 = 22;
 
-/// Sessions of DTLS beside an endpoint.
+/// DTLS sessions of an endpoint.
 pub type DtlsLayer = SessionLayer<Dtls>;
 
-/// Makes sessions of DTLS.
+/// Creates DTLS sessions.
 #[derive(Debug)]
 pub struct Dtls {
     pub(crate) config: DtlsConfig,
     library: Library,
-    /// Start of the library's clock, which uses differences only.
+    /// Origin of the library's clock, which uses differences only.
     epoch: Instant,
 }
 
@@ -44,10 +44,10 @@ impl std::fmt::Debug for Library {
 }
 
 impl Dtls {
-    /// Checks the configuration and gets ready.
+    /// Checks the configuration and prepares the library.
     ///
     /// # Errors
-    /// Names the parameter that is out of its range.
+    /// The error names the parameter that is out of its range.
     pub fn new(config: DtlsConfig) -> Result<Self, DtlsConfigError> {
         if !(256..=16_384).contains(&config.handshake_datagram) {
             let what = "handshake_datagram: must be 256 to 16384";

@@ -14,13 +14,13 @@ use crate::config::Trust;
 use crate::error::DtlsError;
 use crate::factory::{HANDSHAKE, RECORD_HEADER, opens};
 
-/// Datagrams that wait to be sent, at most: more than the longest flight has.
+/// Maximum number of datagrams that wait to be sent: more than the longest flight.
 const MAX_WAITING: usize = 32;
 
-/// Bytes of a record at most, its header included.
+/// Maximum length of a record in bytes, its header included.
 const MAX_RECORD: usize = 1 << 15;
 
-/// A timer of the library that is due fires again after this, if it is still due.
+/// Interval after which a due timer of the library is repeated if it is still due.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// One DTLS connection.
@@ -31,9 +31,9 @@ pub struct DtlsSession {
     connects: bool,
     state: SessionState<DtlsError>,
     identity: Option<Fingerprint>,
-    /// The random number of the client whose handshake this side answers.
+    /// Random number of the client whose handshake this side answers.
     client: Option<[u8; 32]>,
-    /// The cookie came back.
+    /// The client has returned the cookie.
     shown: bool,
     /// Result of the check of the peer's certificate by a later trust.
     certificate: Vec<u8>,
@@ -108,7 +108,7 @@ impl DtlsSession {
         matches!(self.state, SessionState::Closed | SessionState::Failed(_))
     }
 
-    /// Nothing of it is of use any more, and nothing else leaves.
+    /// Ends the session with an error; nothing more is sent.
     fn fail(&mut self, error: DtlsError) {
         self.waiting.clear();
         self.wake = None;
@@ -147,7 +147,7 @@ impl DtlsSession {
                 }
                 Said::Connected => self.connected(),
                 Said::Closed => {
-                    // Answered in kind; whether that arrives does not matter.
+                    // The peer's alert is answered with an alert; its delivery does not matter.
                     let _ = self.dtls.close();
                     if !self.is_over() {
                         self.state = SessionState::Closed;
@@ -203,7 +203,7 @@ impl DtlsSession {
                     reason,
                 };
                 if self.connects {
-                    // Who is not the one that was looked for learns nothing, not even our certificate.
+                    // An untrusted peer gets nothing, not even this side's certificate.
                     self.fail(error);
                 } else {
                     self.refused = Some(error);
@@ -227,10 +227,10 @@ impl DtlsSession {
     }
 }
 
-/// The random number in a `ClientHello`: the same when it is repeated, also with a cookie (RFC 6347
-/// section 4.2.1, RFC 8446 section 4.1.2).
+/// Random number in a `ClientHello`: repeated ones have the same, also with a cookie (RFC 6347, section
+/// 4.2.1; RFC 8446, section 4.1.2).
 fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
-    // Behind the headers of the record and of the message, and the version.
+    // After the headers of the record and of the message, and the version.
     const AT: usize = RECORD_HEADER + 12 + 2;
     datagram.get(AT..AT + 32)?.try_into().ok()
 }
@@ -263,7 +263,7 @@ impl PacketSession for DtlsSession {
         if self.state != SessionState::Established {
             return false;
         }
-        // Whatever waits in the library leaves first, so that what comes next is this packet.
+        // Pending output of the library is sent first, so that the next record is this packet.
         let mut packets = Vec::new();
         self.advance(now, &mut packets);
         let before = self.waiting.len();
@@ -305,7 +305,7 @@ impl PacketSession for DtlsSession {
             self.client = client_random(datagram);
         }
         match self.dtls.handle_packet(datagram) {
-            // Before the server has chosen a version anything could come from anywhere.
+            // Before the server has selected a version, a datagram may come from any sender.
             Ok(())
             | Err(dimpl::Error::UnexpectedMessage(
                 UnexpectedMessageError::UnrecognizedAutoServerResponse,
@@ -335,7 +335,7 @@ impl PacketSession for DtlsSession {
         if self.is_over() {
             return;
         }
-        // During a handshake no alert is sent.
+        // No alert is sent during a handshake.
         let _ = self.dtls.close();
         self.drain(now, &mut Vec::new());
         self.wake = None;

@@ -1,4 +1,4 @@
-//! Associations over DTLS (RFC 8261), as they should go.
+//! Associations over DTLS (RFC 8261) without misbehaving peers.
 
 mod common;
 
@@ -16,8 +16,9 @@ use common::{
 
 const VERSIONS: [Versions; 3] = [Versions::Both, Versions::Dtls12, Versions::Dtls13];
 
+/// RFC 8261, section 3
 #[test]
-fn an_association_over_each_version_carries_messages_both_ways_8261_3() {
+fn each_version_carries_messages_in_both_directions() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let ids = world.establish();
@@ -42,8 +43,9 @@ fn an_association_over_each_version_carries_messages_both_ways_8261_3() {
     }
 }
 
+/// RFC 9653
 #[test]
-fn the_checksum_is_left_out_where_both_agree_9653() {
+fn the_checksum_is_omitted_if_both_agree() {
     let offering = |node| {
         let mut offers = association();
         offers.extensions.zero_checksum = node;
@@ -79,8 +81,9 @@ fn a_peer_with_one_version_is_met_by_one_with_both() {
     }
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn nothing_of_sctp_leaves_before_the_session_stands_and_nothing_in_the_clear_8261_6_1() {
+fn sctp_is_sent_only_in_records_of_a_session() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let ids = world.establish();
@@ -89,7 +92,7 @@ fn nothing_of_sctp_leaves_before_the_session_stands_and_nothing_in_the_clear_826
         for seen in &world.log {
             let found = seen.bytes.windows(text.len()).any(|w| w == text);
             assert!(!found, "user data in the clear");
-            // Neither a record of the handshake nor one that is protected begins with the ports.
+            // Neither handshake records nor protected records begin with the ports of SCTP.
             let first = seen.bytes[0];
             assert!((20..64).contains(&first), "no record of DTLS: {first}");
             let header = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
@@ -111,13 +114,14 @@ fn parameters(packet: &[u8]) -> Vec<ParameterType> {
     init.parameters().map(|p| p.unwrap().kind).collect()
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn init_and_init_ack_tell_no_addresses_and_those_of_the_peer_are_ignored_8261_6_1() {
+fn addresses_are_neither_listed_nor_accepted() {
     let mut world = World::new();
     world.connect();
-    // Straight from one endpoint to the other, to see what is in the packets.
+    // Packets pass directly between the endpoints, so that their content is visible.
     let mut init = Vec::new();
-    // Without a session the layer has dropped the first.
+    // Without a session the layer has dropped the first packet.
     world.nodes[CLIENT]
         .core
         .handle_timeout(world.now + Duration::from_secs(2));
@@ -139,8 +143,8 @@ fn init_and_init_ack_tell_no_addresses_and_those_of_the_peer_are_ignored_8261_6_
     server.handle_datagram(world.now, &route, Bytes::from(init));
     let mut init_ack = Vec::new();
     server.poll_transmit(world.now, &mut init_ack).unwrap();
-    let told = parameters(&init_ack);
-    assert!(told.iter().all(|p| !forbidden.contains(p)), "{told:?}");
+    let listed = parameters(&init_ack);
+    assert!(listed.iter().all(|p| !forbidden.contains(p)), "{listed:?}");
     let config = server.default_config();
     assert_eq!(
         config.paths.max_paths, 1,
@@ -155,7 +159,7 @@ fn init_and_init_ack_tell_no_addresses_and_those_of_the_peer_are_ignored_8261_6_
 }
 
 #[test]
-fn an_association_has_one_path_that_tells_nothing_of_the_network() {
+fn an_association_has_one_path() {
     let mut world = World::new();
     let ids = world.establish();
     for (node, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
@@ -171,7 +175,7 @@ fn an_association_has_one_path_that_tells_nothing_of_the_network() {
 }
 
 #[test]
-fn every_flight_of_the_handshake_may_be_lost_doubled_or_late() {
+fn the_handshake_survives_loss_and_duplication() {
     for versions in VERSIONS {
         for from in [CLIENT, SERVER] {
             for n in 0..8 {
@@ -198,7 +202,7 @@ fn every_flight_of_the_handshake_may_be_lost_doubled_or_late() {
 }
 
 #[test]
-fn a_transfer_survives_loss_duplication_and_reordering() {
+fn a_transfer_survives_loss_and_reordering() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let mut state = 7_u32;
@@ -215,14 +219,15 @@ fn a_transfer_survives_loss_duplication_and_reordering() {
         world.transfer(CLIENT, ids, 400);
         world.transfer(SERVER, ids, 400);
         let stats = world.nodes[SERVER].layer.stats();
-        assert!(stats.discarded > 0, "records that came twice: {stats:?}");
+        assert!(stats.discarded > 0, "duplicated records:  {stats:?}");
         let duplicates = world.nodes[SERVER].core.association_stats(ids.1).unwrap();
         assert!(duplicates.counters.data_chunks_received > 0);
     }
 }
 
+/// RFC 8261, section 4
 #[test]
-fn the_overhead_is_taken_from_the_path_mtu_and_probes_go_through_dtls_8261_4() {
+fn the_path_mtu_includes_the_overhead_of_dtls() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         world.mtu = 1400;
@@ -246,8 +251,9 @@ fn the_overhead_is_taken_from_the_path_mtu_and_probes_go_through_dtls_8261_4() {
     }
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn several_associations_share_a_session_8261_6_1() {
+fn several_associations_share_a_session() {
     let mut world = World::new();
     let ids = world.establish();
     // The same ports would be the same association.
@@ -266,7 +272,7 @@ fn several_associations_share_a_session_8261_6_1() {
 }
 
 #[test]
-fn a_session_without_associations_is_closed_and_the_peer_told() {
+fn a_session_without_associations_is_closed() {
     let mut world = World::new();
     let ids = world.establish();
     world.nodes[CLIENT].core.shutdown(world.now, ids.0).unwrap();
@@ -303,8 +309,9 @@ fn close_notify_ends_the_associations_of_the_peer() {
     }
 }
 
+/// RFC 9147, section 8
 #[test]
-fn keys_change_in_the_middle_of_a_transfer_9147_8() {
+fn keys_are_updated_during_a_transfer() {
     let mut world = World::of(|node| DtlsConfig {
         versions: Versions::Dtls13,
         key_limit: 50,
@@ -321,18 +328,19 @@ fn keys_change_in_the_middle_of_a_transfer_9147_8() {
         .filter(|b| b >> 5 == 1)
         .collect();
     epochs.dedup();
-    assert!(epochs.len() > 8, "keys were changed: {epochs:?}");
+    assert!(epochs.len() > 8, "keys were updated:  {epochs:?}");
 }
 
+/// RFC 6347, section 4.2.8
 #[test]
-fn a_peer_that_lost_everything_comes_back_from_the_same_port_6347_4_2_8() {
+fn a_peer_without_state_reconnects_from_its_port() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let ids = world.establish();
         world.transfer(CLIENT, ids, 5);
         let fresh = World::with(versions).nodes.remove(CLIENT);
         let mut fresh = fresh;
-        // Other numbers than before, which the same seed would give.
+        // Another seed, because the same one would give the same random numbers.
         let mut config = carrick_proto::EndpointConfig::new(PORT, vec![], [99; 32]);
         config.association = association();
         fresh.layer.prepare(&mut config.association);
@@ -358,7 +366,7 @@ fn a_peer_that_lost_everything_comes_back_from_the_same_port_6347_4_2_8() {
 }
 
 #[test]
-fn whoever_else_comes_from_the_same_port_does_not_inherit_the_associations() {
+fn another_peer_at_the_port_gets_no_association() {
     let other = Certificate::generate().unwrap();
     let trusted = [fingerprint(CLIENT), other.fingerprint()];
     let mut world = World::of(|node| {

@@ -1,5 +1,5 @@
-//! What peers claim and have not shown: the addresses of others, and to be there at all (RFC 8261
-//! section 6.1, RFC 6347 section 4.2.1).
+//! Unverified claims of peers: addresses of other peers, and reachability at their own address (RFC 8261,
+//! section 6.1; RFC 6347, section 4.2.1).
 
 mod common;
 
@@ -18,7 +18,7 @@ fn anyone(node: usize) -> DtlsConfig {
     DtlsConfig::new(certificate(node), Trust::Anyone)
 }
 
-/// A node whose INIT and INIT ACK tell the addresses that stand for sessions of others.
+/// Node whose INIT and INIT ACK list the addresses that represent the sessions of other nodes.
 fn claiming(node: usize) -> Node {
     let mut config = EndpointConfig::new(PORT, vec![address(node).ip()], [node as u8 + 1; 32]);
     config.association = association();
@@ -34,7 +34,7 @@ fn claiming(node: usize) -> Node {
     }
 }
 
-/// Three nodes that know nothing of each other; one of them claims what is not its own.
+/// Three nodes, one of which lists addresses of the other nodes.
 fn world(claims: usize) -> World {
     let mut world = World::of(anyone);
     let limits = SessionLayerConfig::default();
@@ -62,8 +62,9 @@ fn leads_to(world: &World, node: usize, id: AssociationId, peer: usize) {
     assert_eq!(layer.remote(session), Some(address(peer)));
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn addresses_in_an_init_do_not_claim_the_sessions_of_others_8261_6_1() {
+fn addresses_in_an_init_claim_no_sessions() {
     let mut world = world(CLIENT);
     connect(&mut world, CLIENT, SERVER);
     let claimed = world.nodes[SERVER].established().unwrap();
@@ -80,8 +81,9 @@ fn addresses_in_an_init_do_not_claim_the_sessions_of_others_8261_6_1() {
     assert_eq!(world.received(SERVER, own), [message(1, 300)]);
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn addresses_in_an_init_ack_do_not_claim_the_sessions_of_others_8261_6_1() {
+fn addresses_in_an_init_ack_claim_no_sessions() {
     let mut world = world(SERVER);
     let first = connect(&mut world, CLIENT, SERVER);
     let second = connect(&mut world, CLIENT, OTHER);
@@ -93,7 +95,7 @@ fn addresses_in_an_init_ack_do_not_claim_the_sessions_of_others_8261_6_1() {
     assert_eq!(world.received(OTHER, other), [message(2, 300)]);
 }
 
-/// A server that has room for a few handshakes, and the first datagram of one.
+/// Server that has room for few handshakes, and the first datagram of one.
 fn crowded(versions: Versions) -> (World, Vec<u8>) {
     let dtls = |node| DtlsConfig {
         versions,
@@ -112,7 +114,7 @@ fn crowded(versions: Versions) -> (World, Vec<u8>) {
     (world, hello)
 }
 
-/// The same hello three times from each of many addresses that never answer.
+/// Sends the same hello three times from each of many addresses that never answer.
 fn flood(world: &mut World, hello: &[u8]) {
     for n in 0..60_u8 {
         let route = Route {
@@ -131,8 +133,9 @@ fn flood(world: &mut World, hello: &[u8]) {
     }
 }
 
+/// RFC 6347, section 4.2.1
 #[test]
-fn repeated_hellos_of_peers_that_never_answer_lock_nobody_out_6347_4_2_1() {
+fn hellos_without_reply_do_not_block_other_peers() {
     for versions in VERSIONS {
         let (mut world, hello) = crowded(versions);
         flood(&mut world, &hello);
@@ -143,12 +146,13 @@ fn repeated_hellos_of_peers_that_never_answer_lock_nobody_out_6347_4_2_1() {
     }
 }
 
+/// RFC 6347, section 4.2.1
 #[test]
-fn a_peer_that_returned_its_cookie_keeps_its_place_6347_4_2_1() {
+fn a_peer_with_a_valid_cookie_is_not_evicted() {
     for versions in VERSIONS {
         let (mut world, hello) = crowded(versions);
         let id = world.connect();
-        // The cookie, and what follows it.
+        // The cookie, and the messages after it.
         let answered = |w: &mut World| w.log.iter().filter(|s| s.from == SERVER).count() >= 2;
         assert!(world.run_until(Duration::from_secs(1), answered));
         flood(&mut world, &hello);
@@ -161,8 +165,9 @@ fn a_peer_that_returned_its_cookie_keeps_its_place_6347_4_2_1() {
     }
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn a_new_connection_below_measures_the_round_trip_anew_8261_6_1() {
+fn a_new_session_restarts_rtt_measurement() {
     let quick = association().with(|c| c.timers.rto_min = Duration::from_millis(100));
     let mut world = World::with_associations([quick.clone(), quick]);
     let ids = world.establish();

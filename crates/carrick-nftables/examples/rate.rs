@@ -1,8 +1,8 @@
-//! How many transactions a second the middlebox does with the kernel's packet filter, on one core:
-//! PER, PLC that refreshes, PLC that ends, messages and checks included, without a network.
+//! Transactions per second of the middlebox with the kernel's packet filter, on one core: PER, PLC that
+//! refreshes, PLC that ends, messages and checks included, without a network.
 //!
-//! `cargo run --release -p carrick-nftables --example rate [RULES [TRANSACTIONS [STATE-FOLDER]]]`, as
-//! root. It has a network namespace of its own, and leaves nothing.
+//! `cargo run --release -p carrick-nftables --example rate [RULES [TRANSACTIONS [STATE-FOLDER]]]`, as root.
+//! It uses a separate network namespace, which is removed.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {

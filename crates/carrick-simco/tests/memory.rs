@@ -1,4 +1,4 @@
-//! Memory used by an agent far above its quotas, measured in a process of its own.
+//! Memory used by an agent far above its quotas, measured in a separate process.
 
 #![cfg(target_os = "linux")]
 
@@ -35,7 +35,7 @@ fn peak() -> usize {
     1024 * kib.unwrap().parse::<usize>().unwrap()
 }
 
-/// A flow of its own for each number.
+/// Returns a distinct flow for each number.
 fn pinhole(number: u32) -> EnableRequest {
     let host = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number % (1 << 23));
     let port = 1 + (number >> 23) as u16;
@@ -86,7 +86,7 @@ impl World {
             Some(SessionOutput::Send { message, .. }) => {
                 match FromMiddlebox::parse(&message).unwrap().1 {
                     FromMiddlebox::Reply(reply) => reply,
-                    FromMiddlebox::Notification(told) => panic!("{told:?} is no reply"),
+                    FromMiddlebox::Notification(reported) => panic!("{reported:?} is no reply"),
                 }
             }
             other => panic!("{other:?} is no reply"),

@@ -1,4 +1,4 @@
-//! The cost of a packet: a full DATA packet in and out, a SACK in and out, the checksum alone.
+//! Cost of a packet: building and parsing a full DATA packet and a SACK, and the checksum alone.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use carrick_wire::{
 };
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// An Ethernet frame's IPv4 payload less a UDP header, for RFC 6951.
+/// IPv4 payload of an Ethernet frame less a UDP header, for RFC 6951.
 const PACKET_LEN: usize = 1452;
 const PAYLOAD_LEN: usize = PACKET_LEN - 12 - DATA_HEADER_LEN;
 

@@ -18,8 +18,7 @@ use crate::parameter::{ParameterType, Parameters, U16s};
 use crate::tlv::{HEADER_LEN, Tlvs, exact, split, wrong_length};
 use crate::{HmacId, StreamId, Tsn};
 
-/// The code of an error cause. All values are possible; those of RFC 9260 and of
-/// its extensions are constants.
+/// Code of an error cause. All values are possible; those of RFC 9260 and of its extensions are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CauseCode(pub u16);
 
@@ -91,12 +90,12 @@ impl fmt::Display for CauseCode {
     }
 }
 
-/// An error cause that has been cut out, of whatever code.
+/// Unparsed error cause of any code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawCause<'a> {
-    /// The cause code.
+    /// Cause code.
     pub code: CauseCode,
-    /// The cause-specific information, without padding.
+    /// Cause-specific information, without padding.
     pub value: &'a [u8],
     /// Header and information, without padding.
     pub bytes: &'a [u8],
@@ -104,13 +103,13 @@ pub struct RawCause<'a> {
     pub offset: usize,
 }
 
-/// A sequence of error causes, cut but not parsed. It ends after the last one or after the first
-/// error. The padding of the last one may be missing.
+/// Iterator over unparsed error causes. It ends after the last one or after the first error. The padding of
+/// the last one may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes<'a>(Tlvs<'a>);
 
 impl<'a> Causes<'a> {
-    /// The causes in `bytes`; offsets count from its start.
+    /// Iterates over the causes in `bytes`; offsets count from its start.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self::at(bytes, 0)
     }
@@ -119,7 +118,7 @@ impl<'a> Causes<'a> {
         Self(Tlvs::new(Item::Cause, bytes, offset))
     }
 
-    /// The bytes of the causes that have not been taken yet, padding included.
+    /// Bytes of the causes that have not been returned yet, padding included.
     pub const fn bytes(&self) -> &'a [u8] {
         self.0.rest()
     }
@@ -141,59 +140,59 @@ impl<'a> Iterator for Causes<'a> {
 
 impl core::iter::FusedIterator for Causes<'_> {}
 
-/// An error cause with its meaning.
+/// Parsed error cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause<'a> {
     /// A DATA chunk used a stream that does not exist.
     InvalidStream(StreamId),
     /// An INIT or INIT ACK lacks these parameters.
     MissingParameters(ParameterTypes<'a>),
-    /// A genuine State Cookie came too late.
+    /// An authentic State Cookie has expired.
     StaleCookie {
-        /// By how much, in microseconds; 0 if the peer does not say.
+        /// Time since the expiry in microseconds; 0 if the peer does not report it.
         staleness_us: u32,
     },
-    /// The sender has run out of something.
+    /// The sender lacks resources.
     OutOfResource,
     /// An address parameter, header included, that the sender cannot use.
     UnresolvableAddress(&'a [u8]),
-    /// A chunk, header included, whose type the sender does not know.
+    /// A chunk, header included, whose type the sender does not support.
     UnrecognizedChunk(&'a [u8]),
     /// A mandatory field of an INIT or INIT ACK has a forbidden value.
     InvalidMandatoryParameter,
-    /// Parameters of our INIT ACK that the sender does not know.
+    /// Parameters of this side's INIT ACK that the sender does not support.
     UnrecognizedParameters(Parameters<'a>),
     /// The DATA chunk with this TSN had no user data.
     NoUserData(Tsn),
     /// A COOKIE ECHO arrived in SHUTDOWN-ACK-SENT.
     CookieWhileShuttingDown,
-    /// An INIT on an existing association brought these addresses, which it did not have.
+    /// An INIT for an existing association listed these new addresses.
     RestartWithNewAddresses(Parameters<'a>),
     /// The peer's user aborted, with this reason.
     UserInitiatedAbort(&'a [u8]),
-    /// Something else that the protocol forbids, with whatever the sender says about it.
+    /// Another violation of the protocol, with information from the sender.
     ProtocolViolation(&'a [u8]),
-    /// The request would delete the last address of its sender; the request.
+    /// The request would delete the last address of its sender; with the request.
     DeleteLastAddress(Parameters<'a>),
-    /// There is not enough of something for the request; the request.
+    /// The receiver of the request lacks resources; with the request.
     ResourceShortage(Parameters<'a>),
-    /// The request would delete the address that it came from; the request.
+    /// The request would delete its source address; with the request.
     DeleteSourceAddress(Parameters<'a>),
-    /// Our ASCONF-ACK answers an ASCONF that the peer never sent.
+    /// This side's ASCONF-ACK answers an ASCONF that the peer never sent.
     IllegalAsconfAck,
-    /// We may not make this request; the request.
+    /// The request is not authorized; with the request.
     NoAuthorization(Parameters<'a>),
-    /// The sender cannot verify HMACs of this algorithm.
+    /// The sender does not support HMACs of this algorithm.
     UnsupportedHmacId(HmacId),
     /// A code that neither RFC 9260 nor its extensions define.
     Unknown(RawCause<'a>),
 }
 
 impl<'a> Cause<'a> {
-    /// Gives an error cause its meaning. Parameters inside the cause are not parsed.
+    /// Parses an error cause. Parameters inside the cause are not parsed.
     ///
     /// # Errors
-    /// The length is not the one of the code.
+    /// The length does not match the code.
     pub fn parse(raw: RawCause<'a>) -> Result<Self, ParseError> {
         let RawCause {
             code,
@@ -259,12 +258,12 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// The types that a Missing Mandatory Parameter cause lists.
+/// Types that a Missing Mandatory Parameter cause lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterTypes<'a>(U16s<'a>);
 
 impl<'a> ParameterTypes<'a> {
-    /// The count of 32 bits and the list, which must agree.
+    /// Parses the count of 32 bits and the list, which must agree.
     fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
         let (count, list) = split(Item::Cause, value, offset)?;
         let count = u32::from_be_bytes(*count) as usize;
@@ -277,7 +276,7 @@ impl<'a> ParameterTypes<'a> {
     }
 }
 
-/// Bytes of the count before the list of missing parameters.
+/// Length of the count before the list of missing parameters.
 const fn count_len() -> usize {
     size_of::<u32>()
 }
@@ -306,7 +305,7 @@ mod tests {
         Cause::parse(Causes::new(bytes).next().expect("a cause")?)
     }
 
-    /// The bytes of one cause in an ERROR chunk, without the padding.
+    /// Returns the bytes of one cause in an ERROR chunk, without the padding.
     fn written(fill: impl FnOnce(&mut CauseWriter<'_>)) -> Vec<u8> {
         let mut chunk = build(|packet| packet.error(fill));
         chunk.truncate(usize::from(u16::from_be_bytes([chunk[2], chunk[3]])));

@@ -1,7 +1,7 @@
-//! The checksum of the common header: CRC32c (RFC 9260, section 6.8 and appendix A).
+//! Checksum of the common header: CRC32c (RFC 9260, section 6.8 and appendix A).
 //!
-//! The field is the CRC in little-endian order, unlike everything else in the packet: the
-//! polynomial's bits leave the wire in the order in which they are computed.
+//! The field is the CRC in little-endian order, unlike all other fields of the packet: the polynomial's
+//! bits are transmitted in the order in which they are computed.
 //!
 //! With the feature `std` the computation is crc-fast's, which uses the processor's
 //! instructions; without it, a table's. `docs/decisions/crc32c.md` has the reasons.
@@ -11,13 +11,13 @@ mod table;
 
 use crate::COMMON_HEADER_LEN;
 
-/// Where the checksum field stands in the packet.
+/// Byte range of the checksum field in the packet.
 pub(crate) const FIELD: core::ops::Range<usize> = 8..COMMON_HEADER_LEN;
 
-/// Bytes of the checksum field.
+/// Length of the checksum field.
 pub(crate) const FIELD_LEN: usize = 4;
 
-/// The CRC32c (Castagnoli) of `bytes`.
+/// Computes the CRC32c (Castagnoli) of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     #[cfg(feature = "std")]
     return crc_fast::crc32_iscsi(bytes);
@@ -25,7 +25,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     return table::crc32c(&[bytes]);
 }
 
-/// The CRC32c of a packet as if its checksum field were zero.
+/// Computes the CRC32c of a packet with a checksum field of zero.
 pub(crate) fn of_packet(header: &[u8; COMMON_HEADER_LEN], chunks: &[u8]) -> u32 {
     let mut zeroed = *header;
     zeroed[FIELD].fill(0);
@@ -46,7 +46,7 @@ mod tests {
 
     use super::{crc32c, of_packet, table};
 
-    /// The vectors of RFC 3720, appendix B.4, and the check value of the polynomial.
+    /// Vectors of RFC 3720, appendix B.4, and the check value of the polynomial.
     #[test]
     fn known_answers() {
         let up: Vec<u8> = (0..32).collect();
@@ -65,7 +65,7 @@ mod tests {
         }
     }
 
-    /// Every length around the steps of either implementation, cut in two at every place.
+    /// Every length around the step sizes of both implementations, split at every position.
     #[test]
     fn table_and_instructions_agree() {
         let bytes: Vec<u8> = (0..600_u32).map(|i| (i * i / 7 + i) as u8).collect();

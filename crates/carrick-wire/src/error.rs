@@ -15,14 +15,14 @@ pub enum Item {
     Cause,
 }
 
-/// Bytes that break the format. The fault is the sender's (or of what damaged the packet on its
-/// way); the packet, or the rest of it, is to be discarded.
+/// Bytes that violate the format. The fault is the sender's (or the packet was corrupted on its way); the
+/// packet, or the rest of it, is to be discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
     /// Kind of the error.
     pub kind: ParseErrorKind,
-    /// The byte where it is wrong, counted from the start of the packet, or of the slice when
-    /// only a slice was given. For a wrong length this is the place of the length field.
+    /// Offset of the wrong byte in the packet, or in the slice when only a slice was given. For a wrong
+    /// length it is the offset of the length field.
     pub offset: usize,
 }
 
@@ -30,59 +30,59 @@ pub struct ParseError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
-    /// Fewer bytes than a common header and one chunk header.
+    /// The packet is shorter than a common header and one chunk header.
     PacketTooShort {
         /// The packet's length in bytes.
         length: usize,
     },
-    /// A source or destination port of 0 (RFC 9260, 3.1).
+    /// The source or destination port is 0 (RFC 9260, section 3.1).
     ZeroPort,
-    /// One to three bytes where a header of four should be.
+    /// One to three bytes instead of a header of four.
     Truncated(Item),
-    /// The length field counts less than its own header.
+    /// The length field is smaller than the header.
     LengthTooSmall {
         /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,
     },
-    /// The length field counts more than there is.
+    /// The length field exceeds the available bytes.
     LengthPastEnd {
         /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,
-        /// The bytes there are.
+        /// Number of available bytes.
         available: usize,
     },
-    /// The value does not reach the end of the fields that its type always has.
+    /// The value is shorter than the fixed fields of its type.
     ValueTooShort {
         /// Element with the value.
         item: Item,
-        /// The least length, in bytes, header included.
+        /// Minimum length in bytes, header included.
         needed: usize,
         /// The length field, in bytes.
         length: usize,
     },
-    /// The length is not the one that the type, or the counts inside the value, demand.
+    /// The length does not match the type, or the counts inside the value.
     WrongLength {
         /// Element with the length field.
         item: Item,
-        /// The only right length, in bytes, header included.
+        /// Required length in bytes, header included.
         expected: usize,
         /// The length field, in bytes.
         length: usize,
     },
-    /// A list of 16-bit values with half a value at its end.
+    /// A list of 16-bit values has an odd number of bytes.
     OddLength {
         /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,
     },
-    /// A chunk without a parameter that it must have.
+    /// A chunk lacks a mandatory parameter.
     MissingParameter(ParameterType),
-    /// No IPv4 or IPv6 address parameter in a place that must have one (RFC 5061, 4.1.1, 4.2).
+    /// A mandatory IPv4 or IPv6 address parameter is missing (RFC 5061, sections 4.1.1 and 4.2).
     MissingAddress,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use crate::ParameterType;
 
     #[test]
-    fn every_error_is_one_line_that_names_the_place() {
+    fn every_error_is_one_line_with_the_offset() {
         let item = Item::Cause;
         let kinds = [
             ParseErrorKind::PacketTooShort { length: 3 },

@@ -1,5 +1,5 @@
-//! Identifiers that are compared and stored but never computed with (RFC 9260, sections 3.1
-//! and 3.3.1, and the extensions).
+//! Identifiers that are compared and stored, but never computed with (RFC 9260, sections 3.1 and 3.3.1, and
+//! the extensions).
 
 use core::fmt;
 
@@ -13,8 +13,8 @@ impl From<u16> for StreamId {
     }
 }
 
-/// Payload protocol identifier: the user's own mark on a message, carried untouched. The value
-/// is in host order here and in network order on the wire; 0 means "not given".
+/// Payload protocol identifier, set by the user and not interpreted. The value is in host order here and in
+/// network order on the wire; 0 means "not given".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppid(pub u32);
 
@@ -24,16 +24,16 @@ impl From<u32> for Ppid {
     }
 }
 
-/// Verification tag: the number that the receiver of a packet chose for the association.
+/// Verification tag: number that the receiver of a packet selected for the association.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerificationTag(pub u32);
 
-/// Correlation identifier: which parameter of an ASCONF a parameter of the ASCONF-ACK answers
-/// (RFC 5061, 4.2). Its sender chooses it; nobody else looks into it.
+/// Correlation identifier: parameter of an ASCONF that a parameter of the ASCONF-ACK answers (RFC 5061,
+/// section 4.2). Only its sender interprets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CorrelationId(pub u32);
 
-/// Identifier of a shared key; 0 is the key that needs no agreement (RFC 4895, 4.1).
+/// Identifier of a shared key; 0 is the empty key, which needs no configuration (RFC 4895, section 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedKeyId(pub u16);
 
@@ -47,7 +47,7 @@ impl HmacId {
     /// HMAC with SHA-256: 32 bytes.
     pub const SHA_256: Self = Self(3);
 
-    /// Bytes of the HMAC, if the algorithm is one of the constants.
+    /// Length of the HMAC in bytes, if the algorithm is one of the constants.
     pub const fn hmac_len(self) -> Option<usize> {
         match self {
             Self::SHA_1 => Some(20),
@@ -57,17 +57,17 @@ impl HmacId {
     }
 }
 
-/// How a sender that leaves the checksum at zero has its packets protected (RFC 9653, 4).
+/// Method that protects packets with a checksum of zero (RFC 9653, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorDetectionMethod(pub u32);
 
 impl ErrorDetectionMethod {
-    /// SCTP over DTLS (RFC 8261): what DTLS delivers is intact.
+    /// SCTP over DTLS (RFC 8261), which protects the integrity of packets.
     pub const DTLS: Self = Self(1);
 }
 
 impl VerificationTag {
-    /// The tag of a packet with an INIT chunk; never the tag of an association.
+    /// Tag of a packet with an INIT chunk; never the tag of an association.
     pub const ZERO: Self = Self(0);
 
     /// Returns whether this is [`VerificationTag::ZERO`].

@@ -1,13 +1,13 @@
 //! SCTP on the wire: packets, chunks, parameters and error causes of RFC 9260, section 3, and of
 //! its extensions (RFC 3758, 4820, 4895, 5061, 6525, 8260, 9653, ECN, NR-SACK).
 //!
-//! Reading borrows: [`Packet::parse`] looks at a received datagram, [`Packet::chunks`] cuts it
-//! into [`RawChunk`]s, and [`Chunk::parse`] gives a chunk its meaning; nothing is copied or
-//! allocated. Writing appends to a caller's `Vec<u8>` through [`PacketBuilder`].
+//! Parsing borrows: [`Packet::parse`] reads the common header of a received datagram, [`Packet::chunks`]
+//! splits it into [`RawChunk`]s, and [`Chunk::parse`] parses a chunk; nothing is copied or allocated.
+//! Writing appends to a caller's `Vec<u8>` through [`PacketBuilder`].
 //!
-//! The crate judges layout only. Values that are well formed but forbidden (an initiate tag of
-//! zero, a DATA chunk without user data, a gap ack block that ends before it starts) are
-//! parsed: what to answer is the protocol's decision.
+//! The crate checks the layout only. Values that are well formed but forbidden (an initiate tag of zero, a
+//! DATA chunk without user data, a gap ack block that ends before it starts) are parsed; the protocol
+//! decides on the reaction.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The packet: the common header and the chunks after it (RFC 9260, sections 3, 3.1 and 3.2).
+//! Packet: the common header and the chunks after it (RFC 9260, sections 3, 3.1 and 3.2).
 //!
 //! ```text
 //!  0               1               2               3
@@ -22,30 +22,30 @@ use crate::error::{Item, ParseError, ParseErrorKind};
 use crate::tlv::Tlvs;
 use crate::{ChunkType, VerificationTag};
 
-/// Bytes of the common header.
+/// Length of the common header.
 pub const COMMON_HEADER_LEN: usize = 12;
 
-/// Bytes of a chunk's header: type, flags and length.
+/// Length of a chunk's header: type, flags and length.
 pub const CHUNK_HEADER_LEN: usize = 4;
 
-/// `len` rounded up to a multiple of 4, the room that a chunk of `len` bytes takes in a packet.
+/// Returns `len` rounded up to a multiple of 4, the space that a chunk of `len` bytes takes in a packet.
 #[inline]
 pub const fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
-/// The common header without its checksum.
+/// Common header without its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommonHeader {
-    /// The sender's SCTP port; never 0 in a parsed packet.
+    /// Source port; never 0 in a parsed packet.
     pub source_port: u16,
-    /// The receiver's SCTP port; never 0 in a parsed packet.
+    /// Destination port; never 0 in a parsed packet.
     pub destination_port: u16,
-    /// The receiver's verification tag.
+    /// Verification tag.
     pub tag: VerificationTag,
 }
 
-/// A received packet: a view of a datagram whose common header has been read.
+/// Received packet: a view of a datagram whose common header was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -54,11 +54,11 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the common header. The checksum is not looked at (see
-    /// [`Packet::checksum_is_valid`]), nor are the chunks.
+    /// Parses the common header. The checksum is not verified (see [`Packet::checksum_is_valid`]), and the
+    /// chunks are not parsed.
     ///
     /// # Errors
-    /// The packet has less than a common header and a chunk header, or a port is 0.
+    /// The packet is shorter than a common header and a chunk header, or a port is 0.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let too_short = || {
             let kind = ParseErrorKind::PacketTooShort {
@@ -91,9 +91,9 @@ impl<'a> Packet<'a> {
         u32::from_le_bytes([a, b, c, d]) == crc::of_packet(self.header_bytes, self.chunk_bytes)
     }
 
-    /// As [`Packet::checksum_is_valid`], but a checksum field of zero will do, and then nothing
-    /// is computed: for a receiver that has announced this to the sender, over a lower layer
-    /// that protects the packet as was announced (RFC 9653, 5.3).
+    /// Returns whether the checksum field is valid or zero; the CRC32c is not computed if it is zero. For a
+    /// receiver that has advertised this to the sender, over a lower layer that protects the packet by the
+    /// advertised method (RFC 9653, section 5.3).
     pub fn checksum_is_valid_or_zero(&self) -> bool {
         self.checksum_is_zero() || self.checksum_is_valid()
     }
@@ -112,20 +112,20 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The whole packet, as it was given.
+    /// Bytes of the whole packet.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The chunks in their order.
+    /// Chunks in their order.
     pub const fn chunks(&self) -> Chunks<'a> {
         Chunks(Tlvs::new(Item::Chunk, self.chunk_bytes, COMMON_HEADER_LEN))
     }
 }
 
-/// The chunks of a packet, cut but not parsed. It ends after the last chunk or after the first
-/// error: a partial chunk, one whose length is less than its header or runs past the packet.
-/// The padding of the last chunk may be missing.
+/// Iterator over unparsed chunks of a packet. It ends after the last chunk or after the first error: a
+/// partial chunk, one whose length is less than its header or exceeds the packet. The padding of the last
+/// chunk may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunks<'a>(Tlvs<'a>);
 
@@ -151,16 +151,16 @@ impl<'a> Iterator for Chunks<'a> {
 
 impl core::iter::FusedIterator for Chunks<'_> {}
 
-/// A chunk that has been cut out of its packet, of whatever type.
+/// Unparsed chunk of any type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawChunk<'a> {
-    /// The chunk type.
+    /// Chunk type.
     pub kind: ChunkType,
-    /// The chunk flags; their meaning is the type's.
+    /// Chunk flags; their meaning depends on the type.
     pub flags: u8,
-    /// What follows the chunk header, without padding.
+    /// Chunk value, without padding.
     pub value: &'a [u8],
-    /// Header and value, without padding: what an "Unrecognized Chunk Type" cause returns.
+    /// Header and value, without padding: the information of an "Unrecognized Chunk Type" cause.
     pub bytes: &'a [u8],
     /// Offset of the chunk in the packet.
     pub offset: usize,

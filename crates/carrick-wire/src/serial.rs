@@ -1,7 +1,7 @@
-//! Serial numbers that wrap: RFC 1982 arithmetic as RFC 9260 section 1.6 uses it.
+//! Serial numbers that wrap: RFC 1982 arithmetic as in RFC 9260, section 1.6.
 //!
-//! The types have no total order and no `+` or `-`, on purpose: a comparison names its
-//! direction, and an addition can only wrap.
+//! The types have no total order and no `+` or `-` by design: a comparison names its direction, and an
+//! addition wraps.
 
 use core::fmt;
 
@@ -12,51 +12,51 @@ macro_rules! serial {
         pub struct $name($raw);
 
         impl $name {
-            /// Half the number space: at this distance neither of two numbers is the later one.
+            /// Half the number space: at this distance neither of two numbers is later.
             const HALF: $raw = 1 << (<$raw>::BITS - 1);
 
-            /// The serial number with this value.
+            /// Creates the serial number with this value.
             #[inline]
             pub const fn new(raw: $raw) -> Self {
                 Self(raw)
             }
 
-            /// The value as it stands on the wire.
+            /// Value on the wire.
             #[inline]
             pub const fn value(self) -> $raw {
                 self.0
             }
 
-            /// The number after this one; the largest is followed by 0.
+            /// Next number; 0 follows the largest.
             #[inline]
             #[must_use]
             pub const fn next(self) -> Self {
                 self.plus(1)
             }
 
-            /// The number before this one; 0 is preceded by the largest.
+            /// Previous number; the largest precedes 0.
             #[inline]
             #[must_use]
             pub const fn previous(self) -> Self {
                 self.minus(1)
             }
 
-            /// The number `n` places later.
+            /// Number `n` positions later.
             #[inline]
             #[must_use]
             pub const fn plus(self, n: $raw) -> Self {
                 Self(self.0.wrapping_add(n))
             }
 
-            /// The number `n` places earlier.
+            /// Number `n` positions earlier.
             #[inline]
             #[must_use]
             pub const fn minus(self, n: $raw) -> Self {
                 Self(self.0.wrapping_sub(n))
             }
 
-            /// How many places this number is after `earlier`. If it is before it, the result is
-            /// the way around: more than half of the number space.
+            /// Distance from `earlier` to this number. If this number is before it, the result is more than
+            /// half of the number space.
             #[inline]
             pub const fn since(self, earlier: Self) -> $raw {
                 self.0.wrapping_sub(earlier.0)
@@ -160,7 +160,7 @@ mod tests {
 
     /// RFC 1982, 3.2 leaves the comparison at half the number space undefined.
     #[test]
-    fn half_way_round_nothing_is_known() {
+    fn numbers_half_the_space_apart_are_unordered() {
         for (a, b) in [(0, 0x8000), (0x8000, 0), (5, 0x8005), (0xffff, 0x7fff)] {
             let (a, b) = (Ssn::new(a), Ssn::new(b));
             assert!(!a.is_after(b) && !a.is_before(b));

@@ -1,27 +1,26 @@
-//! The shape that chunks, parameters and error causes share: a header of four bytes whose
-//! second half is the length, a value, and padding to a multiple of four (RFC 9260, 3.2 and
-//! 3.2.1).
+//! Common layout of chunks, parameters and error causes: a header of four bytes whose second half is the
+//! length, a value, and padding to a multiple of four (RFC 9260, sections 3.2 and 3.2.1).
 
 use alloc::vec::Vec;
 
 use crate::error::{Item, ParseError, ParseErrorKind};
 use crate::packet::{CHUNK_HEADER_LEN, padded};
 
-/// The length of a parameter's or cause's header; a chunk's is the same.
+/// Length of a parameter's or cause's header, the same as a chunk's.
 pub(crate) const HEADER_LEN: usize = CHUNK_HEADER_LEN;
 
-/// One item, cut out but not understood.
+/// Unparsed item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tlv<'a> {
-    /// The first two bytes of the header.
+    /// First two bytes of the header.
     pub(crate) kind: [u8; 2],
     pub(crate) value: &'a [u8],
     pub(crate) bytes: &'a [u8],
     pub(crate) offset: usize,
 }
 
-/// Cuts a slice into items. After an error there is nothing more: where the next item would
-/// start is unknown.
+/// Splits a slice into items. It ends after an error, because the position of the next item is unknown
+/// then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tlvs<'a> {
     item: Item,
@@ -30,7 +29,7 @@ pub(crate) struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
-    /// `offset` is where `bytes` begin, for the errors.
+    /// Creates the iterator; `offset` is the offset of `bytes` in the packet, for errors.
     pub(crate) const fn new(item: Item, bytes: &'a [u8], offset: usize) -> Self {
         Self {
             item,
@@ -39,7 +38,7 @@ impl<'a> Tlvs<'a> {
         }
     }
 
-    /// The bytes that have not been handed out.
+    /// Bytes that have not been returned yet.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -62,7 +61,7 @@ impl<'a> Tlvs<'a> {
         }
     }
 
-    /// What is wrong with the next item.
+    /// Returns the error in the next item.
     #[cold]
     fn fault(&self) -> ParseError {
         let item = self.item;
@@ -92,7 +91,7 @@ impl<'a> Iterator for Tlvs<'a> {
             return None;
         }
         let cut = self.cut();
-        // The padding of the last item may be missing: it is not part of the length around it.
+        // The padding of the last item may be missing: the enclosing length does not include it.
         let step = cut
             .as_ref()
             .map_or(self.rest.len(), |tlv| padded(tlv.bytes.len()));
@@ -104,7 +103,7 @@ impl<'a> Iterator for Tlvs<'a> {
 
 impl core::iter::FusedIterator for Tlvs<'_> {}
 
-/// Checks that an item with no variable part has exactly the length of its type.
+/// Checks that an item without a variable part has the length of its type.
 pub(crate) fn exact<const N: usize>(
     item: Item,
     value: &[u8],
@@ -115,7 +114,7 @@ pub(crate) fn exact<const N: usize>(
         .map_err(|_| wrong_length(item, N, value, offset))
 }
 
-/// The error of an item at `offset` whose value should have `expected` bytes.
+/// Returns the error of an item at `offset` whose value should have `expected` bytes.
 pub(crate) fn wrong_length(item: Item, expected: usize, value: &[u8], offset: usize) -> ParseError {
     let kind = ParseErrorKind::WrongLength {
         item,
@@ -125,7 +124,7 @@ pub(crate) fn wrong_length(item: Item, expected: usize, value: &[u8], offset: us
     ParseError::new(kind, offset + 2)
 }
 
-/// Splits the fields that are always there from the variable part of an item at `offset`.
+/// Splits the fixed fields from the variable part of an item at `offset`.
 pub(crate) fn split<const N: usize>(
     item: Item,
     value: &[u8],
@@ -141,14 +140,14 @@ pub(crate) fn split<const N: usize>(
     })
 }
 
-/// Writes parameters or causes one after the other. Padding goes before an item, not after it,
-/// because the padding of the last one is not counted in the chunk's length (RFC 9260, 3.2).
+/// Writes parameters or causes in sequence. Padding precedes an item instead of following it, because the
+/// padding of the last one is not counted in the chunk's length (RFC 9260, section 3.2).
 #[derive(Debug)]
 pub(crate) struct TlvWriter<'w> {
     buf: &'w mut Vec<u8>,
-    /// Where the chunk begins: a multiple of four from the packet's start.
+    /// Offset of the chunk: a multiple of four from the packet's start.
     chunk: usize,
-    /// Where the packet must end.
+    /// Maximum offset of the packet's end.
     end: usize,
 }
 
@@ -157,7 +156,7 @@ impl<'w> TlvWriter<'w> {
         Self { buf, chunk, end }
     }
 
-    /// Whether an item with a value of this many bytes stays within the packet's limit.
+    /// Returns whether an item with a value of this many bytes fits into the packet's limit.
     pub(crate) fn fits(&self, value_len: usize) -> bool {
         let length = padded(self.buf.len() - self.chunk) + HEADER_LEN + value_len;
         self.chunk + padded(length) <= self.end
@@ -177,7 +176,7 @@ impl<'w> TlvWriter<'w> {
     pub(crate) fn nested(&mut self, kind: u16, fixed: &[u8], items: impl FnOnce(TlvWriter<'_>)) {
         let end = self.end;
         self.item(kind, |buf| {
-            // The header is there: items inside are aligned as those outside are.
+            // The header is written: inner items are aligned as outer ones are.
             let item = buf.len() - HEADER_LEN;
             buf.extend_from_slice(fixed);
             items(TlvWriter::new(buf, item, end));

@@ -1,4 +1,4 @@
-//! Replays the fuzz target's kept corpus, and checks that it still reaches everything.
+//! Replays the corpus of the fuzz target, and checks that it still covers all types.
 
 #[path = "support/walk.rs"]
 mod walk;

@@ -6,15 +6,14 @@ use carrick_proto::{Message, Part};
 
 use crate::shared::memory;
 
-/// Messages of which only the beginning has come: several with interleaving (RFC 8260), otherwise
-/// one.
+/// Messages of which only the beginning has arrived: several with interleaving (RFC 8260), otherwise one.
 #[derive(Debug)]
 pub(crate) struct Assembly {
-    /// Memory held at most, of all messages together.
+    /// Limit of the memory of all messages together, in bytes.
     limit: usize,
     held: usize,
-    /// Received parts of messages, with their cost, by the TSN that all parts of a message
-    /// share. What there was no room for is delivered in parts, and not known here.
+    /// Received parts of messages, with their cost, by the TSN that all parts of a message share. Messages
+    /// without room are delivered in parts and are not listed here.
     open: BTreeMap<u32, (Message, usize)>,
 }
 
@@ -27,7 +26,7 @@ impl Assembly {
         }
     }
 
-    /// Takes a message or a part of one. Returns the message or part that is delivered now.
+    /// Adds a message or a part of one. Returns the message or part that is delivered now.
     pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         match message.part {
             Part::Whole => Some(message),
@@ -49,13 +48,13 @@ impl Assembly {
         None
     }
 
-    /// The peer restarted: what was begun will not be finished.
+    /// Discards all parts after a restart of the peer, which will not complete them.
     pub(crate) fn clear(&mut self) {
         self.held = 0;
         self.open.clear();
     }
 
-    /// Keeps the part of a message, or returns it if the limit would be exceeded.
+    /// Stores the part of a message, or returns it if the limit would be exceeded.
     fn hold(&mut self, message: Message, cost: usize) -> Option<Message> {
         if self.held + cost > self.limit {
             return Some(message);
@@ -204,7 +203,7 @@ mod tests {
     }
 
     /// Payload of `count` bytes, each in its own chunk.
-    fn scraps(count: usize) -> Payload {
+    fn fragmented(count: usize) -> Payload {
         let mut payload = Payload::default();
         for _ in 0..count {
             payload.append(Bytes::from_static(b"x").into());
@@ -217,7 +216,7 @@ mod tests {
         const LIMIT: usize = 1 << 20;
         let part = |part| {
             let mut message = received();
-            (message.part, message.payload) = (part, scraps(6000));
+            (message.part, message.payload) = (part, fragmented(6000));
             message
         };
         let mut assembly = Assembly::new(LIMIT);

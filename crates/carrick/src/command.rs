@@ -27,7 +27,7 @@ pub(crate) struct Outgoing {
     pub(crate) answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
 }
 
-/// A set-up that was asked for.
+/// Requested set-up.
 pub(crate) struct Connect {
     pub(crate) peers: Vec<PeerAddress>,
     pub(crate) port: u16,
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Stats(oneshot::Sender<Stats>),
     AddAddress(IpAddr, oneshot::Sender<Result<(), BindError>>),
     RemoveAddress(IpAddr),
-    /// No handle of the endpoint is left: no more associations; those that have handles go on.
+    /// No handle of the endpoint is left: no more associations are accepted; those with handles continue.
     StopAccepting,
     /// No more associations; the task ends when those that exist have.
     Close,

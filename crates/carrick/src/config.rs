@@ -84,8 +84,8 @@ pub struct Config {
     /// endpoint on plain IP alone.
     pub encapsulation_port: Option<u16>,
     /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
-    /// packets in the clear. Associations then have one path, whose address in
-    /// [`crate::PathStats`] stands in for the session.
+    /// packets in the clear. Associations then have one path; its address in [`crate::PathStats`]
+    /// represents the session.
     #[cfg(feature = "dtls")]
     pub dtls: Option<carrick_dtls::DtlsConfig>,
     /// Limits of DTLS sessions: their number, and the time without traffic after which they end.

@@ -25,8 +25,8 @@ impl Incoming {
         Self { association }
     }
 
-    /// Returns the peer's addresses. The first is the source of its COOKIE ECHO; the others are what
-    /// the peer listed and are not confirmed.
+    /// Returns the peer's addresses. The first one is the source of its COOKIE ECHO; the remaining ones
+    /// were listed by the peer and are not confirmed.
     pub fn peer_addresses(&self) -> &[IpAddr] {
         self.association.peer_addresses()
     }

@@ -1,7 +1,7 @@
 //! Channels that are allocated with the first value.
 //!
-//! A channel begins with a block for 32 values. Most associations of a large server are idle, so the
-//! channels to their handles are made with the first value.
+//! A channel starts with a block for 32 values. Most associations of a large server are idle, so the
+//! channels to their handles are created with the first value.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub(crate) enum Inlet<R> {
     /// The channel does not exist yet.
     Waiting(oneshot::Receiver<R>),
     Open(R),
-    /// It will never exist.
+    /// The channel will never exist.
     Gone,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn channel<S, R>() -> (Outlet<S, R>, Inlet<R>) {
 }
 
 impl<S, R> Outlet<S, R> {
-    /// Returns the channel, made now if it does not exist; `None` if the receiver is gone.
+    /// Returns the channel and creates it if necessary; `None` if the receiver was dropped.
     pub(crate) fn open(&mut self, make: impl FnOnce() -> (S, R)) -> Option<&S> {
         if let Some(opening) = self.opening.take() {
             let (sender, receiver) = make();

@@ -8,8 +8,8 @@ use crate::socket::addresses::is_link_local;
 /// Addresses or names of one peer, with its SCTP port.
 ///
 /// A peer with several addresses (multi-homing) is given by all of them, or by those that are known: it
-/// adds the others during the set-up. The first one is tried first. Of a name, all addresses of the
-/// families that the endpoint is bound to are used.
+/// lists all addresses during the set-up. The first one is tried first. All addresses of a name are used
+/// whose family the endpoint is bound to.
 ///
 /// ```
 /// # use std::net::{IpAddr, SocketAddr};

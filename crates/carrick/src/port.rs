@@ -1,4 +1,4 @@
-//! The SCTP port of an endpoint, and the claims that keep other endpoints from it.
+//! SCTP port of an endpoint, and the claims that prevent other endpoints from using it.
 //!
 //! Peers know an association by address and SCTP port, also in UDP, so two endpoints of a host must
 //! not have the same one. A UDP port that the system chose is unique already, and its number serves
@@ -18,10 +18,10 @@ use std::net::IpAddr;
 use crate::config::Config;
 use crate::error::BindError;
 
-/// The ports to choose from (RFC 6335).
+/// Ports from which an endpoint chooses (RFC 6335).
 const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
-/// Ports that may turn out to be taken before one is used anyway.
+/// Maximum number of claimed ports tried before one is used regardless.
 const TRIES: usize = 256;
 
 /// Prefix of the names of all claims.
@@ -33,11 +33,11 @@ type Name = std::os::unix::net::UnixDatagram;
 #[cfg(not(target_os = "linux"))]
 type Name = std::convert::Infallible;
 
-/// A port, which other endpoints cannot choose, or take on plain IP, while this exists.
+/// Claimed port: while the claim exists, other endpoints cannot choose it, or bind it on plain IP.
 #[derive(Debug)]
 pub(crate) struct Claim {
     port: u16,
-    /// Held, not used; `None` where another endpoint has it or the system has no such names.
+    /// Held, not used; `None` if another endpoint holds it or the system has no such names.
     _name: Option<Name>,
     /// Claimed addresses on plain IP.
     addresses: Vec<(IpAddr, Name)>,
@@ -131,7 +131,7 @@ fn port_name(port: u16) -> String {
     format!("{NAMES}{port}")
 }
 
-/// The name of a port with an address.
+/// Returns the name of a port with an address.
 pub(crate) fn address_name(port: u16, address: IpAddr) -> String {
     format!("{NAMES}{port}/{address}")
 }
@@ -153,7 +153,7 @@ fn bind_name(_: &str) -> io::Result<Name> {
 fn random() -> Result<u16, BindError> {
     let random = getrandom::u32().map_err(BindError::Random)?;
     let span = u32::from(DYNAMIC_PORTS.end() - DYNAMIC_PORTS.start()) + 1;
-    // The span is a power of two: no port is likelier than another.
+    // The span is a power of two, so that all ports are equally likely.
     Ok(DYNAMIC_PORTS.start() + (random % span) as u16)
 }
 
@@ -174,7 +174,8 @@ mod tests {
         assert!(DYNAMIC_PORTS.contains(&taken));
     }
 
-    /// On plain IP a port is taken where any address is; an address that goes releases it.
+    /// On plain IP a port is taken if it is taken with any of the addresses; removing an address releases
+    /// it.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_port_is_taken_with_each_address() {

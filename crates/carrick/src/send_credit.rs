@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Notify, Semaphore};
 
-/// Nothing more is taken. The bits above count what is free.
+/// No more credit is given. The bits above count the free credit.
 const CLOSED: u64 = 1;
 
-/// Reason for which no credit was taken.
+/// Reason for which no credit was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoCredit {
-    /// Not now.
+    /// Not enough credit now.
     Full,
-    /// Never again.
+    /// The association accepts no more messages.
     Closed,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct SendCredit {
     freed: Notify,
 }
 
-/// Credit that was taken; free again when this is dropped.
+/// Credit that was taken; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     credit: Arc<SendCredit>,
@@ -119,8 +119,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let amount = u64::from(self.amount) << 1;
         let free = (self.credit.state.fetch_add(amount, Ordering::SeqCst) + amount) >> 1;
-        // A waiting sender stores its need before it reads the counter, and this function the other
-        // way round, so that one of them sees the other.
+        // A waiting sender stores its need before it reads the counter, and this function does it in the
+        // opposite order, so that at least one of them sees the other's change.
         let wanted = self.credit.wanted.load(Ordering::SeqCst);
         if wanted > 0 && free >= wanted {
             self.credit.freed.notify_one();
@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(credit.try_take(1).unwrap_err(), NoCredit::Closed);
     }
 
-    /// Takes, holds, cancels and gives back on several threads at once: never more than there is,
-    /// and nobody waits for what is free.
+    /// Takes, holds, cancels and returns credit on several threads at once: never more than the capacity is
+    /// in use, and no sender waits for free credit.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn credit_is_neither_lost_nor_given_twice() {
         const CAPACITY: u32 = 100;
@@ -225,7 +225,7 @@ mod tests {
                     for round in 0..20_000_u32 {
                         let amount = 1 + (round * 7 + task * 31) % 60;
                         if round % 5 == 0 {
-                            // Polled once and given up.
+                            // Polled once and cancelled.
                             let mut taking = pin!(credit.take(amount));
                             let _ = std::future::poll_fn(|cx| {
                                 Poll::Ready(taking.as_mut().poll(cx).is_ready())
@@ -248,7 +248,7 @@ mod tests {
             .collect();
         for task in tasks {
             let done = tokio::time::timeout(Duration::from_secs(60), task).await;
-            assert_eq!(done.expect("somebody waits for ever").unwrap(), 16_000);
+            assert_eq!(done.expect("a sender waits for ever").unwrap(), 16_000);
         }
         assert!(credit.is_whole());
     }

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     /// Outbound streams; a restart may change them.
     pub(crate) outbound_streams: AtomicU16,
     pub(crate) inbound_streams: AtomicU16,
-    /// Either side has begun to shut down: no new messages.
+    /// A shutdown has begun on either side: no new messages.
     pub(crate) shutting_down: AtomicBool,
     pub(crate) ended: OnceLock<CloseReason>,
     /// Notifications that were lost at the end, when none could follow.
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) peer_port: u16,
     /// Extensions that both sides offered.
     pub(crate) extensions: Extensions,
-    /// Messages larger than a packet are taken.
+    /// Messages larger than a packet are accepted.
     pub(crate) fragments: bool,
     /// Transport of the endpoint; `None` over DTLS.
     pub(crate) transport: Option<Transport>,
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// Refuses new messages because a shutdown has begun. Senders that have room already are served.
+    /// Refuses new messages because a shutdown has begun. Senders that have room already can still send.
     pub(crate) fn refuse_messages(&self) {
         self.shutting_down.store(true, Ordering::Release);
         self.send_credit.close();
@@ -83,23 +83,23 @@ pub(crate) fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes.saturating_add(MESSAGE_COST)).unwrap_or(u32::MAX)
 }
 
-/// Memory that a piece of a payload costs besides its bytes: a peer may send very small ones.
+/// Memory that a part of a payload costs besides its bytes: a peer may send very small ones.
 const PIECE_COST: usize = 128;
 
-/// The memory that a payload takes.
+/// Returns the memory that a payload takes.
 pub(crate) fn memory(payload: &Payload) -> usize {
     payload.len() + payload.pieces().count() * PIECE_COST
 }
 
-/// Counts the messages that the task has handed over and the user has not received.
+/// Counts the messages that the task has passed on and the user has not received.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueue {
     messages: AtomicUsize,
     bytes: AtomicUsize,
     max_messages: usize,
     max_bytes: usize,
-    /// A program has the association. Until then messages stay in the protocol, which bounds what all
-    /// peers together may keep there.
+    /// A program has accepted the association. Until then messages stay in the protocol, which limits the
+    /// memory of all peers together.
     accepted: AtomicBool,
     /// The task has more and waits for room.
     waiting: AtomicBool,
@@ -117,7 +117,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// For the user: a program has the association. Whether the task is to be asked for messages.
+    /// Accepts the association. Returns true if the task has to be asked for messages. For the user.
     pub(crate) fn accept(&self) -> bool {
         self.accepted.store(true, Ordering::SeqCst);
         self.waiting.swap(false, Ordering::SeqCst)
@@ -129,13 +129,14 @@ impl ReceiveQueue {
             || self.bytes.load(Ordering::SeqCst) >= self.max_bytes
     }
 
-    /// For the task: whether another message may be handed over. If not, the user will ask for more.
+    /// Returns true if another message may be passed on; otherwise the user will ask for more. For the
+    /// task.
     pub(crate) fn has_room(&self) -> bool {
         if !self.is_full() {
             return true;
         }
         self.waiting.store(true, Ordering::SeqCst);
-        // The user may have taken the last message before it could see that the task waits.
+        // The user may have taken the last message before the task's flag was visible.
         let room = !self.is_full();
         if room {
             self.waiting.store(false, Ordering::SeqCst);
@@ -143,14 +144,14 @@ impl ReceiveQueue {
         room
     }
 
-    /// For the task: this message is handed over.
+    /// Counts a message that is passed on. For the task.
     pub(crate) fn add(&self, message: &Message) {
         self.messages.fetch_add(1, Ordering::SeqCst);
         self.bytes
             .fetch_add(memory(&message.payload), Ordering::SeqCst);
     }
 
-    /// For the user: this message was taken. Whether the task is to be asked for more.
+    /// Counts a message that was taken. Returns true if the task has to be asked for more. For the user.
     pub(crate) fn remove(&self, message: &Message) -> bool {
         let length = memory(&message.payload);
         let messages = self.messages.fetch_sub(1, Ordering::SeqCst) - 1;

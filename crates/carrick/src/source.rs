@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use carrick_proto::{MatchingAddress, SourceSelection};
 
-/// An answer of the system is good for this long.
+/// Time for which an answer of the system is cached.
 const LIFETIME: Duration = Duration::from_secs(2);
 
-/// Answers that are remembered at most.
+/// Maximum number of cached answers.
 const REMEMBERED: usize = 64;
 
 /// Selects the address from which the system would send, if the endpoint is bound to it.
@@ -43,7 +43,7 @@ impl SourceSelection for HostRoutes {
             .filter(|address| Some(*address) != avoid && local.contains(address))
             .or_else(|| {
                 let mut local = local.to_vec();
-                // Other hosts don't get what leaves from there, nor can they answer.
+                // Other hosts do not receive packets from a loopback address and cannot reply to them.
                 if !remote.is_loopback() && local.iter().any(|a| fits(*a, remote)) {
                     local.retain(|a| !a.is_loopback());
                 }
@@ -65,7 +65,7 @@ fn fits(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && !local.is_loopback()
 }
 
-/// The address that the system would send from. No packet leaves.
+/// Returns the address from which the system would send. No packet is sent.
 fn route_source(remote: IpAddr) -> io::Result<IpAddr> {
     Ok(towards(remote, None)?.local_addr()?.ip())
 }
@@ -76,7 +76,7 @@ pub(crate) fn route_mtu(local: Option<IpAddr>, remote: IpAddr) -> Option<usize> 
     crate::socket::options::mtu(&socket, remote.is_ipv4())
 }
 
-/// A UDP socket connected to the discard port, which makes the system look for a route.
+/// Returns a UDP socket connected to the discard port, for which the system selects a route.
 fn towards(remote: IpAddr, local: Option<IpAddr>) -> io::Result<UdpSocket> {
     let any: IpAddr = match remote {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

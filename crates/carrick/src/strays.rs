@@ -1,17 +1,17 @@
-//! INITs on plain IP for SCTP ports that no endpoint of this host has.
+//! INITs on plain IP for SCTP ports that no endpoint of this host uses.
 //!
-//! RFC 9260, section 8.4, has them answered with an ABORT; otherwise the peer waits for the end of its
-//! retransmissions. But the raw sockets of all SCTP implementations of a host get all packets, and an
-//! ABORT to an INIT for another implementation would end that association. So an endpoint answers only
-//! where it can see that no other implementation is there: no SCTP in the kernel, and no raw socket for
-//! SCTP that could get the packet besides those of endpoints whose claims ([`crate::port`]) show their
-//! ports. Of several such endpoints, the one with the lowest port answers.
+//! RFC 9260, section 8.4, requires an ABORT in reply; otherwise the peer waits for the end of its
+//! retransmissions. But the raw sockets of all SCTP implementations of a host receive all packets, and an
+//! ABORT to an INIT for another implementation would end that association. So an endpoint answers only if
+//! it can exclude another implementation: no SCTP in the kernel, and no raw socket for SCTP that could
+//! receive the packet except those of endpoints whose claims ([`crate::port`]) show their ports. Of several
+//! such endpoints, the one with the lowest port answers.
 
 use std::net::IpAddr;
 
 use carrick_proto::Time;
 
-/// INITs that are looked at in a second.
+/// Maximum number of INITs examined per second.
 const INITS_A_SECOND: u32 = 16;
 
 /// Chunk type of INIT (RFC 9260, section 3.2).
@@ -122,7 +122,7 @@ impl Neighbours {
     }
 }
 
-/// An address as the tables show it: words of 32 bits in the byte order of the host.
+/// Parses an address as the tables show it: words of 32 bits in the byte order of the host.
 #[cfg(any(target_os = "linux", test))]
 fn hex_address(text: &str) -> Option<IpAddr> {
     let mut octets = [0; 16];

@@ -67,8 +67,9 @@ async fn receive(association: &mut Association, wanted: usize) -> usize {
     arrived
 }
 
+/// RFC 8261
 #[tokio::test]
-async fn messages_are_echoed_and_ten_megabytes_go_each_way_8261() {
+async fn megabytes_are_transferred_over_dtls() {
     for versions in [Versions::Dtls12, Versions::Dtls13] {
         let (client, server, mut ours, mut theirs) = pair(versions).await;
         ours.send("hello", SendOptions::default()).await.unwrap();
@@ -101,7 +102,7 @@ async fn messages_are_echoed_and_ten_megabytes_go_each_way_8261() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
+async fn a_wrong_server_certificate_is_reported() {
     let server = bind(DtlsConfig::new(
         Certificate::generate().unwrap(),
         Trust::Anyone,
@@ -123,7 +124,7 @@ async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
         why.contains("the peer's certificate") && why.contains("refused"),
         "{why}"
     );
-    // The same endpoint is still good for others.
+    // The endpoint can still connect to other servers.
     let association = client
         .connect_with((&[LOOPBACK], server.port()), to(&server))
         .await
@@ -132,8 +133,9 @@ async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
     drop(association);
 }
 
+/// RFC 8261
 #[tokio::test]
-async fn a_server_tells_its_peers_apart_by_their_fingerprints_8261() {
+async fn a_server_identifies_peers_by_fingerprint() {
     let own = || Certificate::generate().unwrap();
     let (server, clients) = (own(), [own(), own()]);
     let known = clients.iter().map(Certificate::fingerprint).collect();
@@ -158,7 +160,7 @@ async fn a_server_tells_its_peers_apart_by_their_fingerprints_8261() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_not_trusted_learns_that_the_session_is_over() {
+async fn an_untrusted_client_gets_an_error() {
     let nobody = Trust::Fingerprints(Vec::new());
     let server = bind(DtlsConfig::new(Certificate::generate().unwrap(), nobody));
     let client = bind(DtlsConfig::new(
@@ -210,7 +212,7 @@ fn bind_with(sessions: SessionLayerConfig) -> Endpoint {
 }
 
 #[tokio::test]
-async fn sessions_are_as_many_as_the_configuration_says() {
+async fn the_number_of_sessions_is_limited() {
     let one = SessionLayerConfig {
         max_sessions: 1,
         ..SessionLayerConfig::default()
@@ -222,7 +224,7 @@ async fn sessions_are_as_many_as_the_configuration_says() {
         .await
         .unwrap();
     assert!(server.accept().await.is_some());
-    // A client that knows of no limit gets no answer from a server that has reached its own.
+    // A client without this limit gets no reply from a server that has reached its own.
     let second = bind(anyone());
     let (peers, options) = ([LOOPBACK], to(&server));
     let refused = async {
@@ -234,7 +236,7 @@ async fn sessions_are_as_many_as_the_configuration_says() {
         answer = second.connect_with((&peers, server.port()), options) => panic!("{:?}", answer.err()),
         () = refused => {}
     }
-    // And one that has reached its own is told so.
+    // A client that has reached its own limit gets an error.
     let other = bind(anyone());
     let error = client
         .connect_with((&[LOOPBACK], other.port()), to(&other))
@@ -246,7 +248,7 @@ async fn sessions_are_as_many_as_the_configuration_says() {
 }
 
 #[tokio::test]
-async fn a_handshake_takes_no_longer_than_the_configuration_says() {
+async fn the_time_of_a_handshake_is_limited() {
     let silent = UdpSocket::bind((LOOPBACK, 0)).unwrap();
     let client = bind_with(SessionLayerConfig {
         handshake_timeout: Duration::from_millis(300),

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 fn program(name: &str) -> Command {
-    // Tests are in `deps` of the folder that has `examples`.
+    // Test binaries are in `deps` of the directory that contains `examples`.
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.pop();

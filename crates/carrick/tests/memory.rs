@@ -1,5 +1,5 @@
-//! Memory of associations on sockets: of an idle one with its handle and everything that is kept of it,
-//! and of one whose peer sends what keeps as much memory as it can.
+//! Memory of associations on sockets: of an idle one with its handle and all its state, and of one whose
+//! peer sends packets that occupy as much memory as possible.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use quinn_udp::{Transmit, UdpSocketState};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// The floor that the project set itself: 4 KiB per idle association end.
+/// Goal of the project: 4 KiB per idle end of an association.
 const LIMIT: usize = 4096;
 
-/// One profiler at a time, in whatever order the tests run.
+/// Runs one profiler at a time, in whatever order the tests run.
 fn alone() -> (dhat::Profiler, MutexGuard<'static, ()>) {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,9 +31,9 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.enable_all().build().unwrap()
 }
 
-/// One end of an association has a handle, the other one too; their endpoints are shared.
+/// Both ends of each association have a handle; their endpoints are shared.
 #[test]
-fn an_idle_association_end_with_its_handle_costs_at_most_4_kib() {
+fn an_idle_end_with_its_handle_takes_at_most_4_kib() {
     let _alone = alone();
     runtime().block_on(async {
         let address = std::net::IpAddr::from([127, 0, 0, 1]);
@@ -42,7 +42,7 @@ fn an_idle_association_end_with_its_handle_costs_at_most_4_kib() {
         let options =
             ConnectOptions::new().encapsulation_port(server.encapsulation_port().unwrap());
         let mut ends: Vec<Association> = Vec::with_capacity(2 * clients.len());
-        // What an endpoint gets for its first association stays with it.
+        // Allocations for the first association of an endpoint remain.
         for client in &clients {
             let first = client
                 .connect_with((address, server.port()), options.clone())
@@ -71,7 +71,7 @@ fn an_idle_association_end_with_its_handle_costs_at_most_4_kib() {
     });
 }
 
-/// A peer that writes its packets itself.
+/// Peer that writes its packets itself.
 struct Attacker {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -81,7 +81,7 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Sets an association up; its initial TSN is 1.
+    /// Sets up an association; its initial TSN is 1.
     fn connect(server: SocketAddr, port: u16) -> Self {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let state = UdpSocketState::new((&socket).into()).unwrap();
@@ -111,7 +111,7 @@ impl Attacker {
         attacker
     }
 
-    /// Sends a chunk until a packet with this first chunk comes.
+    /// Sends a chunk until a packet with this first chunk arrives.
     fn ask(&self, kind: u8, value: &[u8], answer: u8) -> Vec<u8> {
         let mut buffer = vec![0; 65_536];
         loop {
@@ -135,7 +135,7 @@ impl Attacker {
         packet
     }
 
-    /// A packet of this size with a DATA chunk: on stream 0, and never the next there.
+    /// Returns a packet of this size with a DATA chunk on stream 0 that is never the next one to deliver.
     fn data(&self, tsn: u32, payload: usize, size: usize) -> Vec<u8> {
         let mut value = tsn.to_be_bytes().to_vec();
         value.extend([0, 0, 1, 0, 0, 0, 0, 0]);
@@ -191,10 +191,11 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Heap that the receiver of chunks keeps, as a multiple of what its receive buffer counts for them.
+/// Heap that the receiver of chunks occupies, as a multiple of the size that its receive buffer counts for
+/// them.
 ///
-/// All of them lie above a gap. Packets of `size` bytes leave by eight at a time; `new` of these have
-/// a new chunk each, the other ones repeat the first chunk.
+/// All chunks are above a gap. Packets of `size` bytes leave by eight at a time; `new` of these have a new
+/// chunk each, the other ones repeat the first chunk.
 fn kept(size: usize, payload: usize, new: u32, bursts: u32) -> f64 {
     let server = runtime();
     let (endpoint, at, port) = server.block_on(async {
@@ -217,7 +218,7 @@ fn kept(size: usize, payload: usize, new: u32, bursts: u32) -> f64 {
                 .collect();
             attacker.send(&packets, next - 1);
             if burst == 0 {
-                // Tables that grow with the first chunk are there.
+                // Tables that grow with the first chunk exist by now.
                 go.send(dhat::HeapStats::get().curr_bytes).unwrap();
             }
         }
@@ -247,17 +248,17 @@ fn kept(size: usize, payload: usize, new: u32, bursts: u32) -> f64 {
 
 /// Every packet has a small chunk, as small packets behind a gap do.
 #[test]
-fn a_small_chunk_keeps_little_of_its_packets() {
+fn a_small_chunk_occupies_little_of_its_packets() {
     let _alone = alone();
     assert!(kept(748, 100, 8, 500) <= 3.0);
 }
 
-/// One packet of those that share an allocation has a new chunk. Five times is for the payload alone;
-/// the message in its tables takes some 250 bytes, of which 128 count.
+/// One packet of those that share an allocation has a new chunk. The factor of five is for the payload
+/// alone; the message in its tables takes some 250 bytes, of which 128 count.
 #[test]
-fn a_chunk_keeps_five_times_its_count_at_most() {
+fn a_chunk_occupies_at_most_five_times_its_size() {
     let _alone = alone();
-    // Just not copied, and just copied.
+    // The largest size that is not copied, and the smallest one that is.
     assert!(kept(1452, 1044, 2, 300) <= 5.5);
     assert!(kept(1452, 1000, 2, 300) <= 2.0);
     assert!(kept(1452, 300, 2, 300) <= 3.0);

@@ -1,6 +1,6 @@
 //! Three endpoints with sessions below SCTP, and a network that the input steers: arbitrary bytes to
 //! sessions that stand, that are half open, or that there are none of; datagrams that are lost,
-//! doubled and changed; peers that begin anew; strangers who begin and never go on.
+//! doubled and changed; peers that reconnect; strangers that never complete a handshake.
 //!
 //! Whatever happens: no panic, no endless loop, bounded memory, no more sessions than allowed, every
 //! association over a session that exists, and in the end nothing is left.

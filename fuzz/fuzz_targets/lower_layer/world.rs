@@ -82,7 +82,7 @@ pub struct World {
     lives: u8,
     /// A datagram was changed, or made up in the name of one of the ends.
     tampered: bool,
-    /// Somebody lost what it knew, or ended something the hard way.
+    /// An end lost its state, or aborted.
     cut: bool,
 }
 
@@ -146,7 +146,7 @@ impl World {
     fn connect(&mut self, from: usize, input: &mut Input<'_>) {
         let what = input.byte();
         let to = (from + 1 + usize::from(what & 1)) % ENDS;
-        // Sometimes somebody else is expected there.
+        // In some cases another peer is expected there.
         let peer = if what & 2 != 0 { 9 } else { to as u8 };
         let End { core, layer } = &mut self.ends[from];
         let config = (*core.default_config()).clone();
@@ -208,8 +208,8 @@ impl World {
         }
     }
 
-    /// The address of somebody: of one of the ends, or a stranger's.
-    fn somebody(&mut self, input: &mut Input<'_>) -> SocketAddr {
+    /// Returns the address of one of the ends, or of a stranger.
+    fn any_address(&mut self, input: &mut Input<'_>) -> SocketAddr {
         let who = input.byte();
         if usize::from(who) < ENDS * 32 {
             self.tampered = true;
@@ -220,21 +220,21 @@ impl World {
 
     /// Any bytes at all.
     fn inject(&mut self, to: usize, input: &mut Input<'_>) {
-        let from = self.somebody(input);
+        let from = self.any_address(input);
         let len = input.below(120);
         let bytes = input.bytes(len).to_vec();
         self.launch(Flight { from, to, bytes });
     }
 
-    /// Somebody begins a handshake, or goes on with one.
+    /// Starts or continues a handshake from any address.
     fn hello(&mut self, to: usize, input: &mut Input<'_>) {
-        let from = self.somebody(input);
+        let from = self.any_address(input);
         let kind = [HELLO, ANSWER][usize::from(input.byte() & 1)];
         let bytes = vec![kind, input.byte() & 7, input.byte() & 3];
         self.launch(Flight { from, to, bytes });
     }
 
-    /// The program ends without a word, and begins anew at the same address.
+    /// Ends the program without an ABORT, and starts it again at the same address.
     fn lose_everything(&mut self, end: usize) {
         self.cut = true;
         self.lives = (self.lives + 1) & 7;
@@ -284,14 +284,14 @@ impl World {
         true
     }
 
-    /// Time goes on, and nothing arrives.
+    /// Advances the time; nothing arrives.
     fn pass(&mut self, by: Duration) {
         let until = self.now + by;
         while self.next_timer(until) {}
         self.now = until;
     }
 
-    /// Time goes on, and everything arrives.
+    /// Advances the time; all packets arrive.
     fn run(&mut self, by: Duration) {
         let until = self.now + by;
         let mut turns = 0_u32;

@@ -1,6 +1,6 @@
-//! Two multi-homed endpoints and a network that the input steers: what their users do, when time
-//! goes on, which packets are lost, doubled, delayed or changed, and which come from nowhere. The
-//! input also says which extensions and policies each side has.
+//! Two multi-homed endpoints and a network, driven by the input: operations of the users, the passing of
+//! time, packets that are lost, duplicated, delayed or changed, and forged ones. The input also selects the
+//! extensions and policies of each side.
 //!
 //! Whatever happens: no panic, no endless loop, bounded memory, and every packet that leaves is one
 //! that can be read. As long as no packet was changed or forged, users get what was sent: each

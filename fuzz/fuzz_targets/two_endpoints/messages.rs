@@ -1,5 +1,5 @@
-//! What was sent and what arrived: each message once, whole, in the order of its stream, but those
-//! that were given up.
+//! Comparison of sent and received messages: each arrives once, whole, in the order of its stream, unless
+//! it was abandoned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,11 +36,11 @@ impl Sent {
     }
 }
 
-/// Messages that one side sent in the life of one association, or up to a restart of its peer.
+/// Messages that a side sent during an association, or up to a restart of its peer.
 type Book = Vec<Sent>;
 
-/// What can be open once at a time: the ordered messages of a stream and the unordered ones, with
-/// interleaving each unordered one.
+/// Unit of which only one message can be incomplete: the ordered messages of a stream and the unordered
+/// ones; with interleaving each unordered message.
 type Lane = (u16, bool, Option<u32>);
 
 /// A message of which parts arrived.
@@ -65,7 +65,7 @@ pub struct Direction {
     next: BTreeMap<(AssociationId, usize, u16), usize>,
 }
 
-/// What a message says about itself in its payload protocol identifier.
+/// Encodes properties of a message in its payload protocol identifier.
 fn ppid(book: usize, number: usize) -> Ppid {
     Ppid((book as u32) << 16 | number as u32)
 }
@@ -205,7 +205,7 @@ impl Direction {
         *next = number + 1;
     }
 
-    /// All messages of a living association have arrived, but those of which failure was told.
+    /// Asserts that all messages of an association have arrived, except those reported as failed.
     pub fn assert_complete(&self, id: AssociationId) {
         let Some(&book) = self.current.get(&id) else {
             return;

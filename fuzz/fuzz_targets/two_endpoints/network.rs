@@ -123,7 +123,7 @@ impl Network {
         self.drain();
     }
 
-    /// What there is to do with extensions.
+    /// Performs an operation on an extension.
     fn extended_step(&mut self, code: u8, end: usize, input: &mut Input<'_>) {
         match code {
             0..=7 => self.send(end, true, input),
@@ -201,7 +201,7 @@ impl Network {
         });
     }
 
-    /// Time goes on by this many milliseconds, timers expire on the way, nothing arrives.
+    /// Advances the time by this many milliseconds; timers expire, nothing arrives.
     pub fn pass(&mut self, millis: u64) {
         let until = self.now + Duration::from_millis(millis);
         while self.next_timer(until) {}
@@ -315,7 +315,7 @@ impl Network {
         if self.ends[to].local_addresses().contains(&route.remote)
             && self.ends[end].local_addresses().contains(&local)
         {
-            // A port that nobody has, or has any more, leads to nobody.
+            // Packets to a port without an endpoint are lost.
             let port = route.encapsulation;
             if self.port(to, route.remote) != port {
                 return;

@@ -1,4 +1,4 @@
-//! What the users of the endpoints do.
+//! Operations of the endpoints' users.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ impl Network {
         self.ends[end].handle_icmp(self.now, &icmp);
     }
 
-    /// A local address goes or comes back. The first one stays, unless all peers can be told.
+    /// Removes or adds a local address. The first one is removed only if all peers can be notified.
     pub fn local_address(&mut self, end: usize, any: bool, input: &mut Input<'_>) {
         let first = usize::from(!any || !self.peers_can_be_told(end));
         let which = first + input.below(self.addresses[end].len() - first);

@@ -18,7 +18,7 @@ const HEADER: usize = 5;
 const SUM: usize = 4;
 const WINDOW: u32 = 64;
 
-/// What a side offers, as a byte says; the lowest bit says whether it does.
+/// Protection that a side offers, from a byte; the lowest bit enables it.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     required: bool,

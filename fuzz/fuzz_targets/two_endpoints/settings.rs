@@ -22,14 +22,14 @@ use crate::protection;
 /// Keys that the users know, 0 being the null key.
 pub const KEYS: u16 = 4;
 
-/// What the links of a world without a limit take.
+/// Packet size limit of links in a world without a limit.
 const ANY_SIZE: usize = usize::MAX;
 
 pub struct Settings {
     pub sides: [AssociationConfig; 2],
     /// Addresses of each side.
     pub addresses: usize,
-    /// Whether there are extensions, and operations on them.
+    /// The world has extensions, and operations on them.
     pub extended: bool,
     /// The largest packet that passes, its IP header included, where its sender looks for it.
     pub link_mtu: usize,
@@ -91,7 +91,7 @@ fn encapsulation(end: usize, bits: u8) -> [Option<u16>; 3] {
     })
 }
 
-/// What both sides have in common.
+/// Returns the settings that both sides share.
 fn base(flags: u8, sizes: u8) -> AssociationConfig {
     // Tiny chunks only where few of them fill the buffer: they take the most time.
     let tiny = [7, 101][usize::from(sizes >> 3 & 1)];
@@ -113,7 +113,7 @@ fn base(flags: u8, sizes: u8) -> AssociationConfig {
     })
 }
 
-/// What one side has beyond RFC 9260, in seven bytes.
+/// Sets the extensions of one side from seven bytes.
 fn extend(side: &mut AssociationConfig, input: &mut Input<'_>) {
     let offered = input.byte();
     let bit = |n: u8| offered >> n & 1 != 0;
@@ -153,7 +153,7 @@ fn extend(side: &mut AssociationConfig, input: &mut Input<'_>) {
     side.timers.sack_frequency = [2, 1, 3, 4][usize::from(few >> 4 & 3)];
 }
 
-/// What came later, in three bytes.
+/// Sets further extensions of one side from three bytes.
 fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
     let offered = input.byte();
     let bit = |n: u8| offered >> n & 1 != 0;
@@ -225,7 +225,7 @@ fn multipath(bits: u8) -> Multipath {
     }
 }
 
-/// What is taken only authenticated. Not what comes from a peer that has no keys: COOKIE ECHO after
+/// Chunks that require authentication, except those of a peer without keys: COOKIE ECHO after
 /// a restart, ABORT out of the blue, ERROR for a stale cookie.
 fn authentication(bits: u16) -> AuthenticationConfig {
     let possible = [

@@ -34,7 +34,7 @@ impl Network {
         self.read_all();
     }
 
-    /// The network works again, and goes on until everything is where it belongs.
+    /// Repairs the network, and runs until all messages are delivered.
     pub fn settle(&mut self) {
         for end in [0, 1] {
             for address in self.addresses[end].clone() {

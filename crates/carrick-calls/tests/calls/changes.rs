@@ -125,7 +125,7 @@ fn other_requests_are_passed_on_or_answered() {
 
 /// RFC 3261, section 14
 #[test]
-fn simultaneous_reinvites_get_491() {
+fn simultaneous_reinvites_are_refused() {
     let mut world = World::new();
     world.established();
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));

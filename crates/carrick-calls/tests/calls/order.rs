@@ -82,7 +82,8 @@ impl Drop for Busy {
     }
 }
 
-/// A runtime whose threads stop once at an event, a notice that one is there, and what opens the gate.
+/// Returns a runtime whose threads stop once at an event, a channel that reports the stop, and one that
+/// releases them.
 fn stopping_at(event: &'static str) -> (Runtime, Receiver<()>, Sender<()>) {
     let (reached, is_reached) = channel();
     let (opens, open) = channel();

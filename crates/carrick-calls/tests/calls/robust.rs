@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_millis(300);
 fn invalid_requests_get_their_status() {
     let mut world = World::new();
     let offer = audio("10.0.0.1", 4000);
-    for (header, status, told) in [
+    for (header, status, reported) in [
         ("Require: 100rel, timer", "420", ("Unsupported", "100rel")),
         (
             "Content-Type: multipart/mixed;boundary=x",
@@ -30,7 +30,7 @@ fn invalid_requests_get_their_status() {
         world.caller.more = vec![header.to_owned()];
         world.caller.invite(&offer);
         let refused = world.caller.expect(status);
-        let (name, value) = told;
+        let (name, value) = reported;
         assert!(refused.header(name).contains(value), "{refused:?}");
         world.caller.request("ACK", "");
         world.caller.fresh();
@@ -50,9 +50,9 @@ fn invalid_requests_get_their_status() {
 
 /// RFC 3261, section 16.3
 #[test]
-fn loops_get_482() {
-    // Its own address is inside, so what it sends to itself goes out again. Nobody else uses that
-    // address, so its port is free.
+fn loops_are_refused() {
+    // The agent's own address is an inside one, so that an INVITE that it sends to itself is forwarded
+    // again. No other test uses this address, so its port is free.
     let mut world = World::on("127.0.7.1", |config| {
         config.listen.set_port(5060);
         config.outer = Some(config.listen.into());
@@ -124,7 +124,7 @@ fn outside_sender_opens_no_internal_pinhole() {
 
 /// RFC 3261, section 8.2.2.2
 #[test]
-fn merged_invites_get_482() {
+fn merged_invites_are_refused() {
     let mut world = World::new();
     let invite = world.invited();
     world.caller.repeat_another_way();
@@ -140,7 +140,7 @@ fn merged_invites_get_482() {
 
 /// RFC 3261, section 8.2.1
 #[test]
-fn unsupported_methods_get_405() {
+fn unsupported_methods_are_refused() {
     let mut world = World::new();
     for (method, status) in [
         ("MESSAGE", "405"),
@@ -155,8 +155,8 @@ fn unsupported_methods_get_405() {
         world.caller.begin(method, "");
         let answer = world.caller.expect(status);
         let allowed = ["405", "200"].contains(&status);
-        let told = answer.0.contains("\r\nAllow: INVITE, ACK,");
-        assert_eq!(told, allowed, "{answer:?}");
+        let reported = answer.0.contains("\r\nAllow: INVITE, ACK,");
+        assert_eq!(reported, allowed, "{answer:?}");
         world.caller.fresh();
     }
     assert_eq!(world.counts().offered, 0);
@@ -164,7 +164,7 @@ fn unsupported_methods_get_405() {
 
 /// RFC 3311, section 5.2
 #[test]
-fn requests_before_the_answer_get_500() {
+fn requests_before_the_answer_are_refused() {
     let mut world = World::new();
     let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");

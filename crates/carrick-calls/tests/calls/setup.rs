@@ -145,7 +145,7 @@ fn answer_crossing_a_cancel_gets_bye() {
 }
 
 #[test]
-fn cancel_while_opening_pinholes_gets_487() {
+fn cancel_while_opening_pinholes_ends_the_call() {
     let mut world = World::new();
     world.mode(MiddleboxMode::Hang);
     let invite = world.invited();

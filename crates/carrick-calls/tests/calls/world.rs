@@ -95,7 +95,7 @@ impl OpenPinhole for TestPinhole {
     }
 
     async fn close(mut self) {
-        // A middlebox that is no more has closed it.
+        // The pinhole of a failed middlebox is closed already.
         let _ = self.mode.wait_for(|mode| mode.closes()).await;
         let mut open = self.open.lock().unwrap();
         // The middlebox may have ended the pinhole.

@@ -1,4 +1,5 @@
-//! Standard input, cut into messages. A thread reads it, because reading it cannot be given up.
+//! Standard input, cut into messages. A separate thread reads it, because a blocking read cannot be
+//! cancelled.
 
 use std::io::{self, BufRead, Read, stdin};
 use std::thread;
@@ -8,17 +9,17 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 
-/// Messages that wait to be sent, at most.
-const WAITING: usize = 16;
+/// Maximum number of messages that wait to be sent.
+const MAX_WAITING: usize = 16;
 
-/// A line longer than this is sent in several messages.
+/// Maximum length of a line in bytes; a longer line is sent in several messages.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Starts reading: lines, or pieces of `size` bytes. Ends with the input or after an error.
+/// Starts the thread, which reads lines or blocks of `size` bytes until the end of the input or an error.
 pub(super) fn start(
     size: Option<usize>,
 ) -> Result<mpsc::Receiver<Result<Bytes, Failure>>, Failure> {
-    let (messages, out) = mpsc::channel(WAITING);
+    let (messages, out) = mpsc::channel(MAX_WAITING);
     thread::Builder::new()
         .name("stdin".into())
         .spawn(move || {
@@ -35,11 +36,11 @@ pub(super) fn start(
                 }
             }
         })
-        .map_err(|e| Failure::Run(format!("the system starts no thread: {e}")))?;
+        .map_err(|e| Failure::Run(format!("cannot start a thread:  {e}")))?;
     Ok(out)
 }
 
-/// The next message; empty at the end.
+/// Reads the next message; empty at the end of the input.
 fn next(input: &mut impl BufRead, size: Option<usize>) -> io::Result<Bytes> {
     let mut message = Vec::new();
     match size {
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_their_size_but_the_last() {
+    fn all_blocks_but_the_last_have_the_size() {
         assert_eq!(all(b"ab\nde", Some(2)), [&b"ab"[..], b"\nd", b"e"]);
         assert_eq!(all(b"abcd", Some(2)), [&b"ab"[..], b"cd"]);
     }

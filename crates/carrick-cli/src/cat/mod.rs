@@ -1,10 +1,11 @@
-//! `carrick cat`: standard input becomes messages, messages become standard output, as ncat does.
+//! `carrick cat`: sends standard input as messages and writes received messages to standard output, as ncat
+//! does.
 //!
 //! - `input`: reads standard input and cuts it into messages
 //! - `output`: writes messages as bytes, hexadecimal or JSON
 //!
-//! SCTP has no half-closed association (RFC 9260 section 9): when the input of one side ends, both
-//! sides deliver what was sent before, and the association ends.
+//! SCTP has no half-closed association (RFC 9260, section 9): when the input of one side ends, both sides
+//! deliver what was sent before, and the association ends.
 
 mod input;
 mod output;
@@ -26,50 +27,50 @@ use output::{Format, Output};
 
 /// Send standard input as messages and write received ones to standard output.
 ///
-/// Each line of the input, with its newline, is a message; with --size, each so many bytes are. The
-/// end of the input ends the association after everything was delivered; SCTP has no half-closed
-/// one, so a side that only receives needs --recv-only. Exit code 0: ended gracefully by either
-/// side; 1: not, or not connected; 2: wrong command line.
+/// Each line of the input, with its newline, is one message; with --size N, every N bytes form one message.
+/// At end of input the association is shut down gracefully. SCTP has no half-closed associations, so a side
+/// that only receives needs --recv-only. Exit code 0: shut down gracefully by either side; 1: not
+/// connected, or ended otherwise; 2: invalid command line.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "carrick cat [OPTIONS] HOST[,HOST...] PORT\n       carrick cat [OPTIONS] --listen PORT"
 )]
 pub(crate) struct Arguments {
-    /// The peer's addresses or name, with commas between several, and its SCTP port; with --listen
-    /// the own port alone.
+    /// Addresses or name of the peer, several separated by commas, and its SCTP port; with --listen only
+    /// the local port.
     #[arg(value_name = "HOST PORT", required = true, num_args = 1..=2)]
     target: Vec<String>,
     /// Wait for one association instead of connecting.
     #[arg(short, long)]
     listen: bool,
-    /// Bytes of each message but the last, instead of a line.
+    /// Send messages of this many bytes instead of lines; the last one may be shorter.
     #[arg(short, long, value_name = "BYTES", value_parser = units::length)]
     size: Option<usize>,
-    /// The stream to send on.
+    /// Stream number of the sent messages.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=65_534))]
     stream: u16,
-    /// The payload protocol identifier of what is sent.
+    /// Payload protocol identifier of the sent messages.
     #[arg(long, value_name = "N", default_value_t = 0)]
     ppid: u32,
-    /// What is sent need not arrive in its order.
+    /// Send unordered messages.
     #[arg(long)]
     unordered: bool,
-    /// Write a line a message: stream, SSN, PPID, length and its bytes in hexadecimal.
+    /// Write one line per message: stream, SSN, PPID, length and the bytes in hexadecimal.
     #[arg(long, conflicts_with = "json")]
     hex: bool,
-    /// Write a JSON object a message, with its bytes in hexadecimal.
+    /// Write one JSON object per message, with the bytes in hexadecimal.
     #[arg(long)]
     json: bool,
     /// Don't read standard input; the peer ends the association.
     #[arg(long, conflicts_with = "send_only")]
     recv_only: bool,
-    /// Discard what is received.
+    /// Discard received messages.
     #[arg(long)]
     send_only: bool,
-    /// At the end of the input, go on receiving for this long.
+    /// Continue to receive for this long after the end of the input.
     #[arg(short = 'q', long, value_name = "TIME", value_parser = units::duration, conflicts_with = "recv_only")]
     quit_after: Option<Duration>,
-    /// Say on standard error what happens.
+    /// Report the state of the association on standard error.
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -78,7 +79,7 @@ pub(crate) struct Arguments {
     endpoint: EndpointArguments,
 }
 
-/// Where to connect to or to listen on.
+/// Peer to connect to, or port to listen on.
 #[derive(Debug, PartialEq, Eq)]
 enum Target<'a> {
     Listen(u16),
@@ -91,7 +92,7 @@ impl Arguments {
             (true, [own]) => Ok(Target::Listen(port(own)?)),
             (false, [host, peers]) => Ok(Target::Connect(host, port(peers)?)),
             (true, _) => Err(usage(
-                "with --listen give the port alone; addresses go to --bind",
+                "with --listen give only the port; local addresses belong to --bind",
             )),
             (false, _) => Err(usage("give the peer's address and its port, or --listen")),
         }
@@ -115,7 +116,7 @@ impl Arguments {
         }
     }
 
-    fn say(&self, what: &str) {
+    fn log(&self, what: &str) {
         if self.verbose {
             eprintln!("carrick: {what}");
         }
@@ -129,7 +130,7 @@ fn usage(line: &str) -> Failure {
 fn port(text: &str) -> Result<u16, Failure> {
     match text.parse() {
         Ok(0) | Err(_) => Err(Failure::Usage(format!(
-            "{text:?} is no port: give 1 to 65535"
+            "{text:?} is not a port: give a number from 1 to 65535"
         ))),
         Ok(port) => Ok(port),
     }
@@ -157,7 +158,7 @@ async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
     let closed = || Failure::Run("the endpoint has closed".into());
     endpoint::with(endpoint.clone(), async {
         let association = endpoint.accept().await.ok_or_else(closed)?.accept();
-        // One association is wanted; later peers get an ABORT.
+        // Only one association is accepted; later peers get an ABORT.
         let refuse = async {
             while let Some(other) = endpoint.accept().await {
                 other.refuse(b"busy");
@@ -183,7 +184,7 @@ async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Fai
     .await
 }
 
-/// The default number, or as many as the stream that is sent on needs.
+/// Returns the number of outbound streams: the default, or as many as the selected stream needs.
 fn streams(arguments: &Arguments) -> u16 {
     AssociationConfig::rfc9260()
         .streams
@@ -191,31 +192,31 @@ fn streams(arguments: &Arguments) -> u16 {
         .max(arguments.stream + 1)
 }
 
-/// Moves messages both ways until either side ends it.
+/// Moves messages in both directions until either side ends the association.
 async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
     let peers = endpoint::list(association.peer_addresses());
     let peer_port = association.peer_port();
-    arguments.say(&format!("connected with {peers} port {peer_port}"));
+    arguments.log(&format!("connected with {peers} port {peer_port}"));
     if arguments.stream >= association.outbound_streams() {
         return Err(Failure::Run(format!(
-            "the peer takes streams 0 to {} only: use another --stream",
+            "the peer accepts streams 0 to {} only: use another --stream",
             association.outbound_streams().saturating_sub(1)
         )));
     }
     let undelivered = tokio::spawn(count_undelivered(association.take_events()));
     let (sender, receiver) = association.split();
-    let gave_up = AbortOnDrop::new(sender.clone(), "the program at the other end gave up");
+    let abort = AbortOnDrop::new(sender.clone(), "the program was ended");
     let mut output = Output::start(arguments.format())?;
     let moved = move_all(arguments, &sender, receiver, &output).await;
     match moved {
-        Ok(()) => gave_up.call_off(),
-        Err(_) => drop(gave_up),
+        Ok(()) => abort.disarm(),
+        Err(_) => drop(abort),
     }
     let written = output.finish().await;
     if !matches!(moved, Err(Failure::OutputClosed)) {
         moved?;
     }
-    // If it was the output that failed, this says how.
+    // A failure of the output is the cause, and is reported instead.
     written?;
     // The task ends with the association and does not panic.
     let undelivered = undelivered.await.unwrap_or(0);
@@ -224,7 +225,7 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
             "{undelivered} messages were not delivered: the peer ended the association before"
         )));
     }
-    arguments.say("ended");
+    arguments.log("ended");
     Ok(())
 }
 
@@ -246,14 +247,14 @@ async fn move_all(
     }
 }
 
-/// How much of the input was sent.
+/// Extent to which the input was sent.
 enum Sent {
     All,
-    /// The association took no more, because it ends; the receiving half tells when and how.
+    /// The association accepts no more messages, because it ends; `receive_all` returns the reason.
     Refused(SendError),
 }
 
-/// Sends the input, then shuts down, which ends the receiving too.
+/// Sends the input, then shuts the association down, which also ends the receiving.
 async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<Sent, Failure> {
     if arguments.recv_only {
         return std::future::pending().await;
@@ -283,7 +284,7 @@ async fn receive_all(receiver: &mut RecvHalf, output: &Output) -> Result<(), Fai
     }
 }
 
-/// Messages that were taken for sending, but did not reach the peer, until the association ends.
+/// Counts the messages accepted for sending that did not reach the peer, until the association ends.
 async fn count_undelivered(events: Option<Events>) -> u64 {
     let mut undelivered = 0;
     if let Some(mut events) = events {
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_a_peer_or_an_own_port() {
+    fn the_target_is_a_peer_or_a_local_port() {
         let connect = parse(&["127.0.0.1,127.0.0.2", "7"]);
         let to = Target::Connect("127.0.0.1,127.0.0.2", 7);
         assert_eq!(connect.target().unwrap(), to);

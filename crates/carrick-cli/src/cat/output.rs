@@ -1,5 +1,5 @@
-//! Received messages on standard output. A thread writes, so that a slow reader does not stop the
-//! protocol; what waits for it is bounded, so that the peer is slowed down instead.
+//! Received messages on standard output. A separate thread writes them, so that a slow reader does not
+//! block the protocol; its queue is bounded, so that flow control slows the peer down instead.
 
 use std::fmt::Write as _;
 use std::io::{self, Write, stdout};
@@ -11,23 +11,23 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::failure::Failure;
 
-/// Messages that wait to be written, at most.
-const WAITING: usize = 16;
+/// Maximum number of messages that wait to be written.
+const MAX_WAITING: usize = 16;
 
-/// How a message is written.
+/// Format of a written message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
-    /// Its bytes, nothing else.
+    /// Only the bytes of the message.
     Raw,
-    /// A line with its attributes and bytes.
+    /// One line with attributes and bytes.
     Hex,
-    /// A JSON object on a line.
+    /// One line with a JSON object.
     Json,
-    /// Not at all.
+    /// Messages are not written.
     Discard,
 }
 
-/// The thread that writes.
+/// Thread that writes messages.
 pub(super) struct Output {
     messages: Option<mpsc::Sender<Message>>,
     done: Option<oneshot::Receiver<io::Result<()>>>,
@@ -35,34 +35,34 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn start(format: Format) -> Result<Self, Failure> {
-        let (messages, mut queue) = mpsc::channel(WAITING);
+        let (messages, mut queue) = mpsc::channel(MAX_WAITING);
         let (done, result) = oneshot::channel();
         thread::Builder::new()
             .name("stdout".into())
             .spawn(move || {
                 let written = write_all(&mut stdout().lock(), &mut queue, format);
-                // Nobody asks any more when another failure was first.
+                // The receiver is dropped if another failure was first.
                 let _ = done.send(written);
             })
-            .map_err(|e| Failure::Run(format!("the system starts no thread: {e}")))?;
+            .map_err(|e| Failure::Run(format!("cannot start a thread:  {e}")))?;
         Ok(Self {
             messages: Some(messages),
             done: Some(result),
         })
     }
 
-    /// Hands a message over; waits while too many wait. Cancelled, it may be lost.
+    /// Queues a message; waits while the queue is full. If cancelled, the message may be lost.
     pub(super) async fn write(&self, message: Message) -> Result<(), Failure> {
         if let Some(messages) = &self.messages
             && messages.send(message).await.is_ok()
         {
             return Ok(());
         }
-        // The thread has ended with an error, which finish() tells.
+        // The thread has ended with an error, which `finish` returns.
         Err(Failure::OutputClosed)
     }
 
-    /// Waits until everything is written.
+    /// Waits until all messages are written.
     pub(super) async fn finish(&mut self) -> Result<(), Failure> {
         self.messages = None;
         match self.done.take() {
@@ -152,7 +152,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn bytes_in_hexadecimal_across_pieces() {
+    fn hexadecimal_across_buffers() {
         let mut payload = Payload::from(Bytes::from_static(b"\x00a"));
         payload.append(Payload::from(Bytes::from_static(b"\xff")));
         assert_eq!(hex(&payload), "0061ff");

@@ -1,4 +1,4 @@
-//! `carrick perf client`: asks a server for a measurement.
+//! `carrick perf client`: requests a measurement from a server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,35 +16,35 @@ use crate::units;
 /// Measure with a server.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The server's addresses or name, with commas between several.
+    /// Addresses or name of the server, several separated by commas.
     #[arg(value_name = "PEER[,PEER...]")]
     peer: String,
-    /// The server's SCTP port.
+    /// SCTP port of the server.
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
-    /// Send for this long.
+    /// Duration of the transfer.
     #[arg(short = 't', long, value_name = "TIME", value_parser = units::duration, default_value = "10")]
     seconds: Duration,
-    /// Send this many bytes instead, in each direction.
+    /// Number of bytes to send in each direction, instead of a duration.
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]
     bytes: Option<u64>,
-    /// Size of a message.
+    /// Message size.
     #[arg(short, long, value_name = "BYTES", value_parser = size, default_value = "64K")]
     size: u32,
-    /// Streams that the messages are spread over.
+    /// Number of streams that carry the messages.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=65_534))]
     streams: u16,
-    /// The messages need not arrive in their order.
+    /// Send unordered messages.
     #[arg(long)]
     unordered: bool,
-    /// The server sends.
+    /// The server sends data to the client.
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     reverse: bool,
-    /// Both send at the same time.
+    /// Both sides send at the same time.
     #[arg(long)]
     bidir: bool,
-    /// Print each line as a JSON object.
+    /// Print JSON objects, one per line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,9 +1,9 @@
-//! The CPU time of this process.
+//! CPU time of this process.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// CPU seconds since the process began.
+/// CPU seconds since the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
     pub(super) user: f64,
@@ -11,7 +11,7 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    /// What was used up to now. Zero if the system does not tell.
+    /// Returns the CPU time used so far; zero if the system does not report it.
     pub(super) fn now() -> Self {
         getrusage(UsageWho::RUSAGE_SELF).map_or(Self::default(), |usage| Self {
             user: seconds(usage.user_time()),
@@ -19,7 +19,7 @@ impl Cpu {
         })
     }
 
-    /// What was used since `start`.
+    /// Returns the CPU time used since `start`.
     pub(super) fn since(self, start: Self) -> Self {
         Self {
             user: self.user - start.user,

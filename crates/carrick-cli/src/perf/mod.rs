@@ -1,10 +1,10 @@
 //! `carrick perf`: measures throughput and its cost between two hosts, as iperf3 does.
 //!
-//! - `protocol`: what the two ends say to each other
+//! - `protocol`: messages between the two sides
 //! - `client`, `server`: the two subcommands
 //! - `session`: one side of a measurement; `sender`, `receiver`, `tally` and `silence` are its parts
-//! - `report`: what is printed
-//! - `cpu`: the CPU time of this process
+//! - `report`: the output
+//! - `cpu`: CPU time of this process
 
 mod client;
 mod cpu;
@@ -22,12 +22,12 @@ use clap::{Args, Subcommand};
 use crate::failure::Failure;
 use crate::runtime;
 
-/// The SCTP port of the server unless another is given.
+/// Default SCTP port of the server.
 const DEFAULT_PORT: u16 = 5201;
 
 /// Measure throughput, its CPU time and retransmissions between two hosts.
 ///
-/// Start a server on one host and a client on the other. The numbers of the receiver count.
+/// Start a server on one host and a client on the other. The receiver's numbers are the result.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

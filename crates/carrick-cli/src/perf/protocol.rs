@@ -1,4 +1,4 @@
-//! What the two ends of a measurement say to each other, on the association that is measured.
+//! Control protocol of a measurement, on the association that is measured.
 //!
 //! ```text
 //! client                                server      stream      PPID
@@ -11,11 +11,11 @@
 //!   | SHUTDOWN ...                          |
 //! ```
 //!
-//! A control message is a JSON object of at most 64 KiB, whose `kind` says which it is; fields that
-//! are not known are ignored. The content of data is arbitrary. End overtakes data, because streams
-//! don't wait for each other: a receiver has everything when it has as many bytes as End says. A
-//! Summary is sent when the sender of it has sent and received everything and knows that the peer
-//! has received everything, so that its CPU time is complete.
+//! A control message is a JSON object of at most 64 KiB, whose `kind` is its type; unknown fields are
+//! ignored. The content of data messages is arbitrary. An End may overtake data, because streams are
+//! independent: a receiver is complete when it has as many bytes as the End states. A side sends its
+//! Summary when it has sent and received all data and the peer has reported that it has received all data,
+//! so that the CPU time is complete.
 
 use std::time::Duration;
 
@@ -25,22 +25,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// Marks control messages: "CPC1".
+/// PPID of control messages: "CPC1".
 pub(super) const CONTROL: Ppid = Ppid(0x4350_4331);
 
-/// Marks data: "CPD1".
+/// PPID of data messages: "CPD1".
 pub(super) const DATA: Ppid = Ppid(0x4350_4431);
 
-/// The version of this exchange.
+/// Version of the control protocol.
 pub(super) const VERSION: u32 = 1;
 
-/// Bytes of a control message at most.
+/// Maximum length of a control message, in bytes.
 const MAX_CONTROL: usize = 65_536;
 
-/// Bytes of a message at most.
+/// Maximum length of a data message, in bytes.
 pub(super) const MAX_SIZE: u32 = 1 << 30;
 
-/// Who sends data.
+/// Sides that send data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Direction {
@@ -49,13 +49,13 @@ pub(super) enum Direction {
     Both,
 }
 
-/// How much each sender sends.
+/// Extent of a transfer, for each sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Extent {
-    /// This many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// As much as leaves in this many milliseconds.
+    /// Duration in milliseconds.
     Milliseconds(u64),
 }
 
@@ -75,26 +75,26 @@ impl Extent {
     }
 }
 
-/// What is to be measured.
+/// Request for a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     /// [`VERSION`].
     pub(super) version: u32,
     pub(super) direction: Direction,
     pub(super) extent: Extent,
-    /// Bytes of each message but the last.
+    /// Length of each message but the last, in bytes.
     pub(super) size: u32,
-    /// Streams that data is spread over.
+    /// Number of streams that carry data.
     pub(super) streams: u16,
     pub(super) unordered: bool,
 }
 
 impl Request {
-    /// Checks what a peer asks for, which may send on streams 0 to `outbound` less one.
+    /// Checks the request of a peer, for which this side may send on streams 0 to `outbound` - 1.
     pub(super) fn check(&self, outbound: u16) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!(
-                "this side speaks version {VERSION} and the other {}: use the same carrick",
+                "this side uses version {VERSION} of the control protocol, the peer version {}: use the same carrick on both sides",
                 self.version
             ));
         }
@@ -103,7 +103,7 @@ impl Request {
         }
         if self.streams == 0 || self.streams >= outbound {
             return Err(format!(
-                "{} streams of data: 1 to {} are possible",
+                "{} data streams requested; 1 to {} are possible",
                 self.streams,
                 outbound.saturating_sub(1)
             ));
@@ -120,36 +120,36 @@ impl Request {
     }
 }
 
-/// Messages and their bytes.
+/// Number of messages and of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Amount {
     pub(super) bytes: u64,
     pub(super) messages: u64,
 }
 
-/// What a receiver has received, and in which time.
+/// Amount received, and the time that it took.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Reception {
     #[serde(flatten)]
     pub(super) amount: Amount,
-    /// From the start of the measurement to the last message.
+    /// Time from the start of the measurement to the last message.
     pub(super) seconds: f64,
 }
 
-/// What the measurement cost one side.
+/// Cost of the measurement for one side.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Cost {
-    /// Seconds of CPU in the program.
+    /// CPU time in user mode, in seconds.
     pub(super) cpu_user: f64,
-    /// Seconds of CPU in the system on its behalf.
+    /// CPU time in system mode, in seconds.
     pub(super) cpu_system: f64,
-    /// The process measured something else at the same time, which its CPU time contains.
+    /// The process ran another measurement at the same time, whose CPU time is included.
     pub(super) cpu_shared: bool,
-    /// DATA chunks sent again after a timeout.
+    /// Number of DATA chunks retransmitted after a timeout.
     pub(super) timeout_retransmissions: u64,
-    /// DATA chunks sent again after missing reports.
+    /// Number of DATA chunks retransmitted after missing reports.
     pub(super) fast_retransmissions: u64,
-    /// DATA chunks that arrived and were dropped, because the receive buffer was full.
+    /// Number of received DATA chunks discarded because the receive buffer was full.
     pub(super) dropped_for_buffer: u64,
     pub(super) packets_sent: u64,
     pub(super) packets_received: u64,
@@ -165,7 +165,7 @@ impl Cost {
     }
 }
 
-/// A control message.
+/// Control message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Control {
@@ -174,9 +174,9 @@ pub(super) enum Control {
     Refused {
         reason: String,
     },
-    /// The sender of this has sent all its data, which was this much.
+    /// The sender of this message has sent all its data, of this amount.
     End(Amount),
-    /// The sender of this has received all data.
+    /// The sender of this message has received all data.
     Received(Reception),
     Summary(Cost),
 }
@@ -190,19 +190,19 @@ impl Control {
 
     pub(super) fn decode(payload: Payload) -> Result<Self, Failure> {
         let wrong = |why: String| {
-            // It may quote the message.
+            // The error may quote the peer's message.
             let why = PeerText::new(&why);
             Failure::Run(format!(
-                "the peer does not measure as this program does ({why}): use the same carrick on both sides"
+                "invalid control message from the peer ({why}): use the same carrick on both sides"
             ))
         };
         if payload.len() > MAX_CONTROL {
-            return Err(wrong("its control message is too long".into()));
+            return Err(wrong("it is too long".into()));
         }
         serde_json::from_slice(&payload.into_bytes()).map_err(|e| wrong(e.to_string()))
     }
 
-    /// How control messages are sent.
+    /// Returns the options for sending control messages.
     pub(super) fn options() -> SendOptions {
         SendOptions {
             ppid: CONTROL,
@@ -257,19 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_control_message_is_the_peers_fault() {
+    fn an_invalid_control_message_is_an_error() {
         for bytes in [&b""[..], b"{}", b"hello", br#"{"kind":"other"}"#] {
             let payload = Payload::from(Bytes::from_static(bytes));
             assert!(matches!(Control::decode(payload), Err(Failure::Run(_))));
         }
         let long = Payload::from(Bytes::from(vec![b' '; MAX_CONTROL + 1]));
         assert!(Control::decode(long).is_err());
-        // serde quotes the unknown name of the kind.
+        // serde quotes the unknown kind.
         let forged = Payload::from(Bytes::from_static(
             br#"{"kind":"x\u001b[2J\ncarrick: fine"}"#,
         ));
         let Err(Failure::Run(line)) = Control::decode(forged) else {
-            panic!("an unknown kind is taken");
+            panic!("an unknown kind is accepted");
         };
         assert!(line.contains("\\u{1b}"), "{line}");
         assert!(!line.contains(char::is_control), "{line}");

@@ -1,4 +1,4 @@
-//! What comes in during a measurement: data, and what the peer says about its own side.
+//! Receiving side of a measurement: data, and control messages of the peer about its side.
 
 use std::time::Instant;
 
@@ -8,18 +8,18 @@ use super::protocol::{Amount, CONTROL, Control, Cost, DATA, Reception};
 use super::tally::Tally;
 use crate::failure::Failure;
 
-/// Everything that came in.
+/// State of the receiving side.
 #[derive(Debug)]
 pub(super) struct Receiver {
     start: Instant,
     last: Instant,
-    /// What was received.
+    /// Amount received.
     pub(super) tally: Tally,
-    /// What the peer sent in all, once it said so.
+    /// Amount that the peer has sent, from its End.
     announced: Option<Amount>,
-    /// What the peer received of our data.
+    /// Amount that the peer has received.
     pub(super) reception: Option<Reception>,
-    /// What it cost the peer.
+    /// Cost of the measurement for the peer.
     pub(super) cost: Option<Cost>,
 }
 
@@ -35,7 +35,7 @@ impl Receiver {
         }
     }
 
-    /// Takes what arrived `now`.
+    /// Processes a message received at `now`.
     pub(super) fn take(&mut self, message: Message, now: Instant) -> Result<(), Failure> {
         if message.ppid == DATA {
             let complete = matches!(message.part, Part::Whole | Part::Last);
@@ -57,10 +57,10 @@ impl Receiver {
         Ok(())
     }
 
-    /// What was received, if it is everything.
+    /// Returns the reception if it is complete.
     ///
     /// # Errors
-    /// It is more than the peer says it sent.
+    /// If more was received than the peer has sent.
     pub(super) fn complete(&self) -> Result<Option<Reception>, Failure> {
         let amount = self.tally.amount();
         let Some(announced) = self.announced.filter(|a| amount.bytes >= a.bytes) else {
@@ -77,10 +77,7 @@ impl Receiver {
     }
 }
 
-/// The peer does not keep to the protocol.
+/// Returns the error of a peer that violates the control protocol.
 pub(super) fn unexpected() -> Failure {
-    Failure::Run(
-        "the peer sent what does not belong to a measurement: is it carrick perf on the other side?"
-            .into(),
-    )
+    Failure::Run("unexpected message from the peer: is the peer carrick perf?".into())
 }

@@ -1,5 +1,5 @@
-//! What a measurement prints: a line a second, notifications, and the result; as text, or each as
-//! a JSON object on a line of its own.
+//! Output of a measurement: a line per second, notifications and the result, as text or as JSON objects,
+//! one per line.
 
 use std::io::{Write, stdout};
 use std::net::IpAddr;
@@ -13,18 +13,18 @@ use super::session::{Outcome, Role};
 use crate::failure::Failure;
 use crate::units::decimal_prefix;
 
-/// Bytes of a GB.
+/// Number of bytes in a GB.
 const GB: f64 = 1e9;
 
-/// Prints one measurement, or what concerns all (test 0).
+/// Prints one measurement; as number 0 what concerns all measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reporter {
     pub(super) json: bool,
-    /// Which measurement, from 1.
+    /// Number of the measurement, from 1.
     pub(super) test: u64,
 }
 
-/// What moved in one direction in a time.
+/// Amount transferred in one direction in an interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Rate {
     #[serde(flatten)]
@@ -53,23 +53,23 @@ impl Rate {
     }
 }
 
-/// What happened in one interval.
+/// Statistics of one interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Interval {
     start: f64,
     end: f64,
-    /// Messages given to the protocol.
+    /// Messages accepted by the protocol.
     sent: Rate,
     received: Rate,
     retransmissions: u64,
-    /// The path for new data.
+    /// Path of new data.
     path: Option<IpAddr>,
     cwnd: usize,
-    /// Seconds.
+    /// Smoothed round-trip time in seconds.
     srtt: Option<f64>,
 }
 
-/// Cuts a measurement into intervals.
+/// Divides a measurement into intervals.
 #[derive(Debug)]
 pub(super) struct Progress {
     start: Instant,
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// What happened since the last call.
+    /// Returns the statistics since the last call.
     pub(super) fn step(
         &mut self,
         sent: Amount,
@@ -126,16 +126,16 @@ fn difference(now: Amount, before: Amount) -> Amount {
     }
 }
 
-/// The result of a measurement.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Summary<'a> {
     request: &'a Request,
-    /// What the server received from the client.
+    /// Data received by the server from the client.
     to_server: Option<Direction>,
     to_client: Option<Direction>,
     client: Cost,
     server: Cost,
-    /// Of both sides together, per 10^9 bytes received.
+    /// CPU time of both sides per 10^9 bytes received.
     cpu_seconds_per_gb: Option<f64>,
 }
 
@@ -161,7 +161,7 @@ struct Note<'a> {
 }
 
 impl Reporter {
-    /// The endpoint is open.
+    /// Reports that the endpoint is listening.
     pub(super) fn listening(
         &self,
         addresses: &[IpAddr],
@@ -186,7 +186,7 @@ impl Reporter {
         })
     }
 
-    /// The measurement begins.
+    /// Reports the start of the measurement.
     pub(super) fn begin(
         &self,
         peers: &[IpAddr],
@@ -216,24 +216,24 @@ impl Reporter {
         })
     }
 
-    /// Another second is over.
+    /// Reports an interval.
     pub(super) fn interval(&self, interval: &Interval, role: Role) -> Result<(), Failure> {
         self.print("interval", interval, || interval.text(self.test, role))
     }
 
-    /// Something happened to the association.
+    /// Reports a notification of the association.
     pub(super) fn notification(&self, event: &Event, peers: &[IpAddr]) -> Result<(), Failure> {
         describe(event, peers).map_or(Ok(()), |text| self.note(&text))
     }
 
-    /// A line about the association.
+    /// Reports a line about the association.
     pub(super) fn note(&self, text: &str) -> Result<(), Failure> {
         self.print("notification", &Note { text }, || {
             format!("[{}] {text}\n", self.test)
         })
     }
 
-    /// The result, as the client or the server has it.
+    /// Reports the result, as seen by the client or the server.
     pub(super) fn summary(
         &self,
         request: &Request,
@@ -272,7 +272,7 @@ impl Reporter {
         self.print("summary", &summary, || summary.text(self.test))
     }
 
-    /// A measurement failed, and the server goes on.
+    /// Reports that a measurement failed; the server continues.
     pub(super) fn failed(&self, failure: &str) -> Result<(), Failure> {
         #[derive(Serialize)]
         struct Failed<'a> {
@@ -345,7 +345,7 @@ impl Summary<'_> {
         ] {
             if let Some(direction) = direction {
                 lines.push(format!(
-                    "[{test}] {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped for want of receive buffer\n",
+                    "[{test}] {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped because the receive buffer was full\n",
                     direction.rate.text(),
                     direction.seconds,
                     sender.retransmissions(),
@@ -373,7 +373,7 @@ impl Summary<'_> {
     }
 }
 
-/// A notification in words, if it is of interest here.
+/// Describes a notification; `None` if it is of no interest here.
 fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
     let path = |id: &PathId| match peers.get(usize::from(id.0)) {
         Some(address) => format!("path {} ({address})", id.0),
@@ -381,15 +381,15 @@ fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
     };
     Some(match event {
         Event::PathFailed(id) => format!("{} failed", path(id)),
-        Event::PathPotentiallyFailed(id) => format!("{} may have failed", path(id)),
-        Event::PathRecovered(id) => format!("{} works again", path(id)),
-        Event::PathLocalAddressChanged(id) => format!("{} has another local address", path(id)),
-        Event::PrimaryChanged(id) => format!("{} takes the data now", path(id)),
-        Event::PrimarySwitchover(id) => format!("{} is the primary now", path(id)),
-        Event::Dormant => "no path works".into(),
-        Event::NoProgress => "data makes no progress although the peer answers".into(),
+        Event::PathPotentiallyFailed(id) => format!("{} is potentially failed", path(id)),
+        Event::PathRecovered(id) => format!("{} recovered", path(id)),
+        Event::PathLocalAddressChanged(id) => format!("{} has a new local address", path(id)),
+        Event::PrimaryChanged(id) => format!("{} carries new data", path(id)),
+        Event::PrimarySwitchover(id) => format!("{} is now the primary path", path(id)),
+        Event::Dormant => "all paths are inactive".into(),
+        Event::NoProgress => "no progress of the cumulative TSN although the peer responds".into(),
         Event::Restarted => "the peer has restarted".into(),
-        Event::PeerError(error) => format!("the peer reports: {}", error.cause),
+        Event::PeerError(error) => format!("the peer reports an error:  {}", error.cause),
         _ => return None,
     })
 }

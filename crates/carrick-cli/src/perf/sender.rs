@@ -1,4 +1,4 @@
-//! The side that sends data.
+//! Sending side of a measurement.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use carrick::{SendError, SendHalf, SendOptions, StreamId};
 use super::protocol::{DATA, Request};
 use super::tally::Tally;
 
-/// Sends what the request asks for, spread over its streams. Ready when the last message is queued.
+/// Sends the requested data over its streams; returns when the last message is queued.
 pub(super) async fn send_data(
     sender: &SendHalf,
     request: &Request,
@@ -16,7 +16,7 @@ pub(super) async fn send_data(
 ) -> Result<(), SendError> {
     let size = request.size as usize;
     let message = Bytes::from(vec![b'c'; size]);
-    // A sleep that never ends stands for no limit of time.
+    // An extent in bytes has no time limit.
     let time = request.extent.time().unwrap_or(Duration::MAX);
     let timed = request.extent.time().is_some();
     let mut end = std::pin::pin!(tokio::time::sleep(time));

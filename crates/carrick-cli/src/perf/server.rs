@@ -1,4 +1,4 @@
-//! `carrick perf server`: measures with whoever asks.
+//! `carrick perf server`: measures with all clients that connect.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,23 +10,23 @@ use tokio::task::{JoinSet, LocalSet};
 use super::protocol::{Control, DATA, Request};
 use super::receiver::unexpected;
 use super::report::Reporter;
-use super::session::{Role, Session, ended, lost, tell};
+use super::session::{Role, Session, ended, lost, send_control};
 use crate::endpoint::{self, EndpointArguments};
 use crate::failure::Failure;
 
-/// Streams that the server can send on, at most.
+/// Maximum number of outbound streams.
 const STREAMS: u16 = u16::MAX;
 
 /// Wait for clients and measure with them.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The SCTP port to listen on.
+    /// SCTP port to listen on.
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
-    /// End after one measurement.
+    /// Exit after one measurement.
     #[arg(short = '1', long)]
     once: bool,
-    /// Print each line as a JSON object.
+    /// Print JSON objects, one per line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure
             }
             Some(done) = tests.join_next() => {
                 let done = done.unwrap_or_else(|e| {
-                    Err(Failure::Run(format!("a measurement broke off: {e}")))
+                    Err(Failure::Run(format!("a measurement failed:  {e}")))
                 });
                 match done {
                     Err(failure) if arguments.once => return Err(failure),
@@ -84,7 +84,7 @@ struct Load {
     started: Cell<u64>,
 }
 
-/// A measurement that runs.
+/// Running measurement.
 struct Running(Rc<Load>);
 
 impl Running {
@@ -94,7 +94,7 @@ impl Running {
         Self(load)
     }
 
-    /// Tells later whether any other measurement ran meanwhile.
+    /// Returns a function that reports whether another measurement has run at the same time.
     fn overlap(&self) -> impl Fn() -> bool + use<> {
         let load = Rc::clone(&self.0);
         let alone = load.running.get() == 1;
@@ -132,8 +132,8 @@ async fn measure(
         let refused = Control::Refused {
             reason: reason.clone(),
         };
-        tell(&association.sender(), &refused).await?;
-        // The client reads the reason and goes; how does not matter.
+        send_control(&association.sender(), &refused).await?;
+        // The client reads the reason and ends the association; the way it ends does not matter.
         while let Ok(Some(_)) = association.recv().await {}
         return Err(Failure::Run(format!("refused: {reason}")));
     }
@@ -149,7 +149,7 @@ async fn measure(
     };
     let sender = association.sender();
     let mut session = Session::new(association, request, role, Box::new(running.overlap()));
-    tell(&sender, &Control::Accepted).await?;
+    send_control(&sender, &Control::Accepted).await?;
     let outcome = session.run(&reporter).await?;
     reporter.summary(&request, &outcome, false)?;
     session.wait_for_end().await;
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_that_overlap_know_it() {
+    fn overlapping_measurements_are_detected() {
         let load = Rc::new(Load::default());
         let first = Running::new(Rc::clone(&load));
         let first_overlaps = first.overlap();

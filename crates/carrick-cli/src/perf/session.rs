@@ -19,22 +19,22 @@ use super::tally::Tally;
 use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
 
-/// Messages taken at once before anything else gets a turn.
+/// Maximum number of messages processed at once before other events.
 const BATCH: usize = 256;
 
-/// Which side this is and what it does.
+/// Role of this side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Role {
     pub(super) sends: bool,
     pub(super) receives: bool,
 }
 
-/// What both sides have measured, seen from this one.
+/// Results of both sides, seen from this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// What this side received.
+    /// Reception of this side.
     pub(super) received: Option<Reception>,
-    /// What the peer received from this side.
+    /// Reception of the peer.
     pub(super) delivered: Option<Reception>,
     pub(super) own: Cost,
     pub(super) peer: Cost,
@@ -52,13 +52,13 @@ pub(super) struct Session {
     incoming: Receiver,
     reception: Option<Reception>,
     own: Option<Cost>,
-    /// Whether the process measures something else at the same time.
+    /// Reports whether the process runs another measurement at the same time.
     shared: Box<dyn Fn() -> bool>,
     abort: AbortOnDrop,
 }
 
 impl Session {
-    /// Begins the measurement now.
+    /// Starts the measurement.
     pub(super) fn new(
         mut association: Association,
         request: Request,
@@ -67,7 +67,7 @@ impl Session {
     ) -> Self {
         let events = association.take_events();
         let (sender, receiver) = association.split();
-        let abort = AbortOnDrop::new(sender.clone(), "the measurement was broken off");
+        let abort = AbortOnDrop::new(sender.clone(), "the measurement was aborted");
         let start = Instant::now();
         Self {
             sender,
@@ -85,21 +85,21 @@ impl Session {
         }
     }
 
-    /// For the client: asks the server for the measurement.
+    /// Requests the measurement from the server. For the client.
     pub(super) async fn ask(&mut self) -> Result<(), Failure> {
-        tell(&self.sender, &Control::Request(self.request)).await?;
+        send_control(&self.sender, &Control::Request(self.request)).await?;
         loop {
             let message = self.receiver.recv().await;
             let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
             if message.ppid == DATA {
-                // The server's data has overtaken its answer, which is on another stream.
+                // Data of the server may overtake its reply, which is on another stream.
                 self.incoming.take(message, Instant::now())?;
                 continue;
             }
             return match Control::decode(message.payload)? {
                 Control::Accepted => Ok(()),
                 Control::Refused { reason } => Err(Failure::Run(format!(
-                    "the server refuses: {}",
+                    "the server refuses the measurement:  {}",
                     PeerText::new(&reason)
                 ))),
                 _ => Err(unexpected()),
@@ -107,21 +107,21 @@ impl Session {
         }
     }
 
-    /// For the client, at the end: shuts the association down.
+    /// Shuts the association down at the end. For the client.
     pub(super) async fn shut_down(self) -> Result<(), Failure> {
         let done = self.sender.shutdown().await;
-        self.abort.call_off();
+        self.abort.disarm();
         done.map_err(|e| Failure::Run(e.to_string()))
     }
 
-    /// For the server, at the end: waits for the client to shut the association down.
+    /// Waits for the client to shut the association down at the end. For the server.
     pub(super) async fn wait_for_end(mut self) {
-        // All results are known; how it ends does not matter any more.
+        // All results are known; the way the association ends does not matter.
         while let Ok(Some(_)) = self.receiver.recv().await {}
-        self.abort.call_off();
+        self.abort.disarm();
     }
 
-    /// Measures, and exchanges the results.
+    /// Runs the measurement and exchanges the results.
     pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<Outcome, Failure> {
         let sender = self.sender.clone();
         let request = self.request;
@@ -164,20 +164,20 @@ impl Session {
         }
     }
 
-    /// Takes what is there besides the message that woke us.
+    /// Processes the messages that are available besides the first one.
     fn take_more(&mut self) -> Result<(), Failure> {
         let now = Instant::now();
         for _ in 0..BATCH {
             match self.receiver.try_recv() {
                 Ok(message) => self.incoming.take(message, now)?,
-                // An end is told by the next recv(), too.
+                // The next call of `recv` reports the end of the association.
                 Err(_) => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// Tells the peer what it waits for: that everything arrived, then what it cost.
+    /// Sends the control messages that are due: first that all data was received, then the Summary.
     async fn answer(&mut self, outbox: &Outbox) -> Result<(), Failure> {
         if self.role.receives
             && self.reception.is_none()
@@ -228,7 +228,7 @@ impl Session {
         sent: &Tally,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
-        // The end of an association is told by recv().
+        // `recv` reports the end of an association.
         let (Ok(stats), Ok(paths)) = (self.sender.stats().await, self.sender.paths().await) else {
             return Ok(());
         };
@@ -236,13 +236,13 @@ impl Session {
         match silence.look(Instant::now(), packets) {
             Answering::Yes => {}
             Answering::Again(time) => {
-                let text = format!("the peer answers again, after {} s", time.as_secs());
+                let text = format!("the peer responds again after {} s", time.as_secs());
                 reporter.note(&text)?;
             }
-            // The next interval has this time in it.
+            // The next interval includes this time.
             Answering::No => return Ok(()),
             Answering::NotFor(time) => {
-                let text = format!("the peer has not answered for {} s", time.as_secs());
+                let text = format!("no packet from the peer for {} s", time.as_secs());
                 return reporter.note(&text);
             }
         }
@@ -252,8 +252,8 @@ impl Session {
     }
 }
 
-/// Control messages that wait to be sent while data is. A send that waits for room must be polled
-/// on, or nothing behind it gets any.
+/// Control messages that wait while data is sent. A send that waits for room has to be polled again, or no
+/// other send gets room.
 #[derive(Debug, Default)]
 struct Outbox(RefCell<VecDeque<Bytes>>);
 
@@ -279,7 +279,7 @@ impl Outbox {
 }
 
 /// Sends a control message.
-pub(super) async fn tell(sender: &SendHalf, control: &Control) -> Result<(), Failure> {
+pub(super) async fn send_control(sender: &SendHalf, control: &Control) -> Result<(), Failure> {
     send(sender, control.encode()?).await
 }
 
@@ -293,7 +293,7 @@ pub(super) fn lost(error: &RecvError) -> Failure {
 }
 
 pub(super) fn ended() -> Failure {
-    Failure::Run("the peer shut the association down before the measurement was over".into())
+    Failure::Run("the peer shut the association down before the end of the measurement".into())
 }
 
 fn ticks() -> Interval {

@@ -1,29 +1,29 @@
-//! Detects that no packet of the peer arrives.
+//! Detects that no packets of the peer arrive.
 
 use std::time::{Duration, Instant};
 
-/// Silence that is reported: longer than RTO.Initial, which one lost packet may take.
+/// Minimum silence that is reported; longer than RTO.Initial, the delay after the loss of one packet.
 const REPORTED: Duration = Duration::from_secs(2);
 
-/// The peer's packets, looked at from time to time.
+/// Observation of the peer's packets.
 #[derive(Debug)]
 pub(super) struct Silence {
     packets: u64,
-    /// When there was last a new packet.
+    /// Time of the last new packet.
     since: Instant,
     reported: bool,
 }
 
-/// What has changed since the last look.
+/// Change since the last observation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answering {
     /// Packets have arrived.
     Yes,
     /// Packets have arrived after a silence of this length, which was reported.
     Again(Duration),
-    /// None has arrived, for too short a time or already reported.
+    /// No packet has arrived, for less than the minimum or already reported.
     No,
-    /// None has arrived for this long, which is to be reported now.
+    /// No packet has arrived for this time, which is to be reported now.
     NotFor(Duration),
 }
 
@@ -76,6 +76,10 @@ mod tests {
         assert_eq!(look(60, 8), Answering::Again(seconds(59)));
         assert_eq!(look(61, 9), Answering::Yes);
         assert_eq!(look(62, 9), Answering::No);
-        assert_eq!(look(63, 10), Answering::Yes, "a short one is not reported");
+        assert_eq!(
+            look(63, 10),
+            Answering::Yes,
+            "a short silence is not reported"
+        );
     }
 }

@@ -1,15 +1,15 @@
-//! Counts messages and bytes of one direction.
+//! Counter of messages and bytes of one direction.
 
 use std::cell::Cell;
 
 use super::protocol::Amount;
 
-/// Messages and their bytes so far.
+/// Number of messages and bytes so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Cell<Amount>);
 
 impl Tally {
-    /// Counts bytes, which may complete a message.
+    /// Counts bytes; `complete` ends a message.
     pub(super) fn add(&self, bytes: usize, complete: bool) {
         let Amount { bytes: b, messages } = self.0.get();
         self.0.set(Amount {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Maximum number of queued lines.
 const MAX_QUEUED: usize = 1024;
 
-/// Queue of output lines, written by a thread of its own.
+/// Queue of output lines, written by a separate thread.
 pub(crate) struct Lines {
     to_write: SyncSender<String>,
     written: Receiver<()>,
@@ -51,14 +51,14 @@ impl Lines {
     }
 
     /// Waits until all lines are written, at most this long. Logs lost lines on stderr.
-    pub(crate) fn end(self, patience: Duration) {
+    pub(crate) fn end(self, timeout: Duration) {
         let Self {
             to_write,
             written,
             lost,
         } = self;
         drop(to_write);
-        let left = written.recv_timeout(patience).is_err();
+        let left = written.recv_timeout(timeout).is_err();
         if lost > 0 || left {
             warn(format_args!(
                 "output not read in time: at least {lost} lines lost"

@@ -66,7 +66,7 @@ struct Report {
     /// Expected rate of opening, refresh and close requests.
     offered_per_second: f64,
     /// Transactions started during the measurement.
-    asked: u64,
+    started: u64,
     /// Started transactions that were answered, during the measurement or after it.
     transactions: u64,
     /// Rate of transactions answered during the measurement.
@@ -202,7 +202,7 @@ fn of(plan: &LoadPlan, done: &LoadReport) -> Report {
     Report {
         streams: done.streams,
         offered_per_second: 1e3 / plan.workload.demand().exact_interval(),
-        asked: measures.asked,
+        started: measures.started,
         transactions: measures.transactions(),
         transactions_per_second: done.in_time as f64 / seconds,
         seconds,
@@ -244,7 +244,7 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
         out,
         "transactions      {} of {} in {:.2} s: {:.1} per second, {:.1} offered",
         report.transactions,
-        report.asked,
+        report.started,
         report.seconds,
         report.transactions_per_second,
         report.offered_per_second

@@ -1,13 +1,13 @@
-//! Input through `carrick cat` arrives the same.
+//! Transfers with `carrick cat`.
 
 use std::time::Duration;
 
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
-/// An SCTP port; the UDP port keeps the tests apart.
+/// SCTP port of all tests; their UDP ports differ.
 const PORT: &str = "7";
 
-/// A listener on a UDP port that the system chose, and that port.
+/// Starts a listener on a UDP port that the system selects, and returns it with that port.
 fn listen(more: &[&str]) -> (Running, String) {
     let arguments = ["cat", "--listen", PORT, "--udp-port", "0", "--verbose"];
     let addresses = ["--bind", "127.0.0.1", "--bind", "127.0.0.2"];
@@ -28,7 +28,7 @@ fn connect(udp_port: &str, more: &[&str]) -> Running {
     start(&[&arguments[..], more].concat())
 }
 
-/// Sends `input` to a listener, and returns what both have done.
+/// Sends `input` to a listener, and returns the output of both sides.
 fn transfer(input: &[u8], sender: &[&str], receiver: &[&str]) -> (Finished, Finished) {
     let (mut listener, udp_port) = listen(&[receiver, &["--recv-only"]].concat());
     listener.read_on();
@@ -41,7 +41,7 @@ fn succeeded(side: &Finished) {
     assert_eq!(side.code, Some(0), "{}", side.errors);
 }
 
-/// Bytes without a pattern that a lost or swapped part would not disturb.
+/// Returns bytes without a repeating pattern, so that a lost or swapped part changes them.
 fn content(length: usize) -> Vec<u8> {
     let mut state: u32 = 1;
     std::iter::repeat_with(|| {
@@ -59,7 +59,7 @@ fn a_file_arrives_the_same() {
         let (client, listener) = transfer(&file, sender, &[]);
         succeeded(&client);
         succeeded(&listener);
-        assert!(listener.out == file, "{sender:?}: not the same");
+        assert!(listener.out == file, "{sender:?}: differs");
         assert_eq!(client.out, b"");
     }
 }
@@ -94,7 +94,7 @@ fn lines_become_messages_with_their_attributes() {
 }
 
 #[test]
-fn a_listener_without_an_address_is_reached_over_loopback() {
+fn a_listener_without_address_accepts_on_loopback() {
     let mut listener = start(&["cat", "-l", PORT, "--udp-port", "0", "--recv-only"]);
     let line = listener.error_line();
     assert!(line.contains("127.0.0.1"), "{line}");
@@ -132,7 +132,7 @@ fn empty_input_ends_gracefully() {
 #[test]
 fn an_end_that_is_not_graceful_is_an_error() {
     let (mut listener, udp_port) = listen(&["--recv-only"]);
-    // Goes on after the end of its input, and keeps the listener busy.
+    // Continues after the end of its input, so that the listener stays busy.
     let mut client = connect(&udp_port, &["-q", "60"]);
     client.feed(b"x\n".to_vec());
     assert!(listener.error_line().contains("connected"));
@@ -161,16 +161,16 @@ fn a_reader_that_pauses_stops_the_sender_without_harm() {
 }
 
 #[test]
-fn an_interrupt_does_not_wait_for_the_reader_of_the_output() {
+fn an_interrupt_does_not_wait_for_blocked_output() {
     let (mut listener, udp_port) = listen(&["--recv-only"]);
     let mut client = connect(&udp_port, &["--size", "64K"]);
     client.feed(content(5_000_000));
     assert!(listener.error_line().contains("connected"));
-    // The pipe is full by then, and the thread that writes is stuck.
+    // By then the pipe is full and the writing thread blocks.
     std::thread::sleep(Duration::from_millis(500));
     listener.interrupt();
     listener.finish_unread().assert_failed(1, "interrupted");
-    client.finish().assert_failed(1, "gave up");
+    client.finish().assert_failed(1, "the program was ended");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn help_and_the_version_are_no_mistakes() {
     }
 }
 
-/// Text of the peer neither moves the cursor nor adds a line (CWE-117, CWE-150).
+/// The peer's text neither moves the cursor nor adds a line (CWE-117, CWE-150).
 #[test]
 fn text_of_the_peer_is_escaped() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -214,7 +214,7 @@ fn text_of_the_peer_is_escaped() {
     });
 }
 
-/// The options name the UDP port: another SCTP port would not help.
+/// The error names the option for the UDP port: another SCTP port would not help.
 #[test]
 fn a_taken_udp_port_is_an_option() {
     let (_listener, udp_port) = listen(&["--recv-only"]);
@@ -235,7 +235,7 @@ fn a_wrong_sctp_port_is_named() {
     client.assert_failed(1, "nothing listens on that SCTP port");
 }
 
-/// On plain IP the other process has the port, and so the second one is refused at once.
+/// On plain IP the first process owns the port, so that the second one is refused.
 #[test]
 fn a_second_process_on_plain_ip_is_refused() {
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -256,7 +256,7 @@ fn a_second_process_on_plain_ip_is_refused() {
     }
     assert!(line.contains("listening"), "{line}");
     run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is taken"));
-    // A wildcard would be refused as well: the addresses of a host contain none of 127/8 but one.
+    // A wildcard address would be refused as well: of 127/8 the addresses of a host contain only one.
     let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
     client.feed(b"hello\n".to_vec());
     succeeded(&client.finish());
@@ -287,9 +287,9 @@ fn link_local_addresses_are_refused_at_once() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn usage_errors_are_one_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
-    run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");
+    run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "not a port");
     run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
     run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
     run(&["cat"]).assert_failed(2, "not provided: <HOST PORT>");

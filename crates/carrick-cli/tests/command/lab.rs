@@ -1,4 +1,4 @@
-//! `carrick lab run` and `sweep`, and what `carrick reproduce` compares and captures.
+//! `carrick lab run` and `sweep`, and the options --compare and --capture of `carrick reproduce`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ size = "500 bytes"
 "links.l.loss" = ["0 %", "1 %", "2 %"]
 "#;
 
-/// An empty directory for a test.
+/// Creates an empty directory for a test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&path);
@@ -215,7 +215,7 @@ fn a_reproduction_is_compared_with_an_earlier_one() {
     );
 }
 
-/// The captures in a directory, with their sizes.
+/// Returns the captures in a directory, with their sizes.
 fn captures(directory: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(directory).expect("captures");
     let sized = |entry: fs::DirEntry| {
@@ -272,7 +272,7 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
         arguments.extend(more);
         run(&arguments)
     };
-    // The name of a cell means the experiment, a number the scenario file of that name.
+    // The name of a cell selects the experiment, a number the scenario file of the same name.
     let cell = ["--cell", "pmr2.failover", "--from", "8s", "--to", "11s"];
     let traced = drawn(
         "failover",
@@ -293,7 +293,7 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
         report.contains("carrick lab trace failover --cell pmr2.failover"),
         "no command"
     );
-    // The experiment that has no file of its name, and its second flow.
+    // An experiment without a file of its name, and its second flow.
     let second = [
         "--cell",
         "counted.200",
@@ -318,8 +318,8 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
     let refused = drawn(&file, &["--cell", "pmr2.failover"]);
     refused.assert_failed(
         2,
-        "cells of a file are counted from 0, and only those of experiments have names",
+        "cells of a file have numbers from 0; only cells of published experiments have names",
     );
     let refused = drawn("failover", &["--full"]);
-    refused.assert_failed(2, "--full is for a cell of an experiment itself");
+    refused.assert_failed(2, "--full requires a cell of a published experiment");
 }

@@ -1,8 +1,8 @@
-//! Few file descriptors: an error in a line, and no panic.
+//! Few file descriptors: one line of error, and no panic.
 
 use crate::support::start_with;
 
-/// Runs a subcommand with this limit of open files until it ends, or for a moment.
+/// Runs a subcommand with this limit of open files until it ends, at most 2 s.
 fn run_limited(limit: u32, arguments: &[&str]) -> (Option<i32>, String) {
     let script = "ulimit -n \"$1\"; shift; exec timeout -s KILL 2 \"$@\"";
     let limit = limit.to_string();
@@ -40,7 +40,7 @@ fn few_descriptors_are_an_error_in_a_line() {
             let (code, errors) = run_limited(limit, arguments);
             let about = format!("{arguments:?} with {limit}: {code:?} {errors}");
             assert!(!errors.contains("panicked"), "{about}");
-            // 101 is a panic, 134 an abort. Those that wait for a peer are killed.
+            // 101 is a panic, 134 an abort. A subcommand that waits for a peer is killed.
             assert!(!matches!(code, Some(101 | 134)), "{about}");
             let lines = errors.lines().filter(|line| {
                 !line.contains("listening on")
@@ -54,6 +54,6 @@ fn few_descriptors_are_an_error_in_a_line() {
             }
         }
     }
-    // It is there only where a run could write.
+    // The directory exists only if the limit allows writing.
     let _ = std::fs::remove_dir_all(directory);
 }

@@ -1,4 +1,4 @@
-//! `carrick reproduce --live`: who may, and how it ends.
+//! `carrick reproduce --live`: required privileges, and its end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::live_network::{captured, namespaces};
 use crate::support::{run, start, start_with};
 
-/// Networks that other processes can find.
+/// Returns the number of networks that other processes can find.
 pub(crate) fn networks(prefix: &str) -> usize {
     let entries = fs::read_dir("/run/carrick-lab").into_iter().flatten();
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -22,15 +22,15 @@ pub(crate) fn networks(prefix: &str) -> usize {
         .count()
 }
 
-/// Far longer than it takes to build one.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Far longer than the time to build a network.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Waits until a host of a network can be entered; returns where it is found.
+/// Waits until a host of a network exists; returns the path of its link.
 pub(crate) fn wait_for_host(network: &str, host: &str) -> PathBuf {
     let begin = Instant::now();
     let link = Path::new("/run/carrick-lab").join(network).join(host);
     while !link.exists() {
-        assert!(begin.elapsed() < PATIENCE, "no network was built");
+        assert!(begin.elapsed() < TIMEOUT, "no network was built");
         thread::sleep(Duration::from_millis(1));
     }
     link
@@ -39,24 +39,27 @@ pub(crate) fn wait_for_host(network: &str, host: &str) -> PathBuf {
 fn wait_for_networks(prefix: &str) {
     let begin = Instant::now();
     while networks(prefix) == 0 {
-        assert!(begin.elapsed() < PATIENCE, "no network was built");
+        assert!(begin.elapsed() < TIMEOUT, "no network was built");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// What live commands say to somebody who is not root.
+/// Live commands without root fail with the reason.
 #[test]
-fn live_without_root_says_what_to_do_and_runs_nothing() {
+fn live_without_root_fails_with_advice() {
     let carrick = env!("CARGO_BIN_EXE_carrick");
-    // Where nobody may start it.
+    // A directory from which every user can start the program.
     let copy = std::env::temp_dir().join(format!("carrick-{}", std::process::id()));
     fs::copy(carrick, &copy).unwrap();
     let root = nix::unistd::geteuid().is_root();
-    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let unprivileged = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let refused = |arguments: &[&str]| {
         let mut refused = if root {
             let program = [copy.to_str().unwrap()];
-            start_with("setpriv", &[&nobody[..], &program, arguments].concat())
+            start_with(
+                "setpriv",
+                &[&unprivileged[..], &program, arguments].concat(),
+            )
         } else {
             start(arguments)
         };
@@ -79,7 +82,7 @@ fn live_without_root_says_what_to_do_and_runs_nothing() {
 
 #[test]
 #[ignore = "needs root"]
-fn live_ends_with_a_signal_and_removes_its_networks() {
+fn live_removes_its_networks_after_a_signal() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-signal");
     let out = out.to_str().unwrap();
     let mut running = start(&[
@@ -92,7 +95,7 @@ fn live_ends_with_a_signal_and_removes_its_networks() {
         "satellite",
     ]);
     let prefix = format!("satellite-{}.", running.id());
-    // Simulated first, then live.
+    // The simulations run before the live runs.
     loop {
         let line = running.error_line();
         assert_ne!(line, "", "it ended");
@@ -109,7 +112,7 @@ fn live_ends_with_a_signal_and_removes_its_networks() {
     assert!(!Path::new(out).join("report.html").exists());
 }
 
-/// The namespaces of the hosts of networks.
+/// Returns the namespaces of the hosts of networks.
 fn namespaces_of(prefix: &str) -> BTreeSet<u64> {
     let networks = fs::read_dir("/run/carrick-lab").unwrap().flatten();
     let found = networks.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -121,7 +124,7 @@ fn namespaces_of(prefix: &str) -> BTreeSet<u64> {
 
 #[test]
 #[ignore = "needs root"]
-fn live_what_a_kill_in_the_middle_left_is_removed_by_the_next_start() {
+fn live_start_removes_remains_of_a_killed_run() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-crash");
     let _ = fs::remove_dir_all(&out);
     let path = out.to_str().unwrap();
@@ -136,7 +139,7 @@ fn live_what_a_kill_in_the_middle_left_is_removed_by_the_next_start() {
     ];
     let mut running = start(&arguments);
     let prefix = format!("failover-{}.", running.id());
-    // All networks stand, and all flows are on their way.
+    // All networks are running, and all flows have started.
     loop {
         let line = running.error_line();
         assert_ne!(line, "", "it ended");
@@ -149,12 +152,12 @@ fn live_what_a_kill_in_the_middle_left_is_removed_by_the_next_start() {
     let inhabited = namespaces();
     assert!(hosts.iter().all(|host| inhabited.contains(host)));
     running.kill();
-    // What the kernel removes, and what nobody was there to remove.
+    // The kernel removes the namespaces; the links remain.
     let begin = Instant::now();
     while !namespaces().is_disjoint(&hosts) {
         assert!(
-            begin.elapsed() < PATIENCE,
-            "a program goes on in a namespace"
+            begin.elapsed() < TIMEOUT,
+            "a program is running in a namespace"
         );
         thread::sleep(Duration::from_millis(1));
     }
@@ -184,7 +187,7 @@ fn check(directory: &Path) -> (bool, String) {
 
 #[test]
 #[ignore = "needs root"]
-fn live_a_report_has_every_row_and_its_rows_agree_with_the_simulated_ones() {
+fn live_report_is_complete_and_agrees_with_simulation() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-report");
     let path = out.to_str().unwrap();
     let capture = out.join("capture");
@@ -214,20 +217,20 @@ fn live_a_report_has_every_row_and_its_rows_agree_with_the_simulated_ones() {
             .map(|row| row["live"].as_f64().unwrap());
         assert!(
             times.is_sorted(),
-            "each retransmission allowed takes its time: {times:?}"
+            "each retransmission adds its timeout: {times:?}"
         );
-        // The timeouts alone: a timer never expires early.
+        // The lower bounds are the timeouts: a timer never expires early.
         for (time, bound) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
             assert!(*time >= bound, "{way}: {times:?}");
         }
     }
-    // The first repetitions of that cell were captured, and no others.
+    // Only the first repetitions of the selected cell were captured.
     let captures = fs::read_dir(capture.join("failover/live")).unwrap();
     let mut captures: Vec<_> = captures.map(|entry| entry.unwrap().file_name()).collect();
     captures.sort();
     assert_eq!(captures, ["pmr2.raw.0", "pmr2.udp.0"]);
     assert!(captured(&capture.join("failover/live/pmr2.raw.0/source-1.pcapng")) > 1000);
-    // One that is no longer than a timeout is found out, and so is a row that is missing.
+    // A time below the timeout is detected, and so is a missing row.
     let spoilt = |spoil: &dyn Fn(&mut Vec<Value>)| {
         let mut result = result.clone();
         spoil(result["live"]["rows"].as_array_mut().unwrap());

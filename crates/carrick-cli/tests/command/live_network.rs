@@ -1,4 +1,4 @@
-//! `carrick lab up` and `shell`: programs of a user in networks that change; they need root.
+//! `carrick lab up` and `shell`: programs in networks with scheduled changes. They need root.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::live::{networks, wait_for_host};
 use crate::support::{Finished, Running, run, start, start_with};
 
-/// Sends an echo request each 100 ms from one address to another for some seconds. Prints `true` with the first
-/// answer, and at the end how many they were, the numbers of those that were answered, and when they were.
+/// Sends an echo request every 100 ms from one address to another for some seconds. Prints `true` with the
+/// first reply, and at the end the number of requests, the numbers of the replies, and their times.
 const PING: &str = r#"
 import json, os, socket, struct, sys, time
 source, target, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -44,7 +44,7 @@ while number < seconds * 10:
 print(json.dumps({"sent": number, "answered": answered, "times": times}))
 "#;
 
-/// What the program above says at its end, of a `carrick lab shell` that has ended well.
+/// Returns the last line that the program above printed in a successful `carrick lab shell`.
 fn answered(finished: &Finished) -> Value {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     finished.json().pop().unwrap()
@@ -55,7 +55,7 @@ fn numbers(line: &Value) -> Vec<u64> {
     numbers.map(|number| number.as_u64().unwrap()).collect()
 }
 
-/// When the last one was answered, in s.
+/// Time of the last reply in seconds.
 fn last_answer(line: &Value) -> f64 {
     let times = line["times"].as_array().unwrap();
     times.last().unwrap().as_f64().unwrap()
@@ -80,7 +80,7 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// Packets of a capture, which must be whole.
+/// Returns the number of packets of a capture, which must be complete.
 pub(crate) fn captured(path: &Path) -> usize {
     const ENHANCED_PACKET: u32 = 6;
     let bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -97,7 +97,7 @@ pub(crate) fn captured(path: &Path) -> usize {
 
 #[test]
 #[ignore = "needs root"]
-fn live_programs_of_a_user_see_the_primary_break_in_the_network_that_is_up() {
+fn live_programs_lose_the_primary_path_of_lab_up() {
     let capture = directory("live-up");
     let into = capture.to_str().unwrap();
     let mut up = start(&[
@@ -115,23 +115,23 @@ fn live_programs_of_a_user_see_the_primary_break_in_the_network_that_is_up() {
     let mut primary = ping(&host, ["10.1.0.1", "10.1.1.1"], "14");
     let mut other = ping(&host, ["10.2.0.1", "10.2.1.1"], "14");
     for ping in [&mut primary, &mut other] {
-        assert_eq!(ping.json_line(), true, "it is answered");
+        assert_eq!(ping.json_line(), true, "the ping is answered");
     }
-    // It breaks 8 s after this.
+    // The path fails 8 s after this line.
     up.feed(b"\n".to_vec());
     let [primary, other] = [primary, other].map(|ping| answered(&ping.finish()));
     let (last, later) = (last_answer(&primary), last_answer(&other));
     assert!(
         last + 2.0 < later,
-        "it is broken, and the other is not: {last}, {later}"
+        "only the primary path has failed: {last}, {later}"
     );
     let [primary, other] = [primary, other].map(|line| numbers(&line));
     assert!(primary.len() > 10, "{primary:?}");
-    for way in ["forward", "backward"] {
+    for direction in ["forward", "backward"] {
         let change: Value = up.json_line();
         let what = change["change"].as_str().unwrap();
         assert!(
-            what.contains("loses all") && what.ends_with(way),
+            what.contains("loses all") && what.ends_with(direction),
             "{change}"
         );
         assert!(
@@ -144,8 +144,8 @@ fn live_programs_of_a_user_see_the_primary_break_in_the_network_that_is_up() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(networks("failover"), 0);
     let packets = |interface: &str| captured(&capture.join(format!("{interface}.pcapng")));
-    // Requests and answers on the way of the primary; beyond its break requests are missing, and one answer
-    // may be on its way.
+    // Requests and replies on the primary path; beyond the failure requests are missing, and one reply may
+    // be in flight.
     assert!(packets("source-0") >= 140 + primary.len());
     let beyond = packets("destination-0");
     let through = 2 * primary.len()..=2 * primary.len() + 2;
@@ -155,7 +155,7 @@ fn live_programs_of_a_user_see_the_primary_break_in_the_network_that_is_up() {
 
 #[test]
 #[ignore = "needs root"]
-fn live_a_program_of_a_user_sees_the_node_move_in_a_network_of_its_own() {
+fn live_shell_starts_a_network_with_a_moving_node() {
     let moved = ping(
         &["mobile-ip", "correspondent"],
         ["10.0.1.1", "10.0.0.7"],
@@ -165,10 +165,10 @@ fn live_a_program_of_a_user_sees_the_node_move_in_a_network_of_its_own() {
     assert!(finished.errors.contains("goes down") && finished.errors.contains("comes up"));
     let answered = numbers(&answered(&finished));
     let gap = answered.windows(2).find(|pair| pair[1] > pair[0] + 2);
-    let gap = gap.unwrap_or_else(|| panic!("it never was out of reach: {answered:?}"));
+    let gap = gap.unwrap_or_else(|| panic!("it never was unreachable:  {answered:?}"));
     assert!(
         gap[0] > 30,
-        "it was reached in the first network: {answered:?}"
+        "it was reachable in the first network:  {answered:?}"
     );
     assert!(
         *answered.last().unwrap() >= 125,
@@ -179,14 +179,14 @@ fn live_a_program_of_a_user_sees_the_node_move_in_a_network_of_its_own() {
 
 #[test]
 #[ignore = "needs root"]
-fn live_the_exit_code_of_a_shell_is_the_programs_and_what_a_kill_left_is_removed() {
+fn live_shell_returns_the_exit_code_of_the_program() {
     let mut up = start(&["lab", "up", "satellite", "--json"]);
     up.json_line();
     let host = wait_for_host("satellite", "sender");
     up.kill();
     assert!(
         host.symlink_metadata().is_ok(),
-        "nobody was there to remove it"
+        "the links of a killed process remain"
     );
     let seven = run(&[
         "lab",
@@ -221,7 +221,7 @@ fn live_the_exit_code_of_a_shell_is_the_programs_and_what_a_kill_left_is_removed
     none.assert_failed(127, "cannot run 'no-such-program': No such file");
     assert!(!none.errors.contains("iproute2"), "{none:?}");
     assert_eq!(networks("satellite"), 0);
-    let missing = run(&["lab", "shell", "satellite", "nobody", "--", "true"]);
+    let missing = run(&["lab", "shell", "satellite", "absent", "--", "true"]);
     missing.assert_failed(2, "receiver, sender");
     let cell = run(&[
         "lab",
@@ -239,7 +239,7 @@ fn live_the_exit_code_of_a_shell_is_the_programs_and_what_a_kill_left_is_removed
 
 #[test]
 #[ignore = "needs root"]
-fn live_a_shell_joins_a_run_that_goes_on_and_ends_with_a_signal() {
+fn live_shell_joins_a_running_experiment() {
     let out = directory("live-join");
     let arguments = ["reproduce", "--live", "--reps", "1", "failover", "--out"];
     let reproduce = start(&[&arguments[..], &[out.to_str().unwrap()]].concat());
@@ -262,7 +262,7 @@ fn live_a_shell_joins_a_run_that_goes_on_and_ends_with_a_signal() {
         "{devices}"
     );
     assert!(Path::new("/run/carrick-lab").join(&network).exists());
-    // A program that goes on for ever ends when its shell is told to.
+    // A program without an end is ended by a signal to its shell.
     let program = ["sh", "-c", "echo true; exec sleep 1000"];
     let mut forever = start(&[&shell[..], &program].concat());
     assert_eq!(forever.json_line(), true, "it runs");
@@ -273,8 +273,8 @@ fn live_a_shell_joins_a_run_that_goes_on_and_ends_with_a_signal() {
     assert_eq!(networks(&network), 0);
 }
 
-/// Runs a program on a terminal of its own. For each pair of the arguments, waits until the first of it has
-/// been printed and then types the second; prints the exit code and what was on the screen.
+/// Runs a program on a pseudo-terminal. For each pair of arguments, waits until the first one is printed
+/// and then types the second one; prints the exit code and the content of the screen.
 const TERMINAL: &str = r#"
 import json, os, pty, select, signal, sys, time
 count = int(sys.argv[1])
@@ -306,7 +306,7 @@ else:
 print(json.dumps({"code": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "left": steps, "screen": screen}))
 "#;
 
-/// What the program above says of `carrick`: its exit code and the screen.
+/// Runs `carrick` with the program above; returns its exit code and the screen.
 fn on_a_terminal(steps: &[(&str, &str)], arguments: &[&str]) -> (i64, String) {
     let count = steps.len().to_string();
     let typed = steps.iter().flat_map(|(seen, typed)| [*seen, *typed]);
@@ -323,7 +323,7 @@ fn on_a_terminal(steps: &[(&str, &str)], arguments: &[&str]) -> (i64, String) {
     (said["code"].as_i64().unwrap(), screen)
 }
 
-/// The namespaces that threads of this host are in.
+/// Returns the namespaces of all threads of this host.
 pub(crate) fn namespaces() -> BTreeSet<u64> {
     let tasks = fs::read_dir("/proc")
         .unwrap()
@@ -340,7 +340,7 @@ const CTRL_C: &str = "\x03";
 
 #[test]
 #[ignore = "needs root"]
-fn live_ctrl_c_ends_a_program_on_a_host_and_the_network_with_it() {
+fn live_ctrl_c_ends_the_program_and_the_network() {
     let sleeping = "echo in-$(stat -Lc %i /proc/self/ns/net); exec sleep 1000";
     let shell = [
         "lab",
@@ -361,8 +361,8 @@ fn live_ctrl_c_ends_a_program_on_a_host_and_the_network_with_it() {
 
 #[test]
 #[ignore = "needs root"]
-fn live_ctrl_c_in_a_shell_ends_what_runs_in_it_and_leaves_the_shell_and_its_network() {
-    // The shell is what the user types into; Ctrl-C is for what it runs.
+fn live_ctrl_c_in_a_shell_keeps_the_network() {
+    // The user types into the shell; Ctrl-C ends the program that the shell runs.
     let steps = [
         ("ready> ", "sleep 1000\n"),
         ("sleep 1000", CTRL_C),
@@ -384,14 +384,14 @@ fn live_ctrl_c_in_a_shell_ends_what_runs_in_it_and_leaves_the_shell_and_its_netw
     let listed = screen.rsplit("ready> ").next().unwrap();
     assert!(
         listed.contains("overhead.best.1000"),
-        "it stood until the end: {screen}"
+        "it existed until the end:  {screen}"
     );
     assert_eq!(networks("overhead.best.1000"), 0);
 }
 
 #[test]
 #[ignore = "needs root"]
-fn live_ctrl_c_while_the_network_is_built_runs_nothing_and_leaves_nothing() {
+fn live_ctrl_c_during_set_up_leaves_no_network() {
     for command in ["shell", "up"] {
         let marker = directory("live-early");
         fs::create_dir_all(&marker).unwrap();
@@ -410,7 +410,7 @@ fn live_ctrl_c_while_the_network_is_built_runs_nothing_and_leaves_nothing() {
             _ => [&["lab", "up", "overhead"][..], &cell].concat(),
         };
         let early = start(&arguments);
-        // It catches the signal before it builds, which takes far longer than to get there.
+        // The program catches the signal before it builds the network, which takes much longer.
         wait_for_signals(early.id());
         early.interrupt();
         let ended = early.finish();
@@ -421,7 +421,7 @@ fn live_ctrl_c_while_the_network_is_built_runs_nothing_and_leaves_nothing() {
     }
 }
 
-/// Waits until a process has something of its own in mind for SIGINT: it blocks or catches it.
+/// Waits until a process blocks or catches SIGINT.
 fn wait_for_signals(process: u32) {
     const SIGINT: u64 = 1 << 1;
     let begin = Instant::now();

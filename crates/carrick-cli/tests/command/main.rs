@@ -1,4 +1,5 @@
-//! The built program: `carrick perf` and `carrick cat` over loopback, `carrick lab` and `reproduce`.
+//! The built program: `carrick perf` and `carrick cat` over loopback, `carrick lab`, `reproduce` and
+//! `simco`.
 
 mod cat;
 mod lab;

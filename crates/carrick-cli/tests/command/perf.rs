@@ -1,11 +1,11 @@
-//! Measurements: what was asked for arrives, and both sides say the same about it.
+//! Measurements: the requested data arrives, and both sides report the same numbers.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
-/// A server on a UDP port that the system chose, and the arguments to reach it.
+/// Starts a server on a UDP port that the system selects; returns it with the arguments to reach it.
 struct Server {
     running: Running,
     udp_port: String,
@@ -34,7 +34,7 @@ fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
     run(&arguments)
 }
 
-/// The one summary in the output of a side that succeeded.
+/// Returns the only summary in the output of a successful side.
 fn summary(side: &Finished) -> Value {
     assert_eq!(side.code, Some(0), "{side:?}");
     assert_eq!(side.errors, "");
@@ -45,7 +45,7 @@ fn summary(side: &Finished) -> Value {
     summary.clone()
 }
 
-/// Measures once and checks that both sides have the same numbers, which are returned.
+/// Runs a measurement, asserts that both sides report the same numbers, and returns them.
 fn measure(addresses: &[&str], more: &[&str]) -> Value {
     let server = server(addresses, &["--once"]);
     let client = client(&addresses.join(","), &server, more);
@@ -66,7 +66,7 @@ fn messages(summary: &Value, direction: &str) -> Option<u64> {
 }
 
 #[test]
-fn the_server_receives_what_was_asked_for() {
+fn the_server_receives_the_requested_data() {
     let summary = measure(&["127.0.0.1"], &["--bytes", "10000001", "--size", "64K"]);
     assert_eq!(bytes(&summary, "to_server"), Some(10_000_001));
     assert_eq!(messages(&summary, "to_server"), Some(153));
@@ -104,7 +104,7 @@ fn both_directions_at_once_on_many_streams() {
 }
 
 #[test]
-fn both_directions_at_once_with_messages_as_large_as_the_send_queue() {
+fn bidirectional_messages_may_fill_the_send_queue() {
     for size in ["256K", "1M"] {
         let arguments = ["--bytes", "60M", "--size", size, "--bidir"];
         let summary = measure(&["127.0.0.1"], &arguments);
@@ -189,14 +189,14 @@ fn a_time_is_cut_into_intervals_that_add_up() {
 }
 
 #[test]
-fn a_server_serves_several_clients_and_survives_bad_requests() {
+fn a_server_survives_invalid_requests() {
     let mut server = server(&["127.0.0.1"], &[]);
     let load = ["--bytes", "1M", "--streams", "65534"];
     assert_eq!(
         bytes(&summary(&client("127.0.0.1", &server, &load)), "to_server"),
         Some(1 << 20)
     );
-    // A program that sends what is no request.
+    // The peer sends a message that is no request.
     let mut other = start(&[
         "cat",
         "127.0.0.1",
@@ -317,7 +317,7 @@ fn wrong_command_lines_are_refused() {
     elsewhere.assert_failed(1, "192.0.2.1 is not an address of this host");
 }
 
-/// A peer that vanishes is reported once, and no intervals without anything in them.
+/// A peer that vanishes is reported once, without empty intervals.
 #[test]
 fn a_vanished_peer_is_reported_once() {
     for vanishes in ["server", "client"] {
@@ -350,11 +350,11 @@ fn a_vanished_peer_is_reported_once() {
             let nothing = |way: &str| line[way]["bytes"] == 0;
             line["event"] == "interval" && nothing("sent") && nothing("received")
         };
-        // In the interval in which the peer vanishes, its last packets may have arrived.
+        // The interval in which the peer vanishes may contain its last packets.
         assert!(lines.iter().filter(is_empty).count() <= 1, "{lines:?}");
         let reports = lines.iter().filter(|line| {
             let text = line["text"].as_str();
-            text.is_some_and(|text| text.contains("has not answered for"))
+            text.is_some_and(|text| text.contains("no packet from the peer for"))
         });
         assert_eq!(reports.count(), 1, "{lines:?}");
         drop(vanished);

@@ -7,7 +7,7 @@ use crate::support::{Running, start, start_with};
 
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// A side that listens on loopback, and the UDP port that the system chose for it.
+/// Starts a side that listens on loopback; returns it with the UDP port that the system selected.
 fn listen() -> (Running, String) {
     let listener = ["cat", "--listen", "7", "--udp-port", "0", "--recv-only"];
     let mut listener = start(&[&listener[..], &["-v", "--bind", "127.0.0.1"]].concat());
@@ -21,7 +21,7 @@ fn connect(udp_port: &str) -> Running {
     start(&[&client[..], &["--recv-only"]].concat())
 }
 
-/// Both sides of an association that is set up.
+/// Starts both sides of an association and waits for the set-up.
 fn established() -> (Running, Running) {
     let (mut listener, udp_port) = listen();
     let mut client = connect(&udp_port);
@@ -30,7 +30,7 @@ fn established() -> (Running, Running) {
     (client, listener)
 }
 
-/// The peer gets an ABORT with a reason (RFC 9260, section 9.1), whichever side the signal ends.
+/// RFC 9260, section 9.1: the peer gets an ABORT with a reason, for a signal to either side.
 #[test]
 fn each_signal_ends_cat_with_an_abort() {
     for signal in ENDING {
@@ -43,12 +43,12 @@ fn each_signal_ends_cat_with_an_abort() {
             };
             ended.signal(signal);
             ended.finish().assert_failed(1, signal.as_str());
-            peer.finish().assert_failed(1, "gave up");
+            peer.finish().assert_failed(1, "the program was ended");
         }
     }
 }
 
-/// The peer of a measurement gets an ABORT with a reason, whichever side the signal ends.
+/// The peer of a measurement gets an ABORT with a reason, for a signal to either side.
 #[test]
 fn each_signal_ends_perf_with_an_abort() {
     for signal in ENDING {
@@ -61,7 +61,7 @@ fn each_signal_ends_perf_with_an_abort() {
             for side in [&mut server, &mut client] {
                 assert_eq!(side.json_line()["event"], "begin");
             }
-            // The measurement runs: both sides print intervals.
+            // The measurement is running: both sides print intervals.
             assert_eq!(server.json_line()["event"], "interval");
             let (ended, peer) = if client_ends {
                 (client, server)
@@ -71,7 +71,7 @@ fn each_signal_ends_perf_with_an_abort() {
             ended.signal(signal);
             ended.finish().assert_failed(1, signal.as_str());
             peer.finish()
-                .assert_failed(1, "the measurement was broken off");
+                .assert_failed(1, "the measurement was aborted");
         }
     }
 }
@@ -86,7 +86,7 @@ fn each_signal_ends_a_listener() {
     }
 }
 
-/// SIGHUP that was ignored at the start has no effect, as `nohup` wants it.
+/// SIGHUP has no effect if it was ignored at the start (`nohup`).
 #[cfg(target_os = "linux")]
 #[test]
 fn an_ignored_hangup_ends_nothing() {

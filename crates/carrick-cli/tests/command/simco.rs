@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::support::{Finished, Running, run, start};
 
-/// A configuration with its files, removed at the end.
+/// Configuration with its files, removed at the end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("carrick-command-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // What a run with the same number left.
+        // Remains of a run with the same process ID.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("key"), "000102030405060708090a0b0c0d0e0f\n").unwrap();
@@ -49,7 +49,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// The text of a line of a daemon's log.
+/// Returns the text of a log line of a daemon.
 pub(crate) fn text_of(line: &str) -> &str {
     let words: Vec<&str> = line.trim().splitn(4, ' ').collect();
     let [time, level, "carrick:", text] = words[..] else {
@@ -60,7 +60,7 @@ pub(crate) fn text_of(line: &str) -> &str {
     text
 }
 
-/// A middlebox and how to reach it.
+/// Running middlebox with its addresses.
 struct Middlebox {
     running: Running,
     sctp: Vec<String>,
@@ -72,7 +72,7 @@ fn middlebox(folder: &Folder) -> Middlebox {
     listening(start(&["simco", "middlebox", "--config", &config]))
 }
 
-/// Reads where a middlebox listens.
+/// Reads the addresses on which a middlebox listens.
 fn listening(mut running: Running) -> Middlebox {
     let line = running.error_line();
     let numbers: Vec<&str> = text_of(&line).split_whitespace().collect();
@@ -95,7 +95,7 @@ fn agent(folder: &Folder, place: &[String], request: &[&str]) -> Finished {
     run(&agent_line(&key, place, request))
 }
 
-/// The command line of an agent.
+/// Returns the command line of an agent.
 fn agent_line<'a>(key: &'a str, place: &'a [String], request: &[&'a str]) -> Vec<&'a str> {
     let mut line = vec![
         "simco",
@@ -188,16 +188,16 @@ fn agent_watches_rules_and_enables_a_reservation() {
         assert_eq!(ask(&["status", &rule])["external"], "192.0.2.1:6000+2");
         ask(&["plc", &rule, "30"]);
         ask(&["plc", &rule, "0"]);
-        for (event, lifetime) in [
+        for (name, lifetime) in [
             ("changed", 100),
             ("changed", 50),
             ("changed", 30),
             ("ended", 0),
         ] {
-            let told = watching.json_line();
+            let event = watching.json_line();
             assert_eq!(
-                (&told["event"], &told["rule"], &told["lifetime"]),
-                (&event.into(), &reserved["rule"], &lifetime.into())
+                (&event["event"], &event["rule"], &event["lifetime"]),
+                (&name.into(), &reserved["rule"], &lifetime.into())
             );
         }
         watching.interrupt();
@@ -215,9 +215,9 @@ fn watch_prints_why_the_session_ended() {
     let mut watching = start(&agent_line(&key, &middlebox.tcp, &["watch"]));
     assert_eq!(watching.json_line()["event"], "opened");
     middlebox.running.interrupt();
-    let told = watching.json_line();
+    let event = watching.json_line();
     assert_eq!(
-        (&told["event"], &told["reason"]),
+        (&event["event"], &event["reason"]),
         (&"closed".into(), &"terminated by the middlebox".into())
     );
     assert_eq!(middlebox.running.finish().code, Some(0));
@@ -237,13 +237,13 @@ fn hold_prints_events_of_its_rule_only() {
     let held = per("10.0.0.1:5000", &["--hold", "--lifetime", "600"]);
     let mut holding = start(&agent_line(&key, &middlebox.tcp, &held));
     let rule = holding.json_line()["rule"].clone();
-    // Another one, which the agent may see too, comes and goes.
+    // Another rule, which the agent may see as well, begins and ends.
     let ask = |request: &[&str]| answer(&agent(&folder, &middlebox.tcp, request));
     let other = ask(&per("10.0.0.1:5002", &[]))["rule"].to_string();
     ask(&["plc", &other, "0"]);
     ask(&["plc", &rule.to_string(), "0"]);
-    let told = holding.json_line();
-    assert_eq!((&told["event"], &told["rule"]), (&"ended".into(), &rule));
+    let event = holding.json_line();
+    assert_eq!((&event["event"], &event["rule"]), (&"ended".into(), &rule));
     assert_eq!(holding.finish().code, Some(1));
     middlebox.running.interrupt();
     assert_eq!(middlebox.running.finish().code, Some(0));
@@ -257,16 +257,16 @@ fn sighup_reloads_the_configuration() {
     answer(&list());
     folder.configure("rights = [\"enable\"]");
     middlebox.running.hang_up();
-    let told = middlebox.running.error_line();
-    assert!(told.contains("configuration reloaded"), "{told}");
+    let line = middlebox.running.error_line();
+    assert!(line.contains("configuration reloaded"), "{line}");
     let list = agent(&folder, &middlebox.tcp, &["list"]);
     list.assert_failed(1, "not authorized");
     folder.configure("rights = [\"enabl\"]");
     middlebox.running.hang_up();
-    let told = middlebox.running.error_line();
+    let line = middlebox.running.error_line();
     assert!(
-        told.contains("configuration not reloaded") && told.contains("enabl"),
-        "{told}"
+        line.contains("configuration not reloaded") && line.contains("enabl"),
+        "{line}"
     );
     middlebox.running.interrupt();
     assert_eq!(middlebox.running.finish().code, Some(0));
@@ -278,7 +278,7 @@ fn held_rule_ends_on_interrupt() {
     let middlebox = middlebox(&folder);
     let list = || answer(&agent(&folder, &middlebox.tcp, &["list"]))["rules"].clone();
     let key = folder.file("key");
-    // Often, because two things hear the signal.
+    // Several times, because two parts of the program handle the signal.
     for n in 0..8 {
         let port = format!("10.0.0.1:{}", 7000 + n);
         let mut line = vec![
@@ -368,7 +368,7 @@ fn b2bua_rejects_unusable_settings_early() {
         let line: Vec<&str> = common.split(' ').chain(arguments.split(' ')).collect();
         run(&line)
     };
-    for (arguments, told) in [
+    for (arguments, error) in [
         ("--listen 127.0.0.1 --outer 192.0.2.1:5060", "ADDRESS:PORT"),
         (
             "--listen 0.0.0.0:5060 --outer 192.0.2.1:5060",
@@ -391,7 +391,7 @@ fn b2bua_rejects_unusable_settings_early() {
             "use UDP",
         ),
     ] {
-        b2bua(arguments).assert_failed(2, told);
+        b2bua(arguments).assert_failed(2, error);
     }
 }
 
@@ -430,9 +430,9 @@ fn load_runs_without_failures() {
         for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
             assert_eq!(report["failures"][kind], 0, "{report}");
         }
-        assert_eq!(report["transactions"], report["asked"], "{report}");
+        assert_eq!(report["transactions"], report["started"], "{report}");
         assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
-        // Opened, closed, and refreshed 1 / (e^(500 ms / 1 s) - 1) times in the mean.
+        // Opened, closed, and refreshed 1 / (e^(500 ms / 1 s) - 1) times on average.
         let offered = report["offered_per_second"].as_f64().unwrap();
         assert!((offered - 708.3).abs() < 0.1, "{report}");
     }
@@ -453,7 +453,7 @@ fn talkative_b2bua(folder: &Folder, middlebox: &Middlebox) -> (Running, String) 
     (b2bua, address)
 }
 
-/// Returns whether it answers a number of requests, with a pause before each.
+/// Returns true if it answers a number of requests, with a pause before each.
 #[cfg(target_os = "linux")]
 fn answers_options(address: &str, times: u32) -> bool {
     use std::time::Duration;
@@ -487,7 +487,7 @@ fn b2bua_survives_a_blocked_or_closed_output() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let closed = "output closed by its reader";
     assert_eq!(finished.errors.matches(closed).count(), 1, "{finished:?}");
-    // A pipe has room for some hundred lines, and a thousand wait.
+    // A pipe holds some hundred lines, and the queue a thousand.
     let (b2bua, address) = talkative_b2bua(&folder, &middlebox);
     assert!(answers_options(&address, 50));
     b2bua.hang_up();

@@ -1,5 +1,5 @@
-//! What a middlebox and a back-to-back user agent need of their host: a packet filter, private files,
-//! file descriptors.
+//! Resources that a middlebox and a back-to-back user agent need of their host: a packet filter, private
+//! files, file descriptors.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use crate::support::{Running, run, start, start_with};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_carrick");
 
-/// A configuration with all files that a middlebox writes.
+/// Configuration with all files that a middlebox writes.
 fn configure(folder: &Folder, backend: &str) -> String {
     let config = folder.file("box.toml");
     let text = format!(
@@ -26,13 +26,13 @@ fn configure(folder: &Folder, backend: &str) -> String {
 
 const MEMORY: &str = "[backend]\nkind = \"memory\"";
 
-/// Starts the program by a shell that does this before.
+/// Starts the program from a shell that runs this command first.
 fn start_after(command: &str, arguments: &[&str]) -> Running {
     let script = format!("{command}; exec {PROGRAM} \"$@\"");
     start_with("sh", &[&["-c", &script, "sh"], arguments].concat())
 }
 
-/// Reads the log until a line has this text; returns that line's text.
+/// Reads the log until a line contains this text; returns the line's text.
 fn logged(running: &mut Running, wanted: &str) -> String {
     let mut read = Vec::new();
     loop {
@@ -46,7 +46,7 @@ fn logged(running: &mut Running, wanted: &str) -> String {
     }
 }
 
-/// The address behind a word in the log.
+/// Returns the address after a word in the log.
 fn address(running: &mut Running, word: &str) -> SocketAddr {
     let line = logged(running, word);
     let (_, rest) = line.split_once(word).unwrap();
@@ -157,7 +157,7 @@ fn lack_of_file_descriptors_is_logged_and_counted() {
     assert_eq!(middlebox.finish().code, Some(0));
 }
 
-/// The arguments of a back-to-back user agent at this middlebox.
+/// Returns the arguments of a back-to-back user agent at this middlebox.
 fn b2bua<'a>(middlebox: &'a str, key: &'a str) -> Vec<&'a str> {
     let agent = ["simco", "b2bua", "--middlebox", middlebox, "--name", "pbx"];
     let calls = ["--listen", "127.0.0.1:0", "--internal", "10.0.0.0/8"];
@@ -228,7 +228,7 @@ fn the_first_run_of_the_manual_opens_a_pinhole() {
     let toml = toml.strip_prefix("toml\n").unwrap();
     std::fs::write(folder.file("box.toml"), toml).unwrap();
     let program = Path::new(PROGRAM).parent().unwrap().display();
-    // A person sees when the middlebox has started.
+    // The log reports to a person that the middlebox has started.
     let (alone, commands) = commands.trim().split_once('\n').unwrap();
     let commands = commands.replace(
         " &\n",
@@ -246,7 +246,7 @@ fn the_first_run_of_the_manual_opens_a_pinhole() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let out = String::from_utf8_lossy(&finished.out);
     assert!(out.contains("enabled"), "{out}");
-    // The packet filter's own view.
+    // The elements as `nft` lists them.
     assert!(
         out.contains("10.0.0.1") && out.contains("table inet carrick"),
         "{out}"

@@ -1,4 +1,4 @@
-//! Runs the program and does not wait forever.
+//! Runs the program with a time limit.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -9,10 +9,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Far longer than anything here takes.
+/// Far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running program. Killed if a test fails before it ends.
+/// Running program; killed if a test fails before it ends.
 pub(crate) struct Running {
     child: Child,
     out: Option<BufReader<ChildStdout>>,
@@ -20,7 +20,7 @@ pub(crate) struct Running {
     reading: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// What a program has done.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
@@ -69,31 +69,31 @@ impl Running {
     /// Writes the input from another thread, and closes it.
     pub(crate) fn feed(&mut self, input: Vec<u8>) {
         let mut stdin = self.child.stdin.take().unwrap();
-        // If the program goes before it has read everything, its output shows that.
+        // If the program ends before it has read all input, its output shows that.
         thread::spawn(move || drop(stdin.write_all(&input)));
     }
 
-    /// The next line of the output, as JSON.
+    /// Reads the next line of the output as JSON.
     pub(crate) fn json_line(&mut self) -> Value {
         let mut line = String::new();
         self.out.as_mut().unwrap().read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
     }
 
-    /// The next line of the error output.
+    /// Reads the next line of the error output.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();
         self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
         line
     }
 
-    /// Nobody reads the output from now on.
+    /// Stops reading the output.
     #[cfg(target_os = "linux")]
     pub(crate) fn close_output(&mut self) {
         self.out = None;
     }
 
-    /// Reads the rest of the output from now on; without this, from [`Self::finish`] on.
+    /// Reads the rest of the output from now on; without this call, from [`Self::finish`] on.
     pub(crate) fn read_on(&mut self) {
         let out = self.out.take();
         self.reading = self.reading.take().or_else(|| out.map(read_all));
@@ -105,18 +105,18 @@ impl Running {
         kill(id, signal).unwrap();
     }
 
-    /// What Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         self.signal(Signal::SIGINT);
     }
 
-    /// What an operator does.
+    /// Sends SIGTERM, as an operator does.
     #[cfg(target_os = "linux")]
     pub(crate) fn terminate(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// What a terminal does when it goes, and an operator after a change of the configuration.
+    /// Sends SIGHUP, as a closing terminal does, and an operator after a change of the configuration.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::SIGHUP);
     }
@@ -126,14 +126,14 @@ impl Running {
         self.child.id()
     }
 
-    /// Ends it as a crash would, and waits until it is gone.
+    /// Kills the program, and waits for its end.
     #[cfg(target_os = "linux")]
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for the end while nobody reads the output.
+    /// Waits for the end without reading the output.
     pub(crate) fn finish_unread(mut self) -> Finished {
         let out = self.out.take();
         let errors = read_all(self.errors.take().unwrap());
@@ -181,14 +181,14 @@ fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already unless a test has failed.
+        // The program has ended already unless a test has failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Finished {
-    /// The output as JSON lines.
+    /// Returns the output as JSON lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let text = std::str::from_utf8(&self.out).unwrap();
         text.lines()
@@ -196,7 +196,7 @@ impl Finished {
             .collect()
     }
 
-    /// Asserts that it failed with this code and one line of error that contains `words`.
+    /// Asserts that the program failed with this code and one line of error that contains `words`.
     pub(crate) fn assert_failed(&self, code: i32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.errors.contains(words), "{self:?}");
@@ -210,7 +210,7 @@ impl Finished {
     }
 }
 
-/// A UDP port that nobody uses now.
+/// Returns a free UDP port.
 pub(crate) fn free_udp_port() -> String {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port().to_string()

@@ -1,4 +1,4 @@
-//! Record of the replies to agents, and comparison with the kernel.
+//! Record of the replies to agents, compared with the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,11 +15,11 @@ use crate::kernel::{FlowNumber, Kernel, element};
 const UDP: u8 = 17;
 const PORT: u16 = 4000;
 
-/// How long after a rule the kernel ends its elements by itself, and what is lost by rounding.
+/// Time from the end of a rule until the kernel removes its elements, plus rounding.
 const FAILSAFE: Duration = Duration::from_secs(5 + 2);
 
-/// Longer than any rule here lives.
-const LONGEST: Duration = Duration::from_secs(100_000);
+/// Longer than the lifetime of any rule in these tests.
+const MAX_LIFETIME: Duration = Duration::from_secs(100_000);
 
 fn end(net: u8, n: FlowNumber) -> SocketAddrV4 {
     let [_, _, high, low] = n.to_be_bytes();
@@ -56,7 +56,7 @@ pub(crate) fn enable(n: FlowNumber, lifetime: u32) -> EnableRequest {
     }
 }
 
-/// Returns the request that blocks it.
+/// Returns the request that blocks the `n`th flow.
 pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
     DisableRequest {
         internal: tuple(Location::Internal, internal(n)),
@@ -68,7 +68,7 @@ pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
 /// Kind of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// It lets pass, from this address if it is translated.
+    /// Lets packets pass, from this outside address if translated.
     Enabled(Option<SocketAddrV4>),
     Reserved,
     Disabled,
@@ -78,32 +78,32 @@ impl Kind {
     /// Returns the kind of an enabling rule.
     pub(crate) fn enabled(n: FlowNumber, outside: &AddressTuple) -> Self {
         let Scope::Full { address, port, .. } = outside.scope else {
-            panic!("{outside:?} is no address");
+            panic!("{outside:?} is not an address");
         };
         let std::net::IpAddr::V4(address) = address else {
             panic!("{outside:?} is not of IPv4");
         };
         let outside = SocketAddrV4::new(address, port);
-        // A firewall tells the address of the internal host.
+        // A firewall without translation reports the address of the internal host.
         Self::Enabled(Some(outside).filter(|outside| *outside != internal(n)))
     }
 }
 
-/// A rule, as far as its agent knows.
+/// Rule, as far as its agent knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) n: FlowNumber,
     pub(crate) kind: Kind,
-    /// It is in force until then.
+    /// The rule is in force at least until then.
     must: Instant,
-    /// Its life is over then.
+    /// The rule has ended at the latest then.
     may: Instant,
-    /// Something was asked for, and not answered.
+    /// A request about the rule has no reply.
     doubtful: bool,
 }
 
 impl Rule {
-    /// The elements of its flow.
+    /// Returns the elements of the rule's flow.
     fn elements(&self) -> Vec<String> {
         let Kind::Enabled(outside) = self.kind else {
             return Vec::new();
@@ -133,19 +133,19 @@ impl Rule {
 pub(crate) struct Book {
     next: FlowNumber,
     pub(crate) rules: BTreeMap<PolicyRuleId, Rule>,
-    /// Flows for which a rule was asked for, and not answered.
-    asked: BTreeSet<FlowNumber>,
+    /// Flows with a request for a rule that has no reply.
+    requested: BTreeSet<FlowNumber>,
 }
 
 impl Book {
-    /// A flow that no rule was about, which a rule is asked for now.
+    /// Returns a flow without a rule, for which a rule is requested now.
     pub(crate) fn next_flow(&mut self) -> FlowNumber {
         self.next += 1;
-        self.asked.insert(self.next);
+        self.requested.insert(self.next);
         self.next
     }
 
-    /// A rule was granted, which was asked for at that time.
+    /// Records a rule granted to a request sent at this time.
     pub(crate) fn granted(
         &mut self,
         rule: PolicyRuleId,
@@ -163,10 +163,10 @@ impl Book {
             doubtful: false,
         };
         self.rules.insert(rule, rule_of_it);
-        self.asked.remove(&n);
+        self.requested.remove(&n);
     }
 
-    /// Something is asked for that gives a rule this life.
+    /// Records a request that changes the lifetime of a rule.
     pub(crate) fn changing(&mut self, rule: PolicyRuleId, lifetime: u32) {
         let now = Instant::now();
         if let Some(rule) = self.rules.get_mut(&rule) {
@@ -174,61 +174,70 @@ impl Book {
             let life = Duration::from_secs(u64::from(lifetime));
             rule.must = rule.must.min(now + life);
             if lifetime > 0 {
-                // Nobody knows when it is granted.
-                rule.may = now + LONGEST;
+                // The time of the grant is unknown.
+                rule.may = now + MAX_LIFETIME;
             }
         }
     }
 
-    /// A new life was granted, which was asked for at that time.
+    /// Records a changed lifetime, granted to a request sent at this time.
     pub(crate) fn changed(&mut self, id: PolicyRuleId, sent: Instant, lifetime: Lifetime) {
         if let Some(rule) = self.rules.get(&id).copied() {
             self.granted(id, rule.n, rule.kind, sent, lifetime);
         }
     }
 
-    /// A rule has ended.
+    /// Records the end of a rule.
     pub(crate) fn ended(&mut self, rule: PolicyRuleId) {
         self.rules.remove(&rule);
     }
 
-    /// Something is asked for that lets a flow pass or blocks it.
-    pub(crate) fn asking(&mut self, n: FlowNumber) {
-        self.asked.insert(n);
+    /// Records a request that enables or blocks a flow.
+    pub(crate) fn requesting(&mut self, n: FlowNumber) {
+        self.requested.insert(n);
     }
 
     pub(crate) fn count(&self, kind: impl Fn(&Kind) -> bool) -> usize {
         self.rules.values().filter(|rule| kind(&rule.kind)).count()
     }
 
-    /// What a middlebox that runs again has, in the place of what was not known: these rules are there,
-    /// as it said at that time. Returns those that it has to be asked about.
-    pub(crate) fn taken_up(
+    /// Replaces unknown state by that of a restarted middlebox, which listed these rules at this time.
+    /// Returns the rules whose status has to be requested.
+    pub(crate) fn restored(
         &mut self,
         listed: &BTreeSet<PolicyRuleId>,
-        asked_at: Instant,
+        requested_at: Instant,
     ) -> Vec<PolicyRuleId> {
         let now = Instant::now();
         let is_lost = |(id, rule): &(&PolicyRuleId, &Rule)| {
-            // One that was to be blocked may have ended with that.
-            let doubtful = rule.doubtful || self.asked.contains(&rule.n);
+            // A rule may have ended by a request to block its flow.
+            let doubtful = rule.doubtful || self.requested.contains(&rule.n);
             !listed.contains(id) && !doubtful && rule.must > now
         };
         let lost: Vec<_> = self.rules.iter().filter(is_lost).collect();
-        assert!(lost.is_empty(), "granted, and not taken up: {lost:?}");
+        assert!(lost.is_empty(), "granted, but not restored:  {lost:?}");
         self.rules.retain(|id, _| listed.contains(id));
-        let over: Vec<_> = self.rules.values().filter(|r| r.may < asked_at).collect();
-        assert!(over.is_empty(), "over, and taken up: {over:?}");
-        self.asked.clear();
+        let over: Vec<_> = self
+            .rules
+            .values()
+            .filter(|r| r.may < requested_at)
+            .collect();
+        assert!(over.is_empty(), "ended, but restored:  {over:?}");
+        self.requested.clear();
         let known = |id: &PolicyRuleId| self.rules.get(id).is_some_and(|rule| !rule.doubtful);
         listed.iter().filter(|id| !known(id)).copied().collect()
     }
 
-    /// How a rule is, as the middlebox said when asked at that time.
-    pub(crate) fn told(&mut self, id: PolicyRuleId, asked_at: Instant, status: &Reply) {
+    /// Records the status of a rule, requested at this time.
+    pub(crate) fn record_status(
+        &mut self,
+        id: PolicyRuleId,
+        requested_at: Instant,
+        status: &Reply,
+    ) {
         let n_of = |tuple: &AddressTuple| {
             let Scope::Full { address, .. } = tuple.scope else {
-                panic!("{tuple:?} is no address");
+                panic!("{tuple:?} is not an address");
             };
             crate::kernel::flow_of(&address.to_string()).unwrap()
         };
@@ -244,7 +253,7 @@ impl Book {
             Reply::DisableStatus { disable, .. } => {
                 (n_of(&disable.internal), Kind::Disabled, disable.lifetime)
             }
-            // It was not enabled: nobody goes on with it.
+            // The reservation was not enabled, and no task continues with it.
             Reply::ReserveStatus { reserved, .. } => (0, Kind::Reserved, reserved.lifetime),
             other => panic!("{other:?}"),
         };
@@ -252,24 +261,24 @@ impl Book {
             id,
             n,
             kind,
-            asked_at,
+            requested_at,
             Lifetime(lifetime.0.saturating_sub(1)),
         );
         if let Some(rule) = self.rules.get_mut(&id) {
-            // What is left is rounded.
+            // The remaining lifetime is rounded.
             rule.may += Duration::from_secs(2);
         }
     }
 
-    /// Granted flows pass, and none else; likewise with blocks. With `whole` off, something else has
-    /// removed the table: what should be there may be missing.
+    /// Asserts that the granted flows pass and no others; likewise for blocks. With `whole` unset, another
+    /// program has removed the table, so that elements may be missing.
     pub(crate) fn check(&self, kernel: &Kernel, listing: [Instant; 2], whole: bool, when: &str) {
         let [begun, over] = listing;
         let (mut must, mut may) = (BTreeSet::new(), BTreeMap::new());
         let (mut must_block, mut may_block) = (BTreeSet::new(), BTreeSet::new());
         for rule in self.rules.values() {
-            // One that is being blocked may have ended.
-            let surely = whole && rule.must > over && !self.asked.contains(&rule.n);
+            // A rule may have ended by a pending block.
+            let surely = whole && rule.must > over && !self.requested.contains(&rule.n);
             if rule.kind == Kind::Disabled {
                 may_block.insert(rule.n);
                 must_block.extend(Some(rule.n).filter(|_| surely));
@@ -286,7 +295,7 @@ impl Book {
             .collect();
         assert!(lost.is_empty(), "{when}: of {} lost {lost:?}", must.len());
         for (element, (n, left)) in &kernel.elements {
-            if self.asked.contains(n) {
+            if self.requested.contains(n) {
                 continue;
             }
             let until = may.get(element);
@@ -300,11 +309,11 @@ impl Book {
         }
         let unblocked: Vec<_> = must_block.difference(&kernel.blocks).collect();
         assert!(unblocked.is_empty(), "{when}: not blocked {unblocked:?}");
-        may_block.extend(&self.asked);
+        may_block.extend(&self.requested);
         let blocked: Vec<_> = kernel.blocks.difference(&may_block).collect();
         assert!(blocked.is_empty(), "{when}: blocked {blocked:?}");
         assert_eq!(
-            kernel.alive,
+            kernel.active_blocks,
             kernel.blocks.len(),
             "{when}: blocks that live"
         );

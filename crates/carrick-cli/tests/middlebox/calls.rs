@@ -12,7 +12,7 @@ use crate::world::{B2BUA, LONG_PACKETS, LONG_REPORTS, PACKETS, REPORTS, SCTP, TC
 #[ignore = "needs root and sipp"]
 fn rtp_passes_only_during_the_call() {
     let mut world = World::new();
-    // The administrator lets SIP pass, and nothing else.
+    // The administrator lets only SIP pass.
     let site = "add rule inet carrick site udp dport 5060 udp sport 5060 accept";
     world.network.nft(Host::Firewall, site);
     let (mut rtp, mut rtcp) = ([0; 4], [0; 4]);
@@ -41,7 +41,7 @@ fn rtp_passes_only_during_the_call() {
     check(&world, [PACKETS; 4], [REPORTS; 4], "with pinholes again");
 }
 
-/// Calls that succeed with SIMCO over something, with all their packets, and leave nothing.
+/// Asserts that calls with SIMCO over this transport succeed with all packets and leave no rules.
 fn succeed_and_leave_nothing(middlebox: &str, calls: usize) {
     let world = World::new();
     let metrics = "127.0.0.1:9464";
@@ -61,17 +61,21 @@ fn succeed_and_leave_nothing(middlebox: &str, calls: usize) {
     }
     signal(&b2bua, Signal::SIGTERM);
     assert!(b2bua.0.wait().unwrap().success());
-    let said = world.network.log("b2bua.log");
+    let output = world.network.log("b2bua.log");
     for counted in [
         format!("\"offered\":{calls}"),
         format!("\"established\":{calls}"),
         "\"pinholes_at_stop\":0".to_owned(),
-        // While it ran.
+        // Printed while it runs.
         "\"calls\":".to_owned(),
     ] {
-        assert!(said.contains(&counted), "{counted} in {said}");
+        assert!(output.contains(&counted), "{counted} in {output}");
     }
-    assert_eq!(said.matches("\"end\":\"hung-up\"").count(), calls, "{said}");
+    assert_eq!(
+        output.matches("\"end\":\"hung-up\"").count(),
+        calls,
+        "{output}"
+    );
 }
 
 #[test]
@@ -94,7 +98,8 @@ fn refreshed_pinholes_lose_no_packet() {
     thread::scope(|scope| {
         let calling = scope.spawn(|| world.calls_succeed("long.xml", 1, 1));
         until("the pinhole is open", || world.network.elements() == 4);
-        // The kernel ends it by itself 5 s after its lifetime: never does it know of more than 10 s.
+        // The kernel removes elements 5 s after their lifetime, so that the remaining time never exceeds 10
+        // s.
         while !calling.is_finished() {
             let table = world.network.nft(Host::Firewall, "list table inet carrick");
             for left in table.split(" expires ").skip(1) {
@@ -114,7 +119,7 @@ fn refreshed_pinholes_lose_no_packet() {
 #[ignore = "needs root and sipp"]
 fn calls_work_over_tcp() {
     let world = World::with(&["-sn", "uas", "-rtp_echo"], "t1", "");
-    // Nothing but TCP is there.
+    // Drops everything but TCP.
     let drop = "add table inet only; add chain inet only in { type filter hook input priority 0; }; add rule inet only in iifname != lo udp dport 5060 drop";
     world.network.nft(Host::Firewall, drop);
     let _b2bua = world.b2bua();
@@ -146,23 +151,23 @@ fn a_call_is_refused_when_the_middlebox_is_gone() {
     signal(&world.middlebox, Signal::SIGSTOP);
     refused(&world);
     signal(&world.middlebox, Signal::SIGCONT);
-    // What was granted late is closed by the agent.
+    // The agent closes a pinhole that is granted late.
     until("the rule set is empty", || world.network.elements() == 0);
     world.assert_rtp([0; 4], "");
-    assert!(world.call(B2BUA, 1, 1), "it answers again");
+    assert!(world.call(B2BUA, 1, 1), "calls succeed again");
     until("the rule set is empty", || world.network.elements() == 0);
     world.middlebox.0.kill().unwrap();
     world.middlebox.0.wait().unwrap();
     refused(&world);
     assert_eq!(world.network.elements(), 0, "nothing is open");
     world.middlebox = world.network.middlebox("middlebox.log");
-    until("it answers again", || world.call(B2BUA, 1, 1));
+    until("calls succeed again", || world.call(B2BUA, 1, 1));
     until("the rule set is empty", || world.network.elements() == 0);
 }
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn call_beyond_the_quota_gets_503() {
+fn call_beyond_the_quota_is_refused() {
     let callee = ["-sf", "patient-callee.xml"];
     let world = World::with(&callee, "u1", "max-rules = 1");
     let b2bua = world.b2bua();
@@ -186,18 +191,18 @@ fn call_beyond_the_quota_gets_503() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn prohibited_call_gets_503() {
+fn prohibited_call_is_refused() {
     let callee = ["-sn", "uas", "-rtp_echo"];
     let world = World::with(&callee, "u1", "rights = \"all\"");
     let _b2bua = world.b2bua();
     let blocked = ["pdr", "--internal", "any", "--external", "10.82.2.2"];
-    let said = world.network.agent(&blocked);
-    let rule = first_number(&said);
-    let only_that = world.network.elements();
+    let output = world.network.agent(&blocked);
+    let rule = first_number(&output);
+    let of_the_block = world.network.elements();
     assert!(!world.call(B2BUA, 1, 1));
     let errors = world.network.log("caller.errors");
     assert!(errors.contains("SIP/2.0 503"), "{errors}");
-    assert_eq!(world.network.elements(), only_that);
+    assert_eq!(world.network.elements(), of_the_block);
     world.assert_rtp([0; 4], "");
     world.network.agent(&["plc", &rule, "0"]);
     world.calls_succeed("caller.xml", 1, 1);
@@ -216,7 +221,7 @@ fn translating_middlebox_is_refused() {
     let log = "middlebox.log";
     world.middlebox = world.network.begin_middlebox(log, pool, "");
     world.network.wait_for(log, READY);
-    // Until it has found the next one, 504.
+    // 504 until the agent has found the new middlebox.
     until("a call is refused with 503", || {
         assert!(!world.call(B2BUA, 1, 1));
         let errors = world.network.log("caller.errors");
@@ -227,11 +232,11 @@ fn translating_middlebox_is_refused() {
     drop(b2bua);
     let mut refused = world.begin_b2bua(SCTP, &[]);
     assert!(!refused.0.wait().unwrap().success());
-    let said = world.network.log("b2bua.log");
-    assert!(said.contains("translates addresses"), "{said}");
+    let output = world.network.log("b2bua.log");
+    assert!(output.contains("translates addresses"), "{output}");
 }
 
-/// The first number in a text, which in what an agent prints is that of a rule.
+/// Returns the first number in a text; in the output of an agent it identifies the rule.
 pub(crate) fn first_number(text: &str) -> String {
     let mut words = text.split(|c: char| !c.is_ascii_digit());
     words.find(|word| !word.is_empty()).unwrap().to_owned()

@@ -8,7 +8,7 @@ use crate::calls::first_number;
 use crate::network::{Running, until};
 use crate::world::{B2BUA, PACKETS, REPORTS, SCTP, World, signal};
 
-/// A call that is there, between patient peers, with RTP and RTCP open in both directions.
+/// Establishes a call between patient peers, with RTP and RTCP open in both directions.
 fn established(world: &World) -> Running {
     let caller = world.caller("patient.xml", B2BUA, 1, 1);
     until("the pinhole is open", || world.network.elements() == 4);

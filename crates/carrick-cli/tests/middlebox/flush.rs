@@ -1,11 +1,11 @@
-//! Somebody else flushes the kernel's rule set while the middlebox runs.
+//! Another program flushes the kernel's rule set while the middlebox runs.
 
 use crate::kernel::Kernel;
 use crate::network::{Host, Network, READY};
 
 const LOG: &str = "middlebox.log";
 
-/// Rules that agents have for long, one of them with a wildcard, and a block.
+/// Grants two long rules, one of them with a wildcard, and a block.
 fn grant(network: &Network) {
     let flow = |n: &str| [format!("10.64.0.{n}:4000"), format!("10.65.0.{n}:4000")];
     for n in ["1", "2"] {
@@ -18,8 +18,8 @@ fn grant(network: &Network) {
     network.agent(&[&pdr[..], &["--lifetime", "600"]].concat());
 }
 
-/// The elements and blocks there are.
-fn what_is_there(network: &Network) -> (Vec<String>, Vec<u32>) {
+/// Returns the elements and blocks in the kernel.
+fn kernel_state(network: &Network) -> (Vec<String>, Vec<u32>) {
     let kernel = Kernel::now(network);
     let elements = kernel.elements.into_keys().collect();
     (elements, kernel.blocks.into_iter().collect())
@@ -32,11 +32,11 @@ fn flushed_table_stops_the_middlebox() {
         let network = Network::new();
         let mut middlebox = network.middlebox_for(LOG, "rights = \"all\"");
         grant(&network);
-        let granted = what_is_there(&network);
+        let granted = kernel_state(&network);
         assert_eq!((granted.0.len(), granted.1.as_slice()), (4, &[3][..]));
         let listed = network.agent(&["list"]);
         network.nft(Host::Firewall, flush);
-        // It finds out by itself: nobody asks it for anything.
+        // The middlebox detects the flush without a request.
         assert!(!middlebox.0.wait().unwrap().success(), "{flush}");
         let said = network.log(LOG);
         for part in ["nft flush ruleset", "restart the middlebox"] {
@@ -44,7 +44,7 @@ fn flushed_table_stops_the_middlebox() {
         }
         let _next = network.middlebox_for(LOG, "rights = \"all\"");
         assert!(network.log(LOG).contains(READY));
-        assert_eq!(what_is_there(&network), granted, "{flush}");
+        assert_eq!(kernel_state(&network), granted, "{flush}");
         assert_eq!(network.agent(&["list"]), listed);
         let chain = network.nft(Host::Firewall, "list chain inet carrick forward");
         assert!(

@@ -9,18 +9,18 @@ use crate::network::{Host, Network};
 /// Number of a flow: the last two octets of the hosts' addresses.
 pub(crate) type FlowNumber = u32;
 
-/// The table at a moment.
+/// State of the table at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Kernel {
-    /// Elements of sets and maps as text, with the flow and the whole seconds that are left.
+    /// Elements of sets and maps as text, with the flow and the remaining whole seconds.
     pub(crate) elements: BTreeMap<String, (FlowNumber, u64)>,
-    /// Flows that are blocked.
+    /// Blocked flows.
     pub(crate) blocks: BTreeSet<FlowNumber>,
-    /// Blocks that live.
-    pub(crate) alive: usize,
+    /// Number of active blocks.
+    pub(crate) active_blocks: usize,
 }
 
-/// An element as text: its set, its key, and what it holds.
+/// Formats an element as text: its set, its key and its data.
 pub(crate) fn element(set: &str, key: &Value, data: Option<&Value>) -> String {
     match data {
         Some(data) => format!("{set} {key} {data}"),
@@ -28,7 +28,7 @@ pub(crate) fn element(set: &str, key: &Value, data: Option<&Value>) -> String {
     }
 }
 
-/// The number of the flow of an address.
+/// Returns the number of the flow of an address.
 pub(crate) fn flow_of(address: &str) -> Option<FlowNumber> {
     let rest = ["10.64.", "10.65."]
         .iter()
@@ -67,15 +67,18 @@ impl Kernel {
                 Some(pair) => (&pair[0]["elem"], Some(&pair[1]["concat"])),
                 None => (&listed["elem"], None),
             };
-            if name == "alive" {
-                self.alive += 1;
+            if name == "active_blocks" {
+                self.active_blocks += 1;
                 continue;
             }
             let key = &found["val"]["concat"];
             let mut parts = key.as_array().unwrap().iter();
             let flow = parts.find_map(|part| flow_of(part.as_str()?)).unwrap();
-            // An element whose life ends at this moment is listed without "expires".
-            assert!(found["timeout"].is_u64(), "an element for ever: {listed}");
+            // An element that expires at this moment is listed without "expires".
+            assert!(
+                found["timeout"].is_u64(),
+                "an element without timeout:  {listed}"
+            );
             let left = found["expires"].as_u64().unwrap_or(0);
             self.elements.insert(element(name, key, data), (flow, left));
         }

@@ -1,4 +1,4 @@
-//! `kill -9` of the middlebox at random moments: under load, and while it starts.
+//! `kill -9` of the middlebox at random times: under load, and while it starts.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,43 +17,43 @@ use crate::network::{Host, Network, READY, Running};
 
 const LOG: &str = "middlebox.log";
 
-/// How long what the kernel still has of a dead middlebox's answers may take to its agents.
-const LAST_ANSWERS: Duration = Duration::from_millis(50);
+/// Maximum time for replies of a killed middlebox to reach the agents from the kernel's buffers.
+const LAST_REPLIES: Duration = Duration::from_millis(50);
 
-/// Agents' tasks that ask at the same time.
+/// Number of tasks of agents that send requests at the same time.
 const TASKS: u32 = 8;
 
-/// Seconds that short rules live, and the others.
+/// Lifetimes of short and of long rules, in seconds.
 const SHORT: u32 = 3;
 const LONG: u32 = 3000;
 
-/// Rules that let pass and live on at a time.
-const MOST: usize = 1200;
+/// Maximum number of long enabling rules at a time.
+const MAX_RULES: usize = 1200;
 
-/// Flows that are blocked at a time.
-const MOST_BLOCKS: usize = 100;
+/// Maximum number of blocked flows at a time.
+const MAX_BLOCKS: usize = 100;
 
-/// One middlebox over all of its lives.
+/// One middlebox over all of its starts.
 struct Test {
     network: Network,
     /// Lines of the configuration about its packet filter.
     filter: &'static str,
     book: Arc<Mutex<Book>>,
-    /// Moments of the same sequence in each run.
+    /// Seed of the random times, the same in each run.
     moment: u64,
-    /// How long its last start took.
+    /// Duration of the last start.
     start: Duration,
-    /// Starts that were killed, and those of them that were over.
+    /// Number of killed starts, and of those that were complete.
     killed: [usize; 2],
 }
 
-/// Asks until the middlebox is gone.
+/// Sends requests until the middlebox is gone.
 async fn load(client: Client, book: Arc<Mutex<Book>>) {
     while step(&client, &book).await.is_some() {}
 }
 
-/// A rule from its beginning on. `None` when there is no answer any more: nobody knows then what became
-/// of the last request.
+/// Creates and changes a rule. `None` if no reply arrives any more: the effect of the last request is
+/// unknown.
 async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
     let n = book.lock().unwrap().next_flow();
     let short = [0, 2, 5].contains(&(n % 10));
@@ -62,9 +62,9 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
         reserve_and_enable(client, book, n).await?
     } else {
         let sent = Instant::now();
-        // Asked once: nobody looks for the rule when the middlebox is gone.
-        let asked = client.request(Request::Enable(enable(n, life)));
-        let Ok(Reply::Enabled(enabled)) = asked.await else {
+        // Requested once: the request is not repeated when the middlebox is gone.
+        let reply = client.request(Request::Enable(enable(n, life)));
+        let Ok(Reply::Enabled(enabled)) = reply.await else {
             return None;
         };
         let kind = Kind::enabled(n, &enabled.outside);
@@ -74,7 +74,7 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
         enabled.rule
     };
     match n % 10 {
-        // Shorter, and longer.
+        // Shorter, then longer.
         1 => change(client, book, rule, SHORT).await?,
         2 => change(client, book, rule, LONG).await?,
         3 | 7 => change(client, book, rule, 0).await?,
@@ -82,7 +82,7 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
         _ => {}
     }
     let lets_pass = |kind: &Kind| matches!(kind, Kind::Enabled(_));
-    let many = book.lock().unwrap().count(lets_pass) > MOST;
+    let many = book.lock().unwrap().count(lets_pass) > MAX_RULES;
     if many && [4, 8, 9].contains(&(n % 10)) {
         change(client, book, rule, 0).await?;
     }
@@ -92,8 +92,8 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
 async fn change(client: &Client, book: &Mutex<Book>, rule: PolicyRuleId, life: u32) -> Option<()> {
     book.lock().unwrap().changing(rule, life);
     let (sent, lifetime) = (Instant::now(), Lifetime(life));
-    let asked = client.request(Request::ChangeLifetime { rule, lifetime });
-    match asked.await.ok()? {
+    let reply = client.request(Request::ChangeLifetime { rule, lifetime });
+    match reply.await.ok()? {
         Reply::Deleted => book.lock().unwrap().ended(rule),
         Reply::LifetimeChanged(lifetime) => book.lock().unwrap().changed(rule, sent, lifetime),
         other => panic!("{other:?}"),
@@ -101,7 +101,7 @@ async fn change(client: &Client, book: &Mutex<Book>, rule: PolicyRuleId, life: u
     Some(())
 }
 
-/// PRR, then PEA.
+/// Sends PRR, then PEA.
 async fn reserve_and_enable(
     client: &Client,
     book: &Mutex<Book>,
@@ -116,12 +116,12 @@ async fn reserve_and_enable(
         ports: 1,
     };
     let sent = Instant::now();
-    let asked = client.request(Request::Reserve(ReserveRequest {
+    let reply = client.request(Request::Reserve(ReserveRequest {
         parameters,
         lifetime: Lifetime(LONG),
         group: None,
     }));
-    let Ok(Reply::Reserved(reserved)) = asked.await else {
+    let Ok(Reply::Reserved(reserved)) = reply.await else {
         return None;
     };
     let rule = reserved.rule;
@@ -129,12 +129,12 @@ async fn reserve_and_enable(
         let mut book = book.lock().unwrap();
         book.granted(rule, n, Kind::Reserved, sent, reserved.lifetime);
         book.changing(rule, LONG);
-        book.asking(n);
+        book.requesting(n);
     }
     let sent = Instant::now();
     let enable = enable(n, LONG);
-    let asked = client.request(Request::EnableReserved { enable, rule });
-    let Ok(Reply::Enabled(enabled)) = asked.await else {
+    let reply = client.request(Request::EnableReserved { enable, rule });
+    let Ok(Reply::Enabled(enabled)) = reply.await else {
         return None;
     };
     let kind = Kind::enabled(n, &enabled.outside);
@@ -144,20 +144,20 @@ async fn reserve_and_enable(
     Some(rule)
 }
 
-/// PDR of a flow that a rule lets pass, which ends with that.
+/// Sends PDR for an enabled flow, which ends the enabling rule.
 async fn block(
     client: &Client,
     book: &Mutex<Book>,
     n: FlowNumber,
     rule: PolicyRuleId,
 ) -> Option<()> {
-    book.lock().unwrap().asking(n);
+    book.lock().unwrap().requesting(n);
     let sent = Instant::now();
-    let asked = client.request(Request::Disable(disable(n, LONG)));
+    let reply = client.request(Request::Disable(disable(n, LONG)));
     let Ok(Reply::Disabled {
         rule: new,
         lifetime,
-    }) = asked.await
+    }) = reply.await
     else {
         return None;
     };
@@ -165,7 +165,7 @@ async fn block(
         let mut book = book.lock().unwrap();
         book.ended(rule);
         book.granted(new, n, Kind::Disabled, sent, lifetime);
-        book.count(|kind| *kind == Kind::Disabled) > MOST_BLOCKS
+        book.count(|kind| *kind == Kind::Disabled) > MAX_BLOCKS
     };
     if many || n.is_multiple_of(4) {
         change(client, book, new, 0).await?;
@@ -198,7 +198,7 @@ impl Test {
         }
     }
 
-    /// A moment before the end of a time.
+    /// Returns a random time before the end of this interval.
     fn moment(&mut self, within: Duration) -> Duration {
         self.moment ^= self.moment << 13;
         self.moment ^= self.moment >> 7;
@@ -220,7 +220,7 @@ impl Test {
         book.check(&kernel, listing, whole, when);
     }
 
-    /// The middlebox starts, and takes up what there is.
+    /// Starts the middlebox, which restores its rules.
     async fn started(&mut self, target: Target) -> (Running, Client) {
         let begun = Instant::now();
         let middlebox = self.begin();
@@ -237,18 +237,21 @@ impl Test {
         let client = Client::connect(ClientConfig::new(target)).await.unwrap();
         let asked_at = Instant::now();
         let listed: BTreeSet<_> = client.list().await.unwrap().into_iter().collect();
-        let unknown = self.book.lock().unwrap().taken_up(&listed, begun);
+        let unknown = self.book.lock().unwrap().restored(&listed, begun);
         for rule in unknown {
-            // A short one may have ended meanwhile.
+            // A short rule may have ended meanwhile.
             if let Ok(status) = client.status(rule).await {
-                self.book.lock().unwrap().told(rule, asked_at, &status);
+                self.book
+                    .lock()
+                    .unwrap()
+                    .record_status(rule, asked_at, &status);
             }
         }
         self.check(true, "after the restart");
         (middlebox, client)
     }
 
-    /// Under load, up to a moment.
+    /// Runs under load, then kills the middlebox at a random time.
     async fn round(&mut self, target: Target) {
         let (mut middlebox, client) = self.started(target).await;
         let tasks: Vec<_> = (0..TASKS)
@@ -258,15 +261,15 @@ impl Test {
         tokio::time::sleep(moment).await;
         middlebox.0.kill().unwrap();
         middlebox.0.wait().unwrap();
-        tokio::time::sleep(LAST_ANSWERS).await;
+        tokio::time::sleep(LAST_REPLIES).await;
         for task in tasks {
-            // On SCTP it would wait until nobody answers for long; nothing is half noted meanwhile.
+            // Over SCTP the task would wait until the association fails; its records are consistent here.
             task.abort();
             if let Err(failed) = task.await {
                 assert!(failed.is_cancelled(), "{failed}");
             }
         }
-        // The kernel goes on with what was granted.
+        // The kernel continues with the granted rules.
         self.check(true, "after the kill");
     }
 
@@ -285,7 +288,7 @@ impl Test {
         self.check(!removed, "after a start that was killed");
     }
 
-    /// So many kills under load, and two starts that are killed after every third.
+    /// Kills the middlebox this many times under load, and twice during a start after every third time.
     async fn all(&mut self, over_sctp: usize, over_tcp: usize) {
         for kill in 0..over_sctp + over_tcp {
             let target = if kill < over_sctp { sctp() } else { tcp() };
@@ -296,7 +299,10 @@ impl Test {
             }
         }
         let [killed, ready] = self.killed;
-        assert!(ready * 2 < killed, "{ready} of {killed} starts were over");
+        assert!(
+            ready * 2 < killed,
+            "{ready} of {killed} starts were complete"
+        );
         let (_middlebox, client) = self.started(sctp()).await;
         let rules = self.book.lock().unwrap().rules.clone();
         for kind in [Kind::Reserved, Kind::Disabled] {
@@ -305,14 +311,14 @@ impl Test {
         }
         assert!(rules.len() > over_sctp, "{} rules are no load", rules.len());
         for rule in client.list().await.unwrap() {
-            // A short one may just have ended.
+            // A short rule may just have ended.
             let _ = client.extend(rule, Lifetime(0)).await;
         }
         assert_eq!(self.network.elements(), 0);
     }
 }
 
-/// Kills, with agents on the firewall itself.
+/// Runs the kills with agents on the firewall itself.
 fn kills(filter: &'static str, over_sctp: usize, over_tcp: usize) {
     let mut test = Test::new(filter);
     let path = test.network.path(Host::Firewall);

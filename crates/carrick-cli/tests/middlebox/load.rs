@@ -41,10 +41,10 @@ fn load_over_sctp_leaves_no_rules() {
     for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
         assert_eq!(report["failures"][kind], 0, "{report}");
     }
-    assert_eq!(report["asked"], report["transactions"], "{report}");
+    assert_eq!(report["started"], report["transactions"], "{report}");
     for kind in ["enable", "refresh", "close"] {
         assert!(report[kind]["count"].as_u64().unwrap() > 100, "{report}");
     }
-    // What the load left open lives out its life, and the middlebox closes it.
+    // The pinholes that the load left open expire, and the middlebox closes them.
     until("nothing is open", || network.elements() == 0);
 }

@@ -1,6 +1,6 @@
-//! The middlebox as a program on the kernel's packet filter, in network namespaces that each test makes
-//! and removes. They need root, `ip`, `nft` and `sipp`:
-//! `cargo test -p carrick-cli --test middlebox -- --ignored --test-threads 1`.
+//! The middlebox as a program on the kernel's packet filter, in network namespaces that each test creates
+//! and removes. The tests need root, `ip`, `nft` and `sipp`: `cargo test -p carrick-cli --test middlebox --
+//! --ignored --test-threads 1`.
 
 #![cfg(target_os = "linux")]
 

@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::hosts::Host;
 use crate::hosts::Hosts;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than any step takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Log line of a middlebox that is ready.
 pub(crate) const READY: &str = "carrick: tcp 127.0.0.1:7626";
 
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The hosts, and a folder; all is removed when it is dropped.
+/// Hosts and a directory, removed when dropped.
 pub(crate) struct Network {
     hosts: Hosts,
     pub(crate) folder: PathBuf,
 }
 
-/// A program that runs; it is killed when it is dropped.
+/// Running program, killed when dropped.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -48,7 +48,7 @@ impl Network {
         self.hosts.path(host)
     }
 
-    /// A program on a host, to be run.
+    /// Returns the command that runs a program on a host.
     pub(crate) fn command(&self, host: Host, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command
@@ -59,7 +59,7 @@ impl Network {
         command
     }
 
-    /// A program on a host, with its output in a file.
+    /// Starts a program on a host, with its output in a file.
     pub(crate) fn start(
         &self,
         host: Host,
@@ -87,15 +87,15 @@ impl Network {
         String::from_utf8_lossy(&octets).into_owned()
     }
 
-    /// Waits until a log has a text.
+    /// Waits until a log contains a text.
     pub(crate) fn wait_for(&self, log: &str, text: &str) {
         until(&format!("{text:?} in {log}"), || {
             self.log(log).contains(text)
         });
     }
 
-    /// The middlebox's configuration, with these lines more about its packet filter and its one agent.
-    /// Returns where it is.
+    /// Writes the middlebox's configuration with these additional lines for its packet filter and its only
+    /// agent; returns its path.
     fn configure(&self, filter: &str, agent: &str) -> String {
         let path = self.folder.join("middlebox.toml");
         let state = text_of(&self.folder.join("state"));
@@ -106,27 +106,27 @@ impl Network {
         text_of(&path)
     }
 
-    /// The middlebox, ready for agents over SCTP and TCP.
+    /// Starts a middlebox and waits until it accepts agents over SCTP and TCP.
     pub(crate) fn middlebox(&self, log: &str) -> Running {
         self.middlebox_for(log, "")
     }
 
-    /// Likewise, with these lines more about its one agent in the configuration.
+    /// Starts a middlebox with these additional lines for its agent, and waits until it accepts agents.
     pub(crate) fn middlebox_for(&self, log: &str, agent: &str) -> Running {
         let running = self.begin_middlebox(log, "", agent);
         self.wait_for(log, READY);
         running
     }
 
-    /// A middlebox that begins, with these lines more about its packet filter and its one agent. It has
-    /// said [`READY`] when agents can come.
+    /// Starts a middlebox with these additional lines for its packet filter and its agent. It logs
+    /// [`READY`] when it accepts agents.
     pub(crate) fn begin_middlebox(&self, log: &str, filter: &str, agent: &str) -> Running {
         let config = self.configure(filter, agent);
         let arguments = ["simco", "middlebox", "--config", &config];
         self.carrick(Host::Firewall, log, &arguments)
     }
 
-    /// `carrick simco agent` on the firewall. Returns what it prints.
+    /// Runs `carrick simco agent` on the firewall and returns its output.
     pub(crate) fn agent(&self, arguments: &[&str]) -> String {
         let common = [
             "simco",
@@ -143,7 +143,7 @@ impl Network {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Elements in the packet filter's sets.
+    /// Returns the number of elements in the packet filter's sets.
     pub(crate) fn elements(&self) -> usize {
         let rules = self.nft(Host::Firewall, "list table inet carrick");
         rules.matches(" expires ").count()
@@ -154,9 +154,9 @@ pub(crate) fn text_of(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !so() {
         assert!(Instant::now() < until, "{what}");
         thread::sleep(Duration::from_millis(20));

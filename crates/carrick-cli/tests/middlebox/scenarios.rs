@@ -1,27 +1,27 @@
 //! Scenario files of `SIPp`, some of them derived from others.
 
-/// The same calls with the offer left to the callee: the description is in the ACK.
+/// Calls with a delayed offer: the description is in the ACK.
 fn late(caller: &str) -> String {
     let begin = caller.find("      Content-Type:").unwrap();
     let end = caller.find("    ]]>").unwrap();
     let description = &caller[begin..end];
     let none = "      Content-Length: 0\n\n";
     let (invite, rest) = (&caller[..begin], &caller[end..]);
-    // Who answers in ACK does not know when it has passed.
+    // A caller that answers in the ACK does not know when the ACK has passed.
     let (nop, pause) = ("  <nop>", "  <pause milliseconds=\"500\"/>\n  <nop>");
     let rest = rest.replacen(none, description, 1).replacen(nop, pause, 1);
     format!("{invite}{none}{rest}")
 }
 
-/// The same calls, as long as the long capture.
+/// Calls as long as the long capture.
 fn long(caller: &str) -> String {
     let caller = caller.replace("speech.pcap", "long.pcap");
     caller.replace("milliseconds=\"1000\"", "milliseconds=\"12500\"")
 }
 
-/// How a call that rings with media comes to no answer.
+/// Calls that ring with early media and fail.
 fn early(caller: &str, refusal: &str, cancel: bool) -> String {
-    // Which message of the scenario the ACK is: it belongs to the transaction of the first.
+    // Number of the message that the ACK acknowledges: it belongs to the transaction of the first one.
     let (cancelling, ack) = if cancel {
         (include_str!("cancel.xml"), "[branch-8]")
     } else {
@@ -32,7 +32,7 @@ fn early(caller: &str, refusal: &str, cancel: bool) -> String {
     caller.replace("[branch-ACK]", ack)
 }
 
-/// The callee refuses without being cancelled.
+/// Callee that refuses without being cancelled.
 fn busy(callee: &str) -> String {
     let begin = callee.find("  <recv request=\"CANCEL\"/>").unwrap();
     let end = callee.find("  <send retrans").unwrap();
@@ -41,7 +41,7 @@ fn busy(callee: &str) -> String {
     format!("{before}  <pause milliseconds=\"2000\"/>\n{after}")
 }
 
-/// All of them, with their names.
+/// All scenarios, with their names.
 pub(crate) fn scenarios() -> [(&'static str, String); 10] {
     let caller = include_str!("caller.xml");
     let [ringing, callee] = [include_str!("early.xml"), include_str!("early-callee.xml")];

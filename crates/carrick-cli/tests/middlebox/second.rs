@@ -1,4 +1,4 @@
-//! A middlebox that is started while another one runs.
+//! A middlebox that is started while another one is running.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ const FIRST: &str = "first.log";
 const SECOND: &str = "second.log";
 const HOLD: &str = "hold.log";
 
-/// Longer than the time between two looks of a middlebox at its table.
-const LOOKS: Duration = Duration::from_millis(2500);
+/// Longer than the interval at which a middlebox checks its table.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2500);
 
 /// Differences between the configurations of two middleboxes.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ const ONE: Setup = Setup {
     ports: [7626, 9899],
 };
 
-/// Ports that the first does not have.
+/// Ports that the first middlebox does not use.
 const ELSEWHERE: [u16; 2] = [7627, 9898];
 
 fn start(network: &Network, log: &str, setup: Setup) -> Running {
@@ -43,7 +43,7 @@ fn start(network: &Network, log: &str, setup: Setup) -> Running {
     network.carrick(Host::Firewall, log, &arguments)
 }
 
-/// A middlebox that runs.
+/// Starts a middlebox and waits until it is ready.
 fn started(network: &Network, log: &str, setup: Setup) -> Running {
     let running = start(network, log, setup);
     let [port, _] = setup.ports;
@@ -64,8 +64,8 @@ fn per(network: &Network, flow: &str) {
     ]);
 }
 
-/// The elements that there are, and the rules with their handles, which are others when they are made anew.
-fn what_is_there(network: &Network) -> (Vec<String>, String) {
+/// Returns the elements, and the rules with their handles, which change when rules are created again.
+fn kernel_state(network: &Network) -> (Vec<String>, String) {
     let kernel = Kernel::now(network);
     let rules = ["-a", "-s", "-t", "list", "ruleset"];
     let rules = network.command(Host::Firewall, "nft", &rules).output();
@@ -74,7 +74,7 @@ fn what_is_there(network: &Network) -> (Vec<String>, String) {
 }
 
 /// The running middlebox is not affected by a second one, which names the conflict.
-fn the_first_goes_on(first: Setup, second: Setup, said: &str) {
+fn second_is_refused(first: Setup, second: Setup, said: &str) {
     let network = Network::new();
     let mut middlebox = started(&network, FIRST, first);
     per(&network, "1");
@@ -95,23 +95,23 @@ fn the_first_goes_on(first: Setup, second: Setup, said: &str) {
     ];
     let mut session = network.carrick(Host::Firewall, HOLD, &hold);
     network.wait_for(HOLD, "\"rule\"");
-    let before = what_is_there(&network);
+    let before = kernel_state(&network);
     assert_eq!(before.0.len(), 4);
     let mut refused = start(&network, SECOND, second);
     network.wait_for(SECOND, said);
     assert!(!refused.0.wait().unwrap().success());
     let why = network.log(SECOND);
-    assert_eq!(what_is_there(&network), before, "{why}");
-    // It finds nothing that was done to its table.
-    std::thread::sleep(LOOKS);
+    assert_eq!(kernel_state(&network), before, "{why}");
+    // It detects no change of its table.
+    std::thread::sleep(CHECK_INTERVAL);
     let log = network.log(FIRST);
     assert!(middlebox.0.try_wait().unwrap().is_none(), "{log}");
     assert!(session.0.try_wait().unwrap().is_none());
     let of_session = network.log(HOLD);
     assert!(!of_session.contains("closed"), "{of_session}");
     per(&network, "3");
-    assert_eq!(what_is_there(&network).0.len(), 6);
-    // Killed, it leaves the table to the next.
+    assert_eq!(kernel_state(&network).0.len(), 6);
+    // After its end, the table is free for the next middlebox.
     middlebox.0.kill().unwrap();
     middlebox.0.wait().unwrap();
     drop(session);
@@ -121,7 +121,7 @@ fn the_first_goes_on(first: Setup, second: Setup, said: &str) {
     } else {
         0
     };
-    assert_eq!(what_is_there(&network).0.len(), kept);
+    assert_eq!(kernel_state(&network).0.len(), kept);
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn second_instance_with_same_state_exits() {
         state: Some("state"),
         ..ONE
     };
-    the_first_goes_on(first, first, "is in use by another middlebox");
+    second_is_refused(first, first, "is in use by another middlebox");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn second_instance_without_state_exits() {
-    the_first_goes_on(ONE, ONE, "cannot listen on sctp port 7626");
+    second_is_refused(ONE, ONE, "cannot listen on sctp port 7626");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn second_instance_with_same_table_exits() {
             ports: ELSEWHERE,
             ..ONE
         };
-        the_first_goes_on(
+        second_is_refused(
             first,
             second,
             "table carrick is in use by another middlebox",
@@ -173,7 +173,7 @@ fn middleboxes_with_own_tables_coexist() {
     };
     let mut second = started(&network, SECOND, second);
     per(&network, "1");
-    std::thread::sleep(LOOKS);
+    std::thread::sleep(CHECK_INTERVAL);
     for running in [&mut first, &mut second] {
         let ended = running.0.try_wait().unwrap();
         assert!(

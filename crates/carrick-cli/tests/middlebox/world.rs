@@ -13,11 +13,11 @@ use nix::unistd::Pid;
 use crate::network::{Host, Network, Running, until};
 use crate::scenarios::scenarios;
 
-/// RTP packets of a call, and how many of RTCP.
+/// Number of RTP packets of a call, and of RTCP packets.
 pub(crate) const PACKETS: usize = 10;
 pub(crate) const REPORTS: usize = PACKETS / RTP_PER_RTCP;
 
-/// Packets of a long call, one every 100 ms.
+/// Number of packets of a long call, one every 100 ms.
 pub(crate) const LONG_PACKETS: usize = 120;
 pub(crate) const LONG_REPORTS: usize = LONG_PACKETS / RTP_PER_RTCP;
 
@@ -26,7 +26,7 @@ const RTP_PER_RTCP: usize = 5;
 /// Port at which the callee receives and sends RTP. RTCP uses the next port.
 const MEDIA: u16 = 6000;
 
-/// The first port of the caller for media: that of the first call.
+/// Port of the caller for the media of the first call.
 const CALLERS_MEDIA: u16 = 10_000;
 
 const SIP: &str = "5060";
@@ -34,11 +34,11 @@ const SIP: &str = "5060";
 /// Address of the back-to-back user agent.
 pub(crate) const B2BUA: &str = "10.82.1.1:5060";
 
-/// SIMCO over SCTP, and over TCP.
+/// URL of SIMCO over SCTP, and over TCP.
 pub(crate) const SCTP: &str = "sctp://127.0.0.1";
 pub(crate) const TCP: &str = "tcp://127.0.0.1";
 
-/// A packet of a capture: Ethernet, IPv4, UDP, and a payload for the `n`th port.
+/// Appends a packet of a capture: Ethernet, IPv4, UDP, and a payload for the `n`th port.
 fn captured(out: &mut Vec<u8>, microseconds: usize, n: u16, payload: &[u8]) {
     let long = |out: &mut Vec<u8>, number: usize| {
         out.extend_from_slice(&(number as u32).to_le_bytes());
@@ -63,7 +63,7 @@ fn captured(out: &mut Vec<u8>, microseconds: usize, n: u16, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// A capture for `SIPp` to play: RTP with PCMU, and receiver reports of RTCP at the next port.
+/// Returns a capture for `SIPp` to play: RTP with PCMU, and receiver reports of RTCP at the next port.
 fn speech(packets: usize, interval: Duration) -> Vec<u8> {
     let mut out = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
     out.extend_from_slice(&[2, 0, 4, 0]);
@@ -85,7 +85,7 @@ fn speech(packets: usize, interval: Duration) -> Vec<u8> {
     out
 }
 
-/// RTCP at the callee: sends it back, as `SIPp` does with RTP.
+/// Reflects RTCP at the callee, as `SIPp` does with RTP.
 struct Reports {
     socket: UdpSocket,
     over: Arc<AtomicBool>,
@@ -124,16 +124,16 @@ impl Drop for Reports {
     }
 }
 
-/// The firewall with a middlebox, a callee outside that sends RTP back, and counters at both ends.
+/// The firewall with a middlebox, a callee outside that reflects RTP, and counters at both ends.
 pub(crate) struct World {
     pub(crate) middlebox: Running,
     pub(crate) callee: Running,
     /// Options of `SIPp` as callee.
     callee_arguments: Vec<String>,
-    /// UDP or TCP, as `SIPp` calls them.
+    /// UDP or TCP, as `SIPp` names them.
     transport: &'static str,
     reports: Reports,
-    // Others are on its hosts.
+    // Dropped after the programs on its hosts.
     pub(crate) network: Network,
 }
 
@@ -142,12 +142,12 @@ impl World {
         Self::with(&["-sn", "uas", "-rtp_echo"], "u1", "")
     }
 
-    /// With patient peers, of whom neither hangs up.
+    /// Uses patient peers, which do not hang up.
     pub(crate) fn patient() -> Self {
         Self::with(&["-sf", "patient-callee.xml", "-m", "1"], "u1", "")
     }
 
-    /// With a callee that has these arguments more, and lines about the agent of the middlebox.
+    /// Uses a callee with these additional arguments, and these lines for the agent of the middlebox.
     pub(crate) fn with(callee: &[&str], transport: &'static str, agent: &str) -> Self {
         let network = Network::new();
         let middlebox = network.middlebox_for("middlebox.log", agent);
@@ -204,19 +204,19 @@ impl World {
         }
     }
 
-    /// The back-to-back user agent, with SIMCO over SCTP.
+    /// Starts the back-to-back user agent, with SIMCO over SCTP.
     pub(crate) fn b2bua(&self) -> Running {
         self.b2bua_with(SCTP, &[])
     }
 
-    /// With SIMCO over something, and these arguments more.
+    /// Starts it with SIMCO over this transport and these additional arguments.
     pub(crate) fn b2bua_with(&self, middlebox: &str, more: &[&str]) -> Running {
         let running = self.begin_b2bua(middlebox, more);
         self.network.wait_for("b2bua.log", "carrick: sip udp");
         running
     }
 
-    /// One that begins.
+    /// Starts it without waiting until it is ready.
     pub(crate) fn begin_b2bua(&self, middlebox: &str, more: &[&str]) -> Running {
         let outer = match self.transport {
             "t1" => "tcp://10.82.2.2:5060",
@@ -252,13 +252,13 @@ impl World {
         })
     }
 
-    /// Has the caller make calls to an address. Whether all succeeded.
+    /// Makes calls to an address; returns true if all succeeded.
     pub(crate) fn call(&self, to: &str, calls: u32, rate: u32) -> bool {
         let mut caller = self.caller("caller.xml", to, calls, rate);
         caller.0.wait().unwrap().success()
     }
 
-    /// Has the caller make calls through the back-to-back user agent, which all succeed.
+    /// Makes calls through the back-to-back user agent, and asserts that all succeed.
     pub(crate) fn calls_succeed(&self, scenario: &str, calls: u32, rate: u32) {
         let mut caller = self.caller(scenario, B2BUA, calls, rate);
         let succeeded = caller.0.wait().unwrap().success();
@@ -266,12 +266,12 @@ impl World {
         assert!(succeeded, "{said}\n{errors}");
     }
 
-    /// A caller with a scenario that runs.
+    /// Starts a caller with this scenario.
     pub(crate) fn caller(&self, scenario: &str, to: &str, calls: u32, rate: u32) -> Running {
         self.caller_at([SIP, "10000"], scenario, to, calls, rate)
     }
 
-    /// At ports for SIP and for media.
+    /// Starts a caller at these ports for SIP and for media.
     pub(crate) fn caller_at(
         &self,
         [sip, media]: [&str; 2],
@@ -313,10 +313,10 @@ impl World {
             .start(Host::Inside, "caller.log", "sipp", &arguments)
     }
 
-    /// Both sides send RTP and RTCP to each other, so many packets of each, from and to the ports of
-    /// the first call. Nobody calls meanwhile.
+    /// Sends this number of RTP packets and of RTCP packets in each direction, from and to the ports of the
+    /// first call, while no call exists.
     pub(crate) fn send_both_ways(&mut self, packets: usize) {
-        // It has the port.
+        // The callee occupies the port.
         self.callee.0.kill().unwrap();
         self.callee.0.wait().unwrap();
         let at = |host, address: &'static str, port: u16| {
@@ -342,12 +342,12 @@ impl World {
         self.callee = start_callee(&self.network, self.transport, &arguments);
     }
 
-    /// So much RTP has passed, the last of it perhaps in a moment.
+    /// Asserts that this number of RTP packets has passed, the last of them possibly after a short time.
     pub(crate) fn assert_rtp(&self, expected: [usize; 4], when: &str) {
         self.assert_passed(MEDIA, expected, &format!("RTP {when}"));
     }
 
-    /// Likewise of RTCP.
+    /// Asserts that this number of RTCP packets has passed.
     pub(crate) fn assert_rtcp(&self, expected: [usize; 4], when: &str) {
         self.assert_passed(MEDIA + 1, expected, &format!("RTCP {when}"));
     }
@@ -383,7 +383,7 @@ impl World {
     }
 }
 
-/// `SIPp` as callee, which takes calls when this returns.
+/// Starts `SIPp` as callee, and waits until it accepts calls.
 fn start_callee(network: &Network, transport: &str, arguments: &[&str]) -> Running {
     let callee = network.start(Host::Outside, "callee.log", "sipp", arguments);
     let sockets = match transport {
@@ -403,7 +403,7 @@ pub(crate) fn signal(running: &Running, signal: Signal) {
     nix::sys::signal::kill(pid, signal).unwrap();
 }
 
-/// Does something on a host.
+/// Runs a function on a host.
 fn on<T: Send + 'static>(
     network: &Network,
     host: Host,

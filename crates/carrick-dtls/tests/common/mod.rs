@@ -1,6 +1,6 @@
 //! Two endpoints over DTLS in virtual time.
 
-// Every test binary uses its own part of this.
+// Every test binary uses a part of this module.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ pub fn address(node: usize) -> SocketAddr {
     )
 }
 
-/// Certificates take a while to make, and any will do.
+/// Returns the certificate of a node; generating one is slow, so it is reused.
 pub fn certificate(node: usize) -> Certificate {
     static MADE: OnceLock<Vec<Certificate>> = OnceLock::new();
     MADE.get_or_init(|| (0..3).map(|_| Certificate::generate().unwrap()).collect())[node].clone()
@@ -43,7 +43,7 @@ pub fn expecting(node: usize) -> Trust {
     Trust::fingerprint(fingerprint(node))
 }
 
-/// Fixed sizes, so that what is on the wire is easy to judge.
+/// Fixed sizes, so that the lengths of datagrams are predictable.
 pub fn association() -> AssociationConfig {
     AssociationConfig::rfc9260().with(|c| {
         c.mtu.path_mtu_discovery = Some(PathMtuDiscovery {
@@ -116,7 +116,7 @@ pub struct World {
     pub now: Time,
     pub nodes: Vec<Node>,
     pub log: Vec<Seen>,
-    /// Datagrams larger than this, with IP and UDP, are lost.
+    /// Datagrams larger than this, with IP and UDP headers, are lost.
     pub mtu: usize,
     pub rule: Rule,
     flights: BTreeMap<(Time, u64), (usize, usize, Bytes)>,
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The parameters that each side offers.
+    /// Uses these association parameters for the two sides.
     pub fn with_associations(associations: [AssociationConfig; 2]) -> Self {
         let mut world = Self::with(Versions::Both);
         for (node, association) in associations.into_iter().enumerate() {
@@ -206,7 +206,7 @@ impl World {
         self.pump();
     }
 
-    /// The messages that have arrived.
+    /// Returns the messages that have arrived.
     pub fn received(&mut self, node: usize, id: AssociationId) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(message) = self.nodes[node].core.receive(id) {
@@ -217,7 +217,7 @@ impl World {
         all
     }
 
-    /// Sends messages and takes them until all have arrived.
+    /// Sends messages and receives them until all have arrived.
     pub fn transfer(&mut self, from: usize, ids: (AssociationId, AssociationId), count: usize) {
         let (id, other) = if from == CLIENT { ids } else { (ids.1, ids.0) };
         let messages: Vec<Bytes> = (0..count)
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// Gives a node a datagram that seems to come from another one.
+    /// Passes a datagram to a node as if it came from another node.
     pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let route = Route {
             local: Some(address(to).ip()),
@@ -356,7 +356,7 @@ impl World {
     }
 }
 
-/// A message that can be told from others, and from random bytes.
+/// Returns a message that differs from other ones and from random bytes.
 pub fn message(number: usize, len: usize) -> Bytes {
     let text = format!("message {number} of the association. ");
     text.bytes().cycle().take(len).collect()

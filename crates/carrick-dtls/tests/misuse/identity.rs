@@ -1,4 +1,4 @@
-//! Peers that are not who they should be.
+//! Peers with a wrong identity.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::common::{CLIENT, SERVER, World, association, certificate, expecting, 
 use crate::{VERSIONS, failure};
 
 #[test]
-fn a_server_with_a_wrong_fingerprint_is_refused_and_learns_nothing() {
+fn a_server_with_a_wrong_fingerprint_is_refused() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let id = world.try_connect(expecting(2), association()).unwrap();
@@ -25,7 +25,7 @@ fn a_server_with_a_wrong_fingerprint_is_refused_and_learns_nothing() {
             Some(&CloseReason::LowerLayerLost)
         );
         assert!(world.nodes[SERVER].events.is_empty());
-        // Not even the certificate of the client left.
+        // The client's certificate was not sent either.
         let der = certificate(CLIENT).der().to_vec();
         let part = &der[der.len() / 2..der.len() / 2 + 24];
         assert!(
@@ -45,7 +45,7 @@ fn a_server_with_a_wrong_fingerprint_is_refused_and_learns_nothing() {
 }
 
 #[test]
-fn a_client_with_a_wrong_fingerprint_is_refused_and_told_so() {
+fn a_client_with_a_wrong_fingerprint_gets_an_alert() {
     for versions in VERSIONS {
         let mut world = World::of(|node| {
             let trust = if node == SERVER {
@@ -94,7 +94,7 @@ fn a_function_may_judge_certificates() {
 }
 
 #[test]
-fn a_key_that_does_not_belong_to_the_certificate_fails_without_a_panic() {
+fn a_key_of_another_certificate_is_an_error() {
     let mixed = Certificate::from_der(
         certificate(SERVER).der().to_vec(),
         certificate(2).private_key().to_vec(),

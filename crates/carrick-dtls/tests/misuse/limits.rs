@@ -25,8 +25,9 @@ fn a_client_without_a_peer_gives_up_in_time() {
     assert_eq!(world.nodes[CLIENT].layer.sessions().count(), 0);
 }
 
+/// RFC 6347, section 4.2.1
 #[test]
-fn half_open_sessions_are_bounded_and_go_in_time_6347_4_2_1() {
+fn half_open_sessions_are_limited_and_expire() {
     let mut world = World::new();
     let limits = SessionLayerConfig {
         max_handshakes: 10,
@@ -54,14 +55,14 @@ fn half_open_sessions_are_bounded_and_go_in_time_6347_4_2_1() {
     let stats = world.nodes[SERVER].layer.stats();
     assert_eq!(world.nodes[SERVER].layer.sessions().count(), 10);
     assert_eq!(stats.evicted, 990);
-    // One small answer each: less comes back than was sent.
+    // One small reply each: fewer bytes are sent than received.
     let answers: usize = world.log.iter().map(|s| s.bytes.len()).sum();
     assert!(
         answers <= 1000 * hello.len(),
         "{answers} for {}",
         1000 * hello.len()
     );
-    // A real peer still gets in, and in the end nothing is left of the others.
+    // A real peer is still admitted, and in the end no other session is left.
     let ids = world.establish();
     world.transfer(CLIENT, ids, 3);
     world.run(Duration::from_secs(60));
@@ -94,8 +95,9 @@ fn sessions_are_bounded() {
     world.transfer(CLIENT, ids, 3);
 }
 
+/// RFC 6347, section 4.2.8
 #[test]
-fn a_hello_that_nobody_follows_up_does_not_disturb_the_session_6347_4_2_8() {
+fn a_hello_without_cookie_keeps_the_session() {
     let mut world = World::new();
     let ids = world.establish();
     let hello = world.log[0].bytes.clone();
@@ -110,7 +112,7 @@ fn a_hello_that_nobody_follows_up_does_not_disturb_the_session_6347_4_2_8() {
 }
 
 #[test]
-fn a_handshake_that_is_given_up_does_not_stand_in_the_way_of_the_next_from_the_same_port() {
+fn a_port_is_free_after_an_abandoned_handshake() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         world.try_connect(expecting(2), association()).unwrap();
@@ -136,7 +138,7 @@ fn a_handshake_that_is_given_up_does_not_stand_in_the_way_of_the_next_from_the_s
 }
 
 #[test]
-fn datagrams_of_the_handshake_are_no_larger_than_configured() {
+fn handshake_datagrams_have_the_configured_limit() {
     let mut world = World::of(|node| DtlsConfig {
         handshake_datagram: 400,
         ..DtlsConfig::new(certificate(node), expecting(1 - node))

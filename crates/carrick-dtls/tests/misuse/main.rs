@@ -1,6 +1,6 @@
-//! What peers and strangers do that they should not (RFC 8261, RFC 6347 section 4.2.1).
+//! Misbehaviour of peers and of other hosts (RFC 8261; RFC 6347, section 4.2.1).
 //!
-//! - `identity`: peers that are not who they should be
+//! - `identity`: peers with a wrong identity
 //! - `limits`: too many, too long, too large
 //! - `records`: datagrams that are no records of the session, and SCTP without DTLS
 

@@ -12,7 +12,7 @@ use crate::common::{
     CLIENT, Fate, PORT, SERVER, World, address, association, certificate, expecting, message,
 };
 
-/// The INIT of an endpoint without DTLS.
+/// Returns the INIT of an endpoint without DTLS.
 fn plain_init() -> (Endpoint, Vec<u8>, Transmit) {
     let config = EndpointConfig::new(PORT, vec![address(CLIENT).ip()], [9; 32]);
     let mut plain = Endpoint::new(config).unwrap();
@@ -34,7 +34,7 @@ fn a_peer_without_dtls_is_not_answered_and_counted() {
     assert_eq!(world.nodes[SERVER].layer.stats().strangers, 1);
     assert_eq!(world.nodes[SERVER].layer.sessions().count(), 0);
     assert!(world.log.is_empty());
-    // Nor in the middle of a session.
+    // The same during a session.
     let ids = world.establish();
     let before = world.nodes[SERVER].layer.stats().discarded;
     world.inject(CLIENT, SERVER, &init);
@@ -48,7 +48,7 @@ fn a_peer_without_dtls_is_not_answered_and_counted() {
 }
 
 #[test]
-fn an_endpoint_without_dtls_drops_records_and_counts_them() {
+fn an_endpoint_without_dtls_counts_dropped_records() {
     let mut world = World::new();
     world.connect();
     let hello = world.log[0].bytes.clone();
@@ -63,7 +63,7 @@ fn an_endpoint_without_dtls_drops_records_and_counts_them() {
 }
 
 #[test]
-fn replayed_records_and_records_of_others_change_nothing() {
+fn replayed_and_foreign_records_are_dropped() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let ids = world.establish();
@@ -86,7 +86,7 @@ fn replayed_records_and_records_of_others_change_nothing() {
         for seen in &sent {
             world.inject(CLIENT, SERVER, &seen.bytes);
         }
-        // From another address they belong to nobody.
+        // From another address the records belong to no session.
         let last = &sent.last().unwrap().bytes;
         let elsewhere = Route {
             local: Some(address(SERVER).ip()),
@@ -107,7 +107,7 @@ fn replayed_records_and_records_of_others_change_nothing() {
 }
 
 #[test]
-fn changed_records_are_dropped_and_the_session_goes_on() {
+fn changed_records_are_dropped() {
     for versions in VERSIONS {
         let mut world = World::with(versions);
         let ids = world.establish();
@@ -131,8 +131,8 @@ fn changed_records_are_dropped_and_the_session_goes_on() {
             .clone();
         for bit in 0..record.len() * 8 {
             if versions == Versions::Dtls12 && bit == 17 {
-                // This bit makes the version in the header 1.0, which counts for 1.2: what is in the
-                // record is genuine all the same.
+                // This bit changes the version in the header to 1.0, which is accepted as 1.2: the content
+                // of the record is authentic.
                 continue;
             }
             let mut changed = record.to_vec();
@@ -150,7 +150,7 @@ fn changed_records_are_dropped_and_the_session_goes_on() {
     }
 }
 
-/// Bytes like those of records: garbage, and pieces of headers that lead further in.
+/// Bytes similar to records: random ones, and parts of headers that pass the first checks.
 fn datagram() -> impl Strategy<Value = Vec<u8>> {
     let record = (
         prop_oneof![
@@ -183,10 +183,10 @@ fn datagram() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes from wherever, nothing panics, memory is bounded, and an established session
-    /// with its association goes on.
+    /// Arbitrary datagrams from any address cause no panic, memory is bounded, and an established session
+    /// with its association continues.
     #[test]
-    fn arbitrary_datagrams_do_no_harm_to_an_established_session(
+    fn arbitrary_datagrams_keep_the_session(
         garbage in prop::collection::vec((datagram(), any::<bool>()), 1..60),
         dtls12 in any::<bool>(),
     ) {
@@ -205,10 +205,10 @@ proptest! {
         world.transfer(CLIENT, ids, 3);
     }
 
-    /// The same in the middle of a handshake, of real records changed in one place: it may fail, in
-    /// time, but nothing else.
+    /// Real records changed in one place during a handshake: the handshake may fail in time, but has no
+    /// other effect.
     #[test]
-    fn changed_records_in_a_handshake_end_in_a_session_or_in_none(
+    fn changed_handshake_records_have_no_other_effect(
         at in 0_usize..6,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         versions in prop_oneof![

@@ -12,7 +12,7 @@
 //! use carrick_netsim::{LinkConfig, NetworkBuilder, Time};
 //! use carrick_proto::{AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event};
 //!
-//! Connects when the simulation starts, and records the established association.
+//! /// Connects when the simulation starts, and records the established association.
 //! struct Client { server: IpAddr, start: Option<carrick_proto::Time>, established: bool }
 //!
 //! impl Application for Client {

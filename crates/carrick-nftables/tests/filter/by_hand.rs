@@ -1,5 +1,5 @@
-//! Somebody changes the middlebox's table: it finds out, and its next start makes the table what it
-//! should be, whatever was done to it.
+//! Another program changes the middlebox's table: the middlebox detects the change, and its next start
+//! restores the table.
 
 use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
 use carrick_simco::backend::{

@@ -1,5 +1,5 @@
-//! A table of another layout is made anew: what the administrator put into it stays, and there is no
-//! moment without one.
+//! A table of another layout is replaced: chains of the administrator are kept, and at no time is there no
+//! table.
 
 use carrick_nftables::{NftablesBackend, NftablesConfig, NftablesError};
 use carrick_simco::message::Direction;

@@ -398,7 +398,7 @@ fn kernel_expires_rules_during_downtime() {
     assert_eq!(life.ask(&longer), Reply::LifetimeChanged(Lifetime(600)));
     assert_eq!([100, 101, 102, 103, 104].map(inward), [true; 5]);
     drop(life);
-    // Nobody is there to end it: the fail-safe is 5 s more.
+    // Without a middlebox the kernel removes it: the fail-safe is 5 s later.
     std::thread::sleep(Duration::from_millis(7500));
     assert_eq!(
         [100, 101, 102, 103, 104].map(inward),

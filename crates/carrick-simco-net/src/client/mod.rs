@@ -172,14 +172,14 @@ impl Client {
     /// When the first session can't be opened.
     pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
         let (commands, to_session) = mpsc::channel(COMMANDS);
-        let (events, mut told) = broadcast::channel(EVENTS);
+        let (events, mut reported) = broadcast::channel(EVENTS);
         let timeout = config.settings.timeout;
         let (opened, open) = oneshot::channel();
         let session = Session::new(config, to_session, events.clone())?;
         tokio::spawn(session.run(opened));
         let capabilities = open.await.unwrap_or(Err(ClientError::Ended))?;
         // Skip the event of the opening.
-        while told.try_recv().is_ok() {}
+        while reported.try_recv().is_ok() {}
         let client = Self {
             inner: Arc::new(Inner {
                 commands,
@@ -191,7 +191,7 @@ impl Client {
                 capabilities,
             }),
         };
-        tokio::spawn(upkeep::run(Arc::downgrade(&client.inner), Events(told)));
+        tokio::spawn(upkeep::run(Arc::downgrade(&client.inner), Events(reported)));
         Ok(client)
     }
 

@@ -162,7 +162,7 @@ async fn enable_again(
             (*successor, Some(successor))
         }
     };
-    // The first rule of the group is awaited; the others run concurrently.
+    // The first rule of the group is awaited; the remaining ones run concurrently.
     let first = successor.filter(|_| group.is_none());
     let granted = match ask(group).await {
         Err(RequestError::Refused(

@@ -424,7 +424,7 @@ mod tests {
     #[tokio::test]
     async fn full_disk_buffers_and_reports_lost_lines() {
         use std::path::Path;
-        let (troubles, mut told) = mpsc::channel(16);
+        let (troubles, mut reported) = mpsc::channel(16);
         let full = LogFile::open(Some(Path::new("/dev/full"))).unwrap();
         let mut audit = Audit::start(full, troubles).unwrap();
         let at = Moment {
@@ -439,7 +439,7 @@ mod tests {
             audit.flush(&at);
             lines += 1;
         }
-        let failed = told.recv().await.unwrap();
+        let failed = reported.recv().await.unwrap();
         assert!(failed.to_string().contains("/dev/full"), "{failed}");
         let name = format!("carrick-audit-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -455,6 +455,6 @@ mod tests {
         assert!(last.contains("\"lines-lost\",\"count\":3"), "{last}");
         assert!(before.len() <= MOST_WAITING && before.len() > MOST_WAITING - 100);
         assert_eq!(before.lines().count(), lines - 3, "nothing else is missing");
-        assert!(told.try_recv().is_err(), "told once");
+        assert!(reported.try_recv().is_err(), "reported once");
     }
 }

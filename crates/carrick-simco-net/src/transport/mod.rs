@@ -64,7 +64,7 @@ pub trait MessageWriter: Send {
     /// Not cancel-safe: after dropping the future, drop the connection.
     fn write<'a>(&'a mut self, batch: &'a mut Vec<Packet>) -> Pending<'a, io::Result<()>>;
 
-    /// Closes the connection after the sent messages have arrived, as far as the transport can tell.
+    /// Closes the connection after the sent messages have arrived, as far as the transport detects that.
     fn close(&mut self) -> Pending<'_, ()>;
 
     /// Returns whether [`Self::close`] waits for the peer, which may never answer.

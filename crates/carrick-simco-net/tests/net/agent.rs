@@ -230,7 +230,7 @@ async fn rule_is_found_in_the_next_session() {
         assert_eq!(client.list().await.unwrap(), [rule.id()], "{loses:?}");
         assert_eq!(client.held(), 1);
     }
-    // Of two that want the same, each has a rule of its own.
+    // Two requests for the same pinhole result in two rules.
     let client = impatient(Loses::ReplyAndConnection(0x12)).await;
     let (one, other) = tokio::join!(
         client.enable(pinhole(1, 100)),

@@ -109,18 +109,18 @@ async fn blocked_and_passed_traffic_are_separate() {
     let first = noc.enable(pinhole(1, 100)).await.unwrap();
     let blocking = noc.prohibit(block(2, 100)).await.unwrap();
     let second = noc.enable(pinhole(3, 100)).await.unwrap();
-    let told = daemon.metrics().await.unwrap();
-    let mut told: Vec<_> = told
+    let reported = daemon.metrics().await.unwrap();
+    let mut reported: Vec<_> = reported
         .lines()
         .filter(|line| line.starts_with("carrick_simco_rule_"))
         .collect();
-    told.sort_unstable();
+    reported.sort_unstable();
     let line = |what: &str, rule, count| {
         format!("carrick_simco_rule_{what}_total{{rule=\"{rule}\",agent=\"noc\"}} {count}")
     };
     let [first, blocking, second] = [first.id(), blocking.id(), second.id()];
     assert_eq!(
-        told,
+        reported,
         [
             line("blocked_octets", blocking, 200),
             line("blocked_packets", blocking, 2),

@@ -57,7 +57,7 @@ async fn start(disk: &Disk) -> (Daemon, Client, Folder) {
         recovered: Recovered::default(),
     };
     let daemon = Daemon::start(&settings, backend(), state).await.unwrap();
-    // The start is a commit of its own.
+    // The start is a separate commit.
     disk.commits.store(0, Ordering::SeqCst);
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
     let mut config = config(to, "bob");

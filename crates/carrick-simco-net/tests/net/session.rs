@@ -81,18 +81,18 @@ async fn are_is_sent_to_agents_that_see_the_rule() {
         let [mut own, mut strange] = [alice.events(), bob.events()];
         let rule = alice.enable(pinhole(7, 100)).await.unwrap();
         let id = rule.id();
-        let told = soon("ARE", seen.next()).await.unwrap();
+        let reported = soon("ARE", seen.next()).await.unwrap();
         let lifetime = Lifetime(100);
-        assert_eq!(told, ClientEvent::Rule { rule: id, lifetime });
+        assert_eq!(reported, ClientEvent::Rule { rule: id, lifetime });
         // A PDR of another agent ends it, and its owner is notified.
         let blocked = noc.prohibit(block(7, 50)).await.unwrap();
         let lifetime = Lifetime(0);
-        let told = soon("ARE", own.next()).await.unwrap();
-        assert_eq!(told, ClientEvent::Rule { rule: id, lifetime });
-        let told = soon("end", own.next()).await.unwrap();
+        let reported = soon("ARE", own.next()).await.unwrap();
+        assert_eq!(reported, ClientEvent::Rule { rule: id, lifetime });
+        let reported = soon("end", own.next()).await.unwrap();
         assert!(
-            matches!(told, ClientEvent::Ended { rule, .. } if rule == id),
-            "{told:?}"
+            matches!(reported, ClientEvent::Ended { rule, .. } if rule == id),
+            "{reported:?}"
         );
         assert!(!rule.is_held());
         let refused = alice.enable(pinhole(7, 100)).await.err();
@@ -101,7 +101,7 @@ async fn are_is_sent_to_agents_that_see_the_rule() {
             Some(RequestError::Refused(NegativeReply::Conflict))
         );
         blocked.close().await.unwrap();
-        // Bob has an answer of the middlebox behind all that, and heard nothing.
+        // Bob has received a later reply of the middlebox, and no notification.
         bob.list().await.unwrap();
         let quiet = tokio::time::timeout(std::time::Duration::ZERO, strange.next()).await;
         assert!(quiet.is_err(), "{quiet:?}");
@@ -173,11 +173,11 @@ async fn ca_certificate_is_rejected_for_a_host() {
     let daemon = daemon.await.unwrap();
     let to = crate::support::target(daemon.bound(), &folder.file("cert.pem"), Transport::Tls);
     let refused = soon("refused", Client::connect(config(to, "alice"))).await;
-    let told = refused.err().unwrap().to_string();
+    let reported = refused.err().unwrap().to_string();
     for part in [
         "an authority (CA:TRUE)",
         "basicConstraints=critical,CA:FALSE",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(reported.contains(part), "{reported}");
     }
 }

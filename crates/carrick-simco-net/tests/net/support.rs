@@ -204,7 +204,7 @@ pub(crate) fn config(target: Target, name: &str) -> ClientConfig {
     config
 }
 
-/// A pinhole to a port of its own.
+/// Request for a pinhole to a distinct port.
 pub(crate) fn pinhole(number: u16, lifetime: u32) -> EnableRequest {
     let internal = IpAddr::from([10, 0, 0, 1]);
     let external = IpAddr::from([192, 0, 2, 1]);

@@ -105,7 +105,10 @@ async fn mass_rule_end_spares_agents_that_read() {
                         panic!("{:?} is no ARE", parse(&packet));
                     };
                     if lifetime == Lifetime(0) {
-                        assert!(there.contains(&rule), "{rule} before it was told of");
+                        assert!(
+                            there.contains(&rule),
+                            "{rule} before its grant was reported"
+                        );
                         ended.insert(rule);
                     } else {
                         there.insert(rule);

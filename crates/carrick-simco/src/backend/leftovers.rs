@@ -80,8 +80,8 @@ impl Leftovers {
         self.due
     }
 
-    /// Retries some removals together, then one by one, so that one failing element does not block the
-    /// others.
+    /// Retries some removals together, then individually, so that a failing element does not block the
+    /// rest.
     pub(super) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
         if self.due.is_none_or(|due| due > now) {
             return;

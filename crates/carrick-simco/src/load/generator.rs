@@ -264,7 +264,7 @@ impl Generator {
             return false;
         };
         self.asked.insert(transaction, (asked, self.measuring));
-        self.measures.asked += u64::from(self.measuring);
+        self.measures.started += u64::from(self.measuring);
         true
     }
 

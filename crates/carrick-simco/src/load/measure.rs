@@ -65,7 +65,7 @@ impl Latency {
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
     /// Requests made. Each is answered, refused, timed out or outstanding.
-    pub asked: u64,
+    pub started: u64,
     /// Response times of PER.
     pub enable: Latency,
     /// Response times of refreshing PLC.
@@ -87,7 +87,7 @@ pub struct Measures {
 impl Measures {
     /// Adds another measurement.
     pub fn add(&mut self, other: &Self) {
-        self.asked += other.asked;
+        self.started += other.started;
         self.enable.add(&other.enable);
         self.refresh.add(&other.refresh);
         self.close.add(&other.close);

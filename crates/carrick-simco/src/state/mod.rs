@@ -12,7 +12,8 @@
 //! At the next start [`FileJournal::open`] returns the granted rules, and
 //! [`crate::middlebox::Middlebox::restore`] restores them.
 //!
-//! Of the state machines, only this module accesses files. The time is an argument as in the others.
+//! Of the state machines, only this module accesses files. The time is an argument, as in all state
+//! machines.
 
 mod file;
 mod frame;

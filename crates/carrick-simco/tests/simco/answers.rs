@@ -102,10 +102,10 @@ fn duplicate_reply_is_reported_once() {
     for _ in 0..2 {
         answer(&mut agent, transaction, &enabled(RULE));
     }
-    let told = events(&mut agent);
+    let reported = events(&mut agent);
     assert!(
-        matches!(told[..], [AgentEvent::Reply { .. }]),
-        "told once: {told:?}"
+        matches!(reported[..], [AgentEvent::Reply { .. }]),
+        "reported once: {reported:?}"
     );
     assert_eq!(agent.unexpected(), 1);
     // The same for a late reply.
@@ -115,10 +115,10 @@ fn duplicate_reply_is_reported_once() {
     for _ in 0..2 {
         answer(&mut agent, transaction, &enabled(PolicyRuleId(8)));
     }
-    let told = events(&mut agent);
+    let reported = events(&mut agent);
     assert!(
-        matches!(told[..], [AgentEvent::LateReply { .. }]),
-        "told once: {told:?}"
+        matches!(reported[..], [AgentEvent::LateReply { .. }]),
+        "reported once: {reported:?}"
     );
     assert_eq!((agent.unexpected(), agent.streams().bound()), (2, 2));
 }
@@ -152,11 +152,11 @@ fn mismatched_reply_ends_the_session() {
         let mut agent = opened(AgentSettings::default());
         let transaction = ask(&mut agent, &request);
         answer(&mut agent, transaction, &reply);
-        let told = events(&mut agent);
-        let lost = matches!(told.first(), Some(AgentEvent::Lost { transaction: t, .. }) if *t == transaction);
-        assert!(lost, "{request:?} and {reply:?}: {told:?}");
+        let reported = events(&mut agent);
+        let lost = matches!(reported.first(), Some(AgentEvent::Lost { transaction: t, .. }) if *t == transaction);
+        assert!(lost, "{request:?} and {reply:?}: {reported:?}");
         assert_eq!(
-            told.last(),
+            reported.last(),
             Some(&AgentEvent::Closed(CloseReason::Misbehaved))
         );
     }
@@ -179,8 +179,11 @@ fn mismatched_reply_ends_the_session() {
         let mut agent = opened(AgentSettings::default());
         let transaction = ask(&mut agent, &request);
         answer(&mut agent, transaction, &reply);
-        let told = events(&mut agent);
-        assert!(matches!(told[..], [AgentEvent::Reply { .. }]), "{told:?}");
+        let reported = events(&mut agent);
+        assert!(
+            matches!(reported[..], [AgentEvent::Reply { .. }]),
+            "{reported:?}"
+        );
     }
 }
 
@@ -212,13 +215,12 @@ fn end_overtaking_the_reply_is_repeated_after_it() {
     };
     assert_eq!(events(&mut agent), std::slice::from_ref(&gone));
     answer(&mut agent, first, &enabled(RULE));
-    let told = events(&mut agent);
-    assert!(matches!(told[0], AgentEvent::Reply { .. }), "{told:?}");
-    assert_eq!(
-        told[1..],
-        [gone],
-        "whoever reads in order ends with no rule"
+    let reported = events(&mut agent);
+    assert!(
+        matches!(reported[0], AgentEvent::Reply { .. }),
+        "{reported:?}"
     );
+    assert_eq!(reported[1..], [gone], "in this order, no rule remains");
     assert_eq!(agent.streams().bound(), 0, "nothing stays bound");
     answer(&mut agent, second, &enabled(PolicyRuleId(8)));
     assert_eq!(events(&mut agent).len(), 1, "the other lives");
@@ -251,9 +253,9 @@ fn cancelled_request_is_never_sent() {
     let later = Time::from_millis(29_000);
     let kept = agent.submit(later, &Request::Enable(pinhole(6))).unwrap();
     agent.handle_timeout(due);
-    let told = events(&mut agent);
+    let reported = events(&mut agent);
     assert!(
-        matches!(told[..], [AgentEvent::TimedOut { transaction, .. }] if Ok(transaction) == given_up)
+        matches!(reported[..], [AgentEvent::TimedOut { transaction, .. }] if Ok(transaction) == given_up)
     );
     let (_, message) = agent.poll_transmit().unwrap();
     assert_eq!(asked(&message).0, kept);
@@ -283,13 +285,13 @@ fn another_connection_ends_the_session_of_the_first() {
     let mut agent = opened(AgentSettings::default());
     let lost = ask(&mut agent, &Request::List);
     agent.connected(Time::ZERO, 2);
-    let told = events(&mut agent);
+    let reported = events(&mut agent);
     assert!(
-        matches!(told[..], [
+        matches!(reported[..], [
             AgentEvent::Lost { transaction, request: RequestKind::List, .. },
             AgentEvent::Closed(CloseReason::Disconnected),
         ] if transaction == lost),
-        "{told:?}"
+        "{reported:?}"
     );
     let (_, message) = agent.poll_transmit().unwrap();
     let (transaction, request) = asked(&message);

@@ -116,7 +116,7 @@ fn partly_failed_request_leaves_nothing_behind() {
     assert_eq!((net.middlebox.rules().len(), net.held()), (1, 1));
     faults.extend.set(false);
     net.ask(alice, &change(first, 0));
-    assert_eq!(net.held(), 0, "nobody has a share in it any more");
+    assert_eq!(net.held(), 0, "no rule uses it");
     net.enable(bob, wanted);
     assert!(net.lets_pass(5) && net.lets_pass(6));
 }
@@ -140,7 +140,7 @@ fn failed_removal_is_retried() {
     net.wait(40);
     assert_eq!(net.held(), 0, "long before its own end");
     assert_eq!(net.middlebox.poll_timeout(), None);
-    assert_eq!(net.middlebox.stats().backend_failures, 1, "told once");
+    assert_eq!(net.middlebox.stats().backend_failures, 1, "reported once");
 }
 
 /// RFC 4540, section 8.3.2
@@ -191,7 +191,11 @@ fn failed_extension_keeps_the_lifetime() {
     faults.extend.set(true);
     let refusal = net.refusal(alice, &change(rule, 600));
     assert_eq!(refusal, NegativeReply::LifetimeNotExtendable);
-    assert_eq!(net.rule_events(other), [], "nobody is told of what is not");
+    assert_eq!(
+        net.rule_events(other),
+        [],
+        "a failed change is not reported"
+    );
     assert_eq!(
         net.ask(alice, &change(rule, 30)),
         Reply::LifetimeChanged(Lifetime(30)),
@@ -219,7 +223,7 @@ fn backend_refusal_is_reported_with_its_reason() {
         (alice, "alice", change(rule, 600), not_longer),
     ] {
         assert_eq!(net.refusal(who, &request), reply);
-        let told = MiddleboxEvent::Refused {
+        let reported = MiddleboxEvent::Refused {
             by: Actor {
                 session: who,
                 agent: name(agent),
@@ -228,14 +232,17 @@ fn backend_refusal_is_reported_with_its_reason() {
             reply,
             failure: Some(broken()),
         };
-        assert_eq!(net.middlebox.poll_event(), Some(told));
+        assert_eq!(net.middlebox.poll_event(), Some(reported));
         assert_eq!(net.middlebox.poll_event(), None);
     }
     // Refusals by the middlebox itself are not backend failures.
     net.refusal(alice, &Request::Status(PolicyRuleId(99)));
-    let told = net.middlebox.poll_event();
-    let none = matches!(told, Some(MiddleboxEvent::Refused { failure: None, .. }));
-    assert!(none, "{told:?}");
+    let reported = net.middlebox.poll_event();
+    let none = matches!(
+        reported,
+        Some(MiddleboxEvent::Refused { failure: None, .. })
+    );
+    assert!(none, "{reported:?}");
     assert_eq!(net.middlebox.stats().backend_refusals, 3);
 }
 

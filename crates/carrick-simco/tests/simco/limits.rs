@@ -325,16 +325,16 @@ fn mass_expiry_spares_agents_that_read() {
         net.enable(alice, pinhole(port));
     }
     net.now += Duration::from_secs(60);
-    let mut told = 0;
+    let mut reported = 0;
     while net
         .middlebox
         .poll_timeout()
         .is_some_and(|due| due <= net.now)
     {
         net.middlebox.handle_timeout(net.now);
-        told += net.rule_events(alice).len();
+        reported += net.rule_events(alice).len();
     }
-    assert_eq!((told, net.elements()), (5000, 0));
+    assert_eq!((reported, net.elements()), (5000, 0));
     assert_eq!(net.middlebox.session_counts(), (1, 0));
 }
 

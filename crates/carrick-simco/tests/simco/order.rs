@@ -8,10 +8,10 @@ use carrick_simco::middlebox::{MiddleboxConfig, Rights};
 
 use crate::network::{Net, UDP, agent_config, block, config, pinhole};
 
-/// `alice`, `bob` with a rule, `nobody` without rights, `police` with PDR; limited wildcards.
+/// `alice`, `bob` with a rule, `mallory` without rights, `police` with PDR; limited wildcards.
 fn house() -> MiddleboxConfig {
-    let mut nobody = agent_config("nobody");
-    nobody.rights = Rights {
+    let mut mallory = agent_config("mallory");
+    mallory.rights = Rights {
         reserve: false,
         enable: false,
         disable: false,
@@ -23,7 +23,7 @@ fn house() -> MiddleboxConfig {
     let mut police = agent_config("police");
     police.rights = Rights::ALL;
     let mut config = MiddleboxConfig {
-        agents: vec![agent_config("alice"), agent_config("bob"), nobody, police],
+        agents: vec![agent_config("alice"), agent_config("bob"), mallory, police],
         protocols: vec![UDP],
         ..config()
     };
@@ -95,8 +95,8 @@ fn life(request: &mut EnableRequest) {
 #[test]
 fn per_is_checked_in_order() {
     let mut net = Net::new(house());
-    let [alice, bob, nobody, police] =
-        ["alice", "bob", "nobody", "police"].map(|name| net.open(name));
+    let [alice, bob, mallory, police] =
+        ["alice", "bob", "mallory", "police"].map(|name| net.open(name));
     let theirs = net.enable(bob, pinhole(9)).group;
     assert_eq!(theirs, GroupId(1));
     let block = block(pinhole(5));
@@ -104,7 +104,7 @@ fn per_is_checked_in_order() {
     let mut request = faulty();
     request.group = Some(GroupId(99));
     assert_eq!(
-        net.refusal(nobody, &Request::Enable(request)),
+        net.refusal(mallory, &Request::Enable(request)),
         NegativeReply::AgentNotAuthorized
     );
     let mut faults: Vec<Mend<EnableRequest>> = vec![
@@ -147,7 +147,7 @@ fn bidirectional_wildcards_are_checked_last() {
 #[test]
 fn pea_is_checked_in_order() {
     let mut net = Net::new(house());
-    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
     let reserve = |net: &mut Net, session| match net.ask(session, &reservation()) {
         Reply::Reserved(reserved) => reserved.rule,
         other => panic!("{other:?}"),
@@ -157,7 +157,7 @@ fn pea_is_checked_in_order() {
     let own = reserve(&mut net, alice);
     let request = |rule, enable| Request::EnableReserved { enable, rule };
     assert_eq!(
-        net.refusal(nobody, &request(PolicyRuleId(99), faulty())),
+        net.refusal(mallory, &request(PolicyRuleId(99), faulty())),
         NegativeReply::AgentNotAuthorized
     );
     for (rule, expected) in [
@@ -212,7 +212,7 @@ fn prr_is_checked_in_order() {
     house.capabilities.internal_v6 = false;
     house.capabilities.external_v6 = false;
     let mut net = Net::new(house);
-    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
     net.enable(bob, pinhole(9));
     let mut request = good_reservation();
     request.group = Some(GroupId(99));
@@ -222,7 +222,7 @@ fn prr_is_checked_in_order() {
     request.parameters.protocol = 6;
     request.parameters.ports = 0;
     assert_eq!(
-        net.refusal(nobody, &Request::Reserve(request)),
+        net.refusal(mallory, &Request::Reserve(request)),
         NegativeReply::AgentNotAuthorized
     );
     let faults: &[Mend<ReserveRequest>] = &[
@@ -249,7 +249,7 @@ fn prr_is_checked_in_order() {
 #[test]
 fn plc_and_prs_are_checked_in_order() {
     let mut net = Net::new(house());
-    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
     let theirs = net.enable(bob, pinhole(9)).rule;
     let unknown = PolicyRuleId(99);
     for build in [
@@ -257,7 +257,7 @@ fn plc_and_prs_are_checked_in_order() {
         |rule| crate::network::change(rule, 0),
     ] {
         for (session, rule, expected) in [
-            (nobody, unknown, NegativeReply::AgentNotAuthorized),
+            (mallory, unknown, NegativeReply::AgentNotAuthorized),
             (alice, unknown, NegativeReply::NoSuchRule),
             (alice, theirs, NegativeReply::RuleNotAuthorized),
         ] {

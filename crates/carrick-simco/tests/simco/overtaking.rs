@@ -61,7 +61,7 @@ impl World {
         }
         while let Some(output) = self.net.middlebox.poll_output(self.alice) {
             let SessionOutput::Send { stream, message } = output else {
-                panic!("the session goes on");
+                panic!("the session has ended");
             };
             self.back[usize::from(stream)].push_back(message);
         }
@@ -109,7 +109,7 @@ impl World {
                 }
             },
             AgentEvent::Rule { rule, lifetime } => {
-                assert_eq!(*lifetime, Lifetime(0), "nobody else changes it");
+                assert_eq!(*lifetime, Lifetime(0), "no other agent changes it");
                 self.known.remove(rule);
             }
             other => panic!("{other:?}"),

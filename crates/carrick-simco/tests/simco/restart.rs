@@ -161,7 +161,7 @@ fn restart_restores_rules_in_force_only() {
         NegativeReply::NoSuchRule
     );
     let joined = life.net.enable(alice, in_group(first.group, 4));
-    assert_eq!(joined.group, first.group, "the group goes on");
+    assert_eq!(joined.group, first.group, "the group continues");
     assert!(joined.rule > ended, "no identifier is used again");
     // 75 of its 100 s are left.
     life.net.wait(74);

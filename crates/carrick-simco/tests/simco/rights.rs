@@ -58,7 +58,7 @@ fn agents_see_and_change_permitted_rules_only() {
 /// RFC 4540, section 8
 #[test]
 fn missing_right_is_refused_first() {
-    let mut nothing = agent_config("nobody");
+    let mut nothing = agent_config("mallory");
     nothing.rights = Rights {
         reserve: false,
         enable: false,
@@ -72,7 +72,7 @@ fn missing_right_is_refused_first() {
         agents: vec![nothing],
         ..config()
     });
-    let session = net.open("nobody");
+    let session = net.open("mallory");
     let unknown = PolicyRuleId(99);
     let requests = [
         Request::Reserve(reserve(UDP, 0, 0)),
@@ -105,15 +105,15 @@ fn are_is_not_sent_to_the_requesting_session() {
     let rule = net.enable(alice, pinhole(5)).rule;
     net.ask(alice, &change(rule, 90));
     net.ask(alice, &change(rule, 0));
-    let told = [
+    let reported = [
         (rule, Lifetime(60)),
         (rule, Lifetime(90)),
         (rule, Lifetime(0)),
     ];
-    assert_eq!(net.rule_events(watcher), told);
+    assert_eq!(net.rule_events(watcher), reported);
     assert_eq!(
         net.rule_events(other),
-        told,
+        reported,
         "another session of the same agent"
     );
     assert_eq!(net.rule_events(alice), []);
@@ -123,7 +123,7 @@ fn are_is_not_sent_to_the_requesting_session() {
     assert_eq!(
         net.rule_events(alice),
         [(rule, Lifetime(0))],
-        "nobody asked for that"
+        "the end was not requested"
     );
     assert_eq!(net.rule_events(watcher).len(), 2);
 }

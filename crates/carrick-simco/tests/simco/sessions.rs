@@ -298,7 +298,7 @@ fn malformed_messages_are_answered_in_order() {
         let session = net.open("alice");
         net.raw(session, 0, &header(1, sub_type, 0));
         let expected = (negative(NegativeReply::WrongSubType), false);
-        assert_eq!(net.answer(session), expected, "an open session goes on");
+        assert_eq!(net.answer(session), expected, "an open session continues");
         net.raw(session, 0, &header(1, 0x21, 0));
         assert_eq!(
             net.answer(session),
@@ -321,12 +321,12 @@ fn malformed_message_ends_the_session_only() {
         net.enable(session, pinhole(5));
         net.raw(session, 0, broken);
         let (received, closed) = net.received(session);
-        let told: Vec<FromMiddlebox> = received.into_iter().map(|(_, _, what)| what).collect();
+        let reported: Vec<FromMiddlebox> = received.into_iter().map(|(_, _, what)| what).collect();
         let expected = [
             Notification::BadlyFormedMessage,
             Notification::SessionTerminated,
         ];
-        assert_eq!(told, expected.map(FromMiddlebox::Notification));
+        assert_eq!(reported, expected.map(FromMiddlebox::Notification));
         assert!(closed);
         assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 1));
     }
@@ -361,9 +361,9 @@ fn middlebox_ends_a_session_with_ast() {
     net.middlebox.terminate(session);
     let events = net.carry(&mut agent, session);
     assert_eq!(closed(&events), CloseReason::Terminated);
-    let told =
+    let reported =
         |e: &AgentEvent| matches!(e, AgentEvent::Lost { transaction, .. } if *transaction == lost);
-    assert!(events.iter().any(told), "{events:?}");
+    assert!(events.iter().any(reported), "{events:?}");
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn translator_refuses_untranslatable_wildcards() {
 /// RFC 4540, section 4.3.3
 #[test]
 fn capabilities_report_wildcard_support() {
-    let told = |net: &mut Net| {
+    let reported = |net: &mut Net| {
         let settings = carrick_simco::agent::AgentSettings {
             credentials: Some(credentials("alice")),
             ..Default::default()
@@ -300,11 +300,11 @@ fn capabilities_report_wildcard_support() {
         (addresses, can.port_wildcards)
     };
     let mut filter = Net::new(config());
-    let can = told(&mut filter);
+    let can = reported(&mut filter);
     assert_eq!(wildcards(can), ((true, true), true));
     assert!(can.packet_filter && !can.address_translator && !can.port_translation);
     let mut translator = net();
-    let can = told(&mut translator);
+    let can = reported(&mut translator);
     assert_eq!(wildcards(can), ((false, false), false));
     assert!(can.packet_filter && can.address_translator && can.port_translation);
     assert!(can.disable_rules && !can.twice_nat && !can.protocol_translation);

@@ -37,8 +37,8 @@ const RULES: u16 = 10_000;
 
 /// Reads some queued messages of a session; returns the reported rules with their lifetimes.
 fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Lifetime)> {
-    let mut told = Vec::new();
-    while told.len() < most
+    let mut reported = Vec::new();
+    while reported.len() < most
         && let Some(output) = net.middlebox.poll_output(session)
     {
         let SessionOutput::Send { message, .. } = output else {
@@ -46,12 +46,12 @@ fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Li
         };
         match FromMiddlebox::parse(&message).unwrap().1 {
             FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) => {
-                told.push((rule, lifetime));
+                reported.push((rule, lifetime));
             }
             other => panic!("{other:?} is no ARE"),
         }
     }
-    told
+    reported
 }
 
 /// RFC 4540, section 8.8.2
@@ -102,28 +102,28 @@ fn ending_20000_rules_spares_agents_that_read() {
         ends.collect::<Vec<_>>()
     };
     for session in [alice, bob] {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             let more = some(&mut net, session, 100);
             if more.is_empty() {
                 break;
             }
-            told.extend(more);
+            reported.extend(more);
         }
         assert_eq!(
-            told,
+            reported,
             ends(&rules[&session]),
             "all, in the order of the rules"
         );
     }
-    let mut told = some(&mut net, watcher, usize::MAX);
-    let last = told.split_off(told.len() - 3);
+    let mut reported = some(&mut net, watcher, usize::MAX);
+    let last = reported.split_off(reported.len() - 3);
     let of_police = [(block, 60), (new, 60), (new, 0)];
     assert_eq!(
         last,
         of_police.map(|(rule, seconds)| (rule, Lifetime(seconds)))
     );
-    assert_eq!(told.len(), 2 * usize::from(RULES) - 100);
+    assert_eq!(reported.len(), 2 * usize::from(RULES) - 100);
     assert_eq!(net.middlebox.stats().overrun, 0);
     assert_eq!(net.middlebox.session_counts(), (4, 0));
 }

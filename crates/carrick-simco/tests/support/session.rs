@@ -1,5 +1,5 @@
-//! A middlebox and agents that the input steers: connections come and go, messages of all kinds
-//! arrive, time goes on, agents don't read, the packet filter fails.
+//! A middlebox and agents driven by the input: connections open and close, messages of all kinds arrive,
+//! time passes, agents don't read, the packet filter fails.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl Faulty {
     fn works(&self, fault: u8) -> Result<(), BackendError> {
         match self.faults.get() & fault {
             0 => Ok(()),
-            _ => Err(BackendError::System("told to fail".into())),
+            _ => Err(BackendError::System("simulated failure".into())),
         }
     }
 }
@@ -353,8 +353,8 @@ fn finish(middlebox: &mut Middlebox<Faulty>, mut now: Time, failed: bool) {
     }
 }
 
-/// An agent with an open session gets the octets as messages: whole ones, or attributes under the
-/// header of an answer to a request of its own.
+/// Passes the octets to an agent with an open session as messages: complete ones, or attributes under the
+/// header of a reply to one of its requests.
 fn arbitrary_replies(octets: &[u8]) {
     let settings = AgentSettings {
         max_pending: 8,

@@ -4,23 +4,23 @@ use super::PacketBuilder;
 use crate::chunk::AUTH_HEADER_LEN;
 use crate::{ChunkType, HmacId, SharedKeyId};
 
-/// An AUTH chunk whose HMAC is still to be computed.
+/// AUTH chunk whose HMAC is not computed yet.
 #[derive(Debug)]
 #[must_use = "only `PacketBuilder::authenticate` writes the HMAC"]
 pub struct AuthSlot {
-    /// Where the chunk begins, counted from the packet's start.
+    /// Offset of the chunk in the packet.
     offset: usize,
     hmac_len: usize,
 }
 
-/// A packet with its HMAC: nothing can be added to it.
+/// Packet with its HMAC: nothing can be added to it.
 #[derive(Debug)]
 #[must_use = "only `finish` completes the packet"]
 pub struct AuthenticatedPacket<'b>(PacketBuilder<'b>);
 
 impl<'b> PacketBuilder<'b> {
-    /// Writes an AUTH chunk with zeros for an HMAC of `hmac_len` bytes. The chunks that follow are
-    /// those that it authenticates; then comes [`PacketBuilder::authenticate`].
+    /// Writes an AUTH chunk with zeros for an HMAC of `hmac_len` bytes. It authenticates the chunks that
+    /// follow; [`PacketBuilder::authenticate`] completes it.
     pub fn auth(&mut self, key: SharedKeyId, id: HmacId, hmac_len: usize) -> AuthSlot {
         let offset = self.len();
         self.chunk(ChunkType::AUTH, 0, |buf, _| {
@@ -31,9 +31,9 @@ impl<'b> PacketBuilder<'b> {
         AuthSlot { offset, hmac_len }
     }
 
-    /// Writes the HMAC, which the closure computes over the bytes that it is given. An HMAC of
-    /// another length than the slot's is a bug of the caller: with debug assertions it panics,
-    /// without them the HMAC is cut or stays zero at its end.
+    /// Writes the HMAC, which the closure computes over the bytes that it receives. An HMAC of another
+    /// length than the slot's is a bug of the caller: with debug assertions it panics, without them the
+    /// HMAC is truncated or stays zero at its end.
     pub fn authenticate<H: AsRef<[u8]>>(
         self,
         AuthSlot { offset, hmac_len }: AuthSlot,

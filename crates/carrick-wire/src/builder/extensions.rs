@@ -25,9 +25,9 @@ impl PacketBuilder<'_> {
         pad(self.buf, self.start);
     }
 
-    /// Writes a FORWARD-TSN chunk with all of these streams and their last skipped SSNs: the caller
-    /// takes as many as fit ([`ForwardTsn::chunk_len`](crate::ForwardTsn::chunk_len)), and a
-    /// cumulative TSN that they account for.
+    /// Writes a FORWARD-TSN chunk with all of these streams and their last skipped SSNs. The caller selects
+    /// as many as fit ([`ForwardTsn::chunk_len`](crate::ForwardTsn::chunk_len)), and the cumulative TSN
+    /// that they cover.
     pub fn forward_tsn(
         &mut self,
         new_cumulative: Tsn,
@@ -42,8 +42,8 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// Writes an I-FORWARD-TSN chunk with all of these messages; as in
-    /// [`PacketBuilder::forward_tsn`], the caller takes as many as fit.
+    /// Writes an I-FORWARD-TSN chunk with all of these messages; the caller selects as many as fit, as in
+    /// [`PacketBuilder::forward_tsn`].
     pub fn i_forward_tsn(
         &mut self,
         new_cumulative: Tsn,
@@ -65,8 +65,8 @@ impl PacketBuilder<'_> {
     }
 
     /// Writes an NR-SACK chunk with as many gap ack blocks as fit into the limit, then as many
-    /// non-renegable ones, then as many duplicate TSNs as still fit. The rest of the iterators
-    /// is left out. `all_non_renegable` is the A bit.
+    /// non-renegable ones, then as many duplicate TSNs as still fit. The rest of the iterators is omitted.
+    /// `all_non_renegable` is the A bit.
     pub fn nr_sack(
         &mut self,
         cumulative: Tsn,
@@ -96,7 +96,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// Writes an ASCONF chunk with the requests that the closure writes. `address` is one of ours that
+    /// Writes an ASCONF chunk with the requests that the closure writes. `address` is a local address that
     /// the peer knows.
     pub fn asconf(
         &mut self,
@@ -112,7 +112,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// Writes an ASCONF-ACK chunk with the answers that the closure writes.
+    /// Writes an ASCONF-ACK chunk with the responses that the closure writes.
     pub fn asconf_ack(
         &mut self,
         serial: AsconfSerial,
@@ -142,8 +142,8 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// The same in front of what the packet has had since it was `at` bytes long: control chunks go
-    /// before DATA (RFC 9260 section 6.10).
+    /// Writes a PAD chunk in front of the chunks written since the packet was `at` bytes long: control
+    /// chunks precede DATA (RFC 9260, section 6.10).
     pub fn pad_before(&mut self, at: usize, chunk_len: usize) {
         let before = self.buf.len();
         self.pad(chunk_len);
@@ -151,7 +151,7 @@ impl PacketBuilder<'_> {
         self.buf[self.start + at..].rotate_right(added);
     }
 
-    /// Writes an ECNE chunk with the lowest TSN of the packet that was marked.
+    /// Writes an ECNE chunk with the lowest TSN of the marked packet.
     pub fn ecne(&mut self, lowest: Tsn) {
         self.raw(ChunkType::ECNE, 0, &lowest.value().to_be_bytes());
     }
@@ -162,7 +162,7 @@ impl PacketBuilder<'_> {
     }
 }
 
-/// Appends at most `room` entries, takes them off the room, and says how many they were.
+/// Appends at most `room` entries, subtracts them from `room`, and returns their number.
 fn put_entries(buf: &mut Vec<u8>, entries: impl Iterator<Item = [u8; 4]>, room: &mut usize) -> u16 {
     let mut count = 0_u16;
     for entry in entries.take(*room) {

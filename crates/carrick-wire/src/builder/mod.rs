@@ -18,26 +18,25 @@ use crate::{ChunkType, DATA_HEADER_LEN, ParameterType, Tsn};
 /// Builds one packet at the end of a buffer; several packets may follow one another in it. The
 /// only allocation is the growth of the buffer.
 ///
-/// The caller keeps to the limit: it asks [`PacketBuilder::fits`] before it adds a chunk. A
-/// chunk that does not fit, or of more than 65535 bytes, is a bug of the caller; with debug
-/// assertions it panics, without them the packet is too long or malformed.
+/// The caller respects the limit: it calls [`PacketBuilder::fits`] before it adds a chunk. A chunk that
+/// does not fit, or of more than 65535 bytes, is a bug of the caller; with debug assertions it panics,
+/// without them the packet is too long or malformed.
 ///
-/// Chunks go on the wire in the order of the calls; which chunks may share a packet is not
-/// checked here. A builder that is dropped without [`PacketBuilder::finish`] leaves a packet
-/// without a checksum in the buffer.
+/// Chunks are written in the order of the calls; it is not checked which chunks may share a packet. A
+/// builder that is dropped without [`PacketBuilder::finish`] leaves a packet without a checksum in the
+/// buffer.
 #[derive(Debug)]
 #[must_use = "only `finish` completes the packet"]
 pub struct PacketBuilder<'b> {
     buf: &'b mut Vec<u8>,
-    /// Where the packet begins in the buffer.
+    /// Offset of the packet in the buffer.
     start: usize,
-    /// Where it must end at the latest.
+    /// Maximum offset of the packet's end in the buffer.
     end: usize,
 }
 
 impl<'b> PacketBuilder<'b> {
-    /// Begins a packet of at most `limit` bytes, common header and padding included, at the end
-    /// of `buf`.
+    /// Starts a packet of at most `limit` bytes, common header and padding included, at the end of `buf`.
     pub fn new(buf: &'b mut Vec<u8>, header: CommonHeader, limit: usize) -> Self {
         let start = buf.len();
         buf.extend_from_slice(&header.source_port.to_be_bytes());
@@ -51,12 +50,12 @@ impl<'b> PacketBuilder<'b> {
         }
     }
 
-    /// Bytes of the packet so far, common header and padding included.
+    /// Length of the packet so far in bytes, common header and padding included.
     pub fn len(&self) -> usize {
         self.buf.len() - self.start
     }
 
-    /// Bytes left for chunks, their headers and padding included.
+    /// Number of bytes left for chunks, their headers and padding included.
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.buf.len())
     }
@@ -82,7 +81,7 @@ impl<'b> PacketBuilder<'b> {
         pad(self.buf, self.start);
     }
 
-    /// Writes an INIT or INIT ACK chunk, as `kind` says, with the parameters that the closure writes.
+    /// Writes an INIT or INIT ACK chunk, depending on `kind`, with the parameters that the closure writes.
     pub fn init(
         &mut self,
         kind: ChunkType,
@@ -100,8 +99,8 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// Writes a SACK chunk with as many gap ack blocks as fit into the limit, then as many duplicate
-    /// TSNs as still fit. The rest of the iterators is left out.
+    /// Writes a SACK chunk with as many gap ack blocks as fit into the limit, then as many duplicate TSNs
+    /// as still fit. The rest of the iterators is omitted.
     pub fn sack(
         &mut self,
         cumulative: Tsn,
@@ -150,7 +149,7 @@ impl<'b> PacketBuilder<'b> {
     }
 
     /// Writes an ABORT chunk with the causes that the closure writes. `reflected` is the T bit: the
-    /// common header has the tag of the packet that is answered.
+    /// verification tag is reflected from the packet that is answered.
     pub fn abort(&mut self, reflected: bool, causes: impl FnOnce(&mut CauseWriter<'_>)) {
         self.causes(ChunkType::ABORT, t_bit(reflected), causes);
     }
@@ -203,10 +202,10 @@ impl<'b> PacketBuilder<'b> {
         packet.len()
     }
 
-    /// As [`PacketBuilder::finish`], but the checksum stays zero: for a peer that has announced
-    /// that it accepts this, over a lower layer that protects the packet. Never for a packet
-    /// with an INIT, INIT ACK or COOKIE ECHO chunk, nor for one without an association (RFC
-    /// 9653, 5.2).
+    /// Finishes the packet as [`PacketBuilder::finish`] does, but with a checksum of zero: for a peer that
+    /// has advertised that it accepts this, over a lower layer that protects the packet. Not allowed for a
+    /// packet with an INIT, INIT ACK or COOKIE ECHO chunk, nor for one without an association (RFC 9653,
+    /// section 5.2).
     pub fn finish_with_zero_checksum(self) -> usize {
         if self.is_empty() {
             self.buf.truncate(self.start);
@@ -215,7 +214,7 @@ impl<'b> PacketBuilder<'b> {
         self.len()
     }
 
-    /// Takes the packet back: the buffer is as before.
+    /// Removes the packet: the buffer is as before.
     pub fn discard(self) {
         self.buf.truncate(self.start);
     }
@@ -227,7 +226,7 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// Writes a chunk whose value is what `value` appends; it is told where the chunk begins.
+    /// Writes a chunk whose value the closure appends; its argument is the offset of the chunk.
     fn chunk(&mut self, kind: ChunkType, flags: u8, value: impl FnOnce(&mut Vec<u8>, usize)) {
         let chunk = self.buf.len();
         self.buf.extend_from_slice(&[kind.0, flags, 0, 0]);
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_start_does_not_disturb_the_padding() {
+    fn padding_is_relative_to_the_packet() {
         let mut buf = std::vec![0xee; 3];
         let mut builder = PacketBuilder::new(&mut buf, HEADER, 100);
         builder.data(&DATA, &[1]);
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_no_multiple_of_four_leaves_bytes_unused() {
+    fn a_limit_is_rounded_down_to_a_multiple_of_four() {
         let mut buf = Vec::new();
         let mut builder = PacketBuilder::new(&mut buf, HEADER, 12 + 7);
         assert!(builder.fits(4) && !builder.fits(5));
@@ -373,7 +372,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "does not fit")]
-    fn a_chunk_beyond_the_limit_is_the_callers_bug() {
+    fn a_chunk_beyond_the_limit_panics() {
         let mut buf = Vec::new();
         let mut builder = PacketBuilder::new(&mut buf, HEADER, 16);
         builder.raw(ChunkType(0xfe), 0, &[1]);

@@ -16,8 +16,7 @@ use crate::{Causes, RawChunk};
 /// Abort Association (ABORT), RFC 9260, section 3.3.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort<'a> {
-    /// T bit: the packet has the tag that its sender received, not the one that the receiver
-    /// expects (RFC 9260, 8.5.1).
+    /// T bit: the verification tag is reflected from the packet that is answered (RFC 9260, section 8.5.1).
     pub reflected: bool,
     causes: &'a [u8],
     causes_offset: usize,

@@ -20,16 +20,16 @@ use crate::parameter::leading_address;
 use crate::tlv::split;
 use crate::{AsconfParameters, AsconfSerial, Item, ParseError, RawChunk};
 
-/// Bytes of the serial number.
+/// Length of the serial number.
 const SERIAL_LEN: usize = 4;
 
 /// Address Configuration Change (ASCONF), RFC 5061, section 4.1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asconf<'a> {
-    /// Number of the chunk.
+    /// Serial number of the chunk.
     pub serial: AsconfSerial,
-    /// An address that belongs to the association, by which the receiver finds it when it does
-    /// not know the source address; unspecified if the verification tag has to do.
+    /// Address of the association by which the receiver finds it if the source address is unknown;
+    /// unspecified if the verification tag identifies the association.
     pub address: IpAddr,
     parameters: &'a [u8],
     offset: usize,
@@ -58,7 +58,7 @@ impl<'a> Asconf<'a> {
 /// Address Configuration Acknowledgement (ASCONF-ACK), RFC 5061, section 4.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsconfAck<'a> {
-    /// Number of the ASCONF that is answered.
+    /// Serial number of the acknowledged ASCONF.
     pub serial: AsconfSerial,
     parameters: &'a [u8],
     offset: usize,
@@ -74,7 +74,7 @@ impl<'a> AsconfAck<'a> {
         })
     }
 
-    /// The answers; a request without one was granted, unless an earlier one failed.
+    /// Returns the responses; a request without one was successful, unless an earlier one failed.
     pub const fn parameters(&self) -> AsconfParameters<'a> {
         AsconfParameters::at(self.parameters, self.offset)
     }
@@ -204,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn causes_in_an_answer_keep_their_alignment_and_the_limit() {
+    fn causes_in_a_response_are_aligned() {
         let built = build(|packet| {
             packet.asconf_ack(AsconfSerial::new(1), |p| {
                 p.error_cause_indication(ADD, |causes| {
-                    // Of 1500 bytes, 12 + 8 + 8 are gone, and four go to the cause's header.
+                    // 1500 bytes less 12 + 8 + 8, and four for the cause's header.
                     assert!(causes.fits(1468) && !causes.fits(1469));
                     causes.no_authorization(&[1]);
                     causes.resource_shortage(&[2]);

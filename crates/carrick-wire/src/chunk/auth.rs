@@ -21,12 +21,12 @@ use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
 use crate::{HmacId, Item, Packet, ParseError, RawChunk, SharedKeyId};
 
-/// Bytes of an AUTH chunk before the HMAC, the chunk header included.
+/// Length of an AUTH chunk before the HMAC, the chunk header included.
 pub const AUTH_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 
 const FIXED_LEN: usize = 4;
 
-/// What stands in the place of the HMAC, in pieces of at most this.
+/// Zeros that replace the HMAC, in slices of at most this length.
 static ZEROS: [u8; 64] = [0; 64];
 
 /// Authentication (AUTH), RFC 4895, section 4.1.
@@ -34,9 +34,9 @@ static ZEROS: [u8; 64] = [0; 64];
 pub struct Auth<'a> {
     /// Identifier of the shared key.
     pub shared_key: SharedKeyId,
-    /// The algorithm.
+    /// HMAC algorithm.
     pub hmac_id: HmacId,
-    /// The HMAC, of any length: to compare with the computed one in constant time.
+    /// HMAC of any length, to be compared with the computed one in constant time.
     pub hmac: &'a [u8],
     offset: usize,
 }
@@ -62,15 +62,14 @@ impl<'a> Auth<'a> {
         self.offset + AUTH_HEADER_LEN..self.chunk_range().end
     }
 
-    /// Returns whether the HMAC covers the chunk that begins at byte `offset` of the packet
-    /// ([`RawChunk::offset`]).
+    /// Returns whether the HMAC covers the chunk at byte `offset` of the packet ([`RawChunk::offset`]).
     pub const fn covers(&self, offset: usize) -> bool {
         offset >= self.chunk_range().end
     }
 
-    /// What the HMAC is computed over, piece by piece: the chunk up to the HMAC, zeros for the
-    /// HMAC, and the packet from there to its end. The packet is the one that the chunk was cut
-    /// from; of another one nothing is promised but that there is no panic.
+    /// Returns the data that the HMAC covers, in slices: the chunk up to the HMAC, zeros for the HMAC, and
+    /// the packet from there to its end. `packet` is the one that contains the chunk; for another one the
+    /// data is undefined, but there is no panic.
     pub fn covered(&self, packet: &Packet<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let hmac = self.hmac_range();
         let bytes = packet.bytes();
@@ -130,8 +129,9 @@ mod tests {
         assert_eq!(&bytes[auth.hmac_range()], auth.hmac);
     }
 
+    /// RFC 4895, section 6.2
     #[test]
-    fn the_hmac_covers_its_chunk_zeroed_and_the_rest_of_the_packet_6_2() {
+    fn the_hmac_covers_the_rest_of_the_packet() {
         let bytes = packet(&BYTES);
         let packet = Packet::parse(&bytes).unwrap();
         let auth = auth(&packet);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(auth(&long).covered(&short).count(), 1, "only zeros");
     }
 
-    /// The "HMAC" is a checksum that depends on every byte and its place.
+    /// Checksum instead of an HMAC, which depends on every byte and its position.
     fn toy_hmac(covered: impl Iterator<Item = u8>) -> [u8; 20] {
         let mut sum = [0_u8; 20];
         for (i, byte) in covered.enumerate() {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_builder_authenticates_is_what_the_receiver_verifies() {
+    fn builder_and_receiver_cover_the_same_bytes() {
         for zero_checksum in [false, true] {
             let mut bytes = std::vec![0xaa; 5];
             let mut builder = PacketBuilder::new(&mut bytes, HEADER, 1000);

@@ -14,8 +14,7 @@ use crate::RawChunk;
 /// Cookie Echo (COOKIE ECHO), RFC 9260, section 3.3.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CookieEcho<'a> {
-    /// The value of the State Cookie parameter of the INIT ACK. It can be empty, and it can be
-    /// a forgery.
+    /// Value of the State Cookie parameter of the INIT ACK. It may be empty or forged.
     pub cookie: &'a [u8],
 }
 

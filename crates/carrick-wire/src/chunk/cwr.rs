@@ -15,7 +15,7 @@ use crate::{Item, ParseError, RawChunk, Tsn};
 /// Congestion Window Reduced (CWR), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cwr {
-    /// The lowest TSN of the ECNE that is answered.
+    /// TSN of the ECNE.
     pub lowest_tsn: Tsn,
 }
 

@@ -20,21 +20,21 @@ use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
 use crate::{ChunkType, Item, ParseError, Ppid, RawChunk, Ssn, StreamId, Tsn};
 
-/// Bytes of a DATA chunk before the user data, the chunk header included.
+/// Length of a DATA chunk before the user data, the chunk header included.
 pub const DATA_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 
 const FIXED_LEN: usize = 12;
 
-/// The flags of a DATA chunk.
+/// Flags of a DATA chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DataFlags {
-    /// I: the sender would like the SACK without delay (RFC 7053).
+    /// I: the sender requests a SACK without delay (RFC 7053).
     pub immediate: bool,
-    /// U: deliver without regard to order; the SSN means nothing.
+    /// U: unordered; the SSN has no meaning.
     pub unordered: bool,
-    /// B: the first fragment of a message.
+    /// B: first fragment of a message.
     pub beginning: bool,
-    /// E: the last fragment of a message.
+    /// E: last fragment of a message.
     pub ending: bool,
 }
 
@@ -44,7 +44,7 @@ impl DataFlags {
     const B: u8 = 0x02;
     const E: u8 = 0x01;
 
-    /// An ordered message in one piece: B and E.
+    /// Flags of an ordered message in one chunk: B and E.
     pub const WHOLE: Self = Self {
         immediate: false,
         unordered: false,
@@ -52,7 +52,7 @@ impl DataFlags {
         ending: true,
     };
 
-    /// The flags in a chunk flags field; the reserved bits are ignored.
+    /// Converts from the chunk flags field; the reserved bits are ignored.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl DataFlags {
         }
     }
 
-    /// The chunk flags field; the reserved bits are 0.
+    /// Chunk flags field; the reserved bits are 0.
     #[inline]
     pub const fn bits(self) -> u8 {
         (self.immediate as u8) << 3
@@ -73,23 +73,23 @@ impl DataFlags {
     }
 }
 
-/// All of a DATA chunk but its user data.
+/// Fields of a DATA chunk without its user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataHeader {
     /// Transmission sequence number.
     pub tsn: Tsn,
-    /// The stream of the message.
+    /// Stream of the message.
     pub stream: StreamId,
-    /// The message's place in its stream, if it is ordered.
+    /// Position of the message in its stream, if it is ordered.
     pub ssn: Ssn,
-    /// The user's protocol identifier.
+    /// Payload protocol identifier.
     pub ppid: Ppid,
     /// Flags: fragment, order and acknowledgement.
     pub flags: DataFlags,
 }
 
 impl DataHeader {
-    /// The bytes before `payload_len` bytes of user data.
+    /// Encodes the bytes before `payload_len` bytes of user data.
     pub(crate) fn encode(&self, payload_len: usize) -> [u8; DATA_HEADER_LEN] {
         let length = DATA_HEADER_LEN + payload_len;
         let mut bytes = [0; DATA_HEADER_LEN];
@@ -109,16 +109,16 @@ impl DataHeader {
 pub struct Data<'a> {
     /// Transmission sequence number.
     pub tsn: Tsn,
-    /// The stream of the message.
+    /// Stream of the message.
     pub stream: StreamId,
-    /// The message's place in its stream, if it is ordered.
+    /// Position of the message in its stream, if it is ordered.
     pub ssn: Ssn,
-    /// The user's protocol identifier.
+    /// Payload protocol identifier.
     pub ppid: Ppid,
     /// Flags: fragment, order and acknowledgement.
     pub flags: DataFlags,
-    /// The user data. Empty is not an error here: the protocol answers it with an ABORT that
-    /// has a "No User Data" cause (RFC 9260, 6.2).
+    /// User data. An empty one is not an error here: the protocol answers it with an ABORT that has a "No
+    /// User Data" cause (RFC 9260, section 6.2).
     pub payload: &'a [u8],
 }
 
@@ -136,7 +136,7 @@ impl<'a> Data<'a> {
         })
     }
 
-    /// Everything but the user data.
+    /// All fields but the user data.
     pub const fn header(&self) -> DataHeader {
         DataHeader {
             tsn: self.tsn,

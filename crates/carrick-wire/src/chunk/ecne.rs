@@ -9,8 +9,8 @@
 //! +---------------+---------------+---------------+---------------+
 //! ```
 //!
-//! Some peers (usrsctp) have four bytes more, with the number of marked packets since the last CWR;
-//! what follows the TSN is not looked at.
+//! Some peers (usrsctp) append four bytes with the number of marked packets since the last CWR; bytes after
+//! the TSN are ignored.
 
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk, Tsn};
@@ -18,7 +18,7 @@ use crate::{Item, ParseError, RawChunk, Tsn};
 /// Explicit Congestion Notification Echo (ECNE), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ecne {
-    /// The lowest TSN in the packet that came with the mark.
+    /// Lowest TSN in the marked packet.
     pub lowest_tsn: Tsn,
 }
 

@@ -18,7 +18,7 @@ use crate::{Item, ParseError, RawChunk, Ssn, StreamId, Tsn};
 
 const FIXED_LEN: usize = 4;
 
-/// Bytes of a stream and its SSN.
+/// Length of a stream identifier and its SSN.
 const ENTRY_LEN: usize = 4;
 
 /// Forward Cumulative TSN (FORWARD TSN), RFC 3758, section 3.2.
@@ -43,15 +43,15 @@ impl<'a> ForwardTsn<'a> {
         })
     }
 
-    /// Streams on which ordered messages were skipped, each with the last SSN that was. A peer
-    /// can name a stream twice, or one that does not exist.
+    /// Streams on which ordered messages were skipped, each with the last skipped SSN. A peer can list a
+    /// stream twice, or one that does not exist.
     pub fn skipped(&self) -> impl ExactSizeIterator<Item = (StreamId, Ssn)> + Clone + use<'a> {
         self.skipped
             .iter()
             .map(|entry| (StreamId(u16_at(entry, 0)), Ssn::new(u16_at(entry, 2))))
     }
 
-    /// Bytes of the chunk with this many streams, header included.
+    /// Length of the chunk with this number of streams in bytes, header included.
     pub const fn chunk_len(streams: usize) -> usize {
         CHUNK_HEADER_LEN + FIXED_LEN + streams * ENTRY_LEN
     }

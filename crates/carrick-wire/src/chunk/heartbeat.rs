@@ -15,12 +15,12 @@
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::{ParameterType, Parameters, ParseError, ParseErrorKind, RawChunk};
 
-/// A HEARTBEAT or HEARTBEAT ACK chunk.
+/// HEARTBEAT or HEARTBEAT ACK chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat<'a> {
-    /// The value of the Heartbeat Info parameter: in a HEARTBEAT ACK, what we once sent.
+    /// Value of the Heartbeat Info parameter; in a HEARTBEAT ACK, that of the HEARTBEAT.
     pub info: &'a [u8],
-    /// The whole chunk value, which the HEARTBEAT ACK returns.
+    /// Chunk value, which the HEARTBEAT ACK returns.
     pub value: &'a [u8],
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_that_outgrows_the_chunk_is_an_error() {
+    fn an_info_beyond_the_chunk_is_an_error() {
         let mut bytes = BYTES;
         bytes[7] = 11;
         let kind = ParseErrorKind::LengthPastEnd {

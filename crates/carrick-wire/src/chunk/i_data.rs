@@ -1,5 +1,4 @@
-//! I-DATA: a user message or a fragment of one, free to interleave with other messages (RFC
-//! 8260, section 2.1).
+//! Payload Data with interleaving (I-DATA), RFC 8260, section 2.1.
 //!
 //! ```text
 //!  0               1               2               3
@@ -23,24 +22,23 @@ use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
 use crate::{ChunkType, DataFlags, Fsn, Item, Mid, ParseError, Ppid, RawChunk, StreamId, Tsn};
 
-/// Bytes of an I-DATA chunk before the user data, the chunk header included.
+/// Length of an I-DATA chunk before the user data, the chunk header included.
 pub const I_DATA_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 
 const FIXED_LEN: usize = 16;
 
-/// Fragment of a message in an I-DATA chunk. The first one (B) brings the payload
-/// protocol identifier and has the FSN 0 without saying so; the others have an FSN in its
-/// place.
+/// Fragment of a message in an I-DATA chunk. The first one (B) has the payload protocol identifier and
+/// implies the FSN 0; later ones have an FSN in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fragment {
-    /// B is set.
+    /// First fragment; B is set.
     First(Ppid),
-    /// B is not set. A peer can send any FSN here, 0 too.
+    /// Later fragment; B is not set. A peer can send any FSN here, also 0.
     Later(Fsn),
 }
 
 impl Fragment {
-    /// The number of the fragment, 0 for the first one.
+    /// Number of the fragment, 0 for the first one.
     #[inline]
     pub const fn fsn(self) -> Fsn {
         match self {
@@ -49,7 +47,7 @@ impl Fragment {
         }
     }
 
-    /// The payload protocol identifier of the message, which only the first fragment has.
+    /// Payload protocol identifier of the message, which only the first fragment has.
     #[inline]
     pub const fn ppid(self) -> Option<Ppid> {
         match self {
@@ -58,34 +56,34 @@ impl Fragment {
         }
     }
 
-    /// Whether this is the first fragment.
+    /// Returns true for the first fragment.
     #[inline]
     pub const fn is_first(self) -> bool {
         matches!(self, Self::First(_))
     }
 }
 
-/// All of an I-DATA chunk but its user data.
+/// Fields of an I-DATA chunk without its user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IDataHeader {
     /// Transmission sequence number.
     pub tsn: Tsn,
-    /// The stream of the message.
+    /// Stream of the message.
     pub stream: StreamId,
-    /// The message: ordered and unordered ones of a stream are numbered apart.
+    /// Identifier of the message: ordered and unordered messages of a stream are numbered separately.
     pub mid: Mid,
-    /// Which fragment this is; B follows from it.
+    /// Fragment; it determines B.
     pub fragment: Fragment,
-    /// I: the sender would like the SACK without delay.
+    /// I: the sender requests a SACK without delay.
     pub immediate: bool,
-    /// U: deliver without regard to order.
+    /// U: unordered.
     pub unordered: bool,
-    /// E: the last fragment of a message.
+    /// E: last fragment of a message.
     pub ending: bool,
 }
 
 impl IDataHeader {
-    /// The flags, B included; they are those of DATA.
+    /// Flags, B included; they are those of DATA.
     #[inline]
     pub const fn flags(&self) -> DataFlags {
         DataFlags {
@@ -96,7 +94,7 @@ impl IDataHeader {
         }
     }
 
-    /// The bytes before `payload_len` bytes of user data.
+    /// Encodes the bytes before `payload_len` bytes of user data.
     pub(crate) fn encode(&self, payload_len: usize) -> [u8; I_DATA_HEADER_LEN] {
         let length = I_DATA_HEADER_LEN + payload_len;
         let ppid_or_fsn = match self.fragment {
@@ -115,12 +113,12 @@ impl IDataHeader {
     }
 }
 
-/// An I-DATA chunk.
+/// I-DATA chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IData<'a> {
-    /// Everything but the user data.
+    /// All fields but the user data.
     pub header: IDataHeader,
-    /// The user data. Empty is not an error here, as in [`Data`](crate::Data).
+    /// User data. An empty one is not an error here, as in [`Data`](crate::Data).
     pub payload: &'a [u8],
 }
 
@@ -163,7 +161,7 @@ mod tests {
         b'h', b'e', b'y', 0x00,
     ];
 
-    /// "you" as the last fragment, wanted acknowledged at once; the reserved bits are noise.
+    /// "you" as the last fragment with I; the reserved bits are set at random.
     const LAST: [u8; 24] = [
         0x40, 0xfd, 0x00, 0x17, // type, I, U and E, length 23
         0xff, 0xff, 0xff, 0xff, // TSN
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fragment_alone_has_a_ppid_and_its_fsn_is_zero() {
+    fn only_the_first_fragment_has_a_ppid() {
         let (first, later) = (HEADER.fragment, LAST_HEADER.fragment);
         assert_eq!((first.fsn(), first.ppid()), (Fsn::new(0), Some(Ppid(5))));
         assert_eq!((later.fsn(), later.ppid()), (Fsn::new(5), None));

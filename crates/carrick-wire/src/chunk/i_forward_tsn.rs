@@ -1,5 +1,4 @@
-//! I-FORWARD-TSN: data that will not come any more, where messages interleave (RFC 8260, section
-//! 2.3.1).
+//! Forward Cumulative TSN with interleaving (I-FORWARD-TSN), RFC 8260, section 2.3.1.
 //!
 //! ```text
 //!  0               1               2               3
@@ -21,17 +20,17 @@ use crate::{Item, Mid, ParseError, RawChunk, StreamId, Tsn};
 
 const FIXED_LEN: usize = 4;
 
-/// Bytes of a stream and its MID.
+/// Length of a stream identifier and its MID.
 const ENTRY_LEN: usize = 8;
 
-/// The last message that was skipped on a stream, among the ordered or the unordered ones.
+/// Last skipped message of a stream, among the ordered or the unordered ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SkippedMessage {
-    /// The stream.
+    /// Stream.
     pub stream: StreamId,
-    /// U: `mid` numbers an unordered message.
+    /// U: `mid` identifies an unordered message.
     pub unordered: bool,
-    /// The message.
+    /// Message identifier.
     pub mid: Mid,
 }
 
@@ -53,7 +52,7 @@ impl SkippedMessage {
     }
 }
 
-/// An I-FORWARD-TSN chunk.
+/// I-FORWARD-TSN chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IForwardTsn<'a> {
     /// New Cumulative TSN: the receiver records all TSNs up to this one as received.
@@ -75,13 +74,12 @@ impl<'a> IForwardTsn<'a> {
         })
     }
 
-    /// The streams on which messages were skipped. A peer can name a stream twice, or one that
-    /// does not exist.
+    /// Streams on which messages were skipped. A peer can list a stream twice, or one that does not exist.
     pub fn skipped(&self) -> impl ExactSizeIterator<Item = SkippedMessage> + Clone + use<'a> {
         self.skipped.iter().copied().map(SkippedMessage::decode)
     }
 
-    /// Bytes of the chunk with this many entries, header included.
+    /// Length of the chunk with this number of entries in bytes, header included.
     pub const fn chunk_len(entries: usize) -> usize {
         CHUNK_HEADER_LEN + FIXED_LEN + entries * ENTRY_LEN
     }

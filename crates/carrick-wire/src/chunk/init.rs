@@ -1,4 +1,4 @@
-//! INIT and INIT ACK: the first half of the handshake (RFC 9260, sections 3.3.2 and 3.3.3).
+//! Initiation (INIT) and Initiation Acknowledgement (INIT ACK), RFC 9260, sections 3.3.2 and 3.3.3.
 //!
 //! ```text
 //!  0               1               2               3
@@ -24,18 +24,18 @@ use crate::{Item, Parameters, ParseError, RawChunk, Tsn, VerificationTag};
 
 const FIXED_LEN: usize = 16;
 
-/// The fields that every INIT and INIT ACK has.
+/// Fixed fields of INIT and INIT ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitFields {
-    /// Initiate tag: the verification tag that the sender wants to see. Not 0.
+    /// Initiate tag: verification tag of packets to the sender. Not 0.
     pub tag: VerificationTag,
     /// Advertised receiver window credit in bytes. Not below 1500.
     pub a_rwnd: u32,
-    /// How many streams the sender wants to send on. Not 0.
+    /// Number of outbound streams that the sender wants to use. Not 0.
     pub outbound_streams: u16,
-    /// How many streams the sender is ready to receive on. Not 0.
+    /// Maximum number of inbound streams of the sender. Not 0.
     pub inbound_streams: u16,
-    /// The TSN of the sender's first DATA chunk.
+    /// TSN of the sender's first DATA chunk.
     pub initial_tsn: Tsn,
 }
 
@@ -51,19 +51,19 @@ impl InitFields {
     }
 }
 
-/// An INIT or INIT ACK chunk. Forbidden values (a tag of 0, no streams, a window below 1500)
-/// are parsed; each has its own answer in the protocol.
+/// INIT or INIT ACK chunk. Forbidden values (a tag of 0, no streams, a window below 1500) are parsed; the
+/// protocol defines a reaction to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
-    /// Initiate tag: the verification tag that the sender wants to see.
+    /// Initiate tag: verification tag of packets to the sender.
     pub tag: VerificationTag,
     /// Advertised receiver window credit in bytes.
     pub a_rwnd: u32,
-    /// How many streams the sender wants to send on.
+    /// Number of outbound streams that the sender wants to use.
     pub outbound_streams: u16,
-    /// How many streams the sender is ready to receive on.
+    /// Maximum number of inbound streams of the sender.
     pub inbound_streams: u16,
-    /// The TSN of the sender's first DATA chunk.
+    /// TSN of the sender's first DATA chunk.
     pub initial_tsn: Tsn,
     parameters: &'a [u8],
     parameters_offset: usize,
@@ -83,12 +83,12 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The parameters after the fixed fields.
+    /// Parameters after the fixed fields.
     pub const fn parameters(&self) -> Parameters<'a> {
         Parameters::at(self.parameters, self.parameters_offset)
     }
 
-    /// The fixed fields alone.
+    /// Fixed fields.
     pub const fn fields(&self) -> InitFields {
         InitFields {
             tag: self.tag,
@@ -130,8 +130,8 @@ mod tests {
         0xc0, 0x00, 0x00, 0x04, // forward TSN supported
     ];
 
-    /// With a cookie of five bytes, then the parameter 0xc000 sent back. The padding of the
-    /// cookie counts in the chunk's length, that of the last parameter does not.
+    /// With a cookie of five bytes and the unrecognized parameter 0xc000. The padding of the cookie counts
+    /// in the chunk's length, that of the last parameter does not.
     const INIT_ACK: [u8; 44] = [
         0x02, 0x00, 0x00, 0x29, // type, flags, length 41
         0x11, 0x22, 0x33, 0x44, 0x00, 0x01, 0x00, 0x00, 0x00, 0x0a, 0x08,
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_values_are_the_protocols_business() {
+    fn forbidden_values_are_parsed() {
         let mut bytes = packet(&INIT);
         bytes[16..28].fill(0);
         let Ok(Chunk::Init(init)) = first_chunk(&bytes) else {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_outgrows_the_chunk_is_found_at_its_place() {
+    fn a_parameter_beyond_the_chunk_is_an_error() {
         let mut bytes = packet(&INIT);
         bytes[12 + 59] = 5;
         let Ok(Chunk::Init(init)) = first_chunk(&bytes) else {

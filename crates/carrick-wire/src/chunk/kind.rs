@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-/// The type of a chunk. All values are possible; those of RFC 9260 and of its
-/// extensions are constants.
+/// Type of a chunk. All values are possible; those of RFC 9260 and of its extensions are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkType(pub u8);
 
@@ -57,8 +56,8 @@ impl ChunkType {
     /// Forward cumulative TSN where messages interleave (RFC 8260, 2.3.1).
     pub const I_FORWARD_TSN: Self = Self(194);
 
-    /// Returns whether RFC 9260 itself defines the type, so that every implementation knows it. ECNE and
-    /// CWR, for which RFC 9260 keeps the numbers, do not belong to it.
+    /// Returns whether RFC 9260 itself defines the type, so that every implementation supports it. ECNE and
+    /// CWR, for which RFC 9260 reserves the numbers, are not included.
     pub const fn is_base(self) -> bool {
         self.0 <= Self::SHUTDOWN_COMPLETE.0 && !matches!(self, Self::ECNE | Self::CWR)
     }
@@ -108,16 +107,16 @@ pub enum UnknownAction {
     /// 00: for a chunk, discard the rest of the packet; for a parameter, the rest of the chunk's
     /// parameters.
     Stop,
-    /// 01: the same, and report what was not known.
+    /// 01: stop, and report the unknown item.
     StopAndReport,
-    /// 10: ignore it and go on.
+    /// 10: skip it and continue.
     Skip,
-    /// 11: go on, and report what was not known.
+    /// 11: skip it, continue, and report it.
     SkipAndReport,
 }
 
 impl UnknownAction {
-    /// The action of the two highest bits of a type, shifted down.
+    /// Converts the two highest bits of a type, shifted down.
     pub(crate) const fn from_high_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::Stop,
@@ -127,12 +126,12 @@ impl UnknownAction {
         }
     }
 
-    /// Whether what comes after the unknown item is processed.
+    /// Returns true if the items after the unknown one are processed.
     pub const fn continues(self) -> bool {
         matches!(self, Self::Skip | Self::SkipAndReport)
     }
 
-    /// Whether the sender is to be told.
+    /// Returns true if the unknown item is reported to the sender.
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }
@@ -147,7 +146,7 @@ mod tests {
     use crate::{Chunk, ParameterType};
 
     #[test]
-    fn the_high_bits_of_a_chunk_type_say_what_to_do() {
+    fn high_bits_of_a_chunk_type_select_the_action() {
         let actions = [
             (0x11, UnknownAction::Stop),
             (0x3f, UnknownAction::Stop),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_high_bits_of_an_extension_say_what_a_stranger_does() {
+    fn high_bits_of_extensions_match_their_rfcs() {
         let actions = [
             (ChunkType::AUTH, UnknownAction::Stop),
             (ChunkType::I_DATA, UnknownAction::StopAndReport),
@@ -182,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn types_of_the_base_are_told_from_those_of_extensions() {
+    fn base_types_differ_from_extension_types() {
         let base = (0..=u8::MAX).filter(|kind| ChunkType(*kind).is_base());
         assert!(base.eq((0..12).chain([14])));
     }
 
     #[test]
-    fn the_high_bits_of_a_parameter_type_say_what_to_do() {
+    fn high_bits_of_a_parameter_select_the_action() {
         let actions = [
             (0x3fff, UnknownAction::Stop),
             (0x4000, UnknownAction::StopAndReport),

@@ -49,8 +49,8 @@ pub use shutdown_complete::ShutdownComplete;
 
 use crate::{ParseError, RawChunk};
 
-/// The T bit of ABORT and SHUTDOWN COMPLETE: the verification tag is the receiver's own, sent
-/// back, because the sender has no association (RFC 9260, 8.4 and 8.5.1).
+/// T bit of ABORT and SHUTDOWN COMPLETE: the verification tag is reflected, because the sender has no
+/// association (RFC 9260, sections 8.4 and 8.5.1).
 pub(crate) const T_BIT: u8 = 0x01;
 
 /// Parsed chunk.
@@ -115,8 +115,8 @@ impl<'a> Chunk<'a> {
     /// The caller checks whether an extension was negotiated, with [`ChunkType::is_base`].
     ///
     /// # Errors
-    /// The chunk is shorter than its fixed fields, its length is not the one that its type or
-    /// its counts demand, or a Heartbeat Info or an ASCONF's address is missing or malformed.
+    /// The chunk is shorter than its fixed fields, its length does not match its type or its counts, or a
+    /// Heartbeat Info or an ASCONF's address is missing or malformed.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
         Ok(match raw.kind {
@@ -160,9 +160,9 @@ mod tests {
     use super::Chunk;
     use crate::RawChunk;
 
-    /// Every chunk of a packet passes through this type: the extensions do not widen it.
+    /// Every chunk of a packet is of this type: extensions must not enlarge it.
     #[test]
-    fn a_parsed_chunk_is_hardly_larger_than_an_unparsed_one() {
+    fn a_parsed_chunk_is_small() {
         assert!(size_of::<Chunk<'_>>() <= size_of::<RawChunk<'_>>() + size_of::<usize>());
     }
 }

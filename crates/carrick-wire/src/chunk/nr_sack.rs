@@ -1,5 +1,4 @@
-//! NR-SACK: what has been received, and what of it stays received (draft-natarajan-tsvwg-
-//! sctp-nrsack, section 3.2).
+//! Non-Renegable Selective Acknowledgement (NR-SACK), draft-natarajan-tsvwg-sctp-nrsack, section 3.2.
 //!
 //! ```text
 //!  0               1               2               3
@@ -32,31 +31,31 @@ use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
 use crate::{GapAckBlock, Item, ParseError, RawChunk, Tsn};
 
-/// Bytes before the blocks, without the chunk header.
+/// Length before the blocks, without the chunk header.
 const FIXED_LEN: usize = 16;
 
-/// Bytes of a chunk without blocks.
+/// Length of a chunk without blocks.
 pub(crate) const NR_SACK_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 
-/// Bytes of a block, and of a duplicate TSN.
+/// Length of a block, and of a duplicate TSN.
 const ENTRY_LEN: usize = 4;
 
-/// The A bit.
+/// A bit.
 pub(crate) const A_BIT: u8 = 0x01;
 
-/// How many blocks and duplicate TSNs an NR-SACK chunk of at most `room` bytes can have.
+/// Number of blocks and duplicate TSNs that fit into an NR-SACK chunk of `room` bytes.
 pub(crate) const fn nr_sack_entries(room: usize) -> usize {
     room.saturating_sub(NR_SACK_HEADER_LEN) / ENTRY_LEN
 }
 
-/// An NR-SACK chunk. As in [`Sack`](crate::Sack), nothing is promised about the blocks.
+/// NR-SACK chunk. The blocks are not validated, as in [`Sack`](crate::Sack).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NrSack<'a> {
-    /// Everything up to this TSN has been received.
+    /// Cumulative TSN Ack.
     pub cumulative_tsn_ack: Tsn,
-    /// Receive buffer space in bytes.
+    /// Advertised receiver window credit in bytes.
     pub a_rwnd: u32,
-    /// A: everything that the chunk acknowledges is non-renegable.
+    /// A: all TSNs that the chunk reports are non-renegable.
     pub all_non_renegable: bool,
     gap_count: u16,
     non_renegable_count: u16,
@@ -85,14 +84,14 @@ impl<'a> NrSack<'a> {
         })
     }
 
-    /// The gap ack blocks in the order of the chunk: received, but the receiver may drop it.
+    /// Gap ack blocks in the order of the chunk: received, but renegable.
     pub fn gap_ack_blocks(
         &self,
     ) -> impl ExactSizeIterator<Item = GapAckBlock> + DoubleEndedIterator + Clone + use<'a> {
         blocks(&self.entries[..usize::from(self.gap_count)])
     }
 
-    /// The non-renegable gap ack blocks in the order of the chunk: received for good.
+    /// Non-renegable gap ack blocks in the order of the chunk.
     pub fn non_renegable_blocks(
         &self,
     ) -> impl ExactSizeIterator<Item = GapAckBlock> + DoubleEndedIterator + Clone + use<'a> {
@@ -100,7 +99,7 @@ impl<'a> NrSack<'a> {
         blocks(&self.entries[start..start + usize::from(self.non_renegable_count)])
     }
 
-    /// TSNs that arrived again since the last acknowledgement, once for each time.
+    /// Duplicate TSNs received since the last acknowledgement, once for each time.
     pub fn duplicate_tsns(&self) -> impl ExactSizeIterator<Item = Tsn> + Clone + use<'a> {
         let start = usize::from(self.gap_count) + usize::from(self.non_renegable_count);
         self.entries[start..]
@@ -126,7 +125,7 @@ mod tests {
     use crate::testing::{HEADER, assert_error, build, first_chunk, packet};
     use crate::{Chunk, GapAckBlock, Item, NrSack, PacketBuilder, ParseErrorKind, Tsn};
 
-    /// 14 and 15 have arrived, 17 for good, and 10 twice.
+    /// 14 and 15 have arrived, 17 as non-renegable, and 10 twice.
     const BYTES: [u8; 32] = [
         0x10, 0x00, 0x00, 0x20, // type, flags, length 32
         0x00, 0x00, 0x00, 0x0c, // cumulative TSN ack 12
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nr_sack_never_outgrows_its_length_field() {
+    fn an_nr_sack_fits_its_length_field() {
         let mut bytes = Vec::new();
         let mut packet = PacketBuilder::new(&mut bytes, HEADER, 1 << 20);
         let (gaps, tsns) = (iter::repeat(GAP), iter::repeat(Tsn::new(0)));

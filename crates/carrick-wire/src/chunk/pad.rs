@@ -1,4 +1,4 @@
-//! PAD: makes a packet longer, as path MTU discovery needs it (RFC 4820, section 3).
+//! Padding (PAD), RFC 4820, section 3: enlarges a packet, e.g. for path MTU discovery.
 //!
 //! ```text
 //!  0               1               2               3
@@ -11,10 +11,10 @@
 
 use crate::RawChunk;
 
-/// A PAD chunk.
+/// PAD chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad<'a> {
-    /// Bytes that the receiver does not look at.
+    /// Padding, which the receiver ignores.
     pub padding: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! RE-CONFIG: resets streams or adds some (RFC 6525, section 3.1).
+//! Re-configuration (RE-CONFIG), RFC 6525, section 3.1.
 //!
 //! ```text
 //!  0               1               2               3
@@ -12,7 +12,7 @@
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::{Parameters, RawChunk};
 
-/// A RE-CONFIG chunk. How many parameters there are, and which go together, is not checked.
+/// RE-CONFIG chunk. The number and the combination of parameters are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReConfig<'a> {
     parameters: &'a [u8],
@@ -43,7 +43,7 @@ mod tests {
         StreamId, Tsn,
     };
 
-    /// Resets stream 5, which answers the request of the second parameter.
+    /// Resets stream 5 in response to the request in the second parameter.
     const BYTES: [u8; 36] = [
         0x82, 0x00, 0x00, 0x24, // type, flags, length 36
         0x00, 0x0d, 0x00, 0x12, 0x00, 0x00, 0x00, 0x0a, // outgoing reset, length 18, number

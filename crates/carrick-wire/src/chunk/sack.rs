@@ -1,4 +1,4 @@
-//! SACK: what has been received (RFC 9260, section 3.3.4).
+//! Selective Acknowledgement (SACK), RFC 9260, section 3.3.4.
 //!
 //! ```text
 //!  0               1               2               3
@@ -22,15 +22,15 @@ use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
 use crate::{Item, ParseError, RawChunk, Tsn};
 
-/// Bytes before the gap ack blocks, without the chunk header.
+/// Length before the gap ack blocks, without the chunk header.
 const FIXED_LEN: usize = 12;
 
-/// Bytes of a gap ack block, and of a duplicate TSN.
+/// Length of a gap ack block, and of a duplicate TSN.
 const ENTRY_LEN: usize = 4;
 
-/// TSNs received beyond a gap: those from cumulative TSN ack + `start` to cumulative TSN ack +
-/// `end`, both included. Nothing is promised about a block of the peer: `start` can be 0 or
-/// larger than `end`, and blocks can overlap.
+/// TSNs received after a gap: from cumulative TSN ack + `start` to cumulative TSN ack + `end`, both
+/// included. A block of the peer is not validated: `start` can be 0 or larger than `end`, and blocks can
+/// overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GapAckBlock {
     /// Distance of the first TSN from the cumulative TSN ack.
@@ -47,17 +47,17 @@ impl GapAckBlock {
     }
 }
 
-/// How many gap ack blocks and duplicate TSNs a SACK chunk of at most `room` bytes can have.
+/// Number of gap ack blocks and duplicate TSNs that fit into a SACK chunk of `room` bytes.
 pub(crate) const fn sack_entries(room: usize) -> usize {
     room.saturating_sub(CHUNK_HEADER_LEN + FIXED_LEN) / ENTRY_LEN
 }
 
-/// A SACK chunk.
+/// SACK chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack<'a> {
-    /// Everything up to this TSN has been received.
+    /// Cumulative TSN Ack.
     pub cumulative_tsn_ack: Tsn,
-    /// Receive buffer space in bytes.
+    /// Advertised receiver window credit in bytes.
     pub a_rwnd: u32,
     gap_ack_blocks: &'a [[u8; ENTRY_LEN]],
     duplicate_tsns: &'a [[u8; ENTRY_LEN]],
@@ -82,7 +82,7 @@ impl<'a> Sack<'a> {
         })
     }
 
-    /// The gap ack blocks in the order of the chunk.
+    /// Gap ack blocks in the order of the chunk.
     pub fn gap_ack_blocks(
         &self,
     ) -> impl ExactSizeIterator<Item = GapAckBlock> + DoubleEndedIterator + Clone + use<'a> {
@@ -92,12 +92,12 @@ impl<'a> Sack<'a> {
         })
     }
 
-    /// How many gap ack blocks there are.
+    /// Number of gap ack blocks.
     pub const fn gap_ack_block_count(&self) -> usize {
         self.gap_ack_blocks.len()
     }
 
-    /// TSNs that arrived again since the last SACK, once for each time.
+    /// Duplicate TSNs received since the last SACK, once for each time.
     pub fn duplicate_tsns(&self) -> impl ExactSizeIterator<Item = Tsn> + Clone + use<'a> {
         self.duplicate_tsns
             .iter()
@@ -129,7 +129,7 @@ mod tests {
         GapAckBlock { start: 5, end: 5 },
     ];
 
-    /// Nothing missing, TSN 19 arrived three times.
+    /// No gap; TSN 19 arrived three times.
     const DUPLICATES: [u8; 24] = [
         0x03, 0x00, 0x00, 0x18, // type, flags, length 24
         0x00, 0x00, 0x00, 0x13, // cumulative TSN ack 19
@@ -232,7 +232,7 @@ mod tests {
         {
             let limit = 12 + 16 + entries * 4;
             let mut bytes = Vec::new();
-            // Up to three bytes more make no room for an entry.
+            // Three more bytes are not enough for another entry.
             let mut builder = PacketBuilder::new(&mut bytes, HEADER, limit + 3);
             builder.sack(Tsn::new(0), 1, gaps.clone(), duplicates.clone());
             assert_eq!(builder.finish(), limit);

@@ -1,4 +1,4 @@
-//! SHUTDOWN: the sender has nothing more to send (RFC 9260, section 3.3.8).
+//! Shutdown Association (SHUTDOWN), RFC 9260, section 3.3.8.
 //!
 //! ```text
 //!  0               1               2               3
@@ -12,11 +12,10 @@
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk, Tsn};
 
-/// A SHUTDOWN chunk.
+/// SHUTDOWN chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Everything up to this TSN has been received. That it lists no gap ack blocks says
-    /// nothing about TSNs beyond it.
+    /// Cumulative TSN Ack. The absence of gap ack blocks does not mean that no TSN beyond it was received.
     pub cumulative_tsn_ack: Tsn,
 }
 

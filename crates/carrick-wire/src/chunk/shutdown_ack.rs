@@ -1,4 +1,4 @@
-//! SHUTDOWN ACK: neither side has anything more to send (RFC 9260, section 3.3.9).
+//! Shutdown Acknowledgement (SHUTDOWN ACK), RFC 9260, section 3.3.9.
 //!
 //! ```text
 //!  0               1               2               3

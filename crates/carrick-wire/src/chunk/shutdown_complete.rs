@@ -1,4 +1,4 @@
-//! SHUTDOWN COMPLETE: the association is closed (RFC 9260, section 3.3.13).
+//! Shutdown Complete (SHUTDOWN COMPLETE), RFC 9260, section 3.3.13.
 //!
 //! ```text
 //!  0               1               2               3
@@ -11,11 +11,10 @@ use super::T_BIT;
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk};
 
-/// A SHUTDOWN COMPLETE chunk.
+/// SHUTDOWN COMPLETE chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T bit: the packet has the tag that its sender received, not the one that the receiver
-    /// expects (RFC 9260, 8.5.1).
+    /// T bit: the verification tag is reflected from the packet that is answered (RFC 9260, section 8.5.1).
     pub reflected: bool,
 }
 

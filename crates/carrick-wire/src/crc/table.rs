@@ -1,13 +1,13 @@
-//! CRC32c from tables, eight bytes a step, for targets without the standard library.
+//! CRC32c from tables, eight bytes per step, for targets without the standard library.
 
 /// The polynomial 0x1EDC6F41 of RFC 9260, appendix A, with its bits reversed: the least
 /// significant bit of a byte comes first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Bytes taken in one step.
+/// Number of bytes processed in one step.
 const STEP: usize = 8;
 
-/// `TABLES[k][b]` is what the byte `b` adds to the CRC when `k` bytes follow it in the step.
+/// `TABLES[k][b]` is the contribution of the byte `b` to the CRC if `k` bytes follow it in the step.
 static TABLES: [[u32; 256]; STEP] = tables();
 
 const fn tables() -> [[u32; 256]; STEP] {
@@ -36,7 +36,7 @@ const fn tables() -> [[u32; 256]; STEP] {
     tables
 }
 
-/// The CRC32c of the parts, one after the other.
+/// Computes the CRC32c of the parts in their order.
 pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
     !parts.iter().fold(!0, |crc, part| update(crc, part))
 }

@@ -19,16 +19,16 @@ use crate::error::{Item, ParseError, ParseErrorKind};
 use crate::tlv::{HEADER_LEN, exact, split, wrong_length};
 use crate::{Causes, CorrelationId, ParameterType};
 
-/// Bytes of the correlation identifier.
+/// Length of the correlation identifier.
 const ID_LEN: usize = 4;
 
-/// Adds, deletes or prefers an address of the sender. The unspecified address means the source
-/// address of the packet (for a deletion: all but that one).
+/// Adds or deletes an address of the sender or sets the primary one. The unspecified address means the
+/// source address of the packet; in a deletion, all addresses except the source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRequest {
-    /// What the answer will have.
+    /// Identifier that the response repeats.
     pub correlation_id: CorrelationId,
-    /// The address. Whether it is a unicast address is not checked.
+    /// Address. It is not checked that it is a unicast address.
     pub address: IpAddr,
 }
 
@@ -47,12 +47,12 @@ impl AddressRequest {
     }
 }
 
-/// Why a request of our ASCONF was refused.
+/// Causes for which a request of this side's ASCONF was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCauseIndication<'a> {
-    /// The request.
+    /// Identifier of the request.
     pub correlation_id: CorrelationId,
-    /// The causes, each with the request in it; not parsed.
+    /// Unparsed causes, each with the request in it.
     pub causes: Causes<'a>,
 }
 
@@ -71,7 +71,8 @@ pub(super) fn parse_success(value: &[u8], offset: usize) -> Result<CorrelationId
     Ok(CorrelationId(u32::from_be_bytes(id)))
 }
 
-/// The address parameter that `bytes`, which lie at `offset`, begin with, and what follows it.
+/// Parses the address parameter at the start of `bytes`, whose offset is `offset`; returns it with the
+/// bytes after it.
 pub(crate) fn leading_address(
     bytes: &[u8],
     offset: usize,
@@ -92,18 +93,18 @@ pub(crate) fn leading_address(
     }
 }
 
-/// A parameter of an ASCONF or ASCONF-ACK with its correlation identifier; also one of a type
-/// that is not known, because the answer needs the identifier.
+/// Parameter of an ASCONF or ASCONF-ACK with its correlation identifier, also of an unknown type, because
+/// the response needs the identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsconfParameter<'a> {
-    /// What a request and its answer have in common.
+    /// Identifier that a request and its response share.
     pub correlation_id: CorrelationId,
-    /// The whole parameter, for [`Parameter::parse`] and for the cause of a refusal.
+    /// Whole parameter, for [`Parameter::parse`] and for the cause of a refusal.
     pub raw: RawParameter<'a>,
 }
 
-/// The parameters after the fixed part of an ASCONF or ASCONF-ACK. It ends after the last one or
-/// after the first error: a parameter that is malformed, or too short for its identifier.
+/// Iterator over the parameters after the fixed part of an ASCONF or ASCONF-ACK. It ends after the last one
+/// or after the first error: a parameter that is malformed, or too short for its identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsconfParameters<'a>(Parameters<'a>);
 
@@ -112,7 +113,7 @@ impl<'a> AsconfParameters<'a> {
         Self(Parameters::at(bytes, offset))
     }
 
-    /// The bytes of the parameters that have not been taken yet, padding included.
+    /// Bytes of the parameters that have not been returned yet, padding included.
     pub const fn bytes(&self) -> &'a [u8] {
         self.0.bytes()
     }

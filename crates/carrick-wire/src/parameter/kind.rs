@@ -4,8 +4,7 @@ use core::fmt;
 
 use crate::UnknownAction;
 
-/// The type of a parameter. All values are possible; those of RFC 9260 and
-/// of its extensions are constants.
+/// Type of a parameter. All values are possible; those of RFC 9260 and of its extensions are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterType(pub u16);
 
@@ -44,7 +43,7 @@ impl ParameterType {
     pub const ZERO_CHECKSUM_ACCEPTABLE: Self = Self(0x8001);
     /// Random (RFC 4895, 3.1).
     pub const RANDOM: Self = Self(0x8002);
-    /// Chunk List: what must be authenticated (RFC 4895, 3.2).
+    /// Chunk List: chunks that must be authenticated (RFC 4895, 3.2).
     pub const CHUNKS: Self = Self(0x8003);
     /// Requested HMAC Algorithm (RFC 4895, 3.3).
     pub const HMAC_ALGO: Self = Self(0x8004);
@@ -67,8 +66,8 @@ impl ParameterType {
     /// Adaptation Layer Indication (RFC 5061, 4.2.6).
     pub const ADAPTATION_LAYER_INDICATION: Self = Self(0xc006);
 
-    /// Returns whether RFC 9260 itself defines the type, so that every implementation knows it. ECN Capable,
-    /// for which RFC 9260 keeps the number, does not belong to it.
+    /// Returns whether RFC 9260 itself defines the type, so that every implementation supports it. ECN
+    /// Capable, for which RFC 9260 reserves the number, is not included.
     pub const fn is_base(self) -> bool {
         matches!(
             self,
@@ -83,7 +82,7 @@ impl ParameterType {
         )
     }
 
-    /// What to do with the parameter if this type is not known (3.2.1, table 3).
+    /// Returns the action for an unknown parameter of this type (RFC 9260, section 3.2.1, table 3).
     pub const fn unknown_action(self) -> UnknownAction {
         UnknownAction::from_high_bits((self.0 >> 14) as u8)
     }

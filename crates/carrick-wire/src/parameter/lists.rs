@@ -4,8 +4,8 @@ use crate::error::{Item, ParseError, ParseErrorKind};
 use crate::tlv::HEADER_LEN;
 use crate::{ChunkType, HmacId, StreamId};
 
-/// The address types of a Supported Address Types parameter, as numbers: 5 is IPv4, 6 is IPv6
-/// (they are the types of the address parameters).
+/// Address types of a Supported Address Types parameter: 5 is IPv4, 6 is IPv6 (the types of the address
+/// parameters).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressTypes<'a>(pub(super) U16s<'a>);
 
@@ -17,17 +17,17 @@ impl Iterator for AddressTypes<'_> {
     }
 }
 
-/// A list of 16-bit values.
+/// List of 16-bit values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct U16s<'a>(&'a [[u8; 2]]);
 
 impl<'a> U16s<'a> {
-    /// The list that fills the value of an item at `offset`.
+    /// Parses the list that fills the value of an item at `offset`.
     pub(crate) fn parse(item: Item, value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
         Self::cut(item, value, value.len(), offset)
     }
 
-    /// The list at the end of the value of a parameter at `offset`.
+    /// Parses the list at the end of the value of a parameter at `offset`.
     pub(super) fn at_end(value: &[u8], list: &'a [u8], offset: usize) -> Result<Self, ParseError> {
         Self::cut(Item::Parameter, list, value.len(), offset)
     }
@@ -59,7 +59,7 @@ impl Iterator for U16s<'_> {
     }
 }
 
-/// Streams of a reset request, in the order of the parameter. None means all of them.
+/// Streams of a reset request, in the order of the parameter. An empty list means all streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIds<'a>(pub(super) U16s<'a>);
 
@@ -77,7 +77,7 @@ impl Iterator for StreamIds<'_> {
 
 impl ExactSizeIterator for StreamIds<'_> {}
 
-/// The algorithms that a peer can verify, most wanted first (RFC 4895, 3.3).
+/// HMAC algorithms that a peer supports, in descending order of preference (RFC 4895, 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HmacIds<'a>(pub(super) U16s<'a>);
 
@@ -89,23 +89,23 @@ impl Iterator for HmacIds<'_> {
     }
 }
 
-/// A set of chunk types, one byte each: the extensions that a peer supports, or the chunks that
-/// it wants to be authenticated. The peer can name a type twice, or one that must not be there.
+/// Set of chunk types, one byte each: the extensions that a peer supports, or the chunks that it requires
+/// to be authenticated. The peer can list a type twice, or one that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkTypes<'a>(&'a [u8]);
 
 impl<'a> ChunkTypes<'a> {
-    /// The chunk types in the value of a parameter.
+    /// Reads the chunk types in the value of a parameter.
     pub const fn new(value: &'a [u8]) -> Self {
         Self(value)
     }
 
-    /// Whether this type is among them.
+    /// Returns true if the set contains this type.
     pub fn contains(&self, kind: ChunkType) -> bool {
         self.0.contains(&kind.0)
     }
 
-    /// The types in the order of the parameter.
+    /// Types in the order of the parameter.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ChunkType> + Clone + use<'a> {
         self.0.iter().copied().map(ChunkType)
     }

@@ -30,26 +30,26 @@ use crate::error::{Item, ParseError};
 use crate::tlv::{Tlvs, exact};
 use crate::{CorrelationId, ErrorDetectionMethod, ReconfigSerial};
 
-/// A parameter that has been cut out, of whatever type.
+/// Unparsed parameter of any type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawParameter<'a> {
-    /// The parameter type.
+    /// Parameter type.
     pub kind: ParameterType,
-    /// What follows the header, without padding.
+    /// Parameter value, without padding.
     pub value: &'a [u8],
-    /// Header and value, without padding: what is returned to the sender as unrecognized.
+    /// Header and value, without padding: the content of an Unrecognized Parameter.
     pub bytes: &'a [u8],
-    /// Where the parameter begins in the packet, or in the slice given to [`Parameters::new`].
+    /// Offset of the parameter in the packet, or in the slice given to [`Parameters::new`].
     pub offset: usize,
 }
 
-/// A sequence of parameters, cut but not parsed. It ends after the last one or after the first
-/// error. The padding of the last one may be missing.
+/// Iterator over unparsed parameters. It ends after the last one or after the first error. The padding of
+/// the last one may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters<'a>(Tlvs<'a>);
 
 impl<'a> Parameters<'a> {
-    /// The parameters in `bytes`; offsets count from its start.
+    /// Iterates over the parameters in `bytes`; offsets count from its start.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self::at(bytes, 0)
     }
@@ -58,7 +58,7 @@ impl<'a> Parameters<'a> {
         Self(Tlvs::new(Item::Parameter, bytes, offset))
     }
 
-    /// The bytes of the parameters that have not been taken yet, padding included.
+    /// Bytes of the parameters that have not been returned yet, padding included.
     pub const fn bytes(&self) -> &'a [u8] {
         self.0.rest()
     }
@@ -80,77 +80,77 @@ impl<'a> Iterator for Parameters<'a> {
 
 impl core::iter::FusedIterator for Parameters<'_> {}
 
-/// A parameter with its meaning.
+/// Parsed parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter<'a> {
-    /// An IPv4 address of the sender.
+    /// IPv4 address of the sender.
     Ipv4Address(Ipv4Addr),
-    /// An IPv6 address of the sender.
+    /// IPv6 address of the sender.
     Ipv6Address(Ipv6Addr),
-    /// The sender of an INIT wishes the State Cookie to live longer.
+    /// Cookie Preservative: the sender of an INIT requests a longer lifetime of the State Cookie.
     CookiePreservative {
-        /// By how much, in milliseconds.
+        /// Requested increment in milliseconds.
         increment_ms: u32,
     },
-    /// A host name with its final zero byte. Deprecated: the answer is an ABORT.
+    /// Host name with its final zero byte. Deprecated: the INIT is answered with an ABORT.
     HostNameAddress(&'a [u8]),
-    /// The address types that the sender can use.
+    /// Address types that the sender supports.
     SupportedAddressTypes(AddressTypes<'a>),
-    /// The State Cookie, to be echoed.
+    /// State Cookie, to be echoed.
     StateCookie(&'a [u8]),
-    /// A parameter of our INIT, header included, that the peer did not know.
+    /// Parameter of this side's INIT, header included, that the peer does not support.
     UnrecognizedParameter(&'a [u8]),
-    /// What the sender of a HEARTBEAT wants back.
+    /// Information that the HEARTBEAT ACK returns to the sender of the HEARTBEAT.
     HeartbeatInfo(&'a [u8]),
-    /// The sender resets its outgoing streams.
+    /// Outgoing SSN Reset Request.
     OutgoingSsnReset(OutgoingSsnReset<'a>),
-    /// The sender asks for a reset of its incoming streams.
+    /// Incoming SSN Reset Request.
     IncomingSsnReset(IncomingSsnReset<'a>),
-    /// The sender asks for a reset of all SSNs and TSNs; the number of the request.
+    /// SSN/TSN Reset Request, with the number of the request.
     SsnTsnReset(ReconfigSerial),
-    /// The answer to a request of a RE-CONFIG.
+    /// Response to a request of a RE-CONFIG.
     ReconfigResponse(ReconfigResponse),
-    /// The sender wants more outgoing streams.
+    /// Add Outgoing Streams Request.
     AddOutgoingStreams(AddStreams),
-    /// The sender wants more incoming streams.
+    /// Add Incoming Streams Request.
     AddIncomingStreams(AddStreams),
-    /// The sender understands ECN.
+    /// The sender supports ECN.
     EcnCapable,
-    /// The sender accepts packets whose checksum is zero, if this method protects them.
+    /// The sender accepts packets with a checksum of zero, if this method protects them.
     ZeroChecksumAcceptable(ErrorDetectionMethod),
-    /// The sender's random number for the keys of AUTH; those of the standard have 32 bytes.
+    /// Random number of the sender for the keys of AUTH; RFC 4895 requires 32 bytes.
     Random(&'a [u8]),
-    /// The sender accepts these chunks only when they are authenticated.
+    /// The sender accepts these chunks only if they are authenticated.
     Chunks(ChunkTypes<'a>),
-    /// The algorithms that the sender can verify.
+    /// HMAC algorithms that the sender supports.
     HmacAlgo(HmacIds<'a>),
-    /// Nothing: it makes the chunk longer.
+    /// Padding, which is ignored.
     Padding(&'a [u8]),
     /// Chunk types of extensions that the sender supports.
     SupportedExtensions(ChunkTypes<'a>),
-    /// The sender understands FORWARD-TSN.
+    /// The sender supports FORWARD-TSN.
     ForwardTsnSupported,
-    /// The sender has one more address.
+    /// Add IP Address.
     AddIpAddress(AddressRequest),
-    /// The sender has one address less.
+    /// Delete IP Address.
     DeleteIpAddress(AddressRequest),
-    /// A request was refused.
+    /// Error Cause Indication: a request was refused.
     ErrorCauseIndication(ErrorCauseIndication<'a>),
-    /// The sender prefers to be sent to at this address.
+    /// Set Primary IP Address.
     SetPrimaryAddress(AddressRequest),
-    /// A request was granted.
+    /// Success Indication.
     SuccessIndication(CorrelationId),
-    /// A code point for the users of both sides.
+    /// Adaptation code point for the users of both sides.
     AdaptationLayerIndication(u32),
-    /// Anything else; see [`ParameterType::unknown_action`].
+    /// Any other parameter; see [`ParameterType::unknown_action`].
     Unknown(RawParameter<'a>),
 }
 
 impl<'a> Parameter<'a> {
-    /// Gives a parameter its meaning.
+    /// Parses a parameter.
     ///
     /// # Errors
-    /// The length is not the one of the type, or an address in it is missing or malformed.
+    /// The length does not match the type, or an address in it is missing or malformed.
     pub fn parse(raw: RawParameter<'a>) -> Result<Self, ParseError> {
         let RawParameter {
             kind,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_of_the_standard_has_its_meaning() {
+    fn all_parameters_of_rfc_9260_are_parsed() {
         let cases: [(&[u8], Parameter<'_>); 8] = [
             (&[0, 1, 0, 5, 9], Parameter::HeartbeatInfo(&[9])),
             (
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_extensions_in_an_init_have_their_meaning() {
+    fn parameters_of_extensions_are_parsed() {
         let method = ErrorDetectionMethod::DTLS;
         let cases: [(&[u8], Parameter<'_>); 7] = [
             (
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_chunk_types_is_asked_for_its_members() {
+    fn a_set_of_chunk_types_contains_its_members() {
         let types = ChunkTypes::new(&[0xc1, 0x80, 0x0f, 0x80]);
         assert!(types.contains(ChunkType::ASCONF) && types.contains(ChunkType::AUTH));
         assert!(!types.contains(ChunkType::RE_CONFIG) && !types.contains(ChunkType::DATA));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_the_base_are_told_from_those_of_extensions() {
+    fn base_types_differ_from_extension_types() {
         for kind in [1, 5, 6, 7, 8, 9, 11, 12] {
             assert!(ParameterType(kind).is_base(), "{kind}");
         }
@@ -421,8 +421,8 @@ mod tests {
     }
 
     #[test]
-    fn parameters_inside_a_parameter_keep_to_it() {
-        // The inner one claims the outer one's neighbour.
+    fn inner_parameters_do_not_exceed_the_outer_one() {
+        // The length of the inner parameter exceeds the outer one.
         let bytes = [0, 8, 0, 8, 0xc0, 0, 0, 8, 0, 7, 0, 4];
         let Ok(Parameter::UnrecognizedParameter(inner)) = parse(&bytes) else {
             panic!()

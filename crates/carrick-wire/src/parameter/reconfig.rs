@@ -1,4 +1,4 @@
-//! The parameters of RE-CONFIG (RFC 6525, section 4).
+//! Parameters of RE-CONFIG (RFC 6525, section 4).
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::{Item, ParseError};
 use crate::tlv::{exact, split, wrong_length};
 use crate::{ReconfigSerial, Tsn};
 
-/// The sender resets the SSNs of its outgoing streams (4.1).
+/// Outgoing SSN Reset Request, RFC 6525, section 4.1.
 ///
 /// ```text
 ///  0               1               2               3
@@ -29,12 +29,12 @@ use crate::{ReconfigSerial, Tsn};
 pub struct OutgoingSsnReset<'a> {
     /// Number of this request.
     pub request: ReconfigSerial,
-    /// The Incoming SSN Reset Request that this one answers, or the last request of the peer
-    /// that the sender has seen.
+    /// Incoming SSN Reset Request that this request answers, or the last request of the peer that the
+    /// sender has received.
     pub response: ReconfigSerial,
-    /// The last TSN with the old SSNs.
+    /// Last TSN with the old SSNs.
     pub last_tsn: Tsn,
-    /// The streams; none means all.
+    /// Streams; an empty list means all.
     pub streams: StreamIds<'a>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> OutgoingSsnReset<'a> {
     }
 }
 
-/// The sender asks the peer to reset the SSNs of the peer's outgoing streams (4.2).
+/// Incoming SSN Reset Request, RFC 6525, section 4.2.
 ///
 /// ```text
 ///  0               1               2               3
@@ -66,7 +66,7 @@ impl<'a> OutgoingSsnReset<'a> {
 pub struct IncomingSsnReset<'a> {
     /// Number of this request.
     pub request: ReconfigSerial,
-    /// The streams; none means all.
+    /// Streams; an empty list means all.
     pub streams: StreamIds<'a>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> IncomingSsnReset<'a> {
     }
 }
 
-/// The number of an SSN/TSN Reset Request, which has nothing else (4.3).
+/// Number of an SSN/TSN Reset Request, which has no other field (4.3).
 pub(super) fn parse_tsn_reset(value: &[u8], offset: usize) -> Result<ReconfigSerial, ParseError> {
     let request = *exact(Item::Parameter, value, offset)?;
     Ok(ReconfigSerial::new(u32::from_be_bytes(request)))
@@ -104,11 +104,11 @@ pub(super) fn parse_tsn_reset(value: &[u8], offset: usize) -> Result<ReconfigSer
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconfigResponse {
-    /// The request that is answered.
+    /// Number of the answered request.
     pub response: ReconfigSerial,
-    /// The answer.
+    /// Result of the request.
     pub result: ReconfigResult,
-    /// Only in the answer to an SSN/TSN Reset Request that was performed.
+    /// Next TSNs; only in the response to an SSN/TSN Reset Request that was performed.
     pub next_tsns: Option<NextTsns>,
 }
 
@@ -122,7 +122,7 @@ pub struct NextTsns {
 }
 
 impl ReconfigResponse {
-    /// Bytes without the TSNs.
+    /// Length without the TSNs.
     const SHORT: usize = 8;
 
     pub(super) fn parse(value: &[u8], offset: usize) -> Result<Self, ParseError> {
@@ -146,24 +146,24 @@ impl ReconfigResponse {
     }
 }
 
-/// The result of a request (4.4). All values are possible.
+/// Result of a request (4.4). All values are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReconfigResult(pub u32);
 
 impl ReconfigResult {
-    /// Success: there was nothing to do.
+    /// Success: nothing to do.
     pub const NOTHING_TO_DO: Self = Self(0);
-    /// Success: it has been done.
+    /// Success: performed.
     pub const PERFORMED: Self = Self(1);
     /// Denied.
     pub const DENIED: Self = Self(2);
-    /// Error: a stream that does not exist.
+    /// Error: wrong stream number.
     pub const WRONG_STREAM: Self = Self(3);
     /// Error: another request is in progress.
     pub const REQUEST_IN_PROGRESS: Self = Self(4);
-    /// Error: the request has the wrong number.
+    /// Error: bad sequence number.
     pub const BAD_SEQUENCE_NUMBER: Self = Self(5);
-    /// Not yet: ask again with the same number.
+    /// In progress: the request is to be repeated with the same number.
     pub const IN_PROGRESS: Self = Self(6);
 }
 
@@ -182,7 +182,7 @@ impl fmt::Display for ReconfigResult {
     }
 }
 
-/// More streams: outgoing ones of the sender (4.5), or incoming ones (4.6).
+/// Add Outgoing Streams Request or Add Incoming Streams Request, RFC 6525, sections 4.5 and 4.6.
 ///
 /// ```text
 ///  0               1               2               3

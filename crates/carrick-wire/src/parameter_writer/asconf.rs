@@ -1,4 +1,4 @@
-//! Writing the parameters of ASCONF and ASCONF-ACK (RFC 5061, section 4.2).
+//! Writes the parameters of ASCONF and ASCONF-ACK (RFC 5061, section 4.2).
 
 use core::net::IpAddr;
 
@@ -7,23 +7,22 @@ use crate::cause_writer::CauseWriter;
 use crate::{AddressRequest, CorrelationId, ParameterType};
 
 impl ParameterWriter<'_> {
-    /// We have one more address: Add IP Address.
+    /// Writes Add IP Address.
     pub fn add_ip_address(&mut self, id: CorrelationId, address: IpAddr) {
         self.address_request(ParameterType::ADD_IP_ADDRESS, id, address);
     }
 
-    /// We have one address less: Delete IP Address.
+    /// Writes Delete IP Address.
     pub fn delete_ip_address(&mut self, id: CorrelationId, address: IpAddr) {
         self.address_request(ParameterType::DELETE_IP_ADDRESS, id, address);
     }
 
-    /// We prefer to be sent to at this address: Set Primary IP Address, also of an INIT or
-    /// INIT ACK.
+    /// Writes Set Primary IP Address, also in an INIT or INIT ACK.
     pub fn set_primary_address(&mut self, id: CorrelationId, address: IpAddr) {
         self.address_request(ParameterType::SET_PRIMARY_ADDRESS, id, address);
     }
 
-    /// The request is refused for the causes that the closure writes.
+    /// Writes Error Cause Indication with the causes that the closure writes: the request is refused.
     pub fn error_cause_indication(
         &mut self,
         id: CorrelationId,
@@ -34,7 +33,7 @@ impl ParameterWriter<'_> {
             .nested(kind, &id, |out| causes(&mut CauseWriter::new(out)));
     }
 
-    /// The request is granted.
+    /// Writes Success Indication.
     pub fn success_indication(&mut self, id: CorrelationId) {
         self.raw(ParameterType::SUCCESS_INDICATION, &id.0.to_be_bytes());
     }
@@ -47,8 +46,7 @@ impl ParameterWriter<'_> {
 }
 
 impl AddressRequest {
-    /// Bytes of the value of the parameter with this address, for
-    /// [`ParameterWriter::fits`].
+    /// Returns the length of the parameter's value with this address, for [`ParameterWriter::fits`].
     pub fn value_len(address: IpAddr) -> usize {
         match address.to_canonical() {
             IpAddr::V4(_) => 12,

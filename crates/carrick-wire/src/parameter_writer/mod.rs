@@ -1,5 +1,5 @@
-//! Writing the parameters of INIT and INIT ACK (RFC 9260, sections 3.3.2.1 and 3.3.3.1, and the
-//! extensions); those of ASCONF and RE-CONFIG are in files of their own.
+//! Writes the parameters of INIT and INIT ACK (RFC 9260, sections 3.3.2.1 and 3.3.3.1, and the extensions);
+//! the files of this module write those of ASCONF and RE-CONFIG.
 
 mod asconf;
 mod reconfig;
@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use crate::tlv::TlvWriter;
 use crate::{ChunkType, ErrorDetectionMethod, HmacId, ParameterType};
 
-/// Appends parameters to the chunk that is being built.
+/// Appends parameters to a chunk.
 #[derive(Debug)]
 pub struct ParameterWriter<'w>(TlvWriter<'w>);
 
@@ -19,19 +19,19 @@ impl<'w> ParameterWriter<'w> {
         Self(out)
     }
 
-    /// Returns whether one more parameter with a value of this many bytes stays within the packet's
-    /// limit.
+    /// Returns whether one more parameter with a value of this many bytes fits into the packet's limit.
     pub fn fits(&self, value_len: usize) -> bool {
         self.0.fits(value_len)
     }
 
-    /// An address of ours. An IPv4-mapped IPv6 address is written as the IPv4 address that it
-    /// is: the other form is forbidden (RFC 9260, 3.3.2.1.2).
+    /// Writes a local address. An IPv4-mapped IPv6 address is written as an IPv4 address: the other form is
+    /// forbidden (RFC 9260, section 3.3.2.1.2).
     pub fn ip_address(&mut self, address: IpAddr) {
         address_parameter(&mut self.0, address);
     }
 
-    /// Writes a Cookie Preservative: the State Cookie should live `increment_ms` milliseconds longer.
+    /// Writes a Cookie Preservative: requests a lifetime of the State Cookie that is `increment_ms`
+    /// milliseconds longer.
     pub fn cookie_preservative(&mut self, increment_ms: u32) {
         self.raw(
             ParameterType::COOKIE_PRESERVATIVE,
@@ -39,7 +39,7 @@ impl<'w> ParameterWriter<'w> {
         );
     }
 
-    /// The address types that we can use: 5 is IPv4, 6 is IPv6.
+    /// Writes Supported Address Types: 5 is IPv4, 6 is IPv6.
     pub fn supported_address_types(&mut self, types: &[u16]) {
         self.0
             .item(ParameterType::SUPPORTED_ADDRESS_TYPES.0, |buf| {
@@ -47,28 +47,29 @@ impl<'w> ParameterWriter<'w> {
             });
     }
 
-    /// The State Cookie of an INIT ACK.
+    /// Writes the State Cookie of an INIT ACK.
     pub fn state_cookie(&mut self, cookie: &[u8]) {
         self.raw(ParameterType::STATE_COOKIE, cookie);
     }
 
-    /// A parameter of the peer's INIT that we do not know: header and value
+    /// Writes Unrecognized Parameter with a parameter of the peer's INIT, header included
     /// ([`RawParameter::bytes`](crate::RawParameter::bytes)).
     pub fn unrecognized(&mut self, parameter: &[u8]) {
         self.raw(ParameterType::UNRECOGNIZED_PARAMETER, parameter);
     }
 
-    /// We understand ECN.
+    /// Writes ECN Capable.
     pub fn ecn_capable(&mut self) {
         self.raw(ParameterType::ECN_CAPABLE, &[]);
     }
 
-    /// We understand FORWARD-TSN.
+    /// Writes Forward-TSN-Supported.
     pub fn forward_tsn_supported(&mut self) {
         self.raw(ParameterType::FORWARD_TSN_SUPPORTED, &[]);
     }
 
-    /// We accept packets whose checksum is zero, if this method protects them.
+    /// Writes Zero Checksum Acceptable: packets with a checksum of zero are accepted if this method
+    /// protects them.
     pub fn zero_checksum_acceptable(&mut self, method: ErrorDetectionMethod) {
         self.raw(
             ParameterType::ZERO_CHECKSUM_ACCEPTABLE,
@@ -76,29 +77,29 @@ impl<'w> ParameterWriter<'w> {
         );
     }
 
-    /// Our random number for the keys of AUTH; the standard asks for 32 bytes.
+    /// Writes Random: the random number for the keys of AUTH; RFC 4895 requires 32 bytes.
     pub fn random(&mut self, random: &[u8]) {
         self.raw(ParameterType::RANDOM, random);
     }
 
-    /// We accept these chunks only when they are authenticated.
+    /// Writes Chunk List: these chunks are accepted only if authenticated.
     pub fn chunks(&mut self, types: &[ChunkType]) {
         self.chunk_types(ParameterType::CHUNKS, types);
     }
 
-    /// The algorithms that we can verify, most wanted first.
+    /// Writes Requested HMAC Algorithm, in descending order of preference.
     pub fn hmac_algo(&mut self, ids: &[HmacId]) {
         self.0.item(ParameterType::HMAC_ALGO.0, |buf| {
             buf.extend(ids.iter().flat_map(|id| id.0.to_be_bytes()));
         });
     }
 
-    /// Chunk types of the extensions that we support.
+    /// Writes Supported Extensions with the chunk types of the extensions.
     pub fn supported_extensions(&mut self, types: &[ChunkType]) {
         self.chunk_types(ParameterType::SUPPORTED_EXTENSIONS, types);
     }
 
-    /// A code point for the user of the other side.
+    /// Writes Adaptation Layer Indication.
     pub fn adaptation_layer_indication(&mut self, code_point: u32) {
         self.raw(
             ParameterType::ADAPTATION_LAYER_INDICATION,
@@ -106,7 +107,7 @@ impl<'w> ParameterWriter<'w> {
         );
     }
 
-    /// This many zeros, which mean nothing.
+    /// Writes Padding of this many zeros.
     pub fn padding(&mut self, value_len: usize) {
         self.0.item(ParameterType::PADDING.0, |buf| {
             buf.resize(buf.len() + value_len, 0);
@@ -119,7 +120,7 @@ impl<'w> ParameterWriter<'w> {
         });
     }
 
-    /// A parameter of any type.
+    /// Writes a parameter of any type.
     pub fn raw(&mut self, kind: ParameterType, value: &[u8]) {
         self.0.item(kind.0, |buf| buf.extend_from_slice(value));
     }
@@ -137,7 +138,7 @@ fn address_parameter(out: &mut TlvWriter<'_>, address: IpAddr) {
     }
 }
 
-/// Appends address parameters to a value that lies `chunk` bytes into the buffer or later.
+/// Appends address parameters to a value at offset `chunk` of the buffer or later.
 pub(crate) fn address_parameters(buf: &mut Vec<u8>, addresses: &[IpAddr]) {
     let start = buf.len();
     let mut out = TlvWriter::new(buf, start, usize::MAX);
@@ -164,7 +165,7 @@ mod tests {
         initial_tsn: Tsn::new(0),
     };
 
-    /// The bytes after the fixed fields of an INIT.
+    /// Returns the bytes after the fixed fields of an INIT.
     fn written(fill: impl FnOnce(&mut super::ParameterWriter<'_>)) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut builder = PacketBuilder::new(&mut bytes, HEADER, 100);
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_said_to_fit_fits_and_no_more() {
-        // Of 100 bytes, 12 + 20 are gone, 68 are left, 64 of them for a value.
+        // Of 100 bytes 12 + 20 are used, 68 are left, 64 of them for a value.
         written(|p| {
             assert!(p.fits(64) && !p.fits(65));
             p.raw(ParameterType(0xc000), &[1]);

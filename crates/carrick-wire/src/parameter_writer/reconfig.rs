@@ -1,4 +1,4 @@
-//! Writing the parameters of RE-CONFIG (RFC 6525, section 4).
+//! Writes the parameters of RE-CONFIG (RFC 6525, section 4).
 
 use alloc::vec::Vec;
 
@@ -6,9 +6,9 @@ use super::ParameterWriter;
 use crate::{AddStreams, ParameterType, ReconfigResponse, ReconfigSerial, StreamId, Tsn};
 
 impl ParameterWriter<'_> {
-    /// We reset the SSNs of these outgoing streams, of all if there are none. `response` is the
-    /// request that this one answers, or the last request of the peer; `last_tsn` is the last
-    /// TSN that was given to a chunk.
+    /// Writes Outgoing SSN Reset Request for these streams, for all if there are none. `response` is the
+    /// request that this one answers, or the last request of the peer; `last_tsn` is the last TSN assigned
+    /// to a chunk.
     pub fn outgoing_ssn_reset(
         &mut self,
         request: ReconfigSerial,
@@ -24,7 +24,7 @@ impl ParameterWriter<'_> {
         });
     }
 
-    /// We ask for a reset of these incoming streams, of all if there are none.
+    /// Writes Incoming SSN Reset Request for these streams, for all if there are none.
     pub fn incoming_ssn_reset(&mut self, request: ReconfigSerial, streams: &[StreamId]) {
         self.0.item(ParameterType::INCOMING_SSN_RESET.0, |buf| {
             buf.extend_from_slice(&request.value().to_be_bytes());
@@ -32,12 +32,12 @@ impl ParameterWriter<'_> {
         });
     }
 
-    /// We ask for a reset of all SSNs and TSNs.
+    /// Writes SSN/TSN Reset Request.
     pub fn ssn_tsn_reset(&mut self, request: ReconfigSerial) {
         self.raw(ParameterType::SSN_TSN_RESET, &request.value().to_be_bytes());
     }
 
-    /// The answer to a request.
+    /// Writes Re-configuration Response.
     pub fn reconfig_response(&mut self, response: ReconfigResponse) {
         self.0.item(ParameterType::RECONFIG_RESPONSE.0, |buf| {
             buf.extend_from_slice(&response.response.value().to_be_bytes());
@@ -49,12 +49,12 @@ impl ParameterWriter<'_> {
         });
     }
 
-    /// We want this many outgoing streams more.
+    /// Writes Add Outgoing Streams Request.
     pub fn add_outgoing_streams(&mut self, streams: AddStreams) {
         self.add_streams(ParameterType::ADD_OUTGOING_STREAMS, streams);
     }
 
-    /// We want this many incoming streams more.
+    /// Writes Add Incoming Streams Request.
     pub fn add_incoming_streams(&mut self, streams: AddStreams) {
         self.add_streams(ParameterType::ADD_INCOMING_STREAMS, streams);
     }

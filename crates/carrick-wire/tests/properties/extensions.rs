@@ -1,4 +1,4 @@
-//! The chunks and parameters of the extensions as owned values.
+//! Chunks and parameters of the extensions as owned values.
 
 use std::net::IpAddr;
 
@@ -348,7 +348,7 @@ fn reconfig_parameter() -> impl Strategy<Value = ExtensionParameter> {
     ]
 }
 
-/// Also those that have no business in an INIT: where they may stand is not the crate's affair.
+/// Also parameters that are not allowed in an INIT: the crate does not check that.
 pub(crate) fn extension_parameter() -> impl Strategy<Value = ExtensionParameter> {
     use ExtensionParameter as P;
     let algorithms = vec(any::<u16>().prop_map(HmacId), 0..4);

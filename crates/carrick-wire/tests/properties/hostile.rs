@@ -1,4 +1,4 @@
-//! Bytes that nobody should send are read without harm: no panic, no slice beyond the packet.
+//! Invalid bytes are parsed without a panic and without a slice beyond the packet.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ proptest! {
         walk(&bytes, &mut Met::default());
     }
 
-    /// Small values make lengths and types that mean something.
+    /// Small values make lengths and types valid more often.
     #[test]
     fn small_random_bytes_are_harmless(bytes in vec(0..24_u8, 16..200)) {
         walk(&bytes, &mut Met::default());
@@ -55,7 +55,7 @@ proptest! {
     }
 }
 
-/// The walk is not blind: it counts errors where there are some.
+/// The walk detects errors: it counts some here.
 #[test]
 fn errors_are_counted() {
     let mut met = Met::default();

@@ -1,7 +1,7 @@
-//! Properties of the crate over random input: what is built is what is parsed, hostile bytes
-//! harm nothing, serial numbers wrap.
-//!
-//! The seed is fixed, so that a run repeats the last one; `PROPTEST_RNG_SEED` and
+//! Properties of the crate over random input: parsing returns what was built, hostile bytes have no effect,
+//! serial numbers wrap.
+//! The seed is fixed, so that runs are repeatable; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select another
+//! seed and more cases.
 //! `PROPTEST_CASES` choose another seed and more cases.
 
 mod extensions;
@@ -14,7 +14,7 @@ mod walk;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// The settings of every property; prints the seed, which the test runner shows on failure.
+/// Settings of every property; prints the seed, which the test runner shows on failure.
 fn config(cases: u32) -> Config {
     let mut config = Config {
         failure_persistence: None,

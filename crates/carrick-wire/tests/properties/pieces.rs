@@ -1,5 +1,5 @@
-//! Chunks, parameters and causes as owned values: to be drawn at random, written, and compared
-//! with what is read back.
+//! Chunks, parameters and causes as owned values: drawn at random, written, and compared with the result of
+//! parsing.
 
 use std::net::IpAddr;
 
@@ -63,14 +63,14 @@ pub(crate) enum CausePiece {
     RestartWithNewAddresses(Vec<IpAddr>),
     UserInitiatedAbort(Vec<u8>),
     ProtocolViolation(Vec<u8>),
-    /// One that returns a request, as its code says.
+    /// Cause that returns a request, depending on its code.
     Refusal(CauseCode, Vec<u8>),
     IllegalAsconfAck,
     UnsupportedHmacId(HmacId),
     Unknown(CauseCode, Vec<u8>),
 }
 
-/// A packet of these chunks.
+/// Returns a packet of these chunks.
 pub(crate) fn write(header: CommonHeader, pieces: &[Piece]) -> Vec<u8> {
     let mut buf = Vec::new();
     let mut builder = PacketBuilder::new(&mut buf, header, 1 << 16);
@@ -82,7 +82,7 @@ pub(crate) fn write(header: CommonHeader, pieces: &[Piece]) -> Vec<u8> {
     buf
 }
 
-/// The chunks of a packet, which has no errors.
+/// Returns the chunks of a packet without errors.
 pub(crate) fn read(packet: &Packet<'_>) -> Vec<Piece> {
     let chunks = packet.chunks().map(Result::unwrap);
     chunks
@@ -336,7 +336,7 @@ pub(crate) fn blob() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..40)
 }
 
-/// No IPv4-mapped ones: those are written as IPv4.
+/// No IPv4-mapped addresses: those are written as IPv4.
 pub(crate) fn address() -> impl Strategy<Value = IpAddr> {
     prop_oneof![
         any::<[u8; 4]>().prop_map(IpAddr::from),

@@ -1,4 +1,4 @@
-//! What is built is what is parsed.
+//! Parsing returns what was built.
 
 use carrick_wire::{COMMON_HEADER_LEN, Packet, padded};
 use proptest::prelude::*;

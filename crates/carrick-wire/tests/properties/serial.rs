@@ -3,12 +3,12 @@
 use carrick_wire::{Ssn, Tsn};
 use proptest::prelude::*;
 
-/// The definition of "less than", in plain integers: `half` is half the number space.
+/// Definition of "less than" in plain integers: `half` is half the number space.
 fn less(a: u64, b: u64, half: u64) -> bool {
     (a < b && b - a < half) || (a > b && a - b > half)
 }
 
-/// Numbers near each other, near half the number space apart, and anywhere.
+/// Numbers near each other, near half the number space apart, and arbitrary ones.
 fn pair() -> impl Strategy<Value = (u32, u32)> {
     let near = (any::<u32>(), 0..3_u32).prop_map(|(a, d)| (a, a.wrapping_add(d)));
     let far = (any::<u32>(), 0..3_u32).prop_map(|(a, d)| (a, a.wrapping_add((1 << 31) - 1 + d)));

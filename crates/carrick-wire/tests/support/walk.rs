@@ -1,5 +1,5 @@
-//! Reads everything in a packet, to the innermost parameter, and checks that every slice lies
-//! where its offset says. Shared by the tests and the fuzz target.
+//! Parses a packet completely, to the innermost parameter, and checks that the offset of every slice is
+//! correct. Shared by the tests and the fuzz target.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use carrick_wire::{
     Parameters, RawChunk, RawParameter,
 };
 
-/// What was met on the way.
+/// Types found in the packets.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
     /// Chunk types.
@@ -17,11 +17,11 @@ pub(crate) struct Met {
     pub(crate) parameters: BTreeSet<u16>,
     /// Cause codes.
     pub(crate) causes: BTreeSet<u16>,
-    /// Errors, of any depth.
+    /// Number of errors, at any depth.
     pub(crate) errors: usize,
 }
 
-/// Reads everything in `bytes`.
+/// Parses everything in `bytes`.
 ///
 /// # Panics
 /// A slice or an error lies outside the packet, or a chunk changes on its way through
@@ -61,7 +61,7 @@ pub(crate) fn walk(bytes: &[u8], met: &mut Met) {
     assert_rebuilds(&packet, &whole);
 }
 
-/// The same chunks, written again, are read as the same.
+/// Asserts that the chunks, written again, are parsed as the same chunks.
 fn assert_rebuilds(packet: &Packet<'_>, chunks: &[RawChunk<'_>]) {
     let mut buf = Vec::new();
     let mut builder = PacketBuilder::new(&mut buf, packet.header(), packet.bytes().len() + 3);
@@ -135,7 +135,7 @@ fn walk_chunk(packet: &[u8], chunk: Chunk<'_>, met: &mut Met) {
     }
 }
 
-/// What the HMAC covers is the packet from the chunk on, with the HMAC zeroed.
+/// Asserts that the HMAC covers the packet from the chunk on, with the HMAC zeroed.
 fn walk_auth(bytes: &[u8], auth: &Auth<'_>) {
     assert_lies_at(bytes, auth.hmac, auth.hmac_range().start);
     assert_eq!(auth.chunk_range().end, auth.hmac_range().end);
@@ -165,7 +165,7 @@ fn walk_asconf(packet: &[u8], parameters: AsconfParameters<'_>, met: &mut Met) {
     }
 }
 
-/// `whole` is what the offsets count from.
+/// `whole` is the slice from which the offsets count.
 fn walk_parameters(whole: &[u8], parameters: Parameters<'_>, met: &mut Met) {
     for raw in parameters {
         let Ok(raw) = raw.inspect_err(|error| assert!(error.offset < whole.len(), "{error}"))

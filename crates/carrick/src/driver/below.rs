@@ -12,11 +12,11 @@ use crate::error::{BindError, ConnectError};
 #[cfg(feature = "dtls")]
 use dtls::Sessions;
 
-/// Nothing can be there without the feature.
+/// Without the feature there are no sessions.
 #[cfg(not(feature = "dtls"))]
 type Sessions = std::convert::Infallible;
 
-/// Passes everything on as it is, unless there are sessions.
+/// Passes packets through unchanged unless there are sessions.
 pub(crate) struct Below(Option<Sessions>);
 
 #[cfg_attr(
@@ -38,7 +38,7 @@ impl Below {
     }
 
     /// Returns whether packets are protected.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_protected(&self) -> bool {
         self.0.is_some()
     }
 
@@ -149,8 +149,8 @@ impl Below {
         identity.try_into().ok().map(carrick_dtls::Fingerprint)
     }
 
-    /// The addresses that packets go to.
-    pub(crate) fn real(&self, addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    /// Returns the addresses to which packets are sent.
+    pub(crate) fn peer_addresses(&self, addresses: Vec<IpAddr>) -> Vec<IpAddr> {
         match &self.0 {
             None => addresses,
             #[cfg(feature = "dtls")]
@@ -199,7 +199,7 @@ mod dtls {
     /// Sessions of DTLS, one a peer.
     pub(super) struct Sessions {
         pub(super) layer: DtlsLayer,
-        /// Peers that are connected to without a trust of their own.
+        /// Default trust for outgoing connections.
         trust: Trust,
         /// Failures of sessions, by associations that have not ended yet.
         pub(super) failures: BTreeMap<AssociationId, String>,

@@ -44,7 +44,7 @@ impl Driver {
                 let _ = answer.send(added);
             }
             Command::RemoveAddress(address) => {
-                if !self.below.is_there() {
+                if !self.below.is_protected() {
                     self.core.local_address_removed(now, address);
                 }
                 self.sockets.remove(address);
@@ -56,7 +56,7 @@ impl Driver {
 
     fn add_address(&mut self, address: std::net::IpAddr) -> Result<(), BindError> {
         self.sockets.add(address)?;
-        if !self.below.is_there() {
+        if !self.below.is_protected() {
             self.core.local_address_added(address);
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Driver {
             .collect();
         for id in cancelled {
             self.connecting.remove(&id);
-            // It exists, or it has just failed.
+            // The association exists, or has just failed.
             let _ = self.core.abort(now, id, b"given up");
         }
     }
@@ -102,7 +102,7 @@ impl Driver {
         }
     }
 
-    /// The last handle is gone: shuts down, for a while.
+    /// Shuts the association down after its last handle was dropped, with a time limit.
     fn release(&mut self, id: AssociationId, now: Time) {
         self.discard(id);
         self.shut_down_for_a_while(id, now);
@@ -122,8 +122,8 @@ impl Driver {
         }
     }
 
-    /// The time for a shutdown is over.
-    pub(super) fn give_up(&mut self, id: AssociationId, now: Time) {
+    /// Aborts the association: the time for its shutdown is over.
+    pub(super) fn abort_lingering(&mut self, id: AssociationId, now: Time) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -135,7 +135,7 @@ impl Driver {
         self.discard(id);
     }
 
-    /// No new associations.
+    /// Refuses new associations.
     pub(super) fn end(&mut self) {
         self.ending = true;
         self.accepted = None;
@@ -149,7 +149,7 @@ impl Driver {
             if self.entries.contains_key(&id) {
                 self.shut_down_for_a_while(id, now);
             } else {
-                // It is being set up.
+                // The association is being set up.
                 let _ = self.core.abort(now, id, b"the endpoint is closing");
             }
         }

@@ -8,9 +8,9 @@ use crate::command::Command;
 /// Reason in the ABORTs to the peers.
 const REASON: &[u8] = b"the program at the other end has ended";
 
-/// Nothing more can be waited for, but the sockets are still open: messages that [`crate::SendHalf::send`]
-/// took leave as far as congestion and the peer's window allow, and each peer gets an ABORT, which spares
-/// it the time until its retransmissions fail (RFC 9260, section 9.1).
+/// Runs when nothing more can be awaited, but the sockets are still open: messages that
+/// [`crate::SendHalf::send`] accepted leave as far as the congestion and receive windows allow, and each
+/// peer gets an ABORT, so that it need not wait until its retransmissions fail (RFC 9260, section 9.1).
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.in_round || self.core.associations().next().is_none() {
@@ -18,7 +18,7 @@ impl Drop for Driver {
         }
         let now = self.now();
         while let Ok(command) = self.orders.try_recv() {
-            // The other commands would have no effect any more, and some need the runtime.
+            // The other commands would have no effect, and some need the runtime.
             if let Command::Send(..) | Command::Abort(..) = command {
                 self.execute(command, now);
             }
@@ -27,13 +27,14 @@ impl Drop for Driver {
         for id in &ids {
             let stats = self.core.association_stats(*id);
             if stats.is_some_and(|stats| stats.queued_messages > 0) {
-                // What waits to be bundled leaves as well; an error means that it is shutting down.
+                // Messages that wait to be bundled are sent as well; an error means that a shutdown has
+                // begun.
                 let _ = self.core.shutdown(now, *id);
             }
         }
         self.send_at_once();
         for id in ids {
-            // It was listed a moment ago.
+            // The association was listed just before.
             let _ = self.core.abort(now, id, REASON);
         }
         self.send_at_once();
@@ -43,7 +44,7 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    /// Sends what the protocol wants to send now.
+    /// Sends the packets that the protocol has now.
     fn send_at_once(&mut self) {
         let now = self.now();
         loop {

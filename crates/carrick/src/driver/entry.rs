@@ -21,13 +21,13 @@ pub(super) struct Entry {
     pub(super) shared: Arc<Shared>,
     deliveries: Outlet<mpsc::UnboundedSender<Delivery>, mpsc::UnboundedReceiver<Delivery>>,
     events: Outlet<mpsc::Sender<Box<Notification>>, mpsc::Receiver<Box<Notification>>>,
-    /// Notifications that may wait.
+    /// Capacity of the queue of notifications.
     notifications: usize,
-    /// Notifications that found no room since the last one that did.
+    /// Number of notifications discarded since the last one that was queued.
     lagged: u64,
     /// Messages that wait for room in the protocol's send buffer.
     waiting: VecDeque<Outgoing>,
-    /// The user asked for shutdown; it begins when nothing waits any more.
+    /// The user has requested a shutdown; it begins when no message waits.
     shutdown_wanted: bool,
     shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
     /// Callers of [`crate::SendHalf::flushed`].
@@ -64,7 +64,7 @@ impl Entry {
         (entry, channels)
     }
 
-    /// Gives a message to the protocol, after those that wait.
+    /// Passes a message to the protocol, after those that wait.
     pub(super) fn send(&mut self, core: &mut Core, now: Time, id: AssociationId, out: Outgoing) {
         self.waiting.push_back(out);
         if self.waiting.len() == 1 {
@@ -72,8 +72,8 @@ impl Entry {
         }
     }
 
-    /// Gives the protocol what waits, as far as there is room; then begins the shutdown if the user
-    /// wants it.
+    /// Passes waiting messages to the protocol as far as there is room; then begins the shutdown if
+    /// requested.
     pub(super) fn send_waiting(&mut self, core: &mut Core, now: Time, id: AssociationId) {
         while let Some(out) = self.waiting.front() {
             match core.send(now, id, out.options, out.data.clone()) {
@@ -81,8 +81,8 @@ impl Entry {
                 result => self.answer_first(result),
             }
         }
-        self.tell_flushed(core, id);
-        // Who took room before it was closed sends its message in a moment.
+        self.answer_flushes(core, id);
+        // A sender that took room before it was closed sends its message soon.
         if self.shutdown_wanted && self.shared.send_credit.is_whole() {
             self.shutdown_wanted = false;
             // An association that has ended meanwhile has reported that.
@@ -90,7 +90,7 @@ impl Entry {
         }
     }
 
-    /// Answers when the peer has acknowledged everything.
+    /// Answers when the peer has acknowledged all messages.
     pub(super) fn flush(
         &mut self,
         core: &Core,
@@ -104,11 +104,11 @@ impl Entry {
         // Dropped futures need no answer.
         self.flushes.retain(|answer| !answer.is_closed());
         self.flushes.push(answer);
-        self.tell_flushed(core, id);
+        self.answer_flushes(core, id);
     }
 
-    /// Answers [`crate::SendHalf::flushed`] if the peer has acknowledged everything.
-    pub(super) fn tell_flushed(&mut self, core: &Core, id: AssociationId) {
+    /// Answers [`crate::SendHalf::flushed`] if the peer has acknowledged all messages.
+    pub(super) fn answer_flushes(&mut self, core: &Core, id: AssociationId) {
         if self.flushes.is_empty() || !self.waiting.is_empty() {
             return;
         }
@@ -145,7 +145,7 @@ impl Entry {
         }
     }
 
-    /// Shuts down after what waits was sent.
+    /// Shuts down after the waiting messages were sent.
     pub(super) fn shutdown(
         &mut self,
         core: &mut Core,
@@ -179,8 +179,8 @@ impl Entry {
         }
     }
 
-    /// Hands messages to the handles as far as there is room, or discards them.
-    /// Returns whether there are no more now.
+    /// Passes messages to the handles as far as there is room, or discards them. Returns true if there are
+    /// no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
         while self.discard || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
@@ -196,7 +196,7 @@ impl Entry {
         false
     }
 
-    /// The peer restarted.
+    /// Discards partial messages after a restart of the peer.
     pub(super) fn restarted(&mut self) {
         // Without a receiver, or before the first message, there is nothing to discard.
         if let Some(deliveries) = self.deliveries.opened() {
@@ -204,14 +204,14 @@ impl Entry {
         }
     }
 
-    /// The association has ended; what was received may still wait for the user.
+    /// Records the end of the association; received messages may still wait for the user.
     pub(super) fn close(&mut self, reason: &CloseReason) {
         self.closed = true;
         while !self.waiting.is_empty() {
             self.answer_first(Err(SendError::UnknownAssociation));
         }
         self.shared.lagged.store(self.lagged, Ordering::Release);
-        // It ends once only.
+        // The association ends only once.
         let _ = self.shared.ended.set(reason.clone());
         self.shared.send_credit.close();
         for answer in self.flushes.drain(..) {
@@ -226,10 +226,10 @@ impl Entry {
         }
     }
 
-    /// Reports the end after the last message was handed over.
+    /// Reports the end after the last message was passed on.
     pub(super) fn end(self) {
-        // Without a receiver there is nothing to report; without a message, the end of the channel
-        // does.
+        // Without a receiver there is nothing to report; without a message, the end of the channel reports
+        // the end.
         if let (Some(deliveries), Some(reason)) =
             (self.deliveries.opened(), self.shared.ended.get())
         {

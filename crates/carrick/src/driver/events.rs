@@ -13,8 +13,8 @@ use crate::shared::{ReceiveQueue, Shared};
 use crate::source::route_mtu;
 
 impl Driver {
-    /// Hands the protocol's events to the handles. Returns whether there were any.
-    pub(super) fn tell(&mut self, now: Time) -> bool {
+    /// Passes the protocol's events to the handles. Returns true if there were any.
+    pub(super) fn dispatch_events(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some((id, event)) = self.below.poll_event(now, &mut self.core) {
             any = true;
@@ -41,7 +41,7 @@ impl Driver {
             }
             Event::AllAcknowledged => {
                 if let Some(entry) = self.entries.get_mut(&id) {
-                    entry.tell_flushed(&self.core, id);
+                    entry.answer_flushes(&self.core, id);
                 }
             }
             event => self.on_notification(id, event, now),
@@ -67,7 +67,7 @@ impl Driver {
                 .set_streams(stats.outbound_streams, stats.inbound_streams);
             if restarted {
                 entry.restarted();
-                entry.tell_flushed(&self.core, id);
+                entry.answer_flushes(&self.core, id);
             }
         }
         if event == Event::PeerShutdown {
@@ -88,7 +88,7 @@ impl Driver {
         let Some(commands) = self.commands.upgrade() else {
             return self.refuse(id, b"the endpoint is closing", now);
         };
-        let peers = self.below.real(peers);
+        let peers = self.below.peer_addresses(peers);
         let port = self.core.peer_port(id).unwrap_or(0);
         let fragments = self
             .core
@@ -96,7 +96,7 @@ impl Driver {
             .is_none_or(|config| config.mtu.fragment);
         let limits = &self.limits;
         let queue = ReceiveQueue::new(limits.receive_queue_messages, limits.receive_queue);
-        let bare = !self.below.is_there();
+        let bare = !self.below.is_protected();
         let transport = bare.then(|| self.sockets.transport());
         let peer = (peers, port);
         let shared = Shared::new(limits.send_queue, queue, peer, fragments, transport);
@@ -142,7 +142,7 @@ impl Driver {
     }
 
     fn refuse(&mut self, id: AssociationId, reason: &[u8], now: Time) {
-        // It was there a moment ago; if not, it is refused already.
+        // It was listed just before; otherwise it is refused already.
         let _ = self.core.abort(now, id, reason);
     }
 
@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// Hands over what was received; after that, the end.
+    /// Passes received messages to the handles; after the last one, the end.
     pub(super) fn deliver(&mut self, id: AssociationId) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
@@ -176,7 +176,7 @@ impl Driver {
         }
     }
 
-    /// Packets to this address are larger than its route takes.
+    /// Lowers the path MTU after a packet to this address that is larger than the route's MTU.
     pub(super) fn fit_to_route(&mut self, remote: IpAddr, now: Time) {
         let ids: Vec<AssociationId> = self.core.associations().collect();
         for id in ids {
@@ -186,7 +186,7 @@ impl Driver {
 
     /// Lowers the MTU of paths, or of that to one address, to that of the host's route.
     fn fit_paths(&mut self, id: AssociationId, only: Option<IpAddr>, now: Time) {
-        if self.below.is_there() {
+        if self.below.is_protected() {
             // Path MTU discovery alone finds the MTU of a session.
             return;
         }
@@ -197,7 +197,7 @@ impl Driver {
             .collect();
         for path in paths {
             if let Some(mtu) = route_mtu(path.local, path.remote).filter(|m| *m < path.mtu) {
-                // The path exists: it was listed a moment ago.
+                // The path exists: it was listed just before.
                 let _ = self.core.set_path_mtu(now, id, path.id, mtu);
             }
         }

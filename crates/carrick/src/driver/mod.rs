@@ -1,14 +1,14 @@
 //! The task of an endpoint: owns the protocol and the sockets, and is the only one to touch them.
 //!
-//! Each round takes what the handles want, what arrived and what timed out, and only then asks the
-//! protocol for packets: a SACK for a batch, not for a packet.
+//! Each round processes commands, datagrams and timeouts, and only then asks the protocol for packets: one
+//! SACK per batch, not per packet.
 //!
 //! - `below`: DTLS between the protocol and the sockets, if any
-//! - `commands`: what the handles ask for
-//! - `entry`: what is kept of an association besides the protocol's own state
-//! - `events`: facts from the protocol to the handles
+//! - `commands`: commands of the handles
+//! - `entry`: state of an association besides the protocol's
+//! - `events`: events from the protocol to the handles
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
-//! - `watch`: addresses of the host that come and go
+//! - `watch`: changes of the host's addresses
 
 mod below;
 mod commands;
@@ -37,13 +37,13 @@ pub(crate) use below::Below;
 use entry::Entry;
 pub(crate) use watch::Watch;
 
-/// Rounds before other tasks get their turn.
+/// Maximum number of rounds before other tasks run.
 const ROUNDS: usize = 8;
 
-/// Commands taken in a round.
+/// Maximum number of commands processed in a round.
 const COMMANDS: usize = 256;
 
-/// Batches read from one socket in a round.
+/// Maximum number of batches read from one socket in a round.
 const BATCHES: usize = 4;
 
 /// Lengths of queues; see [`Config`].
@@ -82,7 +82,7 @@ pub(crate) struct Driver {
     watch: Option<Watch>,
     strays: StrayInits,
     limits: Limits,
-    /// For the handles of new associations; weak, so that the task sees when all handles are gone.
+    /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
     commands: mpsc::WeakUnboundedSender<Command>,
     orders: mpsc::UnboundedReceiver<Command>,
     batch: Vec<Command>,
@@ -143,7 +143,7 @@ impl Driver {
         Time::from_nanos(nanos)
     }
 
-    /// Takes what the handles want. Returns whether there was anything.
+    /// Processes commands of the handles. Returns true if there were any.
     fn take_commands(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         if self.orphaned {
             return false;
@@ -165,11 +165,11 @@ impl Driver {
         }
     }
 
-    /// Takes what arrived. Returns whether there was anything.
+    /// Processes received datagrams. Returns true if there were any.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let mut any = false;
         let port = self.core.port();
-        let protected = self.below.is_there();
+        let protected = self.below.is_protected();
         for index in 0..self.sockets.len() {
             let socket = self.sockets.get(index);
             let encapsulated = socket.is_encapsulated();
@@ -212,7 +212,7 @@ impl Driver {
         any
     }
 
-    /// Lets timers expire. Returns whether any was due.
+    /// Processes expired timers. Returns true if any was due.
     fn expire(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some(&(at, id)) = self.lingering.first() {
@@ -220,7 +220,7 @@ impl Driver {
                 break;
             }
             self.lingering.pop_first();
-            self.give_up(id, now);
+            self.abort_lingering(id, now);
             any = true;
         }
         if self
@@ -234,7 +234,7 @@ impl Driver {
         any
     }
 
-    /// Sends what the protocol wants to send.
+    /// Sends the packets that the protocol has.
     fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
         self.sockets.flush(cx);
         loop {
@@ -246,7 +246,7 @@ impl Driver {
             let bytes = &self.out[..transmit.len.min(self.out.len())];
             let sent = self.sockets.send(cx, &transmit, bytes);
             // Over DTLS a refused probe is lost; the search continues when it times out.
-            if sent != Sent::TooBig || self.below.is_there() {
+            if sent != Sent::TooBig || self.below.is_protected() {
                 continue;
             }
             if transmit.probe {
@@ -267,7 +267,7 @@ impl Driver {
                 None => return Poll::Pending,
             },
         };
-        // A timer that moved to later, as T3-rtx does with every SACK, is set again when it fires.
+        // A timer that moved to a later time, as T3-rtx does with every SACK, is set again when it fires.
         if self.armed.is_none_or(|at| next < at) {
             self.armed = Some(next);
             let at = self.epoch + Duration::from_nanos(next.as_nanos());
@@ -306,9 +306,9 @@ impl Driver {
             busy |= this.receive(cx, now);
             busy |= this.expire(now);
             busy |= this.follow_host(cx, now);
-            this.tell(now);
+            this.dispatch_events(now);
             this.transmit(cx, now);
-            busy |= this.tell(now);
+            busy |= this.dispatch_events(now);
             if this.is_done() {
                 this.below.close(now, &mut this.core);
                 this.transmit(cx, now);

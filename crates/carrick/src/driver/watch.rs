@@ -1,9 +1,9 @@
-//! Following changes of the host's addresses and routes.
+//! Follows changes of the host's addresses and routes.
 //!
-//! On Linux netlink sockets report that something changed; the content is not read: the
-//! host's addresses are listed again and compared with those that are bound, and the routes are
-//! asked again. So no message can be misread, and one that was lost for want of buffer does no harm.
-//! Elsewhere addresses and routes are looked at once in a while.
+//! On Linux netlink sockets report that something changed. Their content is not read: the host's addresses
+//! are listed again and compared with those that are bound, and the routes are queried again. So no message
+//! can be misinterpreted, and a message lost for lack of buffer does no harm. On other systems addresses
+//! and routes are checked periodically.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,9 +15,8 @@ use carrick_proto::Time;
 use super::Driver;
 use crate::socket::addresses;
 
-/// Time between two checks without a notice of the system: an address of IPv6 can be
-/// bound only some time after it is there. Changes of routes are followed no more often, however
-/// many there are.
+/// Time between two checks without a notice of the system: an IPv6 address can be bound only some time
+/// after it was added. It also limits how often changes of routes are followed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Notices of changes of the host's addresses and routes.
@@ -56,7 +55,7 @@ impl Watch {
         })
     }
 
-    /// Returns what is to be looked at now.
+    /// Returns the tables that have to be checked now.
     fn poll(&mut self, cx: &mut Context<'_>) -> Changes {
         let mut changes = Changes::default();
         #[cfg(target_os = "linux")]
@@ -74,8 +73,8 @@ impl Watch {
 }
 
 impl Driver {
-    /// Binds addresses that have come and forgets those that are gone; after a change of routes, has
-    /// the source of every path selected again. Returns whether it looked.
+    /// Binds added addresses and removes those that are gone; after a change of routes, has the source of
+    /// every path selected again. Returns true if it checked a table.
     pub(super) fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let Some(watch) = &mut self.watch else {
             return false;
@@ -92,7 +91,7 @@ impl Driver {
             return true;
         };
         let bound = self.core.local_addresses().to_vec();
-        // The new ones first: an association keeps its last address until there is another.
+        // New addresses come first: an association keeps its last address until there is another one.
         for address in present.iter().filter(|a| !bound.contains(a)) {
             if self.sockets.add(*address).is_ok() {
                 self.core.local_address_added(*address);
@@ -126,13 +125,13 @@ mod netlink {
     /// Groups of notices of addresses.
     pub(super) const ADDRESSES: u32 = (RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR) as u32;
 
-    /// Groups of notices of routes. IPv4 routes that go with their interface have no notice of
-    /// their own, nor have rules of IPv6 a group of this form.
+    /// Groups of notices of routes. IPv4 routes that are removed with their interface have no notice of
+    /// their own, nor is there a group of this form for IPv6 rules.
     pub(super) const ROUTES: u32 =
         (RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE | RTMGRP_LINK) as u32;
 
-    /// A socket that can be read after a notice of one of these groups. It is of the type of UDP
-    /// sockets, which is what the runtime waits for without unsafe code.
+    /// Opens a socket that becomes readable after a notice of one of these groups. Its type is that of UDP
+    /// sockets, for which the runtime can wait without unsafe code.
     pub(super) fn open(groups: u32) -> io::Result<UdpSocket> {
         let socket = socket(
             AddressFamily::Netlink,
@@ -144,14 +143,14 @@ mod netlink {
         UdpSocket::from_std(std::net::UdpSocket::from(socket))
     }
 
-    /// Takes all notices. Returns whether there were any, lost ones included.
+    /// Reads all notices. Returns true if there were any, lost ones included.
     pub(super) fn drain(socket: &UdpSocket, cx: &mut Context<'_>) -> bool {
         let mut buffer = [0; 4096];
         let mut any = false;
         while socket.poll_recv_ready(cx).is_ready() {
             match socket.try_recv(&mut buffer) {
                 Ok(_) => any = true,
-                // More than the socket could hold.
+                // More notices than fit into the socket's buffer.
                 Err(e) if e.raw_os_error() == Some(ENOBUFS) => any = true,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => break,

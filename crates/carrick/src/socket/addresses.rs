@@ -60,7 +60,7 @@ pub(crate) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
 }
 
-/// The host's addresses that other hosts could reach, and loopback.
+/// Returns the host's addresses that other hosts could reach, and loopback.
 fn of_host() -> io::Result<Vec<IpAddr>> {
     let addresses = if_addrs::get_if_addrs()?
         .into_iter()

@@ -47,7 +47,7 @@ impl ReceiveBuffers {
         read(&mut slices, &mut self.meta)
     }
 
-    /// The datagrams in the first `count` buffers.
+    /// Returns the datagrams in the first `count` buffers.
     pub(super) fn datagrams(
         &self,
         count: usize,
@@ -63,7 +63,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// A batch of datagrams that one socket received.
+/// Batch of datagrams received by a socket.
 pub(crate) struct Datagrams<'b> {
     buffers: &'b ReceiveBuffers,
     count: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Datagrams<'b> {
 }
 
 impl Datagrams<'_> {
-    /// Hands each datagram to `take`, in the order of arrival.
+    /// Passes each datagram to `take`, in the order of arrival.
     pub(crate) fn for_each(&self, mut take: impl FnMut(&Route, Bytes)) {
         let filled = self.buffers.memory.chunks_exact(BUFFER);
         for (memory, meta) in filled.zip(&self.buffers.meta[..self.count]) {
@@ -93,8 +93,8 @@ impl Datagrams<'_> {
     }
 }
 
-/// Cuts what arrived together into datagrams of `stride` bytes, the last one maybe shorter. That one
-/// gets an allocation for itself, or it would keep one of many times its length.
+/// Cuts a received block into datagrams of `stride` bytes; the last one may be shorter and gets a separate
+/// allocation, because otherwise it would hold one of many times its length.
 fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     let stride = stride.max(1);
     let (equal, last) = bytes.split_at(bytes.len() / stride * stride);
@@ -114,7 +114,7 @@ fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     }
 }
 
-/// A raw IPv4 socket receives the IP header too, a raw IPv6 socket does not.
+/// Removes the IP header, which raw IPv4 sockets deliver and raw IPv6 sockets do not.
 fn strip_ip_header(bytes: &[u8], sender: IpAddr) -> Option<(IpAddr, &[u8])> {
     if sender.is_ipv6() {
         return Some((sender, bytes));
@@ -160,7 +160,7 @@ mod tests {
             let groups = kept.chunk_by(|a, b| a.len() == b.len() && follows(a, b));
             let groups: Vec<usize> = groups.map(<[Bytes]>::len).collect();
             assert_eq!(groups[..2], [4, 3]);
-            // An allocation that only the datagram has can be changed.
+            // An allocation that only this datagram holds is mutable.
             let short = kept.split_off(7);
             drop(kept);
             assert_eq!(short.len(), usize::from(last > 0));

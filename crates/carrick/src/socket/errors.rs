@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use carrick_proto::{IcmpInput, IcmpKind};
 
-/// An ICMP message about a packet of ours.
+/// ICMP message about a packet of this endpoint.
 #[derive(Debug)]
 pub(crate) struct IcmpNote {
     kind: IcmpKind,
@@ -28,9 +28,9 @@ impl IcmpNote {
     }
 }
 
-/// Reads a bounded number of errors from the queue. The second value is whether that
-/// emptied it. What quotes too little of the packet to identify an association is left
-/// to the protocol to ignore (RFC 6951 section 5.5).
+/// Reads a bounded number of errors from the queue. The second value is true if the queue is empty then.
+/// The protocol ignores messages that quote too little of the packet to identify an association (RFC 6951,
+/// section 5.5).
 #[cfg(target_os = "linux")]
 pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> (Vec<IcmpNote>, bool) {
     linux::take(socket, encapsulated)
@@ -51,10 +51,10 @@ mod linux {
 
     use super::{AsRawFd, IcmpKind, IcmpNote, IpAddr};
 
-    /// Messages taken at a time; the rest waits for the next time.
+    /// Maximum number of messages read at once.
     const AT_ONCE: usize = 64;
 
-    /// Bytes of the quoted packet that are of interest: the headers and the beginning of INIT.
+    /// Number of bytes of the quoted packet that are needed: the headers and the beginning of INIT.
     const QUOTED: usize = 64;
 
     pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> (Vec<IcmpNote>, bool) {

@@ -1,8 +1,8 @@
 //! One socket per local address, in UDP (RFC 6951) or on IP protocol 132.
 //!
-//! - `addresses`: which addresses a wildcard stands for
+//! - `addresses`: addresses that a wildcard represents
 //! - `set`: all sockets of an endpoint
-//! - `buffers`: what arrives, cut into datagrams
+//! - `buffers`: received datagrams
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
 
@@ -35,8 +35,9 @@ pub(crate) use set::SocketSet;
 /// SCTP's IP protocol number.
 const IP_PROTOCOL: i32 = 132;
 
-/// Bytes that may wait for a socket that takes no more, before packets are dropped. Congestion
-/// windows keep it far below, unless a neighbour does not answer and the system holds its packets.
+/// Maximum number of bytes queued for a socket that accepts no more; further packets are dropped.
+/// Congestion windows keep the queue far below, unless a neighbour does not answer and the system holds its
+/// packets.
 const MAX_QUEUED: usize = 1 << 20;
 
 /// Transport of one socket.
@@ -51,22 +52,22 @@ pub(crate) enum Carrier {
 /// Result of a transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
-    /// It left, waits for the socket, or was lost; the protocol takes care of losses.
+    /// The packet was sent, is queued, or was lost; the protocol handles losses.
     Done,
-    /// It was lost, because the system cannot or will not send it.
+    /// The packet was lost, because the system cannot or will not send it.
     Lost,
-    /// It was lost, because it is larger than what the route takes.
+    /// The packet was lost, because it is larger than the MTU of the route.
     TooBig,
 }
 
-/// A transmit that waits until the socket takes more.
+/// Transmit that is queued until the socket accepts more.
 #[derive(Debug)]
 struct Queued {
     transmit: Transmit,
     bytes: Bytes,
 }
 
-/// The socket of one local address.
+/// Socket of one local address.
 pub(crate) struct Socket {
     io: Arc<UdpSocket>,
     state: UdpSocketState,
@@ -74,13 +75,13 @@ pub(crate) struct Socket {
     encapsulated: bool,
     queue: VecDeque<Queued>,
     queued: usize,
-    /// Resolves when the error queue has something.
+    /// Resolves when the error queue is not empty.
     errors: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Socket {
-    /// Opens the socket of one address. Returns the UDP port as well, which the system may have
-    /// chosen; 0 on plain IP.
+    /// Opens the socket of one address. Returns the UDP port as well, which the system may have chosen; 0
+    /// on plain IP.
     pub(crate) fn bind(
         address: IpAddr,
         carrier: Carrier,
@@ -97,7 +98,7 @@ impl Socket {
         options::leave_out_timestamps(&io).map_err(failed)?;
         options::report_errors(&io, address.is_ipv4()).map_err(failed)?;
         let local = io.local_addr().map_err(failed)?.as_socket();
-        // The runtime only polls it, so a raw socket will do as well.
+        // The runtime only polls it, so that a raw socket works as well.
         let io = UdpSocket::from_std(io.into()).map_err(failed)?;
         let io = Arc::new(io);
         let socket = Self {
@@ -117,7 +118,7 @@ impl Socket {
         self.address
     }
 
-    /// It carries SCTP in UDP.
+    /// Returns true if the socket carries SCTP in UDP.
     pub(crate) fn is_encapsulated(&self) -> bool {
         self.encapsulated
     }
@@ -148,7 +149,7 @@ impl Socket {
         }
     }
 
-    /// ICMP messages that wait in the socket's error queue; ready until it is empty.
+    /// Reads ICMP messages from the socket's error queue; ready until the queue is empty.
     pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> Poll<Vec<IcmpNote>> {
         ready!(self.errors.as_mut().poll(cx));
         let notes = self.take_errors();
@@ -158,12 +159,12 @@ impl Socket {
 
     pub(crate) fn take_errors(&self) -> Vec<IcmpNote> {
         let mut notes = Vec::new();
-        // If nothing was known of an error, there is nothing to take.
+        // Without an error there is nothing to read.
         let _ = self.io.try_io(Interest::ERROR, || {
             let (taken, emptied) = errors::take(&*self.io, self.encapsulated);
             notes = taken;
             if emptied {
-                // Lets the runtime forget the error that it has seen.
+                // Clears the runtime's readiness for errors.
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             Ok(())
@@ -171,7 +172,7 @@ impl Socket {
         notes
     }
 
-    /// Sends a transmit, or keeps it until the socket takes more.
+    /// Sends a transmit, or queues it until the socket accepts more.
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
         let mut rest = bytes;
         if self.queue.is_empty() {
@@ -191,7 +192,7 @@ impl Socket {
         Sent::Done
     }
 
-    /// Sends what waits; ready when nothing does any more.
+    /// Sends queued transmits; ready when none is left.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(mut next) = self.queue.pop_front() {
             let mut rest = &next.bytes[..];
@@ -207,8 +208,8 @@ impl Socket {
         Poll::Ready(())
     }
 
-    /// Sends what waits, and then a transmit, without the runtime, which may have ended. What the system
-    /// does not take at once is lost.
+    /// Sends queued transmits and then this one, without the runtime, which may have ended. Packets that
+    /// the system does not accept at once are lost.
     pub(crate) fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
         self.queued = 0;
         for waiting in std::mem::take(&mut self.queue) {
@@ -222,12 +223,12 @@ impl Socket {
         for part in bytes.chunks(self.state.max_gso_segments().max(1) * size) {
             let datagram = datagram(transmit, part, size);
             let send = || self.state.try_send((&*self.io).into(), &datagram);
-            // The error of an earlier packet comes out here once.
+            // The error of an earlier packet is returned here once.
             let _ = send().or_else(|_| send());
         }
     }
 
-    /// Sends a transmit; when it has to wait, `rest` is what has not left.
+    /// Sends a transmit; if it has to wait, `rest` is the part that was not sent.
     fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, rest: &mut &[u8]) -> Poll<Sent> {
         let v4 = self.address.is_ipv4();
         if transmit.may_fragment && options::allow_fragments(&*self.io, v4, true).is_err() {
@@ -235,8 +236,8 @@ impl Socket {
         }
         let sent = self.poll_send_parts(cx, transmit, rest);
         if transmit.may_fragment {
-            // What the system took a moment ago it takes again; if it does not, packets may be
-            // fragmented, which delays the discovery of a smaller MTU and harms nothing.
+            // The system accepted the option before; if it refuses now, packets may be fragmented, which
+            // only delays the discovery of a smaller MTU.
             let _ = options::allow_fragments(&*self.io, v4, false);
         }
         sent
@@ -282,8 +283,8 @@ impl Socket {
             match sent {
                 Ok(()) => return Poll::Ready(Sent::Done),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // With transport errors on, the error of an earlier packet comes out here once; that
-                // one may have been too big, and this one not.
+                // With transport errors on, the error of an earlier packet is returned here once; the
+                // earlier one may have been too large, and this one not.
                 Err(_) if tries == 0 => tries += 1,
                 Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
                 Err(_) => return Poll::Ready(Sent::Lost),
@@ -390,7 +391,7 @@ mod tests {
         assert!(explain(Carrier::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
     }
 
-    /// More errors than are taken at a time, and none after them that would wake anybody.
+    /// More errors than are read at once, without a later one that would wake the task.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_long_error_queue_is_emptied() {
@@ -402,13 +403,13 @@ mod tests {
         // A send also reports an earlier error.
         for _ in 0..300 {
             socket.io.writable().await.unwrap();
-            let _ = socket.io.try_send_to(b"nobody is there", target);
+            let _ = socket.io.try_send_to(b"closed port", target);
         }
-        // On loopback the answers are there when this returns, or a moment later.
+        // On loopback the ICMP messages arrive at once, or after a moment.
         std::thread::sleep(std::time::Duration::from_millis(300));
         let _ready = socket.io.ready(Interest::ERROR).await.unwrap();
         let mut taken = Vec::new();
-        // Nothing lets the runtime look at the socket meanwhile.
+        // The runtime does not poll the socket meanwhile.
         loop {
             match socket.take_errors().len() {
                 0 => break,

@@ -1,4 +1,4 @@
-//! Socket options that the other crates don't have.
+//! Socket options that the other crates lack.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
@@ -27,7 +27,7 @@ mod linux {
         libc::c_int
     );
     sockopt_impl!(
-        /// No fragmentation at this host.
+        /// Forbids fragmentation at this host.
         DontFragmentV6,
         SetOnly,
         libc::IPPROTO_IPV6,
@@ -35,8 +35,8 @@ mod linux {
         bool
     );
     sockopt_impl!(
-        /// Read, the MTU of the route of a connected IPv6 socket; set, the size of fragments, or 0 for
-        /// that MTU.
+        /// Reads the MTU of the route of a connected IPv6 socket; sets the size of fragments, 0 for that
+        /// MTU.
         MtuV6,
         Both,
         libc::IPPROTO_IPV6,
@@ -45,7 +45,7 @@ mod linux {
     );
 }
 
-/// The MTU of the route of a connected socket in bytes.
+/// Returns the MTU of the route of a connected socket, in bytes.
 #[cfg(target_os = "linux")]
 pub(crate) fn mtu(socket: &impl AsFd, v4: bool) -> Option<usize> {
     let mtu = if v4 {
@@ -61,12 +61,12 @@ pub(crate) fn mtu<S>(_: &S, _: bool) -> Option<usize> {
     None
 }
 
-/// The size of IPv6 fragments in bytes, which every link takes (RFC 8200 section 5).
+/// Size of IPv6 fragments in bytes, which every link accepts (RFC 8200, section 5).
 #[cfg(target_os = "linux")]
 const FRAGMENT_V6: nix::libc::c_int = 1280;
 
-/// Lets the system fragment what exceeds the path MTU, or forbids it again. Of IPv6 packets it fragments
-/// those that the route does not take.
+/// Lets the system fragment packets larger than the path MTU, or forbids it again. IPv6 packets are
+/// fragmented if they are larger than the MTU of the route.
 #[cfg(target_os = "linux")]
 pub(super) fn allow_fragments(socket: &impl AsFd, v4: bool, allow: bool) -> std::io::Result<()> {
     use nix::libc;
@@ -95,8 +95,8 @@ pub(super) fn allow_fragments<S>(_: &S, _: bool, _: bool) -> std::io::Result<()>
     Ok(())
 }
 
-/// Has ICMP messages put into the socket's error queue. On a raw IPv6 socket an attempt to do that for
-/// IPv4 as well would fail.
+/// Enables ICMP messages in the socket's error queue. Enabling those of IPv4 on a raw IPv6 socket would
+/// fail.
 #[cfg(target_os = "linux")]
 pub(super) fn report_errors(socket: &socket2::Socket, v4: bool) -> std::io::Result<()> {
     if v4 {
@@ -112,9 +112,8 @@ pub(super) fn report_errors(_: &socket2::Socket, _: bool) -> std::io::Result<()>
     Ok(())
 }
 
-/// Leaves out the times of arrival, which are not used. The space for control messages beside a
-/// datagram is so small that, with the time and the size of those that came together, the ECN field
-/// would be cut off.
+/// Disables the times of arrival, which are not used. The space for control messages of a datagram is so
+/// small that, with the time and the segment size, the ECN field would be cut off.
 #[cfg(target_os = "linux")]
 pub(super) fn leave_out_timestamps(socket: &socket2::Socket) -> std::io::Result<()> {
     setsockopt(socket, sockopt::ReceiveTimestampns, &false)?;
@@ -126,7 +125,7 @@ pub(super) fn leave_out_timestamps(_: &socket2::Socket) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the socket's buffers this large, or as large as the system allows.
+/// Sets the size of the socket's buffers, as far as the system allows.
 pub(super) fn set_buffers(socket: &socket2::Socket, bytes: usize) {
     #[cfg(target_os = "linux")]
     {

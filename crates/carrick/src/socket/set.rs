@@ -1,4 +1,4 @@
-//! All sockets of an endpoint: one a local address, on the same UDP port; or one on plain IP, or both.
+//! All sockets of an endpoint: for each local address one on the same UDP port, one on plain IP, or both.
 
 use std::net::IpAddr;
 use std::task::Context;
@@ -11,7 +11,7 @@ use crate::config::Transport;
 use crate::error::BindError;
 use crate::port::Claim;
 
-/// Attempts to find a UDP port that is free on all addresses.
+/// Maximum number of attempts to find a UDP port that is free on all addresses.
 const PORT_TRIES: usize = 16;
 
 /// The sockets of an endpoint.
@@ -100,7 +100,7 @@ impl SocketSet {
         self.claim = Some(claim);
     }
 
-    /// Transmits that the system did not send.
+    /// Number of transmits that the system did not send.
     pub(crate) fn unsendable(&self) -> u64 {
         self.unsendable
     }
@@ -123,7 +123,7 @@ impl SocketSet {
         sent
     }
 
-    /// Sends without the runtime, which may have ended, what the system takes at once.
+    /// Sends as much as the system accepts at once, without the runtime, which may have ended.
     pub(crate) fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
         if let Some(socket) = self.socket_of(&transmit.route) {
             socket.send_at_once(transmit, bytes);
@@ -142,7 +142,7 @@ impl SocketSet {
         })
     }
 
-    /// Sends what waits for sockets that were full. Whether nothing waits any more.
+    /// Sends queued transmits. Returns true if none is left.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let mut empty = true;
         for socket in &mut self.sockets {

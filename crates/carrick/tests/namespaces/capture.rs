@@ -1,4 +1,4 @@
-//! All SCTP packets of a host, as its kernel sees them come and go.
+//! Captures all SCTP packets that a host sends and receives.
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What is kept of each packet; the beginning of the first chunks is enough.
+/// Number of bytes captured of each packet; the beginning of the first chunks is sufficient.
 const SNAPSHOT: usize = 512;
 
-/// Room for packets that have not been read, in bytes.
+/// Receive buffer for captured packets, in bytes.
 const BUFFER: usize = 256 << 20;
 
 /// `ETH_P_ALL` in network byte order.
@@ -22,12 +22,12 @@ const ALL: i32 = 0x0003_u16.to_be() as i32;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// Addresses of a packet and its SCTP part, maybe cut off.
+/// Addresses of a packet and its SCTP part, which may be truncated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Captured {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
-    /// The ECN field (RFC 3168 section 5).
+    /// ECN field (RFC 3168, section 5).
     pub(crate) ecn: u8,
     pub(crate) sctp: Vec<u8>,
 }
@@ -42,7 +42,7 @@ pub(crate) fn open() -> Socket {
     socket
 }
 
-/// Hands every SCTP packet to `take`, until `done` and nothing more comes.
+/// Passes every SCTP packet to `take`, until `done` is set and no more packets arrive.
 pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(Captured)) {
     let mut socket = std::fs::File::from(OwnedFd::from(socket));
     let mut buffer = [0; SNAPSHOT];
@@ -53,14 +53,14 @@ pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(
                     take(packet);
                 }
             }
-            // Nothing came for a while.
+            // No packet arrived for a while.
             Err(_) if done.load(Ordering::Acquire) => return,
             Err(_) => {}
         }
     }
 }
 
-/// A packet with SCTP, in UDP or not.
+/// Parses a packet with SCTP, in UDP or not.
 fn parse(packet: &[u8]) -> Option<Captured> {
     match packet.first()? >> 4 {
         4 => parse_v4(packet),
@@ -98,7 +98,7 @@ fn parse_v6(packet: &[u8]) -> Option<Captured> {
     })
 }
 
-/// Where SCTP begins behind an IP header of this length, if the protocol behind that carries it.
+/// Offset of SCTP after an IP header of this length, if the protocol carries SCTP.
 fn sctp_at(header: usize, protocol: u8) -> Option<usize> {
     match protocol {
         SCTP => Some(header),

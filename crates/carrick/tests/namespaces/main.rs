@@ -1,5 +1,6 @@
-//! Two hosts with two disjoint paths between them, in network namespaces: a transfer outlives each
-//! path in turn, and every reply leaves from the address that was addressed.
+//! Two hosts with two disjoint paths between them, in network namespaces: a transfer survives the failure
+//! of each path in turn, and every reply uses the packet's destination address as source (RFC 9260, section
+//! 6.4).
 //!
 //! Needs root and iproute2: `cargo test -p carrick --release --test namespaces -- --ignored`.
 #![cfg(target_os = "linux")]
@@ -18,15 +19,17 @@ use carrick::Transport;
 
 use transfer::{Plan, run};
 
+/// RFC 5061
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_a_transfer_follows_the_address_to_another_interface_5061() {
+fn namespaces_udp_follows_a_moving_address() {
     moving::run(Transport::Udp { port: 9899 });
 }
 
+/// RFC 5061
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_plain_ip_follows_the_address_to_another_interface_5061() {
+fn namespaces_plain_ip_follows_a_moving_address() {
     moving::run(Transport::Raw);
 }
 
@@ -57,24 +60,27 @@ fn namespaces_plain_ip_outlives_each_path() {
     });
 }
 
+/// RFC 6951
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_one_path_in_udp_and_one_on_plain_ip_outlive_each_other_rfc_6951() {
+fn namespaces_paths_in_udp_and_on_plain_ip_fail_over() {
     run(&Plan {
         transport: Transport::Both { port: 9899 },
         bytes: 1 << 28,
     });
 }
 
+/// RFC 6951, section 5.4
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_two_hosts_behind_a_translator_whose_ports_change_rfc_6951_5_4() {
+fn namespaces_ports_of_a_translator_change() {
     translator::run();
 }
 
+/// RFC 8899, section 6.2
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_the_path_mtu_is_that_of_the_narrow_link_rfc_8899_6_2() {
+fn namespaces_the_path_mtu_is_that_of_the_narrow_link() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for mtus in [[9000, 1400], [9000, 4000], [1500, 9000]] {
             let narrow = mtus[0].min(mtus[1]) as usize;
@@ -84,9 +90,10 @@ fn namespaces_the_path_mtu_is_that_of_the_narrow_link_rfc_8899_6_2() {
     }
 }
 
+/// RFC 8899, section 4
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_a_link_that_becomes_narrow_is_passed_with_icmp_and_without_rfc_8899_4() {
+fn namespaces_a_smaller_link_mtu_is_found() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for v6 in [false, true] {
             for silent in [false, true] {
@@ -97,9 +104,10 @@ fn namespaces_a_link_that_becomes_narrow_is_passed_with_icmp_and_without_rfc_889
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_a_mark_on_the_wire_reaches_the_association_3168_a() {
+fn namespaces_an_ecn_mark_reaches_the_association() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for v6 in [false, true] {
             for offload in [false, true] {

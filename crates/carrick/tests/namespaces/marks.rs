@@ -1,5 +1,5 @@
-//! A router between two hosts marks ECN-capable packets "congestion experienced" (RFC 3168): they are
-//! capable when they leave, and the mark reaches the association.
+//! A router between two hosts marks ECN-capable packets "congestion experienced" (RFC 3168): packets leave
+//! ECN-capable, and the mark reaches the association.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,25 +14,25 @@ use super::network::{Network, Side};
 use super::replies::chunks;
 use super::transfer::{LIMIT, PORT, bind, on_runtime, pattern, send_one};
 
-/// Of 64 KiB.
+/// Number of messages of 64 KiB.
 const MESSAGES: usize = 256;
 
 const DATA: u8 = 0;
 const ECNE: u8 = 12;
 const CWR: u8 = 13;
 
-/// Codepoints (RFC 3168 section 5).
+/// Codepoints (RFC 3168, section 5).
 const NOT_CAPABLE: u8 = 0;
 const CAPABLE: u8 = 2;
 const MARKED: u8 = 3;
 
-/// What came to the far host and left it.
+/// Packets captured at the far host.
 #[derive(Default, Debug)]
 struct Wire {
     /// Packets of the near host by codepoint, with DATA and without.
     data: BTreeMap<u8, u64>,
     other: BTreeMap<u8, u64>,
-    /// Of the far host.
+    /// Packets of the far host by codepoint.
     replies: BTreeMap<u8, u64>,
     ecnes: u64,
     cwrs: u64,
@@ -53,7 +53,7 @@ impl Wire {
     }
 }
 
-/// A transfer over the router; with `offload`, many packets are one between the hosts' stacks.
+/// Runs a transfer over the router; with `offload`, several packets pass between the hosts' stacks as one.
 pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
     let network = Network::marking(offload);
     let [near, far] = [Side::Near, Side::Far].map(|side| Network::routed_address(side, v6));
@@ -77,7 +77,7 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
             for _ in 0..MESSAGES {
                 association.recv().await.unwrap().unwrap();
             }
-            judge_receiver(&settled(&association).await);
+            check_receiver(&settled(&association).await);
             assert_eq!(association.recv().await.unwrap(), None);
             endpoint.close().await;
         });
@@ -97,7 +97,7 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
             for number in 0..MESSAGES {
                 send_one(&association, number, &pattern).await;
             }
-            judge_sender(&settled(&association).await);
+            check_sender(&settled(&association).await);
             association.shutdown().await.unwrap();
             endpoint.close().await;
         });
@@ -107,14 +107,14 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
     let wire = capture.join().unwrap();
     sent.unwrap();
     received.unwrap();
-    judge_wire(&wire);
+    check_wire(&wire);
 }
 
 fn config(transport: Transport, address: IpAddr) -> Config {
     Config::udp([address]).transport(transport)
 }
 
-/// What the association says when nothing is on the way any more.
+/// Returns the statistics when no packet is in flight any more.
 async fn settled(association: &Association) -> AssociationStats {
     loop {
         let stats = association.stats().await.unwrap();
@@ -125,24 +125,24 @@ async fn settled(association: &Association) -> AssociationStats {
     }
 }
 
-fn judge_sender(stats: &AssociationStats) {
+fn check_sender(stats: &AssociationStats) {
     let counters = stats.counters;
     assert!(stats.extensions.ecn);
     assert!(counters.congestion_mark_reductions > 0, "{counters:?}");
     assert!(counters.ecnes_received > 0 && counters.cwrs_sent > 0);
 }
 
-fn judge_receiver(stats: &AssociationStats) {
+fn check_receiver(stats: &AssociationStats) {
     let counters = stats.counters;
     assert!(counters.congestion_marks_received > 0, "{counters:?}");
     assert!(counters.ecnes_sent > 0 && counters.cwrs_received > 0);
 }
 
-fn judge_wire(wire: &Wire) {
+fn check_wire(wire: &Wire) {
     eprintln!("{wire:?}");
     let data = |codepoint| wire.data.get(&codepoint).copied().unwrap_or(0);
     assert!(data(MARKED) > 0 && wire.ecnes > 0 && wire.cwrs > 0);
-    // What is sent again is not capable.
+    // Retransmitted packets are not ECN-capable.
     assert!(data(CAPABLE) > 10 * data(NOT_CAPABLE));
     for other in [&wire.other, &wire.replies] {
         assert!(other.keys().all(|codepoint| *codepoint == NOT_CAPABLE));

@@ -1,5 +1,5 @@
-//! The near host's only address moves from one interface to the other and back by `ip`, while a
-//! transfer goes on; nobody tells the endpoints.
+//! The near host's only address moves from one interface to the other and back by `ip` during a transfer.
+//! The endpoints are not notified by the test.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -38,7 +38,7 @@ pub(crate) fn run(transport: Transport) {
     let host = Arc::clone(&network);
     let sender = network.on(Side::Near, move || {
         on_runtime(async move {
-            // All addresses that the host has, whichever these are.
+            // The endpoint uses all addresses of the host, which change.
             let endpoint = bind(transport, PORT + 1, &[]);
             let options = ConnectOptions::new();
             let peers = [address(Side::Far, 0)];
@@ -76,7 +76,7 @@ pub(crate) fn bind(transport: Transport, port: u16, addresses: &[std::net::IpAdd
     Endpoint::bind(config).unwrap()
 }
 
-/// Sends all messages; the address goes before the new one comes, twice.
+/// Sends all messages; the address is removed before the new one is added, twice.
 async fn send(association: Association, network: &Network) {
     let pattern = pattern();
     let quarter = MESSAGES / 4;

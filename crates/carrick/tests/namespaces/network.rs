@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use nix::sched::{CloneFlags, setns};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Networks of this process, so that their namespaces have names of their own.
+/// Number of networks of this process, for distinct names of their namespaces.
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Both hosts; they are removed when it is dropped.
+/// Both hosts, removed when dropped.
 pub(crate) struct Network {
     near: String,
     far: String,
@@ -66,7 +66,7 @@ impl Network {
         network
     }
 
-    /// One path with a router on it, which joins a link of the near host to one of the far host with
+    /// Creates one path with a router, which joins a link of the near host to one of the far host with
     /// these MTUs.
     pub(crate) fn routed(mtus: [u32; 2]) -> Self {
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
@@ -104,9 +104,9 @@ impl Network {
         network
     }
 
-    /// The same with an address translator as the router: what the near host sends in UDP seems to
-    /// come from the router, each time from another port. The near host has a second address, as if
-    /// there were two hosts.
+    /// Creates one path with an address translator: UDP packets of the near host have the router's address,
+    /// and a new port after each loss of the translator's state. The near host has a second address, in the
+    /// role of a second host.
     pub(crate) fn translated() -> Self {
         let network = Self::routed([1500, 1500]);
         let second = format!("{}/24", second_inside());
@@ -125,8 +125,8 @@ impl Network {
         network
     }
 
-    /// The same without translation, in both families, with a router that marks one of 100 packets
-    /// with ECT(0) "congestion experienced". Without `offload`, each packet is one on the links.
+    /// Creates one path in both families, with a router that marks one of 100 packets with ECT(0)
+    /// "congestion experienced". Without `offload`, each packet is a separate one on the links.
     pub(crate) fn marking(offload: bool) -> Self {
         let network = Self::in_both_families();
         let router = network.router.as_deref().unwrap();
@@ -148,7 +148,7 @@ impl Network {
         network
     }
 
-    /// The same in both families, with a router that does nothing but route.
+    /// Creates one path in both families, with a router that only forwards.
     pub(crate) fn in_both_families() -> Self {
         let network = Self::routed([1500, 1500]);
         let router = network.router.as_deref().unwrap();
@@ -170,7 +170,7 @@ impl Network {
         network
     }
 
-    /// The router no longer says what it drops.
+    /// Stops the router's ICMP messages about dropped packets.
     pub(crate) fn silence(&self) {
         self.filter(&[
             "add table inet silence",
@@ -180,14 +180,14 @@ impl Network {
         ]);
     }
 
-    /// The router's link to the far host takes packets up to this size from now on.
+    /// Sets the MTU of the router's link to the far host.
     pub(crate) fn narrow(&self, mtu: u32) {
         let router = self.router.as_deref().unwrap();
         let (device, mtu) = (interface(1), mtu.to_string());
         ip(&["-n", router, "link", "set", &device, "mtu", &mtu]);
     }
 
-    /// Gives the router these rules of nftables.
+    /// Adds these rules of nftables on the router.
     fn filter(&self, rules: &[&str]) {
         let router = self.router.as_deref().unwrap();
         for rule in rules {
@@ -195,7 +195,7 @@ impl Network {
         }
     }
 
-    /// The address of a side of a network with a router.
+    /// Returns the address of a side of a network with a router.
     pub(crate) fn routed_address(side: Side, v6: bool) -> IpAddr {
         let path = match side {
             Side::Near => 0,
@@ -208,7 +208,7 @@ impl Network {
         }
     }
 
-    /// The translator forgets whom its ports lead to.
+    /// Deletes the translator's state.
     pub(crate) fn forget_ports(&self) {
         let namespace = File::open(format!("/run/netns/{}", self.router.as_deref().unwrap()));
         let namespace = namespace.unwrap();
@@ -226,7 +226,7 @@ impl Network {
         }
     }
 
-    /// Pulls the cable of a path out of one side, or puts it in again.
+    /// Sets the link of a path down or up on one side.
     pub(crate) fn set_link(&self, side: Side, path: usize, up: bool) {
         let state = if up { "up" } else { "down" };
         ip(&[
@@ -239,7 +239,7 @@ impl Network {
         ]);
     }
 
-    /// Takes the address of a path away from one side.
+    /// Removes the address of a path from one side.
     pub(crate) fn leave(&self, side: Side, path: usize) {
         let address = format!("{}/24", address(side, path));
         let name = self.name(side);
@@ -254,7 +254,7 @@ impl Network {
         ]);
     }
 
-    /// Gives one side the address of a path, and makes this the way to everywhere.
+    /// Adds the address of a path to one side, with a default route through it.
     pub(crate) fn arrive(&self, side: Side, path: usize) {
         let own = format!("{}/24", address(side, path));
         let name = self.name(side);
@@ -268,7 +268,8 @@ impl Network {
         ip(&["-n", name, "route", "replace", "default", "via", &gateway]);
     }
 
-    /// The near host reaches the second address of the far one through path 0, or no longer so.
+    /// Routes packets of the near host to the far host's second address through path 0, or removes that
+    /// route.
     pub(crate) fn detour(&self, begins: bool) {
         let change = if begins { "add" } else { "del" };
         let to = address(Side::Far, 1).to_string();
@@ -301,7 +302,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for name in [&self.near, &self.far].into_iter().chain(&self.router) {
-            // What can't be removed now is named after this process and can be found.
+            // What can't be removed here can be found by the process ID in its name.
             let _ = Command::new("ip").args(["netns", "delete", name]).status();
         }
     }
@@ -317,7 +318,7 @@ fn flush_conntrack() {
     const FLAGS: u16 = 1 | 4;
     let netlink = Domain::from(nix::libc::AF_NETLINK);
     let socket = Socket::new(netlink, Type::RAW, Some(Protocol::from(NETFILTER))).unwrap();
-    // struct nlmsghdr, and a struct nfgenmsg that names no family: all of them.
+    // struct nlmsghdr, and a struct nfgenmsg without a family, for all entries.
     let mut request = Vec::new();
     request.extend(20_u32.to_ne_bytes());
     request.extend(DELETE.to_ne_bytes());
@@ -331,7 +332,7 @@ fn flush_conntrack() {
     assert_eq!(error, 0, "conntrack is not flushed");
 }
 
-/// The second address of the near host behind a translator.
+/// Returns the second address of the near host behind a translator.
 pub(crate) fn second_inside() -> IpAddr {
     IpAddr::from([10, 77, 0, 3])
 }
@@ -340,7 +341,7 @@ fn interface(path: usize) -> String {
     format!("path{path}")
 }
 
-/// The address of a side on a path; each path is a network of its own.
+/// Returns the address of a side on a path; each path is a separate network.
 pub(crate) fn address(side: Side, path: usize) -> IpAddr {
     let host = match side {
         Side::Near => 1,

@@ -1,5 +1,5 @@
-//! Path MTU discovery over a router whose far link is narrow, or becomes so under load, and which tells
-//! what it dropped or does not.
+//! Path MTU discovery over a router whose far link is narrow, or becomes narrow under load, with or without
+//! ICMP messages about dropped packets.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use super::transfer::{pattern, receive, send_one};
 const PORT: u16 = 5000;
 const MESSAGE: usize = 200_000;
 
-/// Of 64 KiB, over a link that becomes narrow in the middle of them.
+/// Number of messages of 64 KiB, over a link whose MTU is lowered after half of them.
 const MESSAGES: usize = 256;
 const NARROW: u32 = 1400;
 
-/// Both hosts, and what the near one found.
+/// Runs both hosts, and returns the path MTU that the near one found.
 pub(crate) fn found(transport: Transport, mtus: [u32; 2]) -> usize {
     let network = Network::routed(mtus);
     let [near, far] = addresses(false);
@@ -51,7 +51,7 @@ pub(crate) fn found(transport: Transport, mtus: [u32; 2]) -> usize {
     found
 }
 
-/// A transfer during which the far link becomes narrow: everything arrives.
+/// Lowers the MTU of the far link during a transfer; all messages arrive.
 pub(crate) fn narrowed(transport: Transport, v6: bool, silent: bool) {
     let network = Arc::new(Network::in_both_families());
     if silent {
@@ -81,10 +81,10 @@ pub(crate) fn narrowed(transport: Transport, v6: bool, silent: bool) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             let path = &association.paths().await.unwrap()[0];
-            let told = endpoint.stats().await.unwrap().protocol.icmp_accepted - before;
-            eprintln!("MTU {}, {told} messages from the router", path.mtu);
+            let icmp = endpoint.stats().await.unwrap().protocol.icmp_accepted - before;
+            eprintln!("MTU {}, {icmp} ICMP messages from the router", path.mtu);
             assert!(path.mtu <= NARROW as usize, "{path:?}");
-            assert_eq!(told == 0, silent, "{told} messages");
+            assert_eq!(icmp == 0, silent, "{icmp} ICMP messages");
             association.shutdown().await.unwrap();
         })
     });
@@ -120,7 +120,7 @@ async fn connect(transport: Transport, near: IpAddr, far: IpAddr) -> (Endpoint, 
     let endpoint = bind(transport, near, 0);
     let options = ConnectOptions::new();
     loop {
-        // The other host may not be there yet.
+        // The other host may not exist yet.
         if let Ok(association) = endpoint.connect_with((&[far], PORT), options.clone()).await {
             return (endpoint, association);
         }
@@ -128,7 +128,7 @@ async fn connect(transport: Transport, near: IpAddr, far: IpAddr) -> (Endpoint, 
     }
 }
 
-/// What the search has found.
+/// Returns the path when the search is complete.
 async fn searched(association: &Association) -> PathStats {
     loop {
         let mut paths = association.paths().await.unwrap();

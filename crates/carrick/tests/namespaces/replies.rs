@@ -1,5 +1,5 @@
-//! Checks that each reply left from the address that was addressed: HEARTBEAT ACK, INIT ACK, COOKIE
-//! ACK and SACK go from the destination of what they answer to its source.
+//! Checks that each reply uses the packet's destination address as source: HEARTBEAT ACK, INIT ACK, COOKIE
+//! ACK and SACK go from the destination of the packet that they answer to its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ const DATA: u8 = 0;
 const INIT: u8 = 1;
 const INIT_ACK: u8 = 2;
 const SACK: u8 = 3;
-/// It says what a SACK says, and more.
+/// NR-SACK, which has the fields of SACK and more.
 const NR_SACK: u8 = 16;
 const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
@@ -20,27 +20,27 @@ const COOKIE_ACK: u8 = 11;
 /// Source and destination.
 type Pair = (IpAddr, IpAddr);
 
-/// What was seen and what was wrong with it.
+/// Observed packets, and errors found.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// By Initiate Tag.
+    /// INITs by Initiate Tag.
     inits: BTreeMap<Vec<u8>, BTreeSet<Pair>>,
-    /// By Heartbeat Info.
+    /// HEARTBEATs by Heartbeat Info.
     heartbeats: BTreeMap<Vec<u8>, Pair>,
     cookie_echoes: BTreeSet<Pair>,
-    /// By the host that sent it: DATA since its peer's last SACK, and in the interval before, because
-    /// a packet may have been captured that the peer had not read yet when it sent the last SACK.
+    /// By sending host: DATA since its peer's last SACK, and in the interval before, because a packet may
+    /// have been captured that the peer had not read when it sent the last SACK.
     data: BTreeMap<bool, [BTreeSet<Pair>; 2]>,
-    /// Replies seen, by kind and the way they went.
+    /// Number of replies, by type and addresses.
     pub(crate) seen: BTreeMap<(&'static str, Pair), u64>,
     pub(crate) wrong: Vec<String>,
-    /// SACKs that were. One that leaves because a cable is pulled while DATA goes crosswise may answer
-    /// an interval that is past.
+    /// Number of wrong SACKs. A SACK sent when a link is set down while DATA is in flight may answer an
+    /// earlier interval.
     pub(crate) stray_sacks: u64,
 }
 
 impl Replies {
-    /// Takes a packet; `near` tells whether an address is of one of the two hosts.
+    /// Processes a packet; `near` returns true for addresses of one of the two hosts.
     pub(crate) fn take(&mut self, packet: &Captured, near: impl Fn(IpAddr) -> bool) {
         let pair = (packet.from, packet.to);
         let from_near = near(packet.from);
@@ -69,12 +69,12 @@ impl Replies {
                 }
                 SACK | NR_SACK => {
                     let intervals = self.data.entry(!from_near).or_default();
-                    // Where no DATA came from, the SACK was moved because the way of the DATA is
-                    // dead; there is no address then that was addressed.
+                    // Without DATA from that address, the SACK was sent to another path because the path of
+                    // the DATA has failed; the rule does not apply then.
                     let seen = intervals.iter().flatten().count() > 0;
                     let moved = seen && !intervals.iter().flatten().any(|data| data.0 == pair.1);
                     let fits = moved || intervals.iter().any(|i| answers(i, pair));
-                    // A window update has no DATA of its own: it follows what came last.
+                    // A window update follows no DATA; it belongs to the last DATA.
                     if !intervals[0].is_empty() {
                         intervals[1] = std::mem::take(&mut intervals[0]);
                     }
@@ -100,7 +100,7 @@ impl Replies {
         }
     }
 
-    /// Asserts that no reply was wrong, but for one SACK in a thousand.
+    /// Asserts that no reply was wrong, except for one SACK in a thousand.
     pub(crate) fn assert_right(&self) {
         let sacks = self.seen.iter().filter(|((kind, _), _)| *kind == "SACK");
         let sacks: u64 = sacks.map(|(_, count)| count).sum();
@@ -109,18 +109,18 @@ impl Replies {
         assert_eq!(self.wrong, Vec::<String>::new());
     }
 
-    /// How many replies of a kind went from one address to another.
+    /// Number of replies of a type from one address to another.
     pub(crate) fn count(&self, kind: &'static str, from: IpAddr, to: IpAddr) -> u64 {
         self.seen.get(&(kind, (from, to))).copied().unwrap_or(0)
     }
 }
 
-/// Whether one of these packets went the opposite way.
+/// Returns true if one of these packets was sent in the opposite direction.
 fn answers(sent: &BTreeSet<Pair>, reply: Pair) -> bool {
     sent.contains(&(reply.1, reply.0))
 }
 
-/// Type and value of the chunks of a packet, as far as they were captured.
+/// Returns type and value of the chunks of a packet, as far as they were captured.
 pub(crate) fn chunks(packet: &[u8]) -> Vec<(u8, &[u8])> {
     let mut rest = packet.get(12..).unwrap_or_default();
     let mut chunks = Vec::new();
@@ -143,7 +143,7 @@ mod tests {
         matches!(address, IpAddr::V4(a) if a.octets()[3] == 1)
     }
 
-    /// A packet with one chunk between host and path of each end.
+    /// Returns a packet with one chunk between host and path of each end.
     fn packet(from: [u8; 2], to: [u8; 2], kind: u8, value: [u8; 8]) -> Captured {
         let mut sctp = vec![0; 12];
         sctp[4..8].copy_from_slice(&[9; 4]);
@@ -180,10 +180,10 @@ mod tests {
             let elsewhere = packet([0, 2], [0, 1], reply, [9; 8]);
             assert_eq!(wrong(&[asked.clone(), right.clone()]), 0);
             assert_eq!(wrong(&[asked.clone(), source]), 1);
-            // Only a SACK may be moved to another path, when the way of the DATA is dead.
+            // Only a SACK may use another path, when the path of the DATA has failed.
             let noticed = usize::from(reply != SACK);
             assert_eq!(wrong(&[asked, elsewhere]), noticed);
-            assert_eq!(wrong(&[right]), 1, "answers nothing");
+            assert_eq!(wrong(&[right]), 1, "a reply to no packet");
         }
     }
 

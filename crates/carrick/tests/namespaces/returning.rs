@@ -1,5 +1,5 @@
-//! The second address of the near host is removed and returns, and a route leads away from its path
-//! for a while. Then the first path is cut for good, and the second one carries everything.
+//! The second address of the near host is removed and added again, and a route leads away from its path for
+//! a while. Then the first path fails for good, and the second one carries all data.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The transfer: four quarters, with one path pulled after the first and the other after the third.
+//! A transfer in four quarters: one path fails after the first quarter, the other one after the third.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ pub(crate) const MESSAGE: usize = 64 << 10;
 const STREAMS: u16 = 4;
 pub(crate) const PORT: u16 = 5000;
 
-/// Nothing takes this long, unless it hangs.
+/// Time limit, far longer than any transfer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// What is sent over what.
+/// Parameters of the transfer.
 pub(crate) struct Plan {
     pub(crate) transport: Transport,
     pub(crate) bytes: usize,
@@ -64,7 +64,7 @@ pub(crate) fn run(plan: &Plan) {
             let peers = addresses(Side::Far);
             let options = ConnectOptions::new();
             let association = if let Transport::Both { port } = transport {
-                // One path in UDP, the other one without.
+                // One path in UDP, the other one on plain IP.
                 let options = options.encapsulated(peers[0], port).plain_ip(peers[1]);
                 let association = endpoint
                     .connect_with((&peers, PORT), options)
@@ -89,11 +89,11 @@ pub(crate) fn run(plan: &Plan) {
     let replies = capture.join().unwrap();
     sent.unwrap();
     received.unwrap();
-    judge(&replies);
+    check(&replies);
 }
 
-/// Each kind of reply must have been seen, where it was bound to be, and none gone astray.
-fn judge(replies: &Replies) {
+/// Asserts that each type of reply was seen where it is required, and that none was wrong.
+fn check(replies: &Replies) {
     let (near, far) = (addresses(Side::Near), addresses(Side::Far));
     eprintln!("replies: {:?}", replies.seen);
     replies.assert_right();
@@ -117,8 +117,7 @@ pub(crate) fn on_runtime(work: impl Future<Output = ()>) {
     runtime.block_on(async { tokio::time::timeout(LIMIT, work).await.unwrap() });
 }
 
-/// Opens an endpoint whose paths fail after 50 + 100 + 200 ms, and are found again within half a
-/// second.
+/// Opens an endpoint whose paths fail after 50 + 100 + 200 ms and recover within half a second.
 pub(crate) fn bind(config: Config) -> Endpoint {
     let association = AssociationConfig::modern().with(|c| {
         c.timers.rto_initial = Duration::from_millis(200);
@@ -139,13 +138,13 @@ fn bind_side(transport: Transport, side: Side, port: u16) -> Endpoint {
 async fn send(mut association: Association, messages: usize, network: &Network) {
     let mut events = association.take_events().unwrap();
     let paths = association.paths().await.unwrap();
-    // An address that the user gave need not be verified.
+    // An address given by the user is confirmed already.
     if !paths.get(1).is_some_and(|p| p.status.confirmed) {
         wait_for(&mut events, &Event::PathConfirmed(PathId(1))).await;
     }
     let pattern = pattern();
     let mut quarters = (0..4).map(|q| messages * q / 4..messages * (q + 1) / 4);
-    // The cable is pulled out of the sending host once and out of the receiving one once.
+    // The link fails once at the sending host and once at the receiving one.
     for (path, side) in [(0, Side::Near), (1, Side::Far)] {
         let id = PathId(path as u8);
         association.set_primary(id).await.unwrap();
@@ -171,7 +170,7 @@ pub(crate) async fn send_one(association: &Association, number: usize, pattern: 
     association.send(data, options).await.unwrap();
 }
 
-/// Everything must arrive once, in the order of its stream, with its content.
+/// Asserts that all messages arrive once, in the order of their streams, with their content.
 pub(crate) async fn receive(mut association: Association, messages: usize) {
     let pattern = pattern();
     let mut next: Vec<usize> = (0..usize::from(STREAMS)).collect();
@@ -197,12 +196,12 @@ pub(crate) async fn wait_for(events: &mut Events, event: &Event) {
                 panic!("{reason:?} instead of {event:?}")
             }
             Some(_) => {}
-            None => panic!("{event:?} was never told"),
+            None => panic!("{event:?} was never reported"),
         }
     }
 }
 
-/// Bytes that don't repeat within a message.
+/// Returns bytes without repetition within a message.
 pub(crate) fn pattern() -> Vec<u8> {
     let mut state = 1_u32;
     std::iter::repeat_with(|| {
@@ -213,7 +212,7 @@ pub(crate) fn pattern() -> Vec<u8> {
     .collect()
 }
 
-/// A message begins with its number; the rest depends on it too.
+/// Returns the content of a message, which begins with its number and depends on it.
 fn content(number: usize, pattern: &[u8]) -> Vec<u8> {
     let mut content = pattern[number % 256..][..MESSAGE].to_vec();
     content[..8].copy_from_slice(&number.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Two clients behind an address translator, with one address outside and one SCTP port between them;
-//! in the middle of their transfers the translator forgets its ports, several times.
+//! Two clients behind an address translator share its outside address and one SCTP port. During their
+//! transfers the translator loses its state several times.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,18 +11,18 @@ use carrick::{AssociationStats, Config, ConnectOptions, Endpoint, PathStats};
 use super::network::{Network, Side, address, second_inside};
 use super::transfer::{LIMIT, PORT, bind, on_runtime, pattern, receive, send_one};
 
-/// Of 64 KiB, for each client.
+/// Number of messages of 64 KiB of each client.
 const MESSAGES: usize = 1024;
 
-/// How often the translator forgets everything.
+/// Number of times that the translator loses its state.
 const TIMES: usize = 4;
 
-/// What the server sees.
+/// Observations of the server.
 #[derive(Default)]
 struct Seen {
-    /// The UDP ports of each association.
+    /// UDP ports of each association.
     ports: [BTreeSet<u16>; 2],
-    /// How often they changed.
+    /// Number of changes of the ports.
     changes: [u64; 2],
 }
 
@@ -75,11 +75,11 @@ pub(crate) fn run() {
         assert!(ports.len() > 1, "the ports changed: {ports:?}");
         assert!(seen.changes[client] > 0);
     }
-    // What one had before the translator forgot it, the other may get.
+    // A client may get the port that the other one had before the loss of state.
     assert_ne!(seen.ports[0], seen.ports[1]);
 }
 
-/// Receives what one client sends, while its ports are noted.
+/// Receives the messages of one client and records its ports.
 async fn serve(
     endpoint: &Endpoint,
     number: usize,
@@ -99,7 +99,7 @@ async fn serve(
     })
 }
 
-/// One of the clients: in UDP from the usual port, as the other one.
+/// Runs one of the clients: in UDP from the default port, as the other one.
 async fn transfer(inside: IpAddr, translator: Arc<Network>) {
     let endpoint = bind(Config::udp([inside]).port(PORT + 1));
     let peers = [address(Side::Far, 1)];
@@ -111,7 +111,7 @@ async fn transfer(inside: IpAddr, translator: Arc<Network>) {
     let pattern = pattern();
     for number in 0..MESSAGES {
         let part = MESSAGES / (TIMES + 1);
-        // Each makes it happen to both.
+        // Each loss of state concerns both clients.
         if number % part == 0 && number > 0 {
             translator.forget_ports();
             eprintln!("the translator forgot its ports");

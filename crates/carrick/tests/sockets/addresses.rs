@@ -1,4 +1,4 @@
-//! Several addresses, both families, and what cannot be bound.
+//! Several addresses, both families, and addresses that cannot be bound.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ async fn a_path_that_dies_is_left_and_reported() {
         {}
     })
     .await;
-    // Another socket takes the place of the server's on the primary address: what is sent there
-    // is lost, without an ICMP message.
+    // Another socket replaces the server's on the primary address, so that packets to it are lost without
+    // an ICMP message.
     server.local_address_removed(ip(OTHER_TWO[0]));
     let port = server.encapsulation_port().unwrap();
     let _hole = soon("the address", async {
@@ -168,7 +168,7 @@ async fn endpoints_of_a_host_have_ports_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_bound_is_explained() {
+async fn bind_errors_name_the_cause() {
     let taken = endpoint(&["127.0.0.1"]);
     let port = taken.encapsulation_port().unwrap();
     let error = |config: Config| Endpoint::bind(config).err().unwrap();
@@ -196,7 +196,7 @@ fn binding_needs_a_runtime() {
 #[tokio::test]
 async fn a_dead_port_refuses_at_once() {
     let client = endpoint(&["127.0.0.1"]);
-    // Nothing has this UDP port: a socket had it and is closed.
+    // No socket has this UDP port: one had it and is closed.
     let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = gone.local_addr().unwrap().port();
     drop(gone);
@@ -216,7 +216,7 @@ async fn a_dead_port_refuses_at_once() {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_answers_is_given_up() {
+async fn a_silent_peer_ends_the_set_up() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = endpoint(&["127.0.0.1"]);
     let options = ConnectOptions::new()
@@ -268,8 +268,9 @@ async fn arguments_of_connect_are_checked() {
     );
 }
 
+/// RFC 7829, section 7.2
 #[tokio::test]
-async fn thresholds_of_failure_are_read_and_set_rfc_7829_7_2() {
+async fn failure_thresholds_are_read_and_set() {
     let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
     let (a, _b) = associate(&client, &server, &OTHER_TWO[..1]).await;
     let control = a.sender();
@@ -297,8 +298,9 @@ async fn thresholds_of_failure_are_read_and_set_rfc_7829_7_2() {
     assert!(!a.paths().await.unwrap()[0].status.potentially_failed);
 }
 
+/// RFC 6951, section 6.1
 #[tokio::test]
-async fn the_port_of_a_peer_is_set_on_an_association_that_was_accepted_rfc_6951_6_1() {
+async fn the_udp_port_of_an_accepted_peer_is_set() {
     let (client, _server, mut a, b) = pair().await;
     b.send("settled", on(0)).await.unwrap();
     soon("message", a.recv()).await.unwrap().unwrap();
@@ -314,7 +316,7 @@ async fn the_port_of_a_peer_is_set_on_an_association_that_was_accepted_rfc_6951_
     let mut packet = [0; 2000];
     let length = soon("packet", other.recv(&mut packet)).await.unwrap();
     assert_eq!(packet[2..4], client.port().to_be_bytes(), "{length} bytes");
-    // What the peer sends shows its port again.
+    // The peer's packets have its real port.
     a.send("here", on(0)).await.unwrap();
     let message = soon("message", a.recv()).await.unwrap().unwrap();
     assert_eq!(message.payload.into_bytes(), "elsewhere");

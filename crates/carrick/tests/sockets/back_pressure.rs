@@ -1,4 +1,4 @@
-//! Who is slow makes the other side wait; nothing grows without bound and nothing gets lost.
+//! Flow control from a slow receiver back to the sender: memory is bounded and no message is lost.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_receiver_that_does_not_receive_stops_the_sender() {
     assert!(sent > 50, "only {sent}");
     let error = a.try_send(content(0, 10_000), on(0)).unwrap_err();
     assert_eq!(error, TrySendError::Full(content(0, 10_000).into()));
-    // The message that timed out was not queued; the next number takes its place.
+    // The message of the cancelled call was not queued; the next number takes its place.
     let more = a.sender();
     let rest = tokio::spawn(async move {
         for number in sent..sent + 50 {
@@ -87,7 +87,7 @@ async fn a_message_larger_than_every_queue_gets_through() {
 }
 
 #[tokio::test]
-async fn notifications_that_nobody_reads_are_counted() {
+async fn unread_notifications_are_counted() {
     let mut few = config(&["127.0.0.1"]);
     few.notifications = 2;
     let (client, server) = (
@@ -95,7 +95,7 @@ async fn notifications_that_nobody_reads_are_counted() {
         Endpoint::bind(few).unwrap(),
     );
     let (mut a, b) = associate(&client, &server, &["127.0.0.1"]).await;
-    // The receiver takes nothing: all of these come back when it aborts.
+    // The receiver reads nothing: all of these messages fail when it aborts.
     let messages = 20;
     for number in 0..messages {
         a.send(content(number, 100_000), on(0)).await.unwrap();
@@ -107,17 +107,20 @@ async fn notifications_that_nobody_reads_are_counted() {
         }
     }
     b.abort(b"enough");
-    let (mut told, mut lost, mut closed) = (0, 0, false);
+    let (mut delivered, mut lost, mut closed) = (0, 0, false);
     while let Some(notification) = soon("notification", a.next_event()).await {
         assert!(!closed, "nothing follows the end");
         match notification {
             Notification::Lagged(n) => lost += n,
             Notification::Event(Event::Closed(_)) => closed = true,
-            Notification::Event(_) => told += 1,
+            Notification::Event(_) => delivered += 1,
         }
     }
     assert!(closed);
-    assert!(told >= 2 && lost > 0, "told {told}, lost {lost}");
+    assert!(
+        delivered >= 2 && lost > 0,
+        "delivered {delivered}, lost {lost}"
+    );
 }
 
 /// Before an association is accepted, all that its peer sends counts in `receive_memory`.

@@ -1,4 +1,4 @@
-//! Futures that are dropped before they are ready lose nothing and do nothing twice.
+//! Futures that are dropped before they are ready lose nothing and repeat nothing.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -22,7 +22,7 @@ async fn poll_and_drop<F: Future>(polls: usize, future: F) -> Option<F::Output> 
 }
 
 #[tokio::test]
-async fn a_cancelled_send_was_queued_as_a_whole_or_not_at_all() {
+async fn a_cancelled_send_was_queued_whole_or_not_at_all() {
     let (_client, _server, a, mut b) = pair_of(small()).await;
     let receiver = tokio::spawn(async move {
         let mut seen = Vec::new();
@@ -88,7 +88,7 @@ async fn a_cancelled_recv_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_cancelled_connect_gives_up_the_set_up() {
+async fn a_cancelled_connect_aborts_the_set_up() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = endpoint(&["127.0.0.1"]);
     let options = ConnectOptions::new().encapsulation_port(silent.local_addr().unwrap().port());
@@ -115,7 +115,7 @@ async fn a_cancelled_accept_loses_no_association() {
 }
 
 #[tokio::test]
-async fn a_cancelled_shutdown_goes_on() {
+async fn a_cancelled_shutdown_continues() {
     let (_client, _server, a, mut b) = pair().await;
     a.send("last", on(0)).await.unwrap();
     assert!(poll_and_drop(1, a.shutdown()).await.is_none());

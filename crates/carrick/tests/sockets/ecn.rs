@@ -1,5 +1,4 @@
-//! The ECN field goes from the protocol to the wire and back, through the sockets (RFC 4960 appendix
-//! A, RFC 3168).
+//! ECN field between the protocol and the wire, through the sockets (RFC 3168; RFC 4960, appendix A).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,18 +11,18 @@ use crate::support::{config, content, ip, on, quick, soon};
 
 const SIZE: usize = 50_000;
 const COUNT: usize = 40;
-/// Of so many packets that are ECN-capable, so many are marked, one after the other: they arrive
+/// Number of ECN-capable packets per cycle, and number of consecutive ones that are marked; they arrive
 /// together.
 const MARKED: (usize, usize) = (100, 10);
 
-/// What a way saw.
+/// Observations of the relay.
 #[derive(Debug, Default)]
 struct Seen {
     /// Packets with DATA that the client sent, ECN-capable and not.
     capable: usize,
     other_data: usize,
     marked: usize,
-    /// ECN-capable ones that have no DATA, or are the server's, who sends none.
+    /// ECN-capable packets without DATA, or of the server, which sends no DATA.
     wrong: usize,
     ecnes: usize,
     cwrs: usize,
@@ -51,7 +50,7 @@ impl Seen {
     }
 }
 
-/// The types of the chunks of a packet.
+/// Returns the types of the chunks of a packet.
 fn kinds(packet: &[u8]) -> Vec<ChunkType> {
     let mut rest = packet.get(12..).unwrap_or_default();
     let mut kinds = Vec::new();
@@ -66,7 +65,7 @@ fn kinds(packet: &[u8]) -> Vec<ChunkType> {
 }
 
 fn bind(address: &str, ecn: bool) -> Endpoint {
-    // No timeout because a thread had no processor: what is sent again is not ECN-capable.
+    // A long RTO, so that a delayed thread causes no timeout: retransmitted packets are not ECN-capable.
     let mut association = quick().with(|c| {
         c.buffers.max_send_buffer = None;
         c.timers.rto_initial = Duration::from_secs(1);
@@ -77,7 +76,7 @@ fn bind(address: &str, ecn: bool) -> Endpoint {
     Endpoint::bind(config(&[address]).association(association)).unwrap()
 }
 
-/// Sends everything over a way that marks; both ends, still up, and what was seen.
+/// Sends all messages over a relay that marks; returns both ends, still established, and the observations.
 async fn transfer(address: &str, client: bool, server: bool) -> (Association, Association, Seen) {
     let (client, server) = (bind(address, client), bind(address, server));
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -102,8 +101,9 @@ async fn transfer(address: &str, client: bool, server: bool) -> (Association, As
     (a, b, seen)
 }
 
+/// RFC 4960, appendix A
 #[tokio::test]
-async fn data_is_ecn_capable_on_the_wire_and_a_mark_reaches_the_association_3168_a() {
+async fn an_ecn_mark_reaches_the_association() {
     for address in ["127.0.0.1", "::1"] {
         let (a, b, seen) = transfer(address, true, true).await;
         assert!(seen.marked > 5, "{address}: {seen:?}");
@@ -116,7 +116,7 @@ async fn data_is_ecn_capable_on_the_wire_and_a_mark_reaches_the_association_3168
         let (ours, theirs) = (a.stats().await.unwrap(), b.stats().await.unwrap());
         assert!(ours.extensions.ecn && theirs.extensions.ecn);
         let (ours, theirs) = (ours.counters, theirs.counters);
-        // What was lost on the way was not received, and that is little.
+        // The few packets that were lost on the way are not received.
         assert!(
             theirs.congestion_marks_received > seen.marked as u64 / 2,
             "{seen:?} {theirs:?}"
@@ -127,8 +127,9 @@ async fn data_is_ecn_capable_on_the_wire_and_a_mark_reaches_the_association_3168
     }
 }
 
+/// RFC 4960, appendix A
 #[tokio::test]
-async fn nothing_is_ecn_capable_on_the_wire_where_one_side_lacks_it_3168_a() {
+async fn without_ecn_on_one_side_no_packet_is_capable() {
     for (client, server) in [(true, false), (false, true)] {
         let (a, b, seen) = transfer("127.0.0.1", client, server).await;
         assert_eq!((seen.capable, seen.wrong), (0, 0), "{seen:?}");

@@ -1,4 +1,4 @@
-//! Associations, endpoints and their task end when and how they should.
+//! End of associations, endpoints and their task.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{
     associate, config, content, endpoint, gone, ip, on, pair, pair_of, small, soon, to,
 };
 
-/// Waits until no task is left that the test did not start.
+/// Waits until only the tasks that the test started are left.
 async fn no_task_left() {
     soon("end of the tasks", async {
         while Handle::current().metrics().num_alive_tasks() > 0 {
@@ -47,8 +47,8 @@ async fn shutdown_delivers_everything_first() {
     a.shutdown().await.unwrap();
 }
 
-/// Shuts down under senders that go on until they are told to stop, some of them waiting for room.
-/// Returns how many messages they were told are sent, how many arrived, and how many failed.
+/// Shuts down during sending, with some senders waiting for room. Returns the number of messages that were
+/// accepted, delivered and reported as failed.
 async fn shut_down_under_senders(round: usize) -> (usize, usize, usize) {
     let (_client, _server, mut a, mut b) = pair_of(small()).await;
     let mut events = a.take_events().unwrap();
@@ -95,16 +95,18 @@ async fn shut_down_under_senders(round: usize) -> (usize, usize, usize) {
     (sent, soon("receiver", receiver).await.unwrap(), failed)
 }
 
+/// RFC 9260, section 9.2
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_a_send_took_is_delivered_by_a_shutdown_meanwhile_9_2() {
+async fn accepted_messages_are_delivered_by_a_shutdown() {
     for round in 0..60 {
         let (sent, received, failed) = shut_down_under_senders(round).await;
         assert_eq!((received, failed), (sent, 0), "round {round}");
     }
 }
 
+/// RFC 9260, section 9.2
 #[tokio::test]
-async fn a_send_that_waits_for_room_is_refused_when_the_peer_shuts_down_9_2() {
+async fn a_waiting_send_fails_when_the_peer_shuts_down() {
     let (_client, _server, mut a, mut b) = pair_of(small()).await;
     let mut events = a.take_events().unwrap();
     let sender = a.sender();
@@ -117,11 +119,11 @@ async fn a_send_that_waits_for_room_is_refused_when_the_peer_shuts_down_9_2() {
             }
         }
     });
-    // Until it waits for room, because nobody receives.
+    // Waits for room, because the peer does not receive.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let peer = b.sender();
     let shutdown = tokio::spawn(async move { peer.shutdown().await });
-    // Still nobody receives: no room becomes free.
+    // The peer still does not receive: no room becomes free.
     let (sent, error) = soon("sender", sending).await.unwrap();
     assert_eq!(error, SendError::ShuttingDown);
     let mut received = 0;
@@ -287,9 +289,9 @@ async fn associations_outlive_the_handle_of_their_endpoint() {
 }
 
 #[tokio::test]
-async fn an_endpoint_without_handles_accepts_nobody() {
+async fn an_endpoint_without_handles_accepts_no_peer() {
     let (client, server, _a, b) = pair().await;
-    // INIT is not sent again while the refusal is under way.
+    // INIT is not sent again while the refusal is in flight.
     let options = to(&server).association(AssociationConfig::modern());
     let port = server.port();
     drop(server);
@@ -301,7 +303,7 @@ async fn an_endpoint_without_handles_accepts_nobody() {
     .await
     .err()
     .unwrap();
-    // INIT itself is refused, not the association after its set-up.
+    // The INIT is refused, not the association after its set-up.
     assert!(error.to_string().starts_with("no association"), "{error}");
     assert!(!error.to_string().contains("closing"), "{error}");
     let stats = other.stats().await.unwrap().protocol;
@@ -323,7 +325,7 @@ async fn a_connect_and_a_message_are_the_last_handles() {
 }
 
 #[tokio::test]
-async fn associations_that_nobody_accepts_end_with_the_endpoint() {
+async fn unaccepted_associations_end_with_the_endpoint() {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
     let mut a = soon(
         "set-up",
@@ -350,7 +352,7 @@ async fn a_full_backlog_refuses() {
         clients[0].connect_with((&peers, server.port()), to(&server)),
     )
     .await;
-    // The ABORT may overtake COOKIE ACK or follow it.
+    // The ABORT may arrive before the COOKIE ACK or after it.
     let refused = match soon(
         "set-up",
         clients[1].connect_with((&peers, server.port()), to(&server)),
@@ -398,13 +400,13 @@ async fn close_ends_everything() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_finish_is_aborted_after_the_linger_time() {
+async fn an_association_is_aborted_after_the_linger_time() {
     let mut impatient = config(&["127.0.0.1"]);
     impatient.linger = Duration::from_millis(200);
     let client = Endpoint::bind(impatient).unwrap();
     let server = endpoint(&["127.0.0.1"]);
     let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
-    // More than the peer takes while its user does not receive.
+    // More data than the peer accepts while its user does not receive.
     while tokio::time::timeout(
         Duration::from_millis(200),
         a.send(content(0, 50_000), on(0)),

@@ -1,5 +1,5 @@
-//! What honest peers get while a server is flooded with INITs: measured, not asserted but for what
-//! holds on any machine.
+//! Throughput and set-ups of honest peers while a server is flooded with INITs: measured; asserted is only
+//! what holds on any machine.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const RATE: u64 = 30_000;
 const SET_UPS: usize = 300;
 const TRANSFER: Duration = Duration::from_secs(3);
 
-/// Sends INITs from another address, each with another tag and port, until it is dropped.
+/// Sends INITs from another address, each with another tag and port, until dropped.
 struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ fn init(number: u32, port: u16) -> Vec<u8> {
     bytes
 }
 
-/// MB/s from `a` to `b`.
+/// Throughput from `a` to `b`, in MB/s.
 async fn throughput(a: &Association, b: &mut Association) -> f64 {
     let sender = a.sender();
     let began = Instant::now();
@@ -110,7 +110,7 @@ async fn throughput(a: &Association, b: &mut Association) -> f64 {
     rate
 }
 
-/// Set-ups that succeed, and the longest of them.
+/// Number of successful set-ups, and the longest time of one.
 async fn set_ups(server: &carrick::Endpoint) -> (usize, Duration) {
     let client = endpoint(&["127.0.0.1"]);
     let (mut succeeded, mut longest) = (0, Duration::ZERO);

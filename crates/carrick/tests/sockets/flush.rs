@@ -1,4 +1,4 @@
-//! When the peer has everything for good.
+//! `SendHalf::flushed`: all messages are acknowledged by the cumulative TSN.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,9 @@ async fn is_pending(future: impl Future<Output = Result<(), OperationError>>) ->
     tokio::time::timeout(limit, future).await.is_err()
 }
 
+/// RFC 6458, section 6.1.9
 #[tokio::test]
-async fn everything_is_acknowledged_before_it_is_said_6458_6_1_9() {
+async fn flushed_waits_until_all_is_acknowledged() {
     let (client, server) = (
         Endpoint::bind(config(&["127.0.0.1"]).association(quick())).unwrap(),
         endpoint(&["127.0.0.1"]),
@@ -42,15 +43,16 @@ async fn everything_is_acknowledged_before_it_is_said_6458_6_1_9() {
     assert_eq!((stats.outstanding_chunks, stats.send_buffer_bytes), (0, 0));
 }
 
+/// RFC 6458, section 6.1.9
 #[tokio::test]
-async fn what_waits_in_the_send_queue_counts_too_6458_6_1_9() {
+async fn flushed_waits_for_the_send_queue() {
     let (_client, _server, a, mut b) = pair_of(small()).await;
     let mut sent = 0;
     while a.try_send(content(sent, 1000), on(0)).is_ok() {
         sent += 1;
         tokio::task::yield_now().await;
     }
-    assert!(is_pending(a.flushed()).await, "nobody reads");
+    assert!(is_pending(a.flushed()).await, "the peer does not receive");
     let (sender, reader) = (a.sender(), async {
         for n in 0..sent {
             let message = soon("message", b.recv()).await.unwrap().unwrap();
@@ -63,9 +65,10 @@ async fn what_waits_in_the_send_queue_counts_too_6458_6_1_9() {
     assert_eq!((stats.outstanding_chunks, stats.queued_messages), (0, 0));
 }
 
-/// As DTLS above SCTP changes keys: the old one is needed no more once all is acknowledged.
+/// RFC 6083, section 4.8: DTLS above SCTP changes keys when all data is acknowledged, because the old key
+/// is not needed any more.
 #[tokio::test]
-async fn keys_change_when_all_is_acknowledged_6083_4_8() {
+async fn keys_change_when_all_is_acknowledged() {
     let key = |id: u16| SharedKey {
         id: SharedKeyId(id),
         secret: vec![id as u8; 20].into(),
@@ -86,7 +89,7 @@ async fn keys_change_when_all_is_acknowledged_6083_4_8() {
         let config = config(&["127.0.0.1"]).association(association.clone());
         Endpoint::bind(config).unwrap()
     });
-    // What was sent needs some time to arrive: an answer that comes too early shows.
+    // The pause lets messages arrive, so that an early answer is detected.
     let port = relay::open(&server, ip("127.0.0.1"), |carried| {
         if !carried.from_server {
             std::thread::sleep(Duration::from_millis(1));
@@ -99,7 +102,7 @@ async fn keys_change_when_all_is_acknowledged_6083_4_8() {
             a.send(content(n, 2000), on(0)).await.unwrap();
         }
         soon("all", a.flushed()).await.unwrap();
-        // The peer forgets the old key at once: nothing with it may be on its way.
+        // The peer deletes the old key at once: no packet with it may be in flight.
         for end in [&b, &a] {
             let end = end.sender();
             end.add_key(key(number)).await.unwrap();
@@ -116,7 +119,7 @@ async fn keys_change_when_all_is_acknowledged_6083_4_8() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_association_says_whether_all_arrived() {
+async fn flushed_fails_if_the_association_ends_early() {
     let (_client, _server, a, b) = pair().await;
     let sender = a.sender();
     a.send("last", on(0)).await.unwrap();

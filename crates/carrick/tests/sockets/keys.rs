@@ -1,4 +1,4 @@
-//! Keys come and go, and are used one after the other.
+//! Endpoint-pair shared keys are added, activated and deleted.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use carrick::{
 
 use crate::support::{associate, config, on, pair, quick, soon};
 
-/// DATA is taken only authenticated.
+/// Requires DATA to be authenticated.
 fn authenticated() -> AssociationConfig {
     let mut config = quick();
     config.extensions = Extensions {
@@ -30,8 +30,9 @@ fn key(id: u16) -> SharedKey {
     }
 }
 
+/// RFC 4895, section 6.2
 #[tokio::test]
-async fn a_key_is_replaced_while_messages_go_on_4895_6_2() {
+async fn a_key_is_replaced_during_a_transfer() {
     let endpoint = || {
         let config = config(&["127.0.0.1"]).association(authenticated());
         carrick::Endpoint::bind(config).unwrap()
@@ -41,7 +42,7 @@ async fn a_key_is_replaced_while_messages_go_on_4895_6_2() {
     let mut events = b.take_events().unwrap();
     a.send("with the first key", on(0)).await.unwrap();
     soon("message", b.recv()).await.unwrap().unwrap();
-    // Who sends with a key that the other side lacks is not heard until it has it.
+    // Packets with a key that the peer lacks are discarded until the peer has it.
     a.add_key(key(2)).await.unwrap();
     a.activate_key(SharedKeyId(2)).await.unwrap();
     a.send("with the second key", on(0)).await.unwrap();
@@ -67,8 +68,9 @@ async fn a_key_is_replaced_while_messages_go_on_4895_6_2() {
     ));
 }
 
+/// RFC 4895, section 6
 #[tokio::test]
-async fn there_are_no_keys_without_authentication_4895_6() {
+async fn keys_require_authentication() {
     let (_client, _server, a, _b) = pair().await;
     let refused = OperationError::Key(KeyError::NotInForce);
     assert_eq!(a.add_key(key(1)).await, Err(refused));

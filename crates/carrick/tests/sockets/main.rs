@@ -17,13 +17,13 @@ mod relay;
 mod runtime_end;
 mod streams;
 mod support;
-// More of it is used where it comes from.
+// The library's own tests use more of it.
 #[allow(dead_code)]
 #[path = "../../../carrick-proto/tests/support/toy.rs"]
 mod toy;
 mod transfer;
 
-/// What the toy knows of the library.
+/// Names that the shared protection uses of the library.
 mod hook {
     pub(crate) use carrick::ChunkType;
     pub(crate) use carrick::protection::{

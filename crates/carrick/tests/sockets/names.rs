@@ -1,4 +1,4 @@
-//! What the crate hands out has a name in it, so that programs need no other crate of ours.
+//! All types of the public interface can be named with this crate alone.
 
 use carrick::{
     AssociationCounters, AssociationStats, AuthenticationCounters, ConfigError, ConnectError,
@@ -30,7 +30,7 @@ fn rest(failure: SendFailure) -> UnsentMessage {
 }
 
 #[tokio::test]
-async fn what_a_program_meets_it_can_name() {
+async fn all_public_types_can_be_named() {
     let (_client, _server, a, mut b) = pair().await;
     a.send("named", on(0)).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();

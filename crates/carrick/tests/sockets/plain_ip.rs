@@ -1,4 +1,4 @@
-//! SCTP directly on IP, as far as this process may.
+//! SCTP directly on IP, if this process has the privilege.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ async fn plain_ip_carries_messages_in_both_families() {
         let bind = || Endpoint::bind(Config::raw([ip(address)]));
         let (client, server) = match (bind(), bind()) {
             (Ok(client), Ok(server)) => (client, server),
-            // Without CAP_NET_RAW this is all there is to see.
+            // Without CAP_NET_RAW only the error can be tested.
             (Err(error), _) | (_, Err(error)) => {
                 assert!(matches!(error, BindError::Privilege(_)), "{error}");
                 return;
@@ -25,7 +25,7 @@ async fn plain_ip_carries_messages_in_both_families() {
     }
 }
 
-/// An address on loopback that nothing else in this network namespace uses.
+/// Returns a loopback address that no other test in this network namespace uses.
 fn own_address(number: u8) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
     [127, 64 + number, high, low].into()
@@ -33,7 +33,7 @@ fn own_address(number: u8) -> IpAddr {
 
 fn bind(address: &str, port: u16) -> Option<Result<Endpoint, BindError>> {
     match Endpoint::bind(Config::raw([ip(address)]).port(port)) {
-        // Without CAP_NET_RAW nothing can be shown.
+        // Without CAP_NET_RAW the test does nothing.
         Err(BindError::Privilege(_)) => None,
         bound => Some(bound),
     }
@@ -56,7 +56,7 @@ async fn a_second_endpoint_on_plain_ip_is_refused() {
     assert!(refused(Config::raw([one])));
     assert!(refused(Config::raw([two, one])));
     assert!(refused(in_udp(&[one]).and_plain_ip()));
-    // Another address, another port, and UDP alone.
+    // Another address, another port, and UDP alone are free.
     let others = [
         Config::raw([two]).port(5000),
         Config::raw([one]).port(5001),
@@ -66,14 +66,14 @@ async fn a_second_endpoint_on_plain_ip_is_refused() {
         .into_iter()
         .map(|other| Endpoint::bind(other).unwrap())
         .collect();
-    // An address that is added later is refused as well, and one that is removed is free.
+    // An address that is added later is refused as well, and a removed one becomes free.
     let error = others[0].local_address_added(one).await.unwrap_err();
     assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
     first.close().await;
     others[0].local_address_added(one).await.unwrap();
     assert!(refused(Config::raw([one])));
     others[0].local_address_removed(one);
-    // The removal is done when a later command is.
+    // The removal is complete when a later command is.
     others[0].associations().await.unwrap();
     assert!(!refused(Config::raw([one])));
 }
@@ -81,7 +81,7 @@ async fn a_second_endpoint_on_plain_ip_is_refused() {
 /// A wildcard overlaps with each address of the host.
 #[tokio::test]
 async fn a_wildcard_overlaps_on_plain_ip() {
-    // A port of this process, because the addresses are of the whole host.
+    // A port that depends on the process, because the addresses are those of the whole host.
     let port = 20_000 + std::process::id() as u16 % 20_000;
     let Some(first) = bind("0.0.0.0", port) else {
         return;
@@ -98,7 +98,8 @@ async fn a_wildcard_overlaps_on_plain_ip() {
     first.close().await;
 }
 
-/// RFC 9260, section 8.4: an INIT for a port without an endpoint gets an ABORT, and so the caller an answer.
+/// RFC 9260, section 8.4: an INIT for a port without an endpoint is answered with an ABORT, so that the
+/// set-up fails at once.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_port_without_listener_is_refused_on_plain_ip() {
@@ -126,18 +127,19 @@ async fn a_port_without_listener_is_refused_on_plain_ip() {
         assert_eq!(server.stats().await.unwrap().protocol.inits_refused, 1);
         assert_eq!(second.stats().await.unwrap().protocol.inits_refused, 0);
     }
-    // Ports that have one are not disturbed, whichever endpoint has the lower port.
+    // Ports with an endpoint are not affected, whichever endpoint has the lower port.
     connect(5000).await.unwrap();
     connect(5002).await.unwrap();
 }
 
+/// RFC 6951, section 5.4
 #[tokio::test]
-async fn a_listener_takes_peers_in_udp_and_on_plain_ip_rfc_6951_5_4() {
+async fn a_listener_accepts_udp_and_plain_ip() {
     let address = ip("127.0.0.1");
     let udp = || Config::udp([address]).encapsulation_port(0);
     let server = match Endpoint::bind(udp().and_plain_ip()) {
         Ok(server) => server,
-        // Without CAP_NET_RAW this is all there is to see.
+        // Without CAP_NET_RAW only the error can be tested.
         Err(error) => {
             assert!(matches!(error, BindError::Privilege(_)), "{error}");
             return;

@@ -1,5 +1,5 @@
-//! A protection of chunks is put in from outside, through the configuration alone, and what is on the
-//! wire is looked at on the way.
+//! A protection of chunks from outside the crate, through the configuration alone; the packets are
+//! inspected on the way.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::toy::{Offer, SEALED, Toy};
 
 const LOOPBACK: &str = "127.0.0.1";
 const COMMON_HEADER: usize = 12;
-/// Messages of many packets, and their number.
+/// Size of the messages, of many packets each, and their number.
 const SIZE: usize = 40_000;
 const COUNT: usize = 40;
 
@@ -28,8 +28,8 @@ fn endpoint(offer: Offer) -> Endpoint {
     Endpoint::bind(protected(offer)).unwrap()
 }
 
-/// A way to a server that remembers what it carried, sends some of it twice, and some of what is
-/// sealed once more with a bit changed.
+/// Relay to a server that records packets, duplicates some of them, and sends some sealed ones again with a
+/// changed bit.
 struct Way {
     port: u16,
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -48,7 +48,7 @@ impl Way {
                 out.push(carried.clone());
             }
             if count.is_multiple_of(17) && carried.bytes[COMMON_HEADER] == SEALED.0 {
-                // The checksum is right: it is for the protection to see it.
+                // The checksum is correct, so that the protection has to detect the change.
                 let mut changed = carried;
                 *changed.bytes.last_mut().unwrap() ^= 1;
                 changed.bytes = with_checksum(changed.bytes);
@@ -59,13 +59,13 @@ impl Way {
         Self { port, seen }
     }
 
-    /// What it has carried since it was asked last.
+    /// Returns the packets recorded since the last call.
     fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 }
 
-/// The packet with its CRC32c (RFC 9260 appendix A), bit by bit.
+/// Returns the packet with its CRC32c (RFC 9260, appendix A), computed bit by bit.
 fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
     packet[8..12].fill(0);
     let mut crc = u32::MAX;
@@ -79,7 +79,7 @@ fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// Both sides have the key, then both use it, then nothing else is taken.
+/// Installs the key on both sides, activates it on both, then refuses all other packets.
 async fn use_key(ends: [&Association; 2], id: u8) {
     for end in ends {
         end.with_protection(move |toy: &mut Toy| toy.install(id, [id; 32]))
@@ -114,17 +114,17 @@ async fn stats(end: &Association) -> ProtectionStats {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
+async fn chunks_are_sealed_with_keys_set_at_run_time() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
     let way = Way::to(&server);
     let (mut a, mut b) = relay::associate(&client, &server, ip(LOOPBACK), way.port).await;
     assert_eq!(stats(&a).await.chunk_type, SEALED);
-    // Without keys everything is in the clear, and told so.
+    // Without keys all packets are in the clear, which the statistics report.
     transfer(&a, &mut b).await;
     assert!(stats(&a).await.sent_clear > 0);
     assert_eq!(stats(&a).await.sealed, 0);
     use_key([&a, &b], 1).await;
-    // What is still on the way in the clear arrives.
+    // Packets in flight in the clear still arrive.
     soon("quiet", async {
         while a.stats().await.unwrap().outstanding_bytes > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -149,10 +149,13 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
     let (ours, theirs) = (stats(&a).await, stats(&b).await);
     for stats in [ours, theirs] {
         assert!(stats.sealed > 100 && stats.opened > 100, "{stats:?}");
-        assert!(stats.forged > 10, "what came twice or changed: {stats:?}");
+        assert!(
+            stats.forged > 10,
+            "duplicates and changed packets:  {stats:?}"
+        );
         assert_eq!((stats.held_back, stats.refused_clear), (0, 0));
     }
-    // What is still on the way may come between two readings.
+    // Packets in flight may arrive between two readings.
     soon("the same count", async {
         let counted = async || server.stats().await.unwrap().protocol.forged_protection;
         let mut before = counted().await;
@@ -167,14 +170,14 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
         }
     })
     .await;
-    // What the way doubles after the end is nobody's, and answered in the clear.
+    // Duplicates after the end belong to no association and are answered in the clear.
     let seen = way.take();
     let (asked, ended) = soon("shutdown", async { tokio::join!(a.shutdown(), b.recv()) }).await;
     assert_eq!((asked, ended), (Ok(()), Ok(None)));
     let clear = content(0, SIZE);
     assert!(seen.len() > 200);
     for packet in seen {
-        assert_eq!(packet[COMMON_HEADER], SEALED.0, "one chunk, which is ours");
+        assert_eq!(packet[COMMON_HEADER], SEALED.0, "only the protected chunk");
         assert!(!packet.windows(16).any(|w| w == &clear[..16]));
     }
     let ended = a.with_protection(Toy::lock).await;
@@ -182,7 +185,7 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
 }
 
 #[tokio::test]
-async fn without_a_key_nothing_leaves_and_what_is_in_the_clear_is_refused() {
+async fn without_a_key_no_packet_is_sent_or_accepted() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
     let (a, b) = associate(&client, &server, &[LOOPBACK]).await;
     b.with_protection(Toy::lock).await.unwrap();
@@ -206,11 +209,11 @@ async fn without_a_key_nothing_leaves_and_what_is_in_the_clear_is_refused() {
 }
 
 #[tokio::test]
-async fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
+async fn a_peer_without_protection_gets_clear_packets() {
     let client = endpoint(Offer::new());
     for lacking in [
         config(&[LOOPBACK]),
-        // It knows another version only.
+        // The peer supports another version only.
         protected(Offer {
             value: vec![2],
             ..Offer::new()
@@ -239,7 +242,7 @@ async fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() 
     assert_eq!(server.associations().await.unwrap(), 0);
 }
 
-/// Never in force here.
+/// This protection is never in force.
 #[derive(Debug)]
 struct Other;
 
@@ -258,7 +261,7 @@ impl ChunkProtection for Other {
 }
 
 #[tokio::test]
-async fn a_protection_is_only_reached_as_what_it_is() {
+async fn access_requires_the_type_of_the_protection() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
     let (a, _b) = associate(&client, &server, &[LOOPBACK]).await;
     let error = a.with_protection(|_: &mut Other| ()).await.unwrap_err();

@@ -7,7 +7,7 @@ use carrick::{
 
 use crate::support::{pair, soon};
 
-/// The next notification that the closure wants.
+/// Returns the next notification that the closure selects.
 async fn wait<T>(events: &mut carrick::Events, wanted: impl Fn(&Event) -> Option<T>) -> T {
     loop {
         let next = soon("an event", events.next()).await.expect("not the end");
@@ -19,8 +19,9 @@ async fn wait<T>(events: &mut carrick::Events, wanted: impl Fn(&Event) -> Option
     }
 }
 
+/// RFC 6525
 #[tokio::test]
-async fn streams_are_reset_and_added_on_real_sockets_6525() {
+async fn streams_are_reset_and_added_on_real_sockets() {
     let (_client, _server, mut a, mut b) = pair().await;
     let mut events = a.take_events().unwrap();
     let mut numbers = Vec::new();

@@ -1,5 +1,5 @@
-//! A way between two endpoints in UDP that looks at what it carries, with its ECN field, and may
-//! change it. It needs no privileges.
+//! Relay between two endpoints in UDP that inspects datagrams with their ECN field, and may change them. It
+//! needs no privileges.
 
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,10 +10,10 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
 use crate::support::soon;
 
-/// The relay ends when nothing has come for so long.
+/// Time without a datagram after which the relay ends.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// A datagram on its way.
+/// Datagram in transit.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     pub(crate) bytes: Vec<u8>,
@@ -21,8 +21,8 @@ pub(crate) struct Carried {
     pub(crate) from_server: bool,
 }
 
-/// Opens a way to a server on this address and returns its UDP port. What `carry` makes of a datagram
-/// goes on.
+/// Opens a relay to a server on this address and returns its UDP port. The relay forwards the datagrams
+/// that `carry` returns.
 pub(crate) fn open(
     server: &Endpoint,
     address: IpAddr,
@@ -32,7 +32,7 @@ pub(crate) fn open(
     let port = socket.local_addr().unwrap().port();
     let server = SocketAddr::new(address, server.encapsulation_port().unwrap());
     let state = UdpSocketState::new((&socket).into()).unwrap();
-    // With the time of arrival, the ECN field would not fit beside it.
+    // With the time of arrival, the ECN field would not fit into the control message.
     #[cfg(target_os = "linux")]
     nix::sys::socket::setsockopt(
         &socket,
@@ -76,7 +76,7 @@ pub(crate) fn open(
     port
 }
 
-/// Both ends of an association over a way with this port.
+/// Sets up an association over the relay with this port, and returns both ends.
 pub(crate) async fn associate(
     client: &Endpoint,
     server: &Endpoint,
@@ -95,7 +95,7 @@ pub(crate) async fn associate(
     (connected.unwrap(), accepted.unwrap().accept())
 }
 
-/// Datagrams of one size and ECN field leave with segmentation offload, so that they arrive together.
+/// Sends datagrams of one size and ECN field with segmentation offload, so that they arrive together.
 fn send(state: &UdpSocketState, socket: &UdpSocket, to: SocketAddr, together: &[Carried]) {
     for part in together.chunks(state.max_gso_segments().clamp(1, 32)) {
         let contents: Vec<u8> = part.iter().flat_map(|c| c.bytes.iter().copied()).collect();
@@ -106,7 +106,7 @@ fn send(state: &UdpSocketState, socket: &UdpSocket, to: SocketAddr, together: &[
             segment_size: (part.len() > 1).then_some(part[0].bytes.len()),
             src_ip: None,
         };
-        // What is lost is sent again.
+        // Lost datagrams are retransmitted.
         let _ = state.try_send(socket.into(), &out);
     }
 }

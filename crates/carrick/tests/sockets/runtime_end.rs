@@ -16,8 +16,8 @@ fn two_threads() -> Runtime {
     builder.worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Runs a program against a server until its runtime ends. Returns the messages that the server gets,
-/// and how the association ends there.
+/// Runs a program against a server until its runtime ends. Returns the messages that the server received,
+/// and how the association ended there.
 async fn served<F: Future<Output = Association>>(
     runtime: fn() -> Runtime,
     program: impl FnOnce(u16, ConnectOptions) -> F + Send + 'static,
@@ -55,8 +55,8 @@ async fn connected(port: u16, options: ConnectOptions) -> Association {
     client.connect_with(peer, options).await.unwrap()
 }
 
-/// Messages within the initial congestion window (RFC 9260, section 7.2.1) leave when the runtime ends,
-/// although the endpoint's task did not run after `send` took them.
+/// RFC 9260, section 7.2.1: messages within the initial congestion window leave when the runtime ends,
+/// although the endpoint's task did not run after `send` accepted them.
 #[tokio::test]
 async fn accepted_messages_leave_when_the_runtime_ends() {
     for runtime in [one_thread, two_threads] {
@@ -77,7 +77,7 @@ async fn accepted_messages_leave_when_the_runtime_ends() {
     }
 }
 
-/// Small messages behind one that is not acknowledged yet are not held back (RFC 9260, section 6.1).
+/// RFC 9260, section 6.1: small messages behind an unacknowledged one are not held back.
 #[tokio::test]
 async fn small_messages_leave_when_the_runtime_ends() {
     let (sizes, end) = served(one_thread, |port, options| async move {
@@ -93,16 +93,16 @@ async fn small_messages_leave_when_the_runtime_ends() {
     assert!(end.is_ok() || was_aborted(&end), "{end:?}");
 }
 
-/// The peer gets an ABORT with a reason instead of silence, also if more was sent than could leave.
+/// The peer gets an ABORT with a reason, also if more data was queued than could be sent.
 #[tokio::test]
 async fn the_peer_gets_an_abort_when_the_runtime_ends() {
     for runtime in [one_thread, two_threads] {
         let (_, end) = served(runtime, |port, options| async move {
             let association = connected(port, options).await;
-            // More than any window.
+            // More data than any window.
             let sent = association.sender().try_send(content(0, 200_000), on(0));
             sent.unwrap();
-            // As a handle in a static variable: nothing is shut down before.
+            // As a handle in a static variable: no shutdown precedes.
             std::mem::forget(association.sender());
             association
         })

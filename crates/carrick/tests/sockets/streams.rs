@@ -1,10 +1,10 @@
-//! How streams share an association (RFC 8260).
+//! Stream schedulers and interleaving (RFC 8260).
 
 use carrick::{Association, Endpoint, Extensions, OperationError, Part, StreamScheduler};
 
 use crate::support::{associate, config, content, on, pair, quick, soon};
 
-/// An association whose ends interleave, with a receive buffer smaller than the messages to come.
+/// Sets up an association with interleaving and a receive buffer smaller than the messages.
 async fn interleaving_pair() -> (Endpoint, Endpoint, Association, Association) {
     let association = quick().with(|c| {
         c.buffers.receive_buffer = 60_000;
@@ -24,8 +24,9 @@ async fn interleaving_pair() -> (Endpoint, Endpoint, Association, Association) {
     (client, server, a, b)
 }
 
+/// RFC 8260, section 2
 #[tokio::test]
-async fn messages_of_several_streams_come_by_turns_and_whole_8260_2() {
+async fn messages_of_several_streams_are_interleaved() {
     let (_client, _server, a, mut b) = interleaving_pair().await;
     assert!(a.stats().await.unwrap().extensions.interleaving);
     let sender = a.sender();
@@ -47,8 +48,9 @@ async fn messages_of_several_streams_come_by_turns_and_whole_8260_2() {
     soon("sending", sending).await.unwrap();
 }
 
+/// RFC 8260, section 4.3
 #[tokio::test]
-async fn scheduler_and_values_are_set_at_run_time_8260_4_3() {
+async fn scheduler_and_values_are_set_at_run_time() {
     let (_client, _server, a, mut b) = pair().await;
     for scheduler in StreamScheduler::ALL {
         a.set_scheduler(scheduler).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick::{Association, AssociationConfig, Config, ConnectOptions, Endpoint, SendOptions};
 
-/// Nothing here takes this long; a test that does hangs.
+/// Time limit, far longer than any step of a test.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -41,7 +41,7 @@ pub(crate) fn quick() -> AssociationConfig {
     })
 }
 
-/// How to connect to an endpoint of this process.
+/// Options to connect to an endpoint of this process.
 pub(crate) fn to(server: &Endpoint) -> ConnectOptions {
     let options = ConnectOptions::new();
     match server.encapsulation_port() {
@@ -50,7 +50,7 @@ pub(crate) fn to(server: &Endpoint) -> ConnectOptions {
     }
 }
 
-/// Both ends of an association.
+/// Sets up an association and returns both ends.
 pub(crate) async fn associate(
     client: &Endpoint,
     server: &Endpoint,
@@ -67,14 +67,14 @@ pub(crate) async fn associate(
     (connected.unwrap(), accepted.unwrap().accept())
 }
 
-/// Two endpoints on 127.0.0.1 with an association.
+/// Returns two endpoints on 127.0.0.1 with an association.
 pub(crate) async fn pair() -> (Endpoint, Endpoint, Association, Association) {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
     let (a, b) = associate(&client, &server, &["127.0.0.1"]).await;
     (client, server, a, b)
 }
 
-/// Two endpoints with this configuration and an association.
+/// Returns two endpoints with this configuration and an association.
 pub(crate) async fn pair_of(config: Config) -> (Endpoint, Endpoint, Association, Association) {
     let client = Endpoint::bind(config.clone()).unwrap();
     let server = Endpoint::bind(config).unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn pair_of(config: Config) -> (Endpoint, Endpoint, Association,
     (client, server, a, b)
 }
 
-/// Little room in both programs.
+/// Configuration with small queues.
 pub(crate) fn small() -> Config {
     let mut small = config(&["127.0.0.1"]);
     small.send_queue = 8000;
@@ -91,7 +91,7 @@ pub(crate) fn small() -> Config {
     small
 }
 
-/// Until the endpoint has no association.
+/// Waits until the endpoint has no association.
 pub(crate) async fn gone(endpoint: &Endpoint) {
     soon("end of the associations", async {
         while endpoint.associations().await.unwrap() > 0 {
@@ -101,7 +101,7 @@ pub(crate) async fn gone(endpoint: &Endpoint) {
     .await;
 }
 
-/// The content of the message `number` with this size.
+/// Returns the content of the message `number` with this size.
 pub(crate) fn content(number: usize, size: usize) -> Vec<u8> {
     (0..size).map(|at| (number * 31 + at * 7) as u8).collect()
 }

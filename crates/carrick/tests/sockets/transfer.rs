@@ -86,7 +86,7 @@ async fn both_halves_work_in_their_own_tasks() {
 }
 
 #[tokio::test]
-async fn a_message_larger_than_the_receive_buffer_is_put_together() {
+async fn a_message_beyond_the_receive_buffer_is_whole() {
     let mut config = Config::udp([ip("127.0.0.1")]).encapsulation_port(0);
     config.association.buffers.receive_buffer = 50_000;
     let server = Endpoint::bind(config).unwrap();
@@ -199,7 +199,7 @@ async fn two_hundred_associations_share_an_endpoint() {
     });
     let mut tasks = Vec::new();
     for number in 0..ASSOCIATIONS {
-        // An association is known by addresses and SCTP ports: each client needs a port of its own.
+        // An association is identified by addresses and SCTP ports, so each client needs another port.
         let port = 20_000 + number as u16;
         let client = Endpoint::bind(config(&["127.0.0.1"]).port(port)).unwrap();
         let (options, port) = (to(&server), server.port());

@@ -1,5 +1,5 @@
-//! Rate limits of audit lines for events that cost their originator nothing: connections without a
-//! session, sessions, and refusals. Suppressed events are counted, so that nobody can fill the disk.
+//! Rate limits of audit lines for events that cost their originator nothing: connections without a session,
+//! sessions, and refusals. Suppressed events are counted; no peer can fill the disk.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(many, 160, "200 with those of the two");
         assert!(limits.due(now).is_empty(), "not yet");
         let later = now + REPORT_INTERVAL;
-        let told = limits.due(later);
-        assert_eq!(told, BTreeMap::from([(None, 980 + 980 + 59_998 - 160)]));
+        let reported = limits.due(later);
+        assert_eq!(reported, BTreeMap::from([(None, 980 + 980 + 59_998 - 160)]));
         assert_eq!(limits.suppressed, 980 + 980 + 59_998 - 160);
         assert!(limits.due(later + REPORT_INTERVAL).is_empty(), "once");
         // A day of events from many networks.
@@ -220,7 +220,7 @@ mod tests {
             7,
             "one a second"
         );
-        let told = BTreeMap::from([(Some(agent("a")), 4900 + 4993), (Some(agent("b")), 4900)]);
-        assert_eq!(limits.due(after + REPORT_INTERVAL), told);
+        let reported = BTreeMap::from([(Some(agent("a")), 4900 + 4993), (Some(agent("b")), 4900)]);
+        assert_eq!(limits.due(after + REPORT_INTERVAL), reported);
     }
 }

@@ -73,7 +73,7 @@ fn errors_name_their_line_or_key() {
             Err(error) => error.to_string(),
         }
     };
-    for (from, to, told) in [
+    for (from, to, reported) in [
         ("wildcards = false", "wildcard = false", "line 8: "),
         ("kind = \"memory\"", "", "kind = \"nftables\""),
         ("kind = \"memory\"", "kind = \"iptables\"", "`nftables`"),
@@ -114,7 +114,7 @@ fn errors_name_their_line_or_key() {
         ),
     ] {
         let error = changed(from, to);
-        assert!(error.contains(told), "{to}: {error}");
+        assert!(error.contains(reported), "{to}: {error}");
     }
 }
 
@@ -132,7 +132,7 @@ fn configuration_without_possible_session_is_refused() {
         checked.map(|_| ()).map_err(|error| error.to_string())
     };
     let secure = "require-encryption = true";
-    for (top, rest, told) in [
+    for (top, rest, reported) in [
         ("", vec!["[listen]\n", agents], "listen: "),
         ("", vec!["[listen]\n", &without, agents], "listen: "),
         (secure, vec![tcp, agents], "require-encryption: "),
@@ -146,7 +146,7 @@ fn configuration_without_possible_session_is_refused() {
         ("", vec![tcp, "[[agents]]\nname = \"pbx\"\n"], "agents: "),
     ] {
         let refused = of(top, &rest).unwrap_err();
-        assert!(refused.contains(told), "{rest:?}: {refused}");
+        assert!(refused.contains(reported), "{rest:?}: {refused}");
     }
     for (top, rest) in [
         ("", vec![tcp, agents]),

@@ -101,7 +101,7 @@ async fn audit_log_names_agent_and_owner() {
     let block = noc.prohibit(block(3, 40)).await.unwrap();
     let refused = alice.enable_once(pinhole(3, 77)).await;
     assert!(refused.is_err());
-    let mut told = alice.events();
+    let mut reported = alice.events();
     let short = alice.enable_once(pinhole(4, 1)).await.unwrap().rule;
     soon("its end", async {
         let end = Lifetime(0);
@@ -109,7 +109,7 @@ async fn audit_log_names_agent_and_owner() {
             rule: short,
             lifetime: end,
         };
-        while told.next().await.unwrap() != end {}
+        while reported.next().await.unwrap() != end {}
     })
     .await;
     let lines = audit_lines_with(&path, "rule-ended", 3).await;
@@ -188,7 +188,7 @@ async fn backend_refusals_are_logged_and_counted() {
     assert!(noc.status(PolicyRuleId(99)).await.is_err());
     let lines = audit_lines_with(&path, "refused", 3).await;
     let refused = lines.iter().filter(|line| line["event"] == "refused");
-    let told = refused.map(|line| {
+    let reported = refused.map(|line| {
         let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         [
             text("agent"),
@@ -203,7 +203,7 @@ async fn backend_refusals_are_logged_and_counted() {
         ["noc", "PDR", "0x0342", full],
         ["noc", "PRS", "0x0343", ""],
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(reported.collect::<Vec<_>>(), expected);
     let refusals = middlebox
         .metric("carrick_simco_backend_refusals_total ")
         .await;

@@ -45,7 +45,7 @@ async fn strangers_and_refusals_do_not_fill_the_audit_log() {
         let of = |l: &&Value| l["event"] == event && l["agent"] == agent;
         lines.iter().filter(of).count() as u64
     };
-    let told = |agent: Value| -> u64 {
+    let reported = |agent: Value| -> u64 {
         let of = |l: &&Value| l["event"] == "suppressed" && l["agent"] == agent;
         let counts = lines
             .iter()
@@ -60,9 +60,9 @@ async fn strangers_and_refusals_do_not_fill_the_audit_log() {
     // Some come back while it runs, of which a slow machine has more.
     assert!((20..150).contains(&strangers), "{strangers}");
     assert!((100..500).contains(&refusals), "{refusals}");
-    assert_eq!(strangers + told(Value::Null), 300, "all are counted");
-    assert_eq!(refusals + told("alice".into()), 1000);
-    assert_eq!(suppressed, told(Value::Null) + told("alice".into()));
+    assert_eq!(strangers + reported(Value::Null), 300, "all are counted");
+    assert_eq!(refusals + reported("alice".into()), 1000);
+    assert_eq!(suppressed, reported(Value::Null) + reported("alice".into()));
     assert_eq!(count("refused", "bob".into()), 3);
     let granted = lines.iter().find(|l| l["event"] == "rule-granted");
     assert_eq!(granted.unwrap()["rule"], rule.0);

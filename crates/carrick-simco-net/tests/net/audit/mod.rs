@@ -2,7 +2,7 @@
 
 mod entries;
 mod flood;
-// These take /dev/full, and pipes that one process opens for both ways.
+// These need /dev/full, and a pipe that a single process opens for reading and writing.
 #[cfg(target_os = "linux")]
 mod write_errors;
 

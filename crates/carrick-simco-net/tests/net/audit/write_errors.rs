@@ -15,8 +15,8 @@ async fn blocked_audit_log_holds_up_nothing() {
     let mut troubles = middlebox.daemon.troubles().unwrap();
     let alice = middlebox.client(Transport::Tcp, "alice").await;
     let rule = alice.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    let told = soon("trouble", troubles.recv()).await.unwrap().to_string();
-    assert!(told.contains("/dev/full"), "{told}");
+    let reported = soon("trouble", troubles.recv()).await.unwrap().to_string();
+    assert!(reported.contains("/dev/full"), "{reported}");
     assert!(middlebox.metric("carrick_simco_audit_failures_total").await > 0);
     // Another file, and nothing is missing.
     let path = middlebox.folder.file("audit.json");
@@ -65,8 +65,8 @@ async fn an_audit_log_that_takes_nothing_holds_up_no_agent() {
     let mut troubles = middlebox.daemon.troubles().unwrap();
     let alice = middlebox.client(Transport::Tcp, "alice").await;
     let rule = alice.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    let told = soon("trouble", troubles.recv()).await.unwrap().to_string();
-    assert!(told.contains("pipe"), "{told}");
+    let reported = soon("trouble", troubles.recv()).await.unwrap().to_string();
+    assert!(reported.contains("pipe"), "{reported}");
     alice.extend(rule, Lifetime(50)).await.unwrap();
     // It is read at last, and nothing is missing.
     let mut read = Vec::new();
@@ -96,11 +96,11 @@ async fn an_audit_log_that_takes_nothing_holds_up_no_agent() {
     ];
     assert_eq!(events(&lines), expected);
     // A pipe without a reader is rejected, and the old log is kept.
-    let nobody = folder.file("nobody");
-    drop(full_pipe(&nobody));
+    let unread = folder.file("unread");
+    drop(full_pipe(&unread));
     let settings = Settings::parse(&text(&middlebox.folder, "")).unwrap();
     let settings = Settings {
-        audit: Some(nobody),
+        audit: Some(unread),
         ..settings
     };
     let refused = soon("the reload", middlebox.daemon.reload(settings)).await;

@@ -314,16 +314,16 @@ fn negative_replies_have_their_layout() {
 /// RFC 4540, sections 5.1.1, 5.2.7 and 5.3.19
 #[test]
 fn notifications_have_their_layout() {
-    let told = |notification, bytes| {
+    let reported = |notification, bytes| {
         from_middlebox(FromMiddlebox::Notification(notification), bytes);
     };
-    told(Notification::BadlyFormedMessage, "0401 0000 01020304");
-    told(Notification::SessionTerminated, "0402 0000 01020304");
+    reported(Notification::BadlyFormedMessage, "0401 0000 01020304");
+    reported(Notification::SessionTerminated, "0402 0000 01020304");
     let event = Notification::RuleEvent {
         rule: PolicyRuleId(5),
         lifetime: Lifetime(0),
     };
-    told(
+    reported(
         event,
         "0403 0010 01020304 0005 0004 00000005 0007 0004 00000000",
     );

@@ -21,9 +21,9 @@ const CRASHES: [Crash; 9] = [
 /// Runs until the disk crashes or the batches end. Returns the changes reported to agents, and
 /// those being written.
 fn live(disk: &Disk, limit: u64) -> (Model, Model) {
-    let (mut told, mut written) = (Model::default(), Model::default());
+    let (mut reported, mut written) = (Model::default(), Model::default());
     let Ok((mut log, _)) = Log::open(disk.clone(), SALT) else {
-        return (told, written);
+        return (reported, written);
     };
     for batch in batches(3, 40) {
         for change in &batch {
@@ -35,9 +35,9 @@ fn live(disk: &Disk, limit: u64) -> (Model, Model) {
             assert!(matches!(log.commit(), Err(StateError::Failed)));
             break;
         }
-        told = written.clone();
+        reported = written.clone();
     }
-    (told, written)
+    (reported, written)
 }
 
 fn every_operation(limit: u64) -> usize {
@@ -46,14 +46,14 @@ fn every_operation(limit: u64) -> usize {
         for eighths in [0, 1, 5, 8] {
             let disk = Disk::default();
             disk.crash_after(operations, eighths);
-            let (told, written) = live(&disk, limit);
+            let (reported, written) = live(&disk, limit);
             for crash in CRASHES {
                 let found = disk.after(crash);
                 let (_, recovered) = Log::open(found.clone(), SALT).unwrap();
                 let rules = Model::of(&recovered.rules);
                 assert!(
-                    rules == told || rules == written,
-                    "{operations} {eighths} {crash:?}: {rules:?}, told {told:?}"
+                    rules == reported || rules == written,
+                    "{operations} {eighths} {crash:?}: {rules:?}, reported {reported:?}"
                 );
                 // The rewritten file is complete and has the same rules.
                 let (_, again) = Log::open(found.after(Crash::Power(0)), SALT).unwrap();

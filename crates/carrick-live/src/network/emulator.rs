@@ -1,4 +1,4 @@
-//! The thread that carries packets between the devices through the simulated network, in real time.
+//! Thread that forwards packets between the devices through the simulated network, in real time.
 
 use std::io;
 use std::sync::Arc;
@@ -14,101 +14,100 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
-use crate::blueprint::Blueprint;
+use super::blueprint::Blueprint;
+use super::capture::{CapturedPacket, Direction, PacketObserver};
+use super::host::Tun;
 use crate::error::Error;
-use crate::host::Tun;
-use crate::scheduling::{EMULATOR, real_time};
-use crate::tap::{Tap, Tapped, Way};
+use crate::scheduling::{EMULATOR, set_real_time};
 
-/// Packets taken from one device before the network is looked after again.
+/// Maximum number of packets read from one device before the events of the network are processed.
 const BATCH: usize = 64;
-/// The longest packet of IP.
-const LONGEST: usize = 65_535;
-/// How soon an order to stop is seen.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Maximum length of an IP packet, in bytes.
+const MAX_PACKET: usize = 65_535;
+/// Maximum time after which the thread checks whether it has to stop.
+const MAX_WAIT: Duration = Duration::from_millis(20);
 
-/// A network and those of its nodes that become hosts of the kernel.
-pub struct Plan {
+/// Network, with the nodes that become network namespaces.
+pub struct NetworkPlan {
     network: Network,
     hosts: Vec<NodeId>,
-    tap: Option<Tap>,
+    observer: Option<PacketObserver>,
 }
 
-impl Plan {
-    /// The nodes that are named here become namespaces, in this order; all others stay what they are
-    /// in the simulator, with their programs. A node whose program is a [`MobileNode`] around a [`Port`]
-    /// keeps it: its Mobile IP is the simulator's, and its namespace sends from and receives at the home
-    /// address.
+impl NetworkPlan {
+    /// Makes a plan in which `hosts` become namespaces, in this order. All other nodes remain nodes of the
+    /// simulator, with their programs. A node whose program is a [`MobileNode`] around a [`Port`] keeps this
+    /// program: the simulator runs its Mobile IP, and its namespace sends from the home address and receives
+    /// at it.
     pub fn new(network: Network, hosts: impl IntoIterator<Item = NodeId>) -> Self {
         Self {
             network,
             hosts: hosts.into_iter().collect(),
-            tap: None,
+            observer: None,
         }
     }
 
-    /// The same, with somebody who is shown each packet that leaves or enters a host, on the thread of
-    /// the network: what it takes long for makes the network late.
+    /// Sets a callback that receives each packet that leaves or enters a host. It runs on the thread of the
+    /// emulator, so that a slow callback delays the network.
     #[must_use]
-    pub fn with_tap(self, tap: impl FnMut(&Tapped<'_>) + 'static) -> Self {
+    pub fn with_observer(self, observer: impl FnMut(&CapturedPacket<'_>) + 'static) -> Self {
         Self {
-            tap: Some(Box::new(tap)),
+            observer: Some(Box::new(observer)),
             ..self
         }
     }
 }
 
-impl std::fmt::Debug for Plan {
+impl std::fmt::Debug for NetworkPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Plan {{ hosts: {:?} }}", self.hosts)
+        write!(f, "NetworkPlan {{ hosts: {:?} }}", self.hosts)
     }
 }
 
-/// What other threads tell the emulator.
-enum Order {
+/// Command of another thread to the emulator.
+enum EmulatorCommand {
     Devices(Vec<(NodeId, Vec<Tun>)>),
     Change(Box<Change>, Option<Time>, Sender<Result<(), ConfigError>>),
 }
 
-/// An emulation that has begun, what its hosts are to look like, and who is told how all of them look after
-/// a change of their addresses.
-pub(crate) type Started = (
+/// Running emulation, the initial configuration of its hosts, and a channel that receives the configuration
+/// of all hosts after each change of their addresses.
+pub(crate) type StartedEmulation = (
     Emulation,
     Vec<(NodeId, Blueprint)>,
     Receiver<Vec<Blueprint>>,
 );
 
-/// A network that runs in real time.
+/// Emulation of a network in real time.
 #[derive(Debug)]
 pub struct Emulation {
     epoch: Instant,
-    orders: Sender<Order>,
+    commands: Sender<EmulatorCommand>,
     stop: Arc<AtomicBool>,
-    refused: Arc<AtomicU64>,
-    ordinary: Option<String>,
+    dropped: Arc<AtomicU64>,
+    without_real_time: Option<String>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Emulation {
-    /// Starts the thread, which builds the network itself: its programs need not be able to change
-    /// threads.
+    /// Starts the thread. It builds the network itself, because the network's programs need not be `Send`.
     pub(crate) fn start(
         epoch: Instant,
-        build: impl FnOnce() -> Result<Plan, Error> + Send + 'static,
-    ) -> Result<Started, Error> {
-        let (orders, received) = mpsc::channel();
+        build: impl FnOnce() -> Result<NetworkPlan, Error> + Send + 'static,
+    ) -> Result<StartedEmulation, Error> {
+        let (commands, received) = mpsc::channel();
         let (changes, changed) = mpsc::channel();
         let (reply, answer) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let refused = Arc::new(AtomicU64::new(0));
-        let (stopping, counter) = (stop.clone(), refused.clone());
+        let dropped = Arc::new(AtomicU64::new(0));
+        let (stopping, counter) = (stop.clone(), dropped.clone());
         let thread = thread::Builder::new()
             .name("emulator".into())
             .spawn(move || {
                 let mut plan = match build() {
                     Ok(plan) => plan,
                     Err(error) => {
-                        // Whoever waits for the answer is there.
+                        // The receiver waits for this reply.
                         let _ = reply.send(Err(error));
                         return;
                     }
@@ -121,73 +120,79 @@ impl Emulation {
                 }
                 let blueprints = blueprints(&plan.network, &plan.hosts);
                 let blueprints = plan.hosts.iter().copied().zip(blueprints).collect();
-                let ordinary = real_time(EMULATOR).err();
-                if reply.send(Ok((blueprints, ordinary))).is_ok() {
-                    let mut carrier = Carrier::new(plan, epoch, (received, changes), counter);
+                let without_real_time = set_real_time(EMULATOR).err();
+                if reply.send(Ok((blueprints, without_real_time))).is_ok() {
+                    let mut carrier = EmulatorLoop::new(plan, epoch, (received, changes), counter);
                     carrier.run(&stopping);
                 }
             })
-            .map_err(Error::system("the emulator's thread"))?;
-        let (blueprints, ordinary) = answer.recv().map_err(|_| Error::Panicked("emulator"))??;
+            .map_err(Error::system("starting the emulator thread"))?;
+        let (blueprints, without_real_time) =
+            answer.recv().map_err(|_| Error::Panicked("emulator"))??;
         let emulation = Self {
             epoch,
-            orders,
+            commands,
             stop,
-            refused,
-            ordinary,
+            dropped,
+            without_real_time,
             thread: Some(thread),
         };
         Ok((emulation, blueprints, changed))
     }
 
-    /// Gives the emulator the devices of its hosts; from now on packets pass.
+    /// Passes the devices of the hosts to the emulator, which then starts to forward packets.
     pub(crate) fn attach(&self, devices: Vec<(NodeId, Vec<Tun>)>) -> Result<(), Error> {
-        let sent = self.orders.send(Order::Devices(devices));
+        let sent = self.commands.send(EmulatorCommand::Devices(devices));
         sent.map_err(|_| Error::Panicked("emulator"))
     }
 
-    /// The network's time now.
+    /// Current time of the network.
     pub fn now(&self) -> Time {
         now(self.epoch)
     }
 
-    /// Changes the network now, as [`Network::apply`] does.
+    /// Applies a change to the network at once, as [`Network::apply`] does.
     ///
     /// # Errors
-    /// What is wrong with the change.
+    /// [`Error::Network`] if the change is invalid.
     pub fn apply(&self, change: Change) -> Result<(), Error> {
         self.change(change, None)
     }
 
-    /// Changes the network at a moment to come, as [`Network::at`] does.
+    /// Schedules a change of the network for the network time `time`, as [`Network::at`] does.
     ///
     /// # Errors
-    /// What is wrong with the change, or that the moment has passed.
+    /// [`Error::Network`] if the change is invalid or `time` has passed.
     pub fn apply_at(&self, time: Time, change: Change) -> Result<(), Error> {
         self.change(change, Some(time))
     }
 
     fn change(&self, change: Change, at: Option<Time>) -> Result<(), Error> {
         let (reply, answer) = mpsc::channel();
-        let sent = self.orders.send(Order::Change(Box::new(change), at, reply));
+        let sent = self
+            .commands
+            .send(EmulatorCommand::Change(Box::new(change), at, reply));
         sent.map_err(|_| Error::Panicked("emulator"))?;
         let done = answer.recv().map_err(|_| Error::Panicked("emulator"))?;
         done.map_err(Error::Network)
     }
 
-    /// Packets of the kernel that are none of the simulator's (fragments, broken headers), and those
-    /// that the kernel did not take.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Number of dropped packets: those from the kernel that the simulator cannot represent (fragments,
+    /// malformed headers), and those that the kernel did not accept.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Why its thread has no real-time priority, if it has none: then other work on this host makes it
-    /// late.
-    pub fn ordinary(&self) -> Option<&str> {
-        self.ordinary.as_deref()
+    /// Reason why the emulator's thread has no real-time priority, if it has none. Other load on this host
+    /// then delays it.
+    pub fn without_real_time(&self) -> Option<&str> {
+        self.without_real_time.as_deref()
     }
 
-    /// Stops the network; an error says that the thread had panicked.
+    /// Stops the emulation.
+    ///
+    /// # Errors
+    /// [`Error::Panicked`] if the thread has panicked.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else {
@@ -208,13 +213,13 @@ fn now(epoch: Instant) -> Time {
     Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What its hosts look like now.
+/// Returns the current configuration of the hosts.
 fn blueprints(network: &Network, hosts: &[NodeId]) -> Vec<Blueprint> {
     let of = |host: &NodeId| Blueprint::of(network, *host, hosts);
     hosts.iter().map(of).collect()
 }
 
-/// Where a host of the kernel is joined to the network.
+/// Returns the port that connects the namespace of `node` to the network.
 fn port(network: &mut Network, node: NodeId) -> &mut Port {
     if network.runs::<MobileNode<Port>>(node) {
         let mobile: &mut MobileNode<Port> = network.node_mut(node);
@@ -223,10 +228,10 @@ fn port(network: &mut Network, node: NodeId) -> &mut Port {
     network.node_mut(node)
 }
 
-/// Sends a packet of a host's kernel, which left it by the device of `interface`.
+/// Sends a packet that a host's kernel sent by the device of `interface`.
 fn send(network: &mut Network, node: NodeId, interface: InterfaceId, packet: Packet) {
     if network.runs::<MobileNode<Port>>(node) {
-        // Where it goes from there is for Mobile IP to say.
+        // Mobile IP selects the interface.
         network.with_node(node, |mobile: &mut MobileNode<Port>, _, out| {
             mobile.with_program(out, |_, out| out.send(packet));
         });
@@ -235,51 +240,52 @@ fn send(network: &mut Network, node: NodeId, interface: InterfaceId, packet: Pac
     network.with_node(node, |_: &mut Port, _, out| out.send_on(interface, packet));
 }
 
-/// The network with its devices.
-struct Carrier {
+/// State of the emulator's thread: the network with its devices.
+struct EmulatorLoop {
     network: Network,
     epoch: Instant,
-    orders: Receiver<Order>,
-    /// Told of all hosts when addresses of one have changed.
+    commands: Receiver<EmulatorCommand>,
+    /// Receives the configuration of all hosts after each change of their addresses.
     changes: Sender<Vec<Blueprint>>,
-    refused: Arc<AtomicU64>,
+    dropped: Arc<AtomicU64>,
     nodes: Vec<NodeId>,
-    /// The same with their devices, once they have them.
+    /// Nodes with their devices, as soon as these exist.
     hosts: Vec<(NodeId, Vec<Tun>)>,
-    tap: Option<Tap>,
-    /// Where packets are read; what is kept of them is copied.
+    observer: Option<PacketObserver>,
+    /// Read buffer for packets of the kernels.
     buffer: Vec<u8>,
+    /// Write buffer for packets to the kernels.
     bytes: Vec<u8>,
 }
 
-impl Carrier {
+impl EmulatorLoop {
     fn new(
-        plan: Plan,
+        plan: NetworkPlan,
         epoch: Instant,
-        (orders, changes): (Receiver<Order>, Sender<Vec<Blueprint>>),
-        refused: Arc<AtomicU64>,
+        (commands, changes): (Receiver<EmulatorCommand>, Sender<Vec<Blueprint>>),
+        dropped: Arc<AtomicU64>,
     ) -> Self {
         Self {
             network: plan.network,
             epoch,
-            orders,
+            commands,
             changes,
-            refused,
+            dropped,
             nodes: plan.hosts,
             hosts: Vec::new(),
-            tap: plan.tap,
-            buffer: vec![0; LONGEST],
+            observer: plan.observer,
+            buffer: vec![0; MAX_PACKET],
             bytes: Vec::new(),
         }
     }
 
     fn run(&mut self, stop: &AtomicBool) {
-        // A timer of 50 microseconds' tolerance is the default; what it can't set it does without.
+        // The default slack of timers is 50 microseconds; a failure leaves it so.
         let _ = prctl::set_timerslack(1);
         while !stop.load(Ordering::Relaxed) {
-            self.take_orders();
+            self.run_commands();
             self.network.run_until(now(self.epoch));
-            self.follow();
+            self.report_address_changes();
             self.deliver();
             if self.collect() == 0 {
                 self.wait();
@@ -287,57 +293,58 @@ impl Carrier {
         }
     }
 
-    fn take_orders(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
-            match order {
-                Order::Devices(devices) => self.hosts.extend(devices),
-                Order::Change(change, at, reply) => {
+    fn run_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                EmulatorCommand::Devices(devices) => self.hosts.extend(devices),
+                EmulatorCommand::Change(change, at, reply) => {
                     self.network.run_until(now(self.epoch));
                     let done = match at {
                         Some(time) => self.network.at(time, *change),
                         None => self.network.apply(*change),
                     };
-                    // Who asked may have gone.
+                    // The receiver may have been dropped.
                     let _ = reply.send(done);
                 }
             }
         }
     }
 
-    /// Tells of addresses that have come and gone.
-    fn follow(&mut self) {
+    /// Reports added and removed addresses to the address sync thread.
+    fn report_address_changes(&mut self) {
         let mut changed = false;
         for node in &self.nodes {
             changed |= port(&mut self.network, *node).take_address_change();
         }
         if changed {
-            // Nobody listens any more once a host has refused a change, which is told at the end.
+            // The thread has ended if a change failed on a host; `LiveNetwork::remove` returns that error.
             let _ = self.changes.send(blueprints(&self.network, &self.nodes));
         }
     }
 
-    /// Carries what has arrived to the kernel.
+    /// Writes packets that have arrived at a host to its kernel.
     fn deliver(&mut self) {
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
             while let Some((due, arrival, packet)) = port(&mut self.network, *node).take() {
                 self.bytes.clear();
                 packet.write_ip(&mut self.bytes);
-                // A home address is not where it is reached; the kernel has it where it belongs.
+                // A packet to a home address arrives at the interface of the care-of address; the kernel
+                // expects it at the interface that has the home address.
                 let owner = self.network.owner(packet.destination);
                 let own = owner.filter(|owner| self.network.node_of(*owner) == *node);
                 let at = own.unwrap_or(arrival);
                 let interface = tuns.iter().position(|tun| tun.interface == at);
                 let sent = interface.filter(|number| tuns[*number].send(&self.bytes).is_ok());
                 let Some(interface) = sent else {
-                    self.refused.fetch_add(1, Ordering::Relaxed);
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
                     continue;
                 };
-                if let Some(tap) = &mut self.tap {
-                    tap(&Tapped {
+                if let Some(observer) = &mut self.observer {
+                    observer(&CapturedPacket {
                         time: now(self.epoch),
                         host,
                         interface,
-                        way: Way::In { due },
+                        direction: Direction::Inbound { due },
                         packet: &packet,
                     });
                 }
@@ -345,7 +352,7 @@ impl Carrier {
         }
     }
 
-    /// Sends what the kernel has to send; returns how many packets that were.
+    /// Sends the packets of the kernels through the network and returns their number.
     fn collect(&mut self) -> usize {
         let mut count = 0;
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
@@ -357,16 +364,16 @@ impl Carrier {
                     count += 1;
                     let bytes = Bytes::copy_from_slice(&self.buffer[..len]);
                     let Ok(packet) = Packet::from_ip_bytes(&bytes) else {
-                        self.refused.fetch_add(1, Ordering::Relaxed);
+                        self.dropped.fetch_add(1, Ordering::Relaxed);
                         continue;
                     };
                     let time = now(self.epoch);
-                    if let Some(tap) = &mut self.tap {
-                        tap(&Tapped {
+                    if let Some(observer) = &mut self.observer {
+                        observer(&CapturedPacket {
                             time,
                             host,
                             interface,
-                            way: Way::Out,
+                            direction: Direction::Outbound,
                             packet: &packet,
                         });
                     }
@@ -378,11 +385,11 @@ impl Carrier {
         count
     }
 
-    /// Waits for a packet of the kernel or the next event of the network.
+    /// Waits for a packet of a kernel or the next event of the network.
     fn wait(&mut self) {
-        let next = self.network.next_event().map_or(PATIENCE, |next| {
+        let next = self.network.next_event().map_or(MAX_WAIT, |next| {
             let ahead = next.saturating_duration_since(now(self.epoch));
-            ahead.min(PATIENCE)
+            ahead.min(MAX_WAIT)
         });
         if next.is_zero() {
             return;
@@ -395,7 +402,7 @@ impl Carrier {
             .collect();
         match ppoll(&mut fds, Some(TimeSpec::from_duration(next)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            // Without a way to wait, the loop goes on; it leaves the core to others from time to time.
+            // If polling fails, the loop continues with a short sleep, so that it does not occupy the core.
             Err(error) => {
                 debug_assert!(false, "{}", io::Error::from(error));
                 thread::sleep(Duration::from_millis(1));

@@ -1,8 +1,8 @@
-//! Where other processes find the hosts of a live network: a link for each host in
+//! Directory in which other processes find the hosts of a live network: a symbolic link for each host in
 //! `/run/carrick-lab/NETWORK/`.
 //!
-//! The links lead into `/proc` of the process that runs the network. When that is gone they lead
-//! nowhere, and the next network that starts removes them.
+//! The links point into `/proc` of the process that runs the network. When this process has ended, they
+//! dangle, and the next network that starts removes them.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use std::process::{Child, Command, ExitStatus};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::host::Host;
 use crate::error::Error;
-use crate::host::Host;
 
 const ROOT: &str = "/run/carrick-lab";
 
-/// The links of one network; they are removed with this value.
+/// Directory with the links of one network; dropping it removes the directory.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -28,23 +28,26 @@ impl Directory {
         let root = Path::new(ROOT);
         remove_stale(root);
         let path = root.join(name);
-        // Others take a directory without links for one that a crash has left.
+        // Other processes remove a directory without links as the remains of a crash.
         let unfinished = Self {
             path: root.join(format!(".{}.{name}", std::process::id())),
         };
-        let taken = || format!("{} (does a network '{name}' run already?)", path.display());
-        let made = fs::create_dir_all(root).and_then(|()| fs::create_dir(&unfinished.path));
-        made.map_err(Error::system(taken()))?;
+        let creating = || {
+            let path = path.display();
+            format!("creating {path} (is a network '{name}' running already?)")
+        };
+        let created = fs::create_dir_all(root).and_then(|()| fs::create_dir(&unfinished.path));
+        created.map_err(Error::system(creating()))?;
         for host in hosts {
             let link = unfinished.path.join(host.name());
-            let made = symlink(host.namespace().path(), &link);
-            made.map_err(Error::system(link.display().to_string()))?;
+            let linked = symlink(host.namespace().path(), &link);
+            linked.map_err(Error::system(format!("creating {}", link.display())))?;
         }
-        fs::rename(&unfinished.path, &path).map_err(Error::system(taken()))?;
+        fs::rename(&unfinished.path, &path).map_err(Error::system(creating()))?;
         Ok(Self { path })
     }
 
-    /// The folder with one link a host.
+    /// Path of the directory, with one link per host.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,17 +55,17 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What can't be removed now is stale, and the next network removes it.
+        // The next network removes what can't be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes networks whose processes are gone.
+/// Removes the directories of networks whose processes have ended.
 fn remove_stale(root: &Path) {
-    for network in folders(root) {
-        let alive = match builder(&network) {
+    for network in entries(root) {
+        let alive = match building_process(&network) {
             Some(process) => Path::new("/proc").join(process).exists(),
-            None => folders(&network).iter().any(|link| link.exists()),
+            None => entries(&network).iter().any(|link| link.exists()),
         };
         if !alive {
             let _ = fs::remove_dir_all(&network);
@@ -70,13 +73,13 @@ fn remove_stale(root: &Path) {
     }
 }
 
-/// The process that builds a directory, if it is not finished: `.PID.NETWORK`.
-fn builder(network: &Path) -> Option<&str> {
+/// Process that is building a directory, from its name `.PID.NETWORK`; `None` if the directory is complete.
+fn building_process(network: &Path) -> Option<&str> {
     let name = network.file_name()?.to_str()?.strip_prefix('.')?;
     Some(name.split('.').next().unwrap_or(name))
 }
 
-fn folders(path: &Path) -> Vec<PathBuf> {
+fn entries(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -85,17 +88,17 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 
 fn names(path: &Path) -> Vec<String> {
     let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
-    folders(path).into_iter().filter_map(name).collect()
+    entries(path).into_iter().filter_map(name).collect()
 }
 
-/// The live networks that run on this machine, each with its hosts.
-pub fn running() -> Vec<(String, Vec<String>)> {
+/// Live networks that are running on this machine, each with the names of its hosts.
+pub fn running_networks() -> Vec<(String, Vec<String>)> {
     let root = Path::new(ROOT);
     remove_stale(root);
-    let finished = |name: &String| builder(Path::new(name)).is_none();
+    let complete = |name: &String| building_process(Path::new(name)).is_none();
     names(root)
         .into_iter()
-        .filter(finished)
+        .filter(complete)
         .map(|name| {
             let hosts = names(&root.join(&name));
             (name, hosts)
@@ -106,28 +109,30 @@ pub fn running() -> Vec<(String, Vec<String>)> {
 /// Runs a program on a host of a network that another process runs, with this process's terminal, and
 /// waits for its end.
 ///
-/// The thread that calls this stays in the namespace of the host.
+/// The calling thread remains in the namespace of the host.
 ///
 /// # Errors
-/// If no such network or host runs, or the program can't be started.
-pub fn enter(network: &str, host: &str, command: &mut Command) -> Result<ExitStatus, Error> {
+/// If the network or the host does not exist, or the program can't be started.
+pub fn run_on_host(network: &str, host: &str, command: &mut Command) -> Result<ExitStatus, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = start(network, host, command)?;
-    child.wait().map_err(Error::system(program))
+    let mut child = spawn_on_host(network, host, command)?;
+    child
+        .wait()
+        .map_err(Error::system(format!("waiting for '{program}'")))
 }
 
-/// The same without waiting.
+/// Starts a program as [`run_on_host`] does, without waiting for its end.
 ///
 /// # Errors
-/// As [`enter`].
-pub fn start(network: &str, host: &str, command: &mut Command) -> Result<Child, Error> {
-    let running = running();
+/// As [`run_on_host`].
+pub fn spawn_on_host(network: &str, host: &str, command: &mut Command) -> Result<Child, Error> {
+    let running = running_networks();
     let Some((_, hosts)) = running.iter().find(|(name, _)| name == network) else {
         let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
         return Err(Error::NotRunning {
             name: network.to_owned(),
             running: match names.len() {
-                0 => "none does at all".to_owned(),
+                0 => "none is running".to_owned(),
                 _ => format!("running: {}", names.join(", ")),
             },
         });
@@ -139,7 +144,7 @@ pub fn start(network: &str, host: &str, command: &mut Command) -> Result<Child, 
         });
     }
     let link = Path::new(ROOT).join(network).join(host);
-    let what = || format!("host {host} of network {network}");
+    let what = || format!("entering host {host} of network {network}");
     let namespace = fs::File::open(link).map_err(Error::system(what()))?;
     setns(namespace, CloneFlags::CLONE_NEWNET)
         .map_err(io::Error::from)
@@ -154,12 +159,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_still_builds_stays_and_what_nobody_has_goes() {
+    fn only_directories_of_ended_processes_are_removed() {
         let root = std::env::temp_dir().join(format!("carrick-lab-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let own = std::process::id();
         let mut kept = vec![format!(".{own}.unfinished"), "runs".to_owned()];
-        // Process numbers are smaller.
+        // Larger than any process ID (pid_max is at most 4194304).
         let gone = [".4194305.unfinished", "crashed", "empty"];
         for name in kept.iter().map(String::as_str).chain(gone) {
             fs::create_dir_all(root.join(name)).unwrap();

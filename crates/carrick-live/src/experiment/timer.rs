@@ -1,4 +1,4 @@
-//! A timer that is exact: the runtime's counts whole milliseconds, and programs ask for less.
+//! Timer with a resolution below one millisecond, which is that of the runtime's timers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -9,9 +9,9 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A timer of the kernel.
+/// Timer of the kernel.
 #[derive(Debug)]
-pub(crate) struct Alarm(AsyncFd<Timer>);
+pub(crate) struct PreciseTimer(AsyncFd<Timer>);
 
 #[derive(Debug)]
 struct Timer(TimerFd);
@@ -22,18 +22,18 @@ impl AsRawFd for Timer {
     }
 }
 
-impl Alarm {
-    /// A timer that is not set, on the current runtime.
+impl PreciseTimer {
+    /// Creates a timer that is not set, on the current runtime.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-        // A timer keeps its descriptor for as long as it lives, which is what the newer one asks for.
+        // The newer function requires that the descriptor stays the same, which is so here.
         #[expect(deprecated, reason = "the newer function is unsafe")]
         let readable = AsyncFd::with_interest(Timer(timer), Interest::READABLE)?;
         Ok(Self(readable))
     }
 
-    /// Until that moment, and not before. Cancel-safe.
+    /// Waits until `due`, never less. Cancel-safe.
     pub(crate) async fn wait(&self, due: Instant) -> io::Result<()> {
         loop {
             let left = due.saturating_duration_since(Instant::now());
@@ -41,18 +41,18 @@ impl Alarm {
                 return Ok(());
             }
             let timer = &self.0.get_ref().0;
-            // Setting it forgets that it had expired.
+            // Setting the timer clears an earlier expiration.
             timer.set(
                 Expiration::OneShot(TimeSpec::from_duration(left)),
                 TimerSetTimeFlags::empty(),
             )?;
             let mut guard = self.0.readable().await?;
-            // What was expired before it was set may have been told only now.
+            // The descriptor may have become readable by an earlier expiration; the loop checks the time.
             let _ = guard.try_io(|timer| Ok(timer.get_ref().0.wait()?));
         }
     }
 
-    /// Until that moment, or for this long if there is none or it is later.
+    /// Waits until `due`, but not longer than `most`.
     pub(crate) async fn wait_at_most(
         &self,
         due: Option<Instant>,
@@ -68,20 +68,20 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn it_is_never_early_and_forgets_what_it_was_set_to() {
-        let alarm = Alarm::new().unwrap();
+    async fn a_timer_is_never_early_and_can_be_set_again() {
+        let timer = PreciseTimer::new().unwrap();
         let long = Instant::now() + Duration::from_secs(3600);
         for micros in [1, 300, 2000] {
             let most = Duration::from_micros(micros);
             let begin = Instant::now();
-            alarm.wait_at_most(Some(long), most).await.unwrap();
+            timer.wait_at_most(Some(long), most).await.unwrap();
             assert!(begin.elapsed() >= most);
-            // Given up half-way.
+            // Cancelled before it expires.
             let soon = Duration::from_millis(1);
-            let given_up = tokio::time::timeout(soon, alarm.wait(long)).await;
-            assert!(given_up.is_err());
+            let cancelled = tokio::time::timeout(soon, timer.wait(long)).await;
+            assert!(cancelled.is_err());
         }
         let past = Instant::now();
-        alarm.wait(past).await.unwrap();
+        timer.wait(past).await.unwrap();
     }
 }

@@ -1,42 +1,54 @@
-//! A network with its hosts.
+//! Networks between namespaces of this host.
+
+mod address_sync;
+mod blueprint;
+mod capture;
+mod directory;
+mod emulator;
+mod host;
+mod namespace;
 
 use std::time::Instant;
 
-use crate::directory::Directory;
-use crate::emulator::{Emulation, Plan};
+use self::address_sync::AddressSync;
 use crate::error::Error;
-use crate::follower::Follower;
-use crate::host::Host;
 
-/// MTU of the devices: the links' own MTU decides, as in the simulator, and routers answer with ICMP.
+pub use capture::{CapturedPacket, Direction};
+pub use directory::{Directory, run_on_host, running_networks, spawn_on_host};
+pub use emulator::{Emulation, NetworkPlan};
+pub use host::Host;
+pub use namespace::Namespace;
+
+/// Default MTU of the devices, in bytes. It is larger than that of the links, so that the links' MTU
+/// decides, as in the simulator, and routers answer with ICMP.
 const DEVICE_MTU: u16 = 9000;
 
-/// A simulated network between namespaces of this host. Dropping it removes all of it.
+/// Simulated network between namespaces of this host. Dropping it removes the network.
 #[derive(Debug)]
 pub struct LiveNetwork {
     name: String,
-    // The order of dropping: first the network stops.
+    // Fields are dropped in this order: the emulation stops first.
     emulation: Emulation,
-    follower: Follower,
+    address_sync: AddressSync,
     directory: Directory,
     hosts: Vec<Host>,
 }
 
 impl LiveNetwork {
-    /// Builds the network on a thread of its own, and a namespace for each of its hosts. The name is
-    /// for [`crate::enter`].
+    /// Builds the network on its own thread, and a namespace for each of its hosts. [`run_on_host`] finds
+    /// the network by its name.
     ///
     /// # Errors
-    /// What `build` says, or the system, mostly that this needs root.
+    /// The error of `build`, or that of a system call; most often root is missing.
     pub fn start(
         name: &str,
-        build: impl FnOnce() -> Result<Plan, Error> + Send + 'static,
+        build: impl FnOnce() -> Result<NetworkPlan, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         Self::start_at(name, Instant::now(), DEVICE_MTU, build)
     }
 
-    /// The same with the moment that is the network's time 0, to compare its times with others, and
-    /// the MTU of the hosts' devices in bytes.
+    /// Builds the network as [`Self::start`] does, with `epoch` as time 0 of the network and `mtu` bytes as
+    /// MTU of the hosts' devices.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -44,7 +56,7 @@ impl LiveNetwork {
         name: &str,
         epoch: Instant,
         mtu: u16,
-        build: impl FnOnce() -> Result<Plan, Error> + Send + 'static,
+        build: impl FnOnce() -> Result<NetworkPlan, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let (emulation, blueprints, changes) = Emulation::start(epoch, build)?;
         let mut hosts = Vec::new();
@@ -58,31 +70,31 @@ impl LiveNetwork {
         }
         emulation.attach(devices)?;
         let directory = Directory::publish(name, &hosts)?;
-        // The last that can fail: it ends after the emulation.
-        let follower = Follower::start(built, changes)?;
+        // This is the last step that can fail: the thread ends after the emulation only.
+        let address_sync = AddressSync::start(built, changes)?;
         Ok(Self {
             name: name.to_owned(),
             emulation,
-            follower,
+            address_sync,
             directory,
             hosts,
         })
     }
 
-    /// Its name.
+    /// Name of the network.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its hosts, in the order of the plan.
+    /// Hosts of the network, in the order of the plan.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// A host by its name.
+    /// Returns the host of this name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// [`Error::UnknownHost`] if there is none.
     pub fn host(&self, name: &str) -> Result<&Host, Error> {
         let found = self.hosts.iter().find(|host| host.name() == name);
         found.ok_or_else(|| {
@@ -94,12 +106,12 @@ impl LiveNetwork {
         })
     }
 
-    /// The network that runs.
+    /// Emulation of the network's links and routers.
     pub fn emulation(&self) -> &Emulation {
         &self.emulation
     }
 
-    /// Where other processes find the hosts.
+    /// Directory in which other processes find the hosts.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -107,9 +119,9 @@ impl LiveNetwork {
     /// Removes the network.
     ///
     /// # Errors
-    /// If a host did not take a change of its addresses, or a thread of the network had panicked.
-    pub fn end(mut self) -> Result<(), Error> {
+    /// If a change of addresses failed on a host, or a thread of the network panicked.
+    pub fn remove(mut self) -> Result<(), Error> {
         self.emulation.stop()?;
-        self.follower.end()
+        self.address_sync.join()
     }
 }

@@ -1,4 +1,4 @@
-//! A host of the network: a namespace with a TUN device for each interface, addresses and routes.
+//! Host of a live network: a namespace with addresses, routes and a TUN device for each interface.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 use carrick_netsim::InterfaceId;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use crate::blueprint::{Blueprint, device};
+use super::blueprint::{Blueprint, device};
+use super::namespace::Namespace;
 use crate::error::Error;
-use crate::namespace::Namespace;
 
-/// A host: what runs in its namespace is on the network.
+/// Host of a live network. Programs in its namespace use the network.
 #[derive(Debug)]
 pub struct Host {
     name: String,
@@ -21,14 +21,14 @@ pub struct Host {
     addresses: Vec<IpAddr>,
 }
 
-/// A TUN device: packets of the kernel of one host, on one interface.
+/// TUN device of one interface of a host.
 pub(crate) struct Tun {
     pub(crate) interface: InterfaceId,
     device: SyncDevice,
 }
 
 impl Tun {
-    /// One packet of the kernel, if there is one.
+    /// Reads a packet of the kernel into `buffer` and returns its length; `None` if no packet is queued.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.device.recv(buffer) {
             Ok(len) => Ok(Some(len)),
@@ -37,7 +37,7 @@ impl Tun {
         }
     }
 
-    /// Gives the kernel a packet.
+    /// Writes a packet to the kernel.
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<()> {
         self.device.send(packet).map(drop)
     }
@@ -55,17 +55,17 @@ impl std::fmt::Debug for Tun {
 }
 
 impl Host {
-    /// Builds a host, and the devices that the emulator carries packets between.
+    /// Builds a host and returns it with its devices, whose packets the emulator forwards.
     pub(crate) fn build(blueprint: &Blueprint, mtu: u16) -> Result<(Self, Vec<Tun>), Error> {
         let namespace = Namespace::new()?;
-        // Neighbour and router discovery would be packets that no experiment has.
+        // Without a link-local address the kernel sends no router solicitations, which no experiment includes.
         namespace
             .run(|| std::fs::write("/proc/sys/net/ipv6/conf/default/addr_gen_mode", "1"))?
             .or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => Ok(()), // No IPv6 on this host.
                 _ => Err(error),
             })
-            .map_err(Error::system("IPv6 address generation"))?;
+            .map_err(Error::system("switching off IPv6 address generation"))?;
         let mut tuns = Vec::new();
         for (number, interface) in blueprint.interfaces().enumerate() {
             let name = device(number);
@@ -79,11 +79,11 @@ impl Host {
                     device.set_nonblocking(true)?;
                     Ok(device)
                 })?
-                .map_err(Error::system(format!("TUN device {name}")))?;
+                .map_err(Error::system(format!("creating the TUN device {name}")))?;
             namespace.ip(&["link", "set", &name, "mtu", &mtu.to_string(), "up"])?;
             tuns.push(Tun { interface, device });
         }
-        namespace.ip_batch(&blueprint.lines_from(&blueprint.bare()))?;
+        namespace.ip_batch(&blueprint.commands_from(&blueprint.without_addresses()))?;
         let host = Self {
             name: blueprint.name().to_owned(),
             addresses: blueprint.addresses().collect(),
@@ -92,25 +92,25 @@ impl Host {
         Ok((host, tuns))
     }
 
-    /// Its name in the network.
+    /// Name of the host in the network.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The addresses that it began with, in the order of its interfaces.
+    /// Addresses at the start of the network, in the order of the interfaces.
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
     }
 
-    /// Its namespace.
+    /// Namespace of the host.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Runs `work` on a thread of this host: sockets that it opens are on the network.
+    /// Runs `work` on a new thread in the host's namespace: sockets that it opens use the network.
     ///
     /// # Errors
-    /// If the system has no thread or refuses to let it in.
+    /// If the thread cannot be started; the handle returns the error of entering the namespace.
     pub fn spawn<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,
@@ -121,7 +121,7 @@ impl Host {
     /// Runs a program on this host and waits for its end.
     ///
     /// # Errors
-    /// If it can't be started; a program that fails is no error here.
+    /// If the program can't be started. Its exit status is part of the output, not an error.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Result<Output, Error> {
         self.namespace.command(program, arguments)
     }

@@ -1,20 +1,20 @@
-//! What a host of the simulator looks like to a kernel, and the commands that lead there.
+//! Addresses and routes of a host, and the `ip` commands that configure them.
 
 use std::net::IpAddr;
 
 use carrick_netsim::{InterfaceId, Network, NodeId};
 
-/// What a host of the simulator is to look like; plain data, so that it can change threads.
+/// Addresses and routes of a host, copied from the network so that another thread can use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blueprint {
     name: String,
     interfaces: Vec<(InterfaceId, Vec<IpAddr>)>,
-    /// Addresses of others, each with the number of the interface that leads there.
+    /// Addresses of the other hosts, each with the number of the interface of its route.
     remotes: Vec<(IpAddr, usize)>,
 }
 
 impl Blueprint {
-    /// Of a node of the network, `others` being the nodes that it may want to reach.
+    /// Reads the blueprint of `node` from the network, with routes to the addresses of `others`.
     pub(crate) fn of(network: &Network, node: NodeId, others: &[NodeId]) -> Self {
         let interfaces: Vec<_> = network
             .interfaces(node)
@@ -25,7 +25,7 @@ impl Blueprint {
         for other in others.iter().filter(|other| **other != node) {
             for interface in network.interfaces(*other) {
                 for address in network.addresses(*interface) {
-                    // As the stack chooses, so that the kernel's choice is the same.
+                    // The same source address as the stack selects, so that the kernel uses the same route.
                     let own = interfaces.iter().flat_map(|(_, own)| own).rev();
                     let same = own.filter(|own| own.is_ipv4() == address.is_ipv4());
                     let source = same.max_by_key(|own| common_prefix(**own, *address));
@@ -42,23 +42,23 @@ impl Blueprint {
         }
     }
 
-    /// Its name in the network.
+    /// Name of the host in the network.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its interfaces in their order.
+    /// Interfaces in their order.
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = InterfaceId> {
         self.interfaces.iter().map(|(id, _)| *id)
     }
 
-    /// Its addresses, in the order of its interfaces.
+    /// Addresses, in the order of the interfaces.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.places().map(|(_, address)| address)
+        self.numbered_addresses().map(|(_, address)| address)
     }
 
-    /// The same without addresses and routes.
-    pub(crate) fn bare(&self) -> Self {
+    /// Returns the host with its interfaces, but without addresses and routes.
+    pub(crate) fn without_addresses(&self) -> Self {
         Self {
             name: self.name.clone(),
             interfaces: self.interfaces().map(|id| (id, Vec::new())).collect(),
@@ -66,71 +66,75 @@ impl Blueprint {
         }
     }
 
-    /// Its addresses, each with the number of its interface.
-    fn places(&self) -> impl Iterator<Item = (usize, IpAddr)> {
+    /// Addresses, each with the number of its interface.
+    fn numbered_addresses(&self) -> impl Iterator<Item = (usize, IpAddr)> {
         let interfaces = self.interfaces.iter().enumerate();
         interfaces.flat_map(|(number, (_, own))| own.iter().map(move |own| (number, *own)))
     }
 
-    /// Lines for `ip -batch` that make this of the host as it was before.
+    /// Commands for `ip -batch` that turn the configuration `before` into this one.
     ///
-    /// A program that hears of an address may use it at once, so that its routes come first. An interface that
-    /// loses its last address loses all its routes with it, so that new addresses come before old ones go.
-    pub(crate) fn lines_from(&self, before: &Self) -> Vec<String> {
-        let (old, new): (Vec<_>, Vec<_>) = (before.places().collect(), self.places().collect());
-        let came = || new.iter().filter(|place| !old.contains(place));
-        let went = || old.iter().filter(|place| !new.contains(place));
+    /// The routes of a new address come before the address, because a program that is notified of an address
+    /// may use it at once. New addresses come before the removal of old ones, because the kernel removes all
+    /// routes of an interface with its last address.
+    pub(crate) fn commands_from(&self, before: &Self) -> Vec<String> {
+        let old: Vec<_> = before.numbered_addresses().collect();
+        let new: Vec<_> = self.numbered_addresses().collect();
+        let added = || new.iter().filter(|address| !old.contains(address));
+        let removed = || old.iter().filter(|address| !new.contains(address));
         let mut lines = Vec::new();
         for (address, number) in &before.remotes {
             if !self.remotes.iter().any(|(known, _)| known == address) {
-                let (whole, device) = (whole(*address), device(*number));
-                lines.push(format!("route del {whole} dev {device}"));
+                let (prefix, device) = (host_prefix(*address), device(*number));
+                lines.push(format!("route del {prefix} dev {device}"));
             }
         }
-        for (number, address) in came() {
-            // What is sent from an address leaves by its interface, on multi-homed hosts too.
-            let (whole, device, table) = (whole(*address), device(*number), table(*number));
-            let all = if address.is_ipv4() {
+        for (number, address) in added() {
+            // Packets from an address leave by its interface, on multi-homed hosts, too.
+            let (prefix, device, table) = (host_prefix(*address), device(*number), table(*number));
+            let default = if address.is_ipv4() {
                 "0.0.0.0/0"
             } else {
                 "::/0"
             };
-            lines.push(format!("rule add from {whole} table {table}"));
-            lines.push(format!("route replace {all} dev {device} table {table}"));
+            lines.push(format!("rule add from {prefix} table {table}"));
+            lines.push(format!(
+                "route replace {default} dev {device} table {table}"
+            ));
         }
         for remote in self.remotes.iter().filter(|r| !before.remotes.contains(r)) {
-            let (whole, device) = (whole(remote.0), device(remote.1));
-            lines.push(format!("route replace {whole} dev {device}"));
+            let (prefix, device) = (host_prefix(remote.0), device(remote.1));
+            lines.push(format!("route replace {prefix} dev {device}"));
         }
-        for (number, address) in came() {
-            let (whole, device) = (whole(*address), device(*number));
-            lines.push(format!("address add {whole} dev {device}"));
+        for (number, address) in added() {
+            let (prefix, device) = (host_prefix(*address), device(*number));
+            lines.push(format!("address add {prefix} dev {device}"));
         }
-        for (number, address) in went() {
-            let (whole, device, table) = (whole(*address), device(*number), table(*number));
-            lines.push(format!("address del {whole} dev {device}"));
-            lines.push(format!("rule del from {whole} table {table}"));
+        for (number, address) in removed() {
+            let (prefix, device, table) = (host_prefix(*address), device(*number), table(*number));
+            lines.push(format!("address del {prefix} dev {device}"));
+            lines.push(format!("rule del from {prefix} table {table}"));
         }
         lines
     }
 }
 
-/// The name of the device of an interface.
+/// Name of the device of an interface.
 pub(crate) fn device(number: usize) -> String {
     format!("link{number}")
 }
 
-/// The routing table of what is sent from the addresses of an interface.
+/// Number of the routing table for packets from the addresses of an interface.
 fn table(number: usize) -> usize {
     100 + number
 }
 
-/// An address alone, as a prefix.
-fn whole(address: IpAddr) -> String {
+/// Prefix that holds only this address, /32 or /128.
+fn host_prefix(address: IpAddr) -> String {
     format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
 }
 
-/// Leading bits that two addresses of one version share.
+/// Number of leading bits that two addresses of the same version have in common.
 fn common_prefix(one: IpAddr, other: IpAddr) -> u32 {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_reached_from_the_own_one_that_is_most_like_it() {
+    fn a_route_starts_at_the_longest_matching_source() {
         let mut builder = NetworkBuilder::new(1);
         let near = builder.add_host("near");
         let far = builder.add_host("far");
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_moves_has_its_new_routes_before_the_address_and_keeps_none_of_the_old() {
+    fn new_routes_precede_the_address_of_a_moving_host() {
         let mut builder = NetworkBuilder::new(1);
         let near = builder.add_host("near");
         let far = builder.add_host("far");
@@ -189,10 +193,10 @@ mod tests {
         let of =
             |network: &Network| [near, far].map(|node| Blueprint::of(network, node, &[near, far]));
         let before = of(&network);
-        let mut bare = before[1].lines_from(&before[1].bare());
-        bare.retain(|line| !line.contains("10.1.0.1"));
+        let mut initial = before[1].commands_from(&before[1].without_addresses());
+        initial.retain(|line| !line.contains("10.1.0.1"));
         assert_eq!(
-            bare,
+            initial,
             [
                 "rule add from 10.9.0.1/32 table 102",
                 "route replace 0.0.0.0/0 dev link2 table 102",
@@ -214,20 +218,23 @@ mod tests {
             network.apply(change).unwrap();
         }
         let after = of(&network);
-        let moved = after[0].lines_from(&before[0]);
-        let place = |line: &str| {
+        let moved = after[0].commands_from(&before[0]);
+        let index = |line: &str| {
             let found = moved.iter().position(|known| known == line);
             found.unwrap_or_else(|| panic!("no {line}: {moved:?}"))
         };
-        let came = place("address add 172.16.0.1/32 dev link1");
-        assert!(place("rule add from 172.16.0.1/32 table 101") < came);
-        assert!(place("route replace 0.0.0.0/0 dev link1 table 101") < came);
-        assert!(came < place("address del 10.1.0.1/32 dev link0"));
+        let added = index("address add 172.16.0.1/32 dev link1");
+        assert!(index("rule add from 172.16.0.1/32 table 101") < added);
+        assert!(index("route replace 0.0.0.0/0 dev link1 table 101") < added);
+        assert!(added < index("address del 10.1.0.1/32 dev link0"));
         assert_eq!(moved.last().unwrap(), "rule del from 10.1.0.1/32 table 100");
-        let told = after[1].lines_from(&before[1]);
-        assert!(told[0].starts_with("route del 10.1.0.1/32 dev"), "{told:?}");
-        assert!(told[1].starts_with("route replace 172.16.0.1/32 dev"));
-        assert_eq!(told.len(), 2);
-        assert_eq!(after[1].lines_from(&after[1]), [""; 0]);
+        let remote = after[1].commands_from(&before[1]);
+        assert!(
+            remote[0].starts_with("route del 10.1.0.1/32 dev"),
+            "{remote:?}"
+        );
+        assert!(remote[1].starts_with("route replace 172.16.0.1/32 dev"));
+        assert_eq!(remote.len(), 2);
+        assert_eq!(after[1].commands_from(&after[1]), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! A network namespace without a name.
+//! Network namespace without a name.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,27 +12,27 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::error::Error;
 
-/// A network namespace that lives as long as this value, its clones, and the threads and programs in it.
+/// Network namespace that exists as long as this value, its clones, and the threads and programs in it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     file: Arc<File>,
 }
 
 impl Namespace {
-    /// A new one, with nothing but a loopback interface that is up.
+    /// Creates a namespace whose only interface is a loopback interface that is up.
     ///
     /// # Errors
-    /// What the system says, mostly that this needs root.
+    /// If a system call fails; most often root is missing.
     pub fn new() -> Result<Self, Error> {
-        // A namespace belongs to a thread; this one ends and leaves it behind in the file.
-        let made = thread::spawn(|| {
+        // A namespace belongs to a thread. This thread ends, and the open file keeps the namespace.
+        let created = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
         });
-        let file = made
+        let file = created
             .join()
             .map_err(|_| Error::Panicked("namespace"))?
-            .map_err(Error::system("a network namespace"))?;
+            .map_err(Error::system("creating a network namespace"))?;
         let namespace = Self {
             file: Arc::new(file),
         };
@@ -40,15 +40,15 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Where another process finds it while this one runs: `/proc/PID/fd/N`.
+    /// Path of the namespace for other processes while this one runs: `/proc/PID/fd/N`.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Runs `work` on a new thread inside.
+    /// Runs `work` on a new thread in the namespace.
     ///
     /// # Errors
-    /// If the system has no thread or refuses to let it in.
+    /// If the thread cannot be started; the handle returns the error of entering the namespace.
     pub fn spawn<R: Send + 'static>(
         &self,
         name: &str,
@@ -60,10 +60,10 @@ impl Namespace {
             setns(&*file, CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         });
-        started.map_err(Error::system(format!("thread {name}")))
+        started.map_err(Error::system(format!("starting the thread {name}")))
     }
 
-    /// Runs `work` on a thread inside and waits for it.
+    /// Runs `work` on a thread in the namespace and waits for its result.
     ///
     /// # Errors
     /// As [`Self::spawn`], and if `work` panics.
@@ -77,10 +77,10 @@ impl Namespace {
             .map_err(Error::system("entering a network namespace"))
     }
 
-    /// Runs a program inside and waits for its end.
+    /// Runs a program in the namespace and waits for its end.
     ///
     /// # Errors
-    /// If it can't be started; a program that fails is no error here.
+    /// If the program can't be started. Its exit status is part of the output, not an error.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Result<Output, Error> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
@@ -89,7 +89,7 @@ impl Namespace {
             .map_err(Error::system(line))
     }
 
-    /// Runs `ip` inside, which must succeed.
+    /// Runs `ip` in the namespace; a failure of `ip` is an error.
     pub(crate) fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
         let output = self.command("ip", arguments)?;
         if output.status.success() {
@@ -101,7 +101,7 @@ impl Namespace {
         })
     }
 
-    /// Runs `ip` inside with a command a line, all of which must succeed.
+    /// Runs `ip -batch` in the namespace with one command per line; a failure of any is an error.
     pub(crate) fn ip_batch(&self, lines: &[String]) -> Result<(), Error> {
         if lines.is_empty() {
             return Ok(());
