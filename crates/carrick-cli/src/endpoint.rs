@@ -337,7 +337,7 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
         }
         let unknown = |why: String| {
             Failure::Run(format!(
-                "{name:?} is neither an address nor a known name:  {why}"
+                "{name:?} is neither an address nor a known name: {why}"
             ))
         };
         if name.is_empty() {

@@ -273,7 +273,7 @@ impl Trace {
         let Some(experiment) = found else {
             let known: Vec<&str> = scenario::all().iter().map(|own| own.name()).collect();
             return Err(Failure::Usage(format!(
-                "--cell {cell}: cells of a file have numbers from 0; only cells of published experiments have names:  {}",
+                "--cell {cell}: cells of a file have numbers from 0; only cells of published experiments have names: {}",
                 known.join(", ")
             )));
         };

@@ -219,7 +219,7 @@ fn a_transfer_survives_loss_and_reordering() {
         world.transfer(CLIENT, ids, 400);
         world.transfer(SERVER, ids, 400);
         let stats = world.nodes[SERVER].layer.stats();
-        assert!(stats.discarded > 0, "duplicated records:  {stats:?}");
+        assert!(stats.discarded > 0, "duplicated records: {stats:?}");
         let duplicates = world.nodes[SERVER].core.association_stats(ids.1).unwrap();
         assert!(duplicates.counters.data_chunks_received > 0);
     }
@@ -328,7 +328,7 @@ fn keys_are_updated_during_a_transfer() {
         .filter(|b| b >> 5 == 1)
         .collect();
     epochs.dedup();
-    assert!(epochs.len() > 8, "keys were updated:  {epochs:?}");
+    assert!(epochs.len() > 8, "keys were updated: {epochs:?}");
 }
 
 /// RFC 6347, section 4.2.8

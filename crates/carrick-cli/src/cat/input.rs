@@ -36,7 +36,7 @@ pub(super) fn start(
                 }
             }
         })
-        .map_err(|e| Failure::Run(format!("cannot start a thread:  {e}")))?;
+        .map_err(|e| Failure::Run(format!("cannot start a thread: {e}")))?;
     Ok(out)
 }
 

@@ -44,7 +44,7 @@ impl Output {
                 // The receiver is dropped if another failure was first.
                 let _ = done.send(written);
             })
-            .map_err(|e| Failure::Run(format!("cannot start a thread:  {e}")))?;
+            .map_err(|e| Failure::Run(format!("cannot start a thread: {e}")))?;
         Ok(Self {
             messages: Some(messages),
             done: Some(result),

@@ -389,7 +389,7 @@ fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
         Event::Dormant => "all paths are inactive".into(),
         Event::NoProgress => "no progress of the cumulative TSN although the peer responds".into(),
         Event::Restarted => "the peer has restarted".into(),
-        Event::PeerError(error) => format!("the peer reports an error:  {}", error.cause),
+        Event::PeerError(error) => format!("the peer reports an error: {}", error.cause),
         _ => return None,
     })
 }

@@ -64,7 +64,7 @@ async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure
             }
             Some(done) = tests.join_next() => {
                 let done = done.unwrap_or_else(|e| {
-                    Err(Failure::Run(format!("a measurement failed:  {e}")))
+                    Err(Failure::Run(format!("a measurement failed: {e}")))
                 });
                 match done {
                     Err(failure) if arguments.once => return Err(failure),

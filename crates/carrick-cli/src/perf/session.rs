@@ -99,7 +99,7 @@ impl Session {
             return match Control::decode(message.payload)? {
                 Control::Accepted => Ok(()),
                 Control::Refused { reason } => Err(Failure::Run(format!(
-                    "the server refuses the measurement:  {}",
+                    "the server refuses the measurement: {}",
                     PeerText::new(&reason)
                 ))),
                 _ => Err(unexpected()),

@@ -165,10 +165,10 @@ fn live_shell_starts_a_network_with_a_moving_node() {
     assert!(finished.errors.contains("goes down") && finished.errors.contains("comes up"));
     let answered = numbers(&answered(&finished));
     let gap = answered.windows(2).find(|pair| pair[1] > pair[0] + 2);
-    let gap = gap.unwrap_or_else(|| panic!("it never was unreachable:  {answered:?}"));
+    let gap = gap.unwrap_or_else(|| panic!("it never was unreachable: {answered:?}"));
     assert!(
         gap[0] > 30,
-        "it was reachable in the first network:  {answered:?}"
+        "it was reachable in the first network: {answered:?}"
     );
     assert!(
         *answered.last().unwrap() >= 125,
@@ -384,7 +384,7 @@ fn live_ctrl_c_in_a_shell_keeps_the_network() {
     let listed = screen.rsplit("ready> ").next().unwrap();
     assert!(
         listed.contains("overhead.best.1000"),
-        "it existed until the end:  {screen}"
+        "it existed until the end: {screen}"
     );
     assert_eq!(networks("overhead.best.1000"), 0);
 }

@@ -215,14 +215,14 @@ impl Book {
             !listed.contains(id) && !doubtful && rule.must > now
         };
         let lost: Vec<_> = self.rules.iter().filter(is_lost).collect();
-        assert!(lost.is_empty(), "granted, but not restored:  {lost:?}");
+        assert!(lost.is_empty(), "granted, but not restored: {lost:?}");
         self.rules.retain(|id, _| listed.contains(id));
         let over: Vec<_> = self
             .rules
             .values()
             .filter(|r| r.may < requested_at)
             .collect();
-        assert!(over.is_empty(), "ended, but restored:  {over:?}");
+        assert!(over.is_empty(), "ended, but restored: {over:?}");
         self.requested.clear();
         let known = |id: &PolicyRuleId| self.rules.get(id).is_some_and(|rule| !rule.doubtful);
         listed.iter().filter(|id| !known(id)).copied().collect()

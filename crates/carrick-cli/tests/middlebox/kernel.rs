@@ -67,7 +67,7 @@ impl Kernel {
                 Some(pair) => (&pair[0]["elem"], Some(&pair[1]["concat"])),
                 None => (&listed["elem"], None),
             };
-            if name == "active_blocks" {
+            if name == "alive" {
                 self.active_blocks += 1;
                 continue;
             }
@@ -77,7 +77,7 @@ impl Kernel {
             // An element that expires at this moment is listed without "expires".
             assert!(
                 found["timeout"].is_u64(),
-                "an element without timeout:  {listed}"
+                "an element without timeout: {listed}"
             );
             let left = found["expires"].as_u64().unwrap_or(0);
             self.elements.insert(element(name, key, data), (flow, left));

@@ -151,7 +151,7 @@ async fn chunks_are_sealed_with_keys_set_at_run_time() {
         assert!(stats.sealed > 100 && stats.opened > 100, "{stats:?}");
         assert!(
             stats.forged > 10,
-            "duplicates and changed packets:  {stats:?}"
+            "duplicates and changed packets: {stats:?}"
         );
         assert_eq!((stats.held_back, stats.refused_clear), (0, 0));
     }
