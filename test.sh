@@ -29,12 +29,12 @@ docs() {
 }
 
 unit() {
-  cargo test "${workspace[@]}" --no-fail-fast -- --skip every_message_arrives_once
+  cargo test "${workspace[@]}" --no-fail-fast -- --skip messages_arrive_once_and_associations_end
 }
 
 world() {
   CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-$([ -n "$long" ] && echo 20000 || echo 500)} \
-    cargo test "${workspace[@]}" --test world every_message_arrives_once
+    cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
 }
 
 # experiments ARGUMENT...: the published experiments and the check of their report.
