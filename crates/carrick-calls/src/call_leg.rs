@@ -14,7 +14,10 @@ const BYE_ATTEMPTS: u32 = 8;
 const BYE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Time to wait for an ACK that later requests have overtaken.
-const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time until the server transaction of an INVITE without ACK ends: 64 T1 (RFC 3261, section 13.3.1.4).
+const SERVER_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// Leg of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,8 +126,10 @@ pub(crate) fn number(request: &Request) -> Option<u32> {
     request.cseq_header().ok()?.seq().ok()
 }
 
-/// Ends a dialog in any state. Takes 32 s if the peer does not answer.
+/// Ends a dialog in any state. Takes 32 s if the peer does not answer, and as long for the ACK of a 2xx
+/// response, before which no BYE may be sent (RFC 3261, section 15): the BYE could overtake the response.
 pub(crate) async fn end(dialog: &InviteDialog, why: Option<&str>) {
+    acknowledged(dialog, SERVER_TRANSACTION_TIMEOUT).await;
     for _ in 0..BYE_ATTEMPTS {
         let headers = why.map(|why| vec![Header::Reason(why.into())]);
         // The dialog still exists: another request, such as a re-INVITE, is pending.
@@ -157,17 +162,17 @@ pub(crate) fn spawn_polled_once(task: impl Future<Output = ()> + Send + 'static)
     }
 }
 
-/// Waits for the ACK of the first INVITE if later requests have overtaken it.
-pub(crate) async fn acknowledged(dialog: &InviteDialog) {
-    let patience = tokio::time::Instant::now() + ACK_TIMEOUT;
-    while dialog.state().waiting_ack() && tokio::time::Instant::now() < patience {
+/// Waits for the ACK of the first INVITE, which later requests may have overtaken.
+pub(crate) async fn acknowledged(dialog: &InviteDialog, timeout: Duration) {
+    let deadline = tokio::time::Instant::now() + timeout;
+    while dialog.state().waiting_ack() && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// Forwards a request from the other leg.
 pub(crate) async fn relay(dialog: &InviteDialog, request: &Request) -> Option<Response> {
-    acknowledged(dialog).await;
+    acknowledged(dialog, ACK_TIMEOUT).await;
     let (headers, body) = if request.body.is_empty() {
         (None, None)
     } else {

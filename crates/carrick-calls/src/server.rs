@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acks::DelayedAcks;
 use crate::admission::{Admission, AdmissionInspector};
 use crate::call::{Call, uri};
-use crate::call_leg::{CallLeg, acknowledged, max_forwards, spawn_polled_once};
+use crate::call_leg::{ACK_TIMEOUT, CallLeg, acknowledged, max_forwards, spawn_polled_once};
 use crate::call_pinholes::CallPinholes;
 use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_request};
 use crate::config::B2buaConfig;
@@ -292,7 +292,7 @@ impl<P: Pinholes> B2bua<P> {
             if hurries {
                 turn = None;
             } else {
-                acknowledged(&dialog).await;
+                acknowledged(&dialog, ACK_TIMEOUT).await;
             }
             let state = dialog.state();
             if !hurries && !state.is_confirmed() && !state.is_terminated() {

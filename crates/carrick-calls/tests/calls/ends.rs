@@ -62,6 +62,24 @@ fn pinhole_lost_before_the_answer_ends_the_call() {
     world.expect_bye_at_both();
 }
 
+/// RFC 3261, section 15: no BYE of the callee before the ACK
+#[test]
+fn bye_waits_for_the_ack() {
+    let mut world = World::new();
+    let invite = world.invited();
+    let body = audio("192.0.2.1", 6000);
+    world.callee.answer(&invite, "200 OK", &body);
+    let answer = world.caller.expect("200");
+    world.until("established", |world| world.counts().established == 1);
+    world.lose_one();
+    world.callee.expect_bye();
+    let early = world.caller.next_within(Duration::from_millis(300));
+    assert!(early.is_none(), "{early:?}");
+    world.caller.confirm(&answer);
+    world.caller.expect_bye();
+    world.assert_over();
+}
+
 #[test]
 fn silent_side_is_detected_and_the_call_ended() {
     for side in [Side::Caller, Side::Callee] {
