@@ -114,8 +114,11 @@ async fn keys_change_when_all_is_acknowledged() {
             assert_eq!(message.payload.into_bytes(), content(n, 2000), "{number}");
         }
     }
+    // Only what T3-rtx repeated while its SACK was on the way may arrive after its key is deleted.
     let dropped = b.stats().await.unwrap().authentication;
-    assert_eq!((dropped.unknown_keys, dropped.forged_packets), (0, 0));
+    let repeated = a.stats().await.unwrap().counters.timeout_retransmissions;
+    assert!(dropped.unknown_keys <= repeated, "{dropped:?}, {repeated}");
+    assert_eq!(dropped.forged_packets, 0);
 }
 
 #[tokio::test]
