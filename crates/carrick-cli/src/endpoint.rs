@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use carrick::congestion::{CmtRpV1, CmtRpV2, Lia, Olia};
-use carrick::policy::{Multipath, Policies};
+use carrick::cc::{CmtRpV1, CmtRpV2, Lia, Olia};
+use carrick::research::{Multipath, Policies};
 use carrick::{
     Association, AssociationConfig, BindError, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT,
     Endpoint, SendHalf,

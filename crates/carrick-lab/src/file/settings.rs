@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
+use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
     Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,

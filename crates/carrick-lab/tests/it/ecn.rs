@@ -10,7 +10,7 @@ use carrick_lab::sctp_host::SctpHost;
 use carrick_netsim::{
     Change, Direction, Ecn, Limit, Management, Queue, Red, Step, Time, TraceEvent,
 };
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_proto::{AssociationStats, Endpoint};
 use carrick_wire::{ChunkType, Packet};
 

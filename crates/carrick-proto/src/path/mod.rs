@@ -1,5 +1,6 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
+mod after_timeout;
 mod ect;
 pub(crate) mod heartbeat;
 mod last_resort;
@@ -8,6 +9,7 @@ pub(crate) mod mtu_discovery;
 mod paths;
 pub(crate) mod rto;
 mod thresholds;
+mod view;
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -15,14 +17,13 @@ use core::time::Duration;
 
 use carrick_wire::COMMON_HEADER_LEN;
 
+use crate::cc::{CongestionControl, Parameters};
 use crate::config::AssociationConfig;
-use crate::congestion::{CongestionControl, Parameters};
-use crate::policy::AfterTimeout;
-use crate::policy::PathView;
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
 use crate::tx::PathRecovery;
+pub use after_timeout::AfterTimeout;
 pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
 use loss_estimate::LossEstimate;
@@ -30,6 +31,10 @@ use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
 pub use thresholds::PathThresholds;
+pub use view::PathView;
+#[cfg(test)]
+pub(crate) use view::tests as view_tests;
+pub(crate) use view::{alternate, alternate_by};
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -481,7 +486,7 @@ mod tests {
         path.flight_size = 0;
         for _ in 0..10 {
             let cwnd = path.congestion.cwnd();
-            path.congestion.on_ack(&crate::congestion::Acknowledged {
+            path.congestion.on_ack(&crate::cc::Acknowledged {
                 bytes: 1468,
                 flight_before: cwnd,
                 all_acknowledged: true,

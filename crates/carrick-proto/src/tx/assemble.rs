@@ -11,8 +11,8 @@ use super::queue::NewChunk;
 use super::sack_processing::window_event;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::path::PathId;
-use crate::policy::LossSignal;
 use crate::trace::TraceEvent;
+use crate::tx::LossSignal;
 
 /// Limit of the retransmissions of a chunk that restart T3-rtx if the chunk may be lost because of its
 /// size, which only the expiry of T3-rtx shows. As many lost probes show it, too (RFC 8899, section

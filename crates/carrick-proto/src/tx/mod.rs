@@ -13,6 +13,7 @@ mod abandonment;
 mod acknowledge;
 mod assemble;
 mod loss;
+mod marked_data;
 pub(crate) mod message;
 mod multipath;
 mod outstanding;
@@ -22,6 +23,7 @@ mod peer_window;
 mod queue;
 pub(crate) mod recovery;
 mod reneging_limiter;
+mod retransmission_route;
 mod sack_processing;
 pub(crate) mod scheduler;
 mod send_failure;
@@ -38,7 +40,7 @@ use crate::error::SendError;
 use crate::event::SendFailure;
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
-use crate::policy::WindowGrowth;
+use crate::research::WindowGrowth;
 use crate::time::{Time, earliest};
 use crate::trace::Trace;
 use abandonment::Abandonment;
@@ -52,9 +54,13 @@ use reneging_limiter::RenegingLimiter;
 use scheduler::StreamScheduler;
 use send_failure::FailureBuilder;
 
+pub use loss::{LossDetection, LossSignal};
+pub use marked_data::MarkedData;
 pub(crate) use packet_plan::DataPacketPlan;
 pub(crate) use packet_plan::TransmitContext;
 pub(crate) use recovery::PathRecovery;
+pub(crate) use retransmission_route::same_unless_dead;
+pub use retransmission_route::{RetransmissionRoute, RetransmitTimeoutsOnAlternate};
 pub(crate) use sack_processing::{Acked, SackContext, SackError};
 
 /// Limit of the chunks outstanding: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.

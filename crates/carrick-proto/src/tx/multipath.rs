@@ -7,9 +7,9 @@ use super::Sender;
 use super::outstanding::Ranges;
 use super::packet_plan::{DataPacketPlan, TransmitContext};
 use super::sack_processing::SackContext;
-use crate::congestion::Member;
+use crate::cc::Member;
 use crate::path::{Path, PathId, Paths};
-use crate::policy::{BufferSplitting, Policies, Shares, Usage};
+use crate::research::{BufferSplitting, Policies, Shares, Usage};
 
 /// State of concurrent multipath transfer and of coupled congestion windows.
 #[derive(Debug)]

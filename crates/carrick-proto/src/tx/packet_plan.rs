@@ -3,11 +3,12 @@
 
 use carrick_wire::{COMMON_HEADER_LEN, padded};
 
+use super::loss::LossSignal;
+use super::marked_data::MarkedData;
 use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
-use crate::policy::{LossSignal, MarkedData};
 use crate::stats::AssociationCounters;
 use crate::time::Time;
 use crate::trace::Trace;

@@ -6,12 +6,12 @@ use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 use super::Sender;
 use super::loss::SackReport;
 use super::outstanding::{Ranges, from_gap_ack_blocks, union};
+use crate::cc::Acknowledged;
 use crate::config::AssociationConfig;
-use crate::congestion::Acknowledged;
 use crate::path::{AckNews, Path, PathId, Paths};
-use crate::policy::LossSignal;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
+use crate::tx::LossSignal;
 
 /// Number of Gap Ack Blocks from which on a SACK may have had no room for more, and does not report what
 /// is above them; some peers never send more.

@@ -5,8 +5,8 @@ use crate::common;
 
 use std::net::IpAddr;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::{Algorithm, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
+use carrick_proto::research::{
     BufferSplitting, FastestFirst, Multipath, Policies, ReportScope, ReportsPerSack, SplitBasis,
     WindowGrowth,
 };

@@ -5,7 +5,7 @@
 //! window", while section 7.2.4 of RFC 2960 and of RFC 9260 halves the window of the path on which
 //! the chunk was lost. With this control the scenario can show what that makes of the delay.
 
-use carrick_proto::congestion::{Acknowledged, Algorithm, CongestionControl, Parameters, Rfc9260};
+use carrick_proto::cc::{Acknowledged, Algorithm, CongestionControl, Parameters, Rfc9260};
 
 /// RFC 9260's congestion control without its answer to missing reports.
 #[derive(Clone, Copy, Debug)]
