@@ -29,6 +29,8 @@ enum Timer {
     LossDetection,
     /// Of a path: T3-rtx (RFC 9260 section 6.3.3).
     T3Rtx,
+    /// Of a path: departure of data that waits for pacing.
+    Departure,
     /// Of a path: the next heartbeat, or the end of waiting for its answer (RFC 9260 section 8.3).
     Heartbeat,
     /// The same of an unconfirmed path without which a shutdown can't be completed (RFC 9260 section 5.4).
@@ -60,6 +62,7 @@ impl RunningTimers {
         path: &[
             Timer::LossDetection,
             Timer::T3Rtx,
+            Timer::Departure,
             Timer::Heartbeat,
             Timer::MtuDiscovery,
         ],
@@ -134,6 +137,7 @@ impl Association {
             Timer::Reconfig => self.streams.next_timeout(),
             Timer::LossDetection
             | Timer::T3Rtx
+            | Timer::Departure
             | Timer::Heartbeat
             | Timer::Confirmation
             | Timer::MtuDiscovery => None,
@@ -145,6 +149,7 @@ impl Association {
         match timer {
             Timer::LossDetection => Sender::next_path_timeout(path),
             Timer::T3Rtx => path.t3(),
+            Timer::Departure => path.departure(),
             Timer::Confirmation if path.confirmed || !self.verifies_to_end() => None,
             Timer::Heartbeat | Timer::Confirmation => path.heartbeat.next_timeout(),
             Timer::MtuDiscovery => path.discovery.as_ref()?.next_timeout(),
@@ -163,6 +168,7 @@ impl Association {
             Timer::Reconfig => self.on_reconfig_timers(cx),
             Timer::LossDetection
             | Timer::T3Rtx
+            | Timer::Departure
             | Timer::Heartbeat
             | Timer::Confirmation
             | Timer::MtuDiscovery => {}
@@ -173,6 +179,9 @@ impl Association {
         match timer {
             Timer::LossDetection => self.on_loss_detection_timers(id, cx),
             Timer::T3Rtx => self.on_t3(id, cx),
+            Timer::Departure => {
+                self.paths[id].pacing_permits(cx.now);
+            }
             Timer::Heartbeat | Timer::Confirmation => self.on_heartbeat_timer(id, cx),
             Timer::MtuDiscovery => self.on_mtu_timer(id, cx.now),
             Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {}

@@ -1,11 +1,13 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
 mod after_timeout;
+mod delivery;
 mod ect;
 pub(crate) mod heartbeat;
 mod last_resort;
 mod loss_estimate;
 pub(crate) mod mtu_discovery;
+mod pacer;
 mod paths;
 pub(crate) mod rto;
 mod thresholds;
@@ -17,17 +19,20 @@ use core::time::Duration;
 
 use carrick_wire::COMMON_HEADER_LEN;
 
-use crate::cc::{CongestionControl, Parameters};
+use crate::cc::{Controller, DeliverySample, PacketSent, Parameters};
 use crate::config::AssociationConfig;
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
 use crate::tx::PathRecovery;
 pub use after_timeout::AfterTimeout;
+use delivery::DeliverySampler;
+pub(crate) use delivery::PacketNumbers;
 pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
 use loss_estimate::LossEstimate;
 use mtu_discovery::MtuDiscovery;
+use pacer::{Pacer, PacingRate};
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
 pub use thresholds::PathThresholds;
@@ -79,7 +84,9 @@ pub(crate) struct Path {
     /// The search for it, if there is one.
     pub(crate) discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
-    pub(crate) congestion: Box<dyn CongestionControl>,
+    pub(crate) congestion: Box<dyn Controller>,
+    /// Delivery rate and pacing, with a rate-based controller.
+    rate: Option<Box<RateState>>,
     /// Outstanding bytes as the congestion control counts them.
     pub(crate) flight_size: usize,
     /// User bytes in the send buffer that were last sent here.
@@ -110,6 +117,13 @@ pub(crate) struct Path {
     /// The window, and nothing else, held data back when data was last looked for.
     pub(crate) window_limited: bool,
     pub(crate) counters: PathCounters,
+}
+
+/// State of a path with a rate-based controller.
+#[derive(Debug, Default)]
+struct RateState {
+    delivery: DeliverySampler,
+    pacer: Pacer,
 }
 
 /// What the SACK being processed said about this path.
@@ -164,6 +178,7 @@ impl Path {
             ipv6: route.remote.is_ipv6(),
             slow_start_limit: config.transmission.slow_start_limit,
         };
+        let algorithm = config.research.policies.congestion;
         Self {
             id,
             remote: route.remote,
@@ -180,7 +195,8 @@ impl Path {
             overhead: config.mtu.lower_overhead as u16,
             discovery,
             rto: Rto::new(config.timers.rto_initial),
-            congestion: config.research.policies.congestion.start(parameters),
+            congestion: algorithm.start(parameters),
+            rate: algorithm.is_rate_based().then(Box::default),
             flight_size: 0,
             buffered: 0,
             chunks: 0,
@@ -289,6 +305,7 @@ impl Path {
     /// as at the beginning.
     pub(crate) fn begin_anew(&mut self, rto: Duration) {
         self.congestion.reset();
+        self.reset_rate();
         self.rto = Rto::new(rto);
         self.timed = None;
         self.ect = Ect::default();
@@ -362,11 +379,84 @@ impl Path {
     /// may not come when nothing is in flight: then it allows one packet, as after a timeout.
     fn window(&self) -> usize {
         let Some(reduction) = &self.recovery.reduction else {
-            return self.congestion.cwnd();
+            return self.congestion.window();
         };
         match self.flight_size {
             0 => reduction.window().max(self.pmdcs()),
             _ => reduction.window(),
+        }
+    }
+
+    /// Forgets deliveries and departures: the path, or the numbers of its packets, changed.
+    pub(crate) fn reset_rate(&mut self) {
+        if let Some(rate) = &mut self.rate {
+            **rate = RateState::default();
+        }
+    }
+
+    /// Returns whether pacing lets a packet of data leave now. If not, [`Self::departure`] is when it does.
+    pub(crate) fn pacing_permits(&mut self, now: Time) -> bool {
+        if self.rate.is_none() {
+            return true;
+        }
+        let packet = self.pmdcs();
+        let Some(state) = &mut self.rate else {
+            return true;
+        };
+        let Some(rate) = self.congestion.pacing_rate() else {
+            state.pacer.release();
+            return true;
+        };
+        let rate = PacingRate { rate, packet };
+        state.pacer.permits(now, rate)
+    }
+
+    /// Departure time of a packet of data that waits for pacing.
+    pub(crate) fn departure(&self) -> Option<Time> {
+        self.rate.as_ref()?.pacer.departure()
+    }
+
+    /// Returns whether the controller paces the path.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.rate.is_some() && self.congestion.pacing_rate().is_some()
+    }
+
+    /// Records a packet with DATA that leaves, with its numbers in the association.
+    pub(crate) fn on_data_sent(&mut self, sent: &PacketSent, numbers: PacketNumbers) {
+        self.congestion.on_sent(sent);
+        if let Some(rate) = &mut self.rate {
+            let idle = sent.flight_before == 0;
+            rate.delivery.on_sent(numbers, idle, sent.now);
+            rate.pacer.on_sent(sent.bytes);
+        }
+    }
+
+    /// Records the acknowledgement of a chunk of `bytes` bytes, whose last transmission has this number;
+    /// `once` if that was the only one.
+    pub(crate) fn on_data_delivered(&mut self, number: u64, bytes: usize, once: bool, now: Time) {
+        if let Some(rate) = &mut self.rate {
+            rate.delivery.on_acknowledged(number, bytes, once, now);
+        }
+    }
+
+    /// Returns the delivery of a SACK that newly acknowledges this number of bytes, and that advances the
+    /// Cumulative TSN Ack Point to this index.
+    pub(crate) fn take_delivery(
+        &mut self,
+        newly: usize,
+        cumulative: u64,
+    ) -> Option<DeliverySample> {
+        self.rate.as_mut()?.delivery.take_sample(newly, cumulative)
+    }
+
+    /// Records that not the window holds data back: there is none, or something else does.
+    pub(crate) fn note_other_limit(&mut self) {
+        self.window_limited = false;
+        if self.rate.is_some() && self.flight_size < self.window() {
+            let flight_size = self.flight_size;
+            if let Some(rate) = &mut self.rate {
+                rate.delivery.set_app_limited(flight_size);
+            }
         }
     }
 
@@ -385,7 +475,7 @@ impl Path {
             in_turn: self.id == in_turn,
             srtt: self.rto.srtt(),
             error_count: self.error_count,
-            cwnd: self.congestion.cwnd(),
+            cwnd: self.congestion.window(),
             flight_size: self.flight_size,
             ssthresh: self.congestion.ssthresh(),
             loss_ppm: self.losses.ppm(),
@@ -405,10 +495,11 @@ impl Path {
                 active: self.active,
                 potentially_failed: self.potentially_failed && exposed,
             },
-            cwnd: self.congestion.cwnd(),
+            cwnd: self.congestion.window(),
             ssthresh: self.congestion.ssthresh(),
             partial_bytes_acked: self.congestion.partial_bytes_acked(),
             flight_size: self.flight_size,
+            pacing_rate: self.congestion.pacing_rate(),
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
@@ -465,7 +556,7 @@ mod tests {
     #[test]
     fn the_window_may_be_exceeded_by_less_than_one_packet() {
         let mut path = path();
-        path.flight_size = path.congestion.cwnd() - 1;
+        path.flight_size = path.congestion.window() - 1;
         assert!(path.window_is_open());
         path.flight_size += 1;
         assert!(!path.window_is_open());
@@ -485,7 +576,7 @@ mod tests {
         let mut path = path();
         path.flight_size = 0;
         for _ in 0..10 {
-            let cwnd = path.congestion.cwnd();
+            let cwnd = path.congestion.window();
             path.congestion.on_ack(&crate::cc::Acknowledged {
                 bytes: 1468,
                 flight_before: cwnd,
@@ -493,14 +584,14 @@ mod tests {
                 ..Default::default()
             });
         }
-        let cwnd = path.congestion.cwnd();
+        let cwnd = path.congestion.window();
         path.last_data = Some(Time::ZERO);
         path.decay_idle_window(Time::from_millis(999));
-        assert_eq!(path.congestion.cwnd(), cwnd);
+        assert_eq!(path.congestion.window(), cwnd);
         path.decay_idle_window(Time::from_millis(1000));
-        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+        assert_eq!(path.congestion.window(), cwnd / 2);
         path.decay_idle_window(Time::from_millis(1999));
-        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+        assert_eq!(path.congestion.window(), cwnd / 2);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
+use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::SendFailure;
@@ -180,6 +181,7 @@ impl Sender {
             path.buffered = 0;
             path.chunks = 0;
             path.recovery = PathRecovery::default();
+            path.reset_rate();
         }
         let new = Self::new(initial_tsn, config);
         let mut old = core::mem::replace(self, new);
@@ -328,12 +330,12 @@ impl Sender {
         let id = chunk.map_or(otherwise, |c| c.path);
         let path = &mut paths[id];
         let reduced = self.detector.is_in_fast_recovery() || path.recovery.is_fast();
-        if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
+        if reduced || path.congestion.window() <= 4 * path.pmdcs() {
             return false;
         }
         self.update_coupled_windows(id, paths);
         let path = &mut paths[id];
-        path.congestion.on_loss();
+        path.congestion.on_congestion(CongestionEvent::Ecn);
         trace.record(now, sack_processing::window_event(path));
         true
     }
@@ -444,7 +446,7 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
         return config.buffers.send_buffer;
     };
     let windows = paths.iter().filter(|p| p.usable());
-    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    let cwnd: usize = windows.map(|p| p.congestion.window()).sum();
     let wanted = cwnd
         .saturating_mul(2)
         .saturating_add(config.buffers.send_buffer);

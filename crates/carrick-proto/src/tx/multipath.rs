@@ -76,6 +76,8 @@ impl Sender {
                 let forced = self.forced || cx.paths[origin].recovery.forced;
                 if !forced && (refused || !cx.paths[path].window_is_open()) {
                     cx.paths[path].note_window_limit();
+                } else if !forced && !cx.paths[path].pacing_permits(cx.now) {
+                    // It has a departure time.
                 } else if first.is_none_or(|(lowest, _)| index < lowest) {
                     let plan = DataPacketPlan {
                         path,
@@ -123,7 +125,7 @@ impl Sender {
 
     fn plan_new_data(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
         if self.queue.is_empty() {
-            cx.paths.iter_mut().for_each(|p| p.window_limited = false);
+            cx.paths.iter_mut().for_each(Path::note_other_limit);
             return None;
         }
         let path = match self.only_path(cx.paths) {
@@ -131,7 +133,7 @@ impl Sender {
             None => self.next_path(cx),
         }?;
         if !self.may_send_new(path, cx) {
-            cx.paths.iter_mut().for_each(|p| p.window_limited = false);
+            cx.paths.iter_mut().for_each(Path::note_other_limit);
             return None;
         }
         Some(DataPacketPlan {
@@ -150,7 +152,8 @@ impl Sender {
         (wanted == Some(path) || !paths.any_usable()).then_some(path)
     }
 
-    /// Updates the window of a path for which data waits; returns whether it has room.
+    /// Updates the window of a path for which data waits; returns whether it has room, and pacing lets a
+    /// packet leave.
     fn check_window(id: PathId, cx: &mut TransmitContext<'_>) -> bool {
         let path = &mut cx.paths[id];
         path.decay_idle_window(cx.now);
@@ -159,7 +162,7 @@ impl Sender {
         if !open {
             path.note_window_limit();
         }
-        open && path.confirmed
+        open && path.confirmed && path.pacing_permits(cx.now)
     }
 
     /// Path for the next packet of new data by the association's policy, of those with room.
@@ -186,7 +189,8 @@ impl Sender {
                 buffered: path.buffered,
             };
             let within = |shares| splitting.permits(basis, shares, usage);
-            path.usable() && path.window_is_open() && shares.as_ref().is_none_or(within)
+            let departs = path.departure().is_none();
+            path.usable() && path.window_is_open() && departs && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
         let mut candidates = cx
@@ -300,7 +304,7 @@ impl Sender {
                 own = members.len();
             }
             members.push(Member {
-                cwnd: path.congestion.cwnd(),
+                cwnd: path.congestion.window(),
                 ssthresh: path.congestion.ssthresh(),
                 rtt: path.rto.srtt().unwrap_or(path.rto.value()),
                 between_losses: path.congestion.between_losses(),

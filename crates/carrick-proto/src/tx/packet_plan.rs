@@ -47,6 +47,9 @@ impl Sender {
     ///    a time.
     /// 3. New data, if cwnd (section 6.1, B), the peer's window (section 6.1, A), the burst limit (section
     ///    6.1, D) and Nagle's algorithm let it leave.
+    ///
+    /// On a path with a pacing rate, marked chunks and new data wait for their departure time; a probe and
+    /// the packet that ignores cwnd do not.
     pub(crate) fn plan_packet(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
         // 1.
         if let Some(plan) = self.plan_probe(cx) {
@@ -64,7 +67,11 @@ impl Sender {
                 return None;
             }
             let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
-            if self.forced || (!refused && cx.paths[path].window_is_open()) {
+            let open = !refused && cx.paths[path].window_is_open();
+            if open && !self.forced && !cx.paths[path].pacing_permits(cx.now) {
+                return None;
+            }
+            if self.forced || open {
                 return Some(DataPacketPlan {
                     path,
                     forced: self.forced,
@@ -85,7 +92,7 @@ impl Sender {
         let Some(path) = self.new_data_path(cx.paths) else {
             if blocked.is_none() {
                 let current = cx.paths.current();
-                cx.paths[current].window_limited = false;
+                cx.paths[current].note_other_limit();
             }
             return None;
         };
@@ -99,7 +106,10 @@ impl Sender {
             return None;
         }
         if !self.may_send_new(path, cx) {
-            cx.paths[path].window_limited = false;
+            cx.paths[path].note_other_limit();
+            return None;
+        }
+        if !cx.paths[path].pacing_permits(cx.now) {
             return None;
         }
         Some(DataPacketPlan {
