@@ -19,8 +19,8 @@ enum Timer {
     SackDelay,
     /// T4-rto (RFC 5061 section 5.1).
     Asconf,
-    /// The next window probe (RFC 9260 section 6.1, A), or the end of a message's lifetime (RFC 3758
-    /// section 3.5).
+    /// The next window probe (RFC 9260 section 6.1, A), the end of a message's lifetime (RFC 3758
+    /// section 3.5), or the departure of data that waits for pacing.
     Sender,
     /// The Re-configuration Timer (RFC 6525 section 5.1.1).
     Reconfig,
@@ -29,8 +29,6 @@ enum Timer {
     LossDetection,
     /// Of a path: T3-rtx (RFC 9260 section 6.3.3).
     T3Rtx,
-    /// Of a path: departure of data that waits for pacing.
-    Departure,
     /// Of a path: the next heartbeat, or the end of waiting for its answer (RFC 9260 section 8.3).
     Heartbeat,
     /// The same of an unconfirmed path without which a shutdown can't be completed (RFC 9260 section 5.4).
@@ -62,7 +60,6 @@ impl RunningTimers {
         path: &[
             Timer::LossDetection,
             Timer::T3Rtx,
-            Timer::Departure,
             Timer::Heartbeat,
             Timer::MtuDiscovery,
         ],
@@ -137,7 +134,6 @@ impl Association {
             Timer::Reconfig => self.streams.next_timeout(),
             Timer::LossDetection
             | Timer::T3Rtx
-            | Timer::Departure
             | Timer::Heartbeat
             | Timer::Confirmation
             | Timer::MtuDiscovery => None,
@@ -149,7 +145,6 @@ impl Association {
         match timer {
             Timer::LossDetection => Sender::next_path_timeout(path),
             Timer::T3Rtx => path.t3(),
-            Timer::Departure => path.departure(),
             Timer::Confirmation if path.confirmed || !self.verifies_to_end() => None,
             Timer::Heartbeat | Timer::Confirmation => path.heartbeat.next_timeout(),
             Timer::MtuDiscovery => path.discovery.as_ref()?.next_timeout(),
@@ -168,7 +163,6 @@ impl Association {
             Timer::Reconfig => self.on_reconfig_timers(cx),
             Timer::LossDetection
             | Timer::T3Rtx
-            | Timer::Departure
             | Timer::Heartbeat
             | Timer::Confirmation
             | Timer::MtuDiscovery => {}
@@ -179,9 +173,6 @@ impl Association {
         match timer {
             Timer::LossDetection => self.on_loss_detection_timers(id, cx),
             Timer::T3Rtx => self.on_t3(id, cx),
-            Timer::Departure => {
-                self.paths[id].pacing_permits(cx.now);
-            }
             Timer::Heartbeat | Timer::Confirmation => self.on_heartbeat_timer(id, cx),
             Timer::MtuDiscovery => self.on_mtu_timer(id, cx.now),
             Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {}

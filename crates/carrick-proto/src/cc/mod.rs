@@ -14,6 +14,8 @@ mod lia;
 mod olia;
 mod pooled;
 mod rate_based;
+#[cfg(test)]
+mod rate_based_tests;
 mod rfc2960;
 mod rfc9260;
 
@@ -180,7 +182,7 @@ pub trait Controller: Debug + Send {
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
-    /// Records a packet with DATA that leaves on the path.
+    /// Records a packet with DATA that leaves on the path. Called with [`Algorithm::is_rate_based`] only.
     fn on_sent(&mut self, sent: &PacketSent) {
         let _ = sent;
     }

@@ -131,7 +131,7 @@ impl DeliverySampler {
         })
     }
 
-    /// Records that less data than the window allows is in flight, because there is no more to send.
+    /// Records that less data than the window allows is in flight, for want of data to send.
     pub(crate) fn set_app_limited(&mut self, flight_size: usize) {
         self.app_limited_until = (self.delivered + flight_size as u64).max(1);
     }
@@ -206,7 +206,7 @@ mod tests {
         }
         let first = flow.acknowledge(1, 100);
         assert_eq!(first.rate, Some(10_000));
-        // The others arrive together, though they left over 90 ms.
+        // Nine SACKs arrive together, though their packets left over 80 ms.
         let sample = flow.acknowledge(10, 101);
         assert_eq!(sample.interval, Duration::from_millis(101));
         assert_eq!(sample.delivered, 10_000);

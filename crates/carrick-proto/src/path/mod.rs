@@ -350,8 +350,11 @@ impl Path {
     }
 
     /// What a SACK released may go at once; data that the user sends later, with nothing in flight,
-    /// begins with Max.Burst packets (section 6.1 D).
+    /// begins with Max.Burst packets (section 6.1 D). Pacing limits bursts itself.
     pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
+        if self.is_paced() {
+            return;
+        }
         // The driver needs a moment between a SACK and what it releases; a pause is longer than a
         // round trip.
         let round_trip = self.rto.srtt().unwrap_or_default();
@@ -394,26 +397,25 @@ impl Path {
         }
     }
 
-    /// Returns whether pacing lets a packet of data leave now. If not, [`Self::departure`] is when it does.
-    pub(crate) fn pacing_permits(&mut self, now: Time) -> bool {
-        if self.rate.is_none() {
-            return true;
-        }
-        let packet = self.pmdcs();
-        let Some(state) = &mut self.rate else {
-            return true;
-        };
+    /// Departure time of a packet of data; `None` if it may leave now.
+    pub(crate) fn departure(&mut self, now: Time) -> Option<Time> {
+        let packet = self.rate.as_ref().map(|_| self.pmdcs())?;
+        let state = self.rate.as_mut()?;
         let Some(rate) = self.congestion.pacing_rate() else {
             state.pacer.release();
-            return true;
+            return None;
         };
-        let rate = PacingRate { rate, packet };
-        state.pacer.permits(now, rate)
+        state.pacer.departure_at(now, PacingRate { rate, packet })
     }
 
-    /// Departure time of a packet of data that waits for pacing.
-    pub(crate) fn departure(&self) -> Option<Time> {
-        self.rate.as_ref()?.pacer.departure()
+    /// Returns whether a packet waited for its departure when pacing was last asked.
+    pub(crate) fn waits_for_departure(&self) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.pacer.waits())
+    }
+
+    /// Returns whether the controller is rate-based.
+    pub(crate) fn is_rate_based(&self) -> bool {
+        self.rate.is_some()
     }
 
     /// Returns whether the controller paces the path.
@@ -421,10 +423,10 @@ impl Path {
         self.rate.is_some() && self.congestion.pacing_rate().is_some()
     }
 
-    /// Records a packet with DATA that leaves, with its numbers in the association.
+    /// Records a packet with DATA that leaves, with its numbers in the association, for a rate-based controller.
     pub(crate) fn on_data_sent(&mut self, sent: &PacketSent, numbers: PacketNumbers) {
-        self.congestion.on_sent(sent);
         if let Some(rate) = &mut self.rate {
+            self.congestion.on_sent(sent);
             let idle = sent.flight_before == 0;
             rate.delivery.on_sent(numbers, idle, sent.now);
             rate.pacer.on_sent(sent.bytes);

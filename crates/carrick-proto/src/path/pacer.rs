@@ -53,52 +53,47 @@ pub(crate) struct Pacer {
     credit: usize,
     /// `None` before the first packet.
     updated: Option<Time>,
-    /// Departure time of the next quantum, while a packet waits for it.
-    departure: Option<Time>,
+    /// A packet waits until a quantum may leave.
+    waits: bool,
 }
 
 impl Pacer {
-    /// Returns whether a packet may leave now. If not, it has a departure time from now on.
-    pub(crate) fn permits(&mut self, now: Time, rate: PacingRate) -> bool {
+    /// Departure time of the next packet; `None` if it may leave now.
+    pub(crate) fn departure_at(&mut self, now: Time, rate: PacingRate) -> Option<Time> {
         let quantum = rate.quantum();
-        let gained = self
-            .updated
-            .map_or(quantum, |at| rate.bytes_in(now.since(at)));
-        let waits = self.departure.is_some();
-        let (needed, limit) = if waits {
+        let elapsed = self.updated.map(|at| rate.bytes_in(now.since(at)));
+        let (needed, limit) = if self.waits {
             (quantum, 2 * quantum)
         } else {
             (rate.packet, quantum)
         };
+        let gained = elapsed.unwrap_or(quantum);
         let credit = self
             .credit
             .max(self.credit.saturating_add(gained).min(limit));
-        let permitted = credit >= needed;
-        if permitted || !waits {
+        let waits = credit < needed;
+        if !(self.waits && waits) {
             (self.credit, self.updated) = (credit, Some(now));
         }
-        self.departure = if permitted {
-            None
-        } else {
-            let missing = quantum.saturating_sub(self.credit);
-            self.updated.map(|at| at + rate.time_for(missing))
-        };
-        permitted
+        self.waits = waits;
+        let missing = quantum.saturating_sub(self.credit);
+        let updated = self.updated.filter(|_| waits)?;
+        Some(updated + rate.time_for(missing))
     }
 
-    /// Records a packet that leaves, permitted or not.
+    /// Records a packet that leaves, paced or not.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.credit = self.credit.saturating_sub(bytes);
     }
 
-    /// Departure time of the next quantum, while a packet waits for it.
-    pub(crate) fn departure(&self) -> Option<Time> {
-        self.departure
+    /// Returns whether a packet waits for its departure.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Ends the wait: there is no pacing rate any more.
     pub(crate) fn release(&mut self) {
-        self.departure = None;
+        self.waits = false;
     }
 }
 
@@ -120,7 +115,7 @@ mod tests {
     /// Packets that leave at a time.
     fn drain(pacer: &mut Pacer, now: Time, rate: PacingRate) -> usize {
         let mut packets = 0;
-        while pacer.permits(now, rate) {
+        while pacer.departure_at(now, rate).is_none() {
             pacer.on_sent(PACKET);
             packets += 1;
         }
@@ -142,10 +137,9 @@ mod tests {
         let mut departures = Vec::new();
         for _ in 0..10 {
             departures.push((now.as_nanos(), drain(&mut pacer, now, rate)));
-            let next = pacer.departure().unwrap();
+            let next = pacer.departure_at(now, rate).unwrap();
             let before = Time::from_nanos(next.as_nanos() - 1);
-            assert!(!pacer.permits(before, rate));
-            assert_eq!(pacer.departure(), Some(next), "it stays");
+            assert_eq!(pacer.departure_at(before, rate), Some(next), "it stays");
             now = next;
         }
         let expected: Vec<_> = (5..15).map(|ms| (ms * 1_000_000, 10)).collect();
@@ -156,10 +150,11 @@ mod tests {
     fn a_late_driver_makes_up_for_one_quantum() {
         let rate = rate(10_000_000);
         let mut pacer = Pacer::default();
-        assert_eq!(drain(&mut pacer, Time::from_millis(0), rate), 10);
-        assert_eq!(pacer.departure(), Some(Time::from_millis(1)));
-        assert_eq!(drain(&mut pacer, Time::from_nanos(1_500_000), rate), 15);
-        assert_eq!(pacer.departure(), Some(Time::from_nanos(2_500_000)));
+        assert_eq!(drain(&mut pacer, Time::ZERO, rate), 10);
+        let late = Time::from_nanos(1_500_000);
+        assert_eq!(drain(&mut pacer, late, rate), 15);
+        let next = pacer.departure_at(late, rate);
+        assert_eq!(next, Some(Time::from_nanos(2_500_000)));
         assert_eq!(drain(&mut pacer, Time::from_millis(9), rate), 20);
     }
 
@@ -167,9 +162,9 @@ mod tests {
     fn an_idle_time_gives_no_more_than_a_quantum() {
         let rate = rate(10_000_000);
         let mut pacer = Pacer::default();
-        assert!(pacer.permits(Time::ZERO, rate));
+        assert_eq!(pacer.departure_at(Time::ZERO, rate), None);
         pacer.on_sent(PACKET);
-        assert_eq!(pacer.departure(), None, "no packet waits");
+        assert!(!pacer.waits());
         assert_eq!(drain(&mut pacer, Time::from_millis(1000), rate), 10);
     }
 
@@ -177,20 +172,19 @@ mod tests {
     fn a_higher_rate_brings_the_departure_forward() {
         let mut pacer = Pacer::default();
         assert_eq!(drain(&mut pacer, Time::ZERO, rate(10_000)), 2);
-        assert_eq!(pacer.departure(), Some(Time::from_millis(200)));
-        assert!(!pacer.permits(Time::from_nanos(500_000), rate(1_000_000)));
-        assert_eq!(pacer.departure(), Some(Time::from_millis(2)));
-        pacer.release();
-        assert_eq!(pacer.departure(), None);
+        let slow = pacer.departure_at(Time::ZERO, rate(10_000));
+        assert_eq!(slow, Some(Time::from_millis(200)));
+        let fast = pacer.departure_at(Time::from_nanos(500_000), rate(1_000_000));
+        assert_eq!(fast, Some(Time::from_millis(2)));
     }
 
     #[test]
     fn unpaced_packets_use_up_credit() {
         let rate = rate(1_000_000);
         let mut pacer = Pacer::default();
-        assert!(pacer.permits(Time::ZERO, rate));
+        assert_eq!(pacer.departure_at(Time::ZERO, rate), None);
         (0..9).for_each(|_| pacer.on_sent(PACKET));
-        assert!(!pacer.permits(Time::ZERO, rate));
-        assert_eq!(pacer.departure(), Some(Time::from_millis(2)));
+        let next = pacer.departure_at(Time::ZERO, rate);
+        assert_eq!(next, Some(Time::from_millis(2)));
     }
 }

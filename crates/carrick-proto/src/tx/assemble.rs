@@ -69,17 +69,19 @@ impl Sender {
         let path = &mut cx.paths[plan.path];
         path.arm_t3(cx.now);
         path.last_data = Some(cx.now);
-        let sent = PacketSent {
-            now: cx.now,
-            bytes: packet.len() - before,
-            flight_before,
-        };
-        let numbers = PacketNumbers {
-            first,
-            last: self.outstanding.transmissions(),
-            highest: self.outstanding.next_index() - 1,
-        };
-        path.on_data_sent(&sent, numbers);
+        if path.is_rate_based() {
+            let sent = PacketSent {
+                now: cx.now,
+                bytes: packet.len() - before,
+                flight_before,
+            };
+            let numbers = PacketNumbers {
+                first,
+                last: self.outstanding.transmissions(),
+                highest: self.outstanding.next_index() - 1,
+            };
+            path.on_data_sent(&sent, numbers);
+        }
         if plan.new && !plan.probe {
             self.detector.arm_probe(path, cx.now, cx.config);
         }

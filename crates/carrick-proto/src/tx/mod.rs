@@ -84,6 +84,8 @@ pub(crate) struct Sender {
     next_is_first: bool,
     /// Index up to which the last SACK had room to report all that had arrived.
     complete_up_to: u64,
+    /// Earliest departure of data that waits for pacing.
+    departure: Option<Time>,
     /// The tail loss probe of some path is due.
     probe_due: bool,
     /// The packet being assembled is a tail loss probe.
@@ -121,6 +123,7 @@ impl Sender {
             multipath,
             next_is_first: false,
             complete_up_to: u64::MAX,
+            departure: None,
             probe_due: false,
             probing: false,
             abandonment: Abandonment::default(),
@@ -340,14 +343,16 @@ impl Sender {
         true
     }
 
-    /// Expiry of the window probe timer, or lifetime of a message.
+    /// Expiry of the window probe timer, lifetime of a message, or departure of data that waits for pacing.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        earliest(self.window.next_timeout(), self.abandonment.next_deadline())
+        let window = earliest(self.window.next_timeout(), self.departure);
+        earliest(window, self.abandonment.next_deadline())
     }
 
-    /// Handles the expiry of the window probe timer.
+    /// Handles the expiry of the window probe timer, and departures: data may leave again.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.window.handle_timeout(now);
+        self.departure = self.departure.filter(|at| *at > now);
     }
 
     pub(crate) fn rwnd(&self) -> usize {

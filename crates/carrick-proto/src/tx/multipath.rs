@@ -76,7 +76,7 @@ impl Sender {
                 let forced = self.forced || cx.paths[origin].recovery.forced;
                 if !forced && (refused || !cx.paths[path].window_is_open()) {
                     cx.paths[path].note_window_limit();
-                } else if !forced && !cx.paths[path].pacing_permits(cx.now) {
+                } else if !forced && !self.pacing_permits(path, cx) {
                     // It has a departure time.
                 } else if first.is_none_or(|(lowest, _)| index < lowest) {
                     let plan = DataPacketPlan {
@@ -113,7 +113,7 @@ impl Sender {
             return self.plan_packet(cx).filter(|plan| plan.path == path);
         }
         let elsewhere = self.only_path(cx.paths).is_some_and(|only| only != path);
-        let leaves = !elsewhere && Self::check_window(path, cx) && self.may_send_new(path, cx);
+        let leaves = !elsewhere && self.check_window(path, cx) && self.may_send_new(path, cx);
         leaves.then_some(DataPacketPlan {
             path,
             forced: false,
@@ -129,7 +129,7 @@ impl Sender {
             return None;
         }
         let path = match self.only_path(cx.paths) {
-            Some(path) => Self::check_window(path, cx).then_some(path),
+            Some(path) => self.check_window(path, cx).then_some(path),
             None => self.next_path(cx),
         }?;
         if !self.may_send_new(path, cx) {
@@ -154,7 +154,7 @@ impl Sender {
 
     /// Updates the window of a path for which data waits; returns whether it has room, and pacing lets a
     /// packet leave.
-    fn check_window(id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+    fn check_window(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
         let path = &mut cx.paths[id];
         path.decay_idle_window(cx.now);
         path.limit_idle_burst(cx.now, cx.config.transmission.max_burst);
@@ -162,15 +162,16 @@ impl Sender {
         if !open {
             path.note_window_limit();
         }
-        open && path.confirmed && path.pacing_permits(cx.now)
+        let confirmed = path.confirmed;
+        open && confirmed && self.pacing_permits(id, cx)
     }
 
     /// Path for the next packet of new data by the association's policy, of those with room.
-    fn next_path(&self, cx: &mut TransmitContext<'_>) -> Option<PathId> {
+    fn next_path(&mut self, cx: &mut TransmitContext<'_>) -> Option<PathId> {
         for at in 0..cx.paths.len() {
             match cx.paths.nth(at) {
                 Some(id) if cx.paths[id].usable() => {
-                    Self::check_window(id, cx);
+                    self.check_window(id, cx);
                 }
                 _ => {}
             }
@@ -189,8 +190,10 @@ impl Sender {
                 buffered: path.buffered,
             };
             let within = |shares| splitting.permits(basis, shares, usage);
-            let departs = path.departure().is_none();
-            path.usable() && path.window_is_open() && departs && shares.as_ref().is_none_or(within)
+            path.usable()
+                && path.window_is_open()
+                && !path.waits_for_departure()
+                && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
         let mut candidates = cx

@@ -10,7 +10,7 @@ use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
 use crate::stats::AssociationCounters;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 use crate::trace::Trace;
 
 /// Packet of DATA that may leave.
@@ -51,6 +51,7 @@ impl Sender {
     /// On a path with a pacing rate, marked chunks and new data wait for their departure time; a probe and
     /// the packet that ignores cwnd do not.
     pub(crate) fn plan_packet(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
+        self.departure = None;
         // 1.
         if let Some(plan) = self.plan_probe(cx) {
             return Some(plan);
@@ -68,7 +69,7 @@ impl Sender {
             }
             let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
             let open = !refused && cx.paths[path].window_is_open();
-            if open && !self.forced && !cx.paths[path].pacing_permits(cx.now) {
+            if open && !self.forced && !self.pacing_permits(path, cx) {
                 return None;
             }
             if self.forced || open {
@@ -109,7 +110,7 @@ impl Sender {
             cx.paths[path].note_other_limit();
             return None;
         }
-        if !cx.paths[path].pacing_permits(cx.now) {
+        if !self.pacing_permits(path, cx) {
             return None;
         }
         Some(DataPacketPlan {
@@ -119,6 +120,15 @@ impl Sender {
             probe: false,
             origin: None,
         })
+    }
+
+    /// Returns whether pacing lets a packet leave on a path now. If not, its departure is awaited.
+    pub(super) fn pacing_permits(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+        let departure = cx.paths[id].departure(cx.now);
+        if departure.is_some() {
+            self.departure = earliest(self.departure, departure);
+        }
+        departure.is_none()
     }
 
     /// Selects a tail loss probe: new data if there is some and the peer has room, whatever cwnd is, or else
