@@ -6,8 +6,8 @@
 //! 2. Drain of the queue that start-up left.
 //! 3. Rounds at the rate, one in eight above it to probe for more, and the next one below it.
 //!
-//! A loss changes nothing, an ECN mark reduces the rate (factor of RFC 8511), and T3-rtx halves it and closes
-//! the window (RFC 9260, section 7.2.3).
+//! A loss changes nothing. An ECN mark reduces the rate (factor of RFC 8511), and the queue is drained. T3-rtx
+//! halves the rate and closes the window (RFC 9260, section 7.2.3).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -21,10 +21,7 @@ const DRAIN: u64 = 35;
 const CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
 /// Window in percent of the bandwidth-delay product, after start-up.
 const WINDOW: u64 = 200;
-/// Rounds without growth by a quarter that end start-up.
-const FULL_ROUNDS: u32 = 3;
-/// Rounds, and time, after which the older half of a windowed extreme expires.
-const RATE_ROUNDS: usize = 8;
+/// Time after which the older lowest RTT expires; the older highest rate does after a cycle.
 const RTT_TIME: Duration = Duration::from_secs(10);
 /// Window at least, in PMDCS: enough for a peer that delays its SACKs.
 const FLOOR: usize = 4;
@@ -59,7 +56,7 @@ struct Model {
     parameters: Parameters,
     cwnd: usize,
     phase: Phase,
-    /// Rate that is to grow by a quarter, and the rounds in which it did not.
+    /// Rate that is to grow by a quarter, and the rounds in which it did not; three end start-up.
     growth: (u64, u32),
     /// Highest delivery rate of the current and of the last interval, in bytes per second.
     rates: [u64; 2],
@@ -109,14 +106,14 @@ impl Model {
     /// Ends a round that is not app-limited.
     fn end_round(&mut self) {
         self.rounds += 1;
-        if self.rounds.is_multiple_of(RATE_ROUNDS) {
+        if self.rounds.is_multiple_of(CYCLE.len()) {
             self.rates = [0, self.rates[0]];
         }
         let (rate, growth) = (self.rate(), &mut self.growth);
         growth.1 += 1;
         if rate >= growth.0 / 4 * 5 {
             *growth = (rate, 0);
-        } else if self.phase == Phase::Startup && growth.1 >= FULL_ROUNDS {
+        } else if self.phase == Phase::Startup && growth.1 >= 3 {
             self.phase = Phase::Drain;
         }
     }
@@ -169,7 +166,10 @@ impl Controller for Model {
     fn on_congestion(&mut self, event: CongestionEvent) {
         match event {
             CongestionEvent::Loss => self.before = None,
-            CongestionEvent::Ecn => self.scale(85),
+            CongestionEvent::Ecn => {
+                self.scale(85);
+                self.phase = Phase::Drain;
+            }
             CongestionEvent::Timeout => {
                 self.scale(50);
                 self.cwnd = self.parameters.pmdcs;

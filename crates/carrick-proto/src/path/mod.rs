@@ -413,11 +413,6 @@ impl Path {
         self.rate.as_ref().is_some_and(|rate| rate.pacer.waits())
     }
 
-    /// Returns whether the controller is rate-based.
-    pub(crate) fn is_rate_based(&self) -> bool {
-        self.rate.is_some()
-    }
-
     /// Returns whether the controller paces the path.
     pub(crate) fn is_paced(&self) -> bool {
         self.rate.is_some() && self.congestion.pacing_rate().is_some()

@@ -37,9 +37,13 @@ impl Sender {
         let before = packet.len();
         self.next_is_first = true;
         // 1. A forced packet ignores cwnd for retransmissions only.
-        let path = &cx.paths[plan.path];
-        let (open, flight_before) = (path.window_is_open(), path.flight_size);
+        let open = cx.paths[plan.path].window_is_open();
         let first = self.outstanding.transmissions() + 1;
+        let flight_before = if self.rate_based {
+            cx.paths[plan.path].flight_size
+        } else {
+            0
+        };
         let retransmitted = if plan.probe {
             self.add_probe(plan, packet, cx);
             None
@@ -69,7 +73,7 @@ impl Sender {
         let path = &mut cx.paths[plan.path];
         path.arm_t3(cx.now);
         path.last_data = Some(cx.now);
-        if path.is_rate_based() {
+        if self.rate_based {
             let sent = PacketSent {
                 now: cx.now,
                 bytes: packet.len() - before,

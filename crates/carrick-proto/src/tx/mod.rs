@@ -84,6 +84,8 @@ pub(crate) struct Sender {
     next_is_first: bool,
     /// Index up to which the last SACK had room to report all that had arrived.
     complete_up_to: u64,
+    /// Congestion control is rate-based: packets are recorded, and may be paced.
+    rate_based: bool,
     /// Earliest departure of data that waits for pacing.
     departure: Option<Time>,
     /// The tail loss probe of some path is due.
@@ -123,6 +125,7 @@ impl Sender {
             multipath,
             next_is_first: false,
             complete_up_to: u64::MAX,
+            rate_based: policies.congestion.is_rate_based(),
             departure: None,
             probe_due: false,
             probing: false,
@@ -345,8 +348,11 @@ impl Sender {
 
     /// Expiry of the window probe timer, lifetime of a message, or departure of data that waits for pacing.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let window = earliest(self.window.next_timeout(), self.departure);
-        earliest(window, self.abandonment.next_deadline())
+        let next = earliest(self.window.next_timeout(), self.abandonment.next_deadline());
+        if self.rate_based {
+            return earliest(next, self.departure);
+        }
+        next
     }
 
     /// Handles the expiry of the window probe timer, and departures: data may leave again.

@@ -124,6 +124,9 @@ impl Sender {
 
     /// Returns whether pacing lets a packet leave on a path now. If not, its departure is awaited.
     pub(super) fn pacing_permits(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+        if !self.rate_based {
+            return true;
+        }
         let departure = cx.paths[id].departure(cx.now);
         if departure.is_some() {
             self.departure = earliest(self.departure, departure);

@@ -295,7 +295,9 @@ impl Sender {
             let mut delivery = None;
             if bytes > 0 {
                 path.last_ack = Some(cx.now);
-                delivery = path.take_delivery(bytes, cumulative);
+                if self.rate_based {
+                    delivery = path.take_delivery(bytes, cumulative);
+                }
             }
             let oldest = path.news.oldest != path.recovery.order.oldest;
             if bytes > 0 && growth.permits(oldest || all_acknowledged) {
@@ -315,7 +317,7 @@ impl Sender {
             }
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260, section 6.2, has for them.
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
-            path.burst_limit = if path.is_paced() {
+            path.burst_limit = if self.rate_based && path.is_paced() {
                 usize::MAX
             } else {
                 path.flight_size + cx.config.transmission.max_burst as usize * sacks * path.pmdcs()

@@ -442,5 +442,5 @@ fn false_sacks_keep_every_count_consistent() {
 #[test]
 fn false_nr_sacks_keep_every_count_consistent() {
     let [open, closed] = send_false_reports(true);
-    assert!(open + closed == 60 && closed > 0, "{open}, {closed}");
+    assert!(open + closed == 72 && closed > 0, "{open}, {closed}");
 }
