@@ -207,7 +207,9 @@ fn a_rate_based_sender_responds_to_marks() {
     let runs = compare("above 20, rate-based", MARK_ABOVE, policies);
     let cuts = runs[0].sender.counters.congestion_mark_reductions;
     assert!(runs[0].marked > 0 && cuts > 0, "{:?}", runs[0]);
-    assert!(runs[0].longest < runs[1].longest, "the queue is shorter");
+    // The queue is longest in start-up, before the first ECNE arrives.
+    assert!(runs[0].longest <= runs[1].longest, "{runs:?}");
+    assert_eq!(runs[0].lost, 0, "{:?}", runs[0]);
 }
 
 #[test]

@@ -352,13 +352,11 @@ impl Path {
     /// What a SACK released may go at once; data that the user sends later, with nothing in flight,
     /// begins with Max.Burst packets (section 6.1 D). Pacing limits bursts itself.
     pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
-        if self.is_paced() {
-            return;
-        }
         // The driver needs a moment between a SACK and what it releases; a pause is longer than a
         // round trip.
         let round_trip = self.rto.srtt().unwrap_or_default();
-        if self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now) {
+        let idle = self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now);
+        if idle && !self.is_paced() {
             self.burst_limit = self.burst_limit.min(max_burst as usize * self.pmdcs());
         }
     }

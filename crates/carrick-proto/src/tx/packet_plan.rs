@@ -123,10 +123,13 @@ impl Sender {
     }
 
     /// Returns whether pacing lets a packet leave on a path now. If not, its departure is awaited.
+    #[inline]
     pub(super) fn pacing_permits(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
-        if !self.rate_based {
-            return true;
-        }
+        !self.rate_based || self.departure_has_come(id, cx)
+    }
+
+    #[inline(never)]
+    fn departure_has_come(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
         let departure = cx.paths[id].departure(cx.now);
         if departure.is_some() {
             self.departure = earliest(self.departure, departure);
