@@ -6,7 +6,7 @@
     scripts/mirror.py --json
 
 Methods are counted over all inherent `impl` blocks of a type outside of tests; `--json` lists their
-files. The order of the modules is sessions, endpoint, association, its parts, path, congestion and policy;
+files. The order of the modules is sessions, endpoint, association, its parts, path, cc and research;
 an import that runs back up makes a lower module depend on a higher one.
 """
 
@@ -17,7 +17,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "crates/carrick-proto/src"
-RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "congestion": 1, "policy": 1}
+RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1, "research": 1}
 RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection"], 3)
 IMPL = re.compile(r"^impl(?:<[^>]*>)? (?:(?P<trait>[\w:<>, ]+) for )?(?P<type>\w+)")
 METHOD = re.compile(r"^    (?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")

@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use carrick::congestion::{CmtRpV1, CmtRpV2, Lia, Olia};
-use carrick::policy::{Multipath, Policies};
+use carrick::cc::{ALGORITHMS, Algorithm, CmtRpV1, CmtRpV2, Lia, Olia};
+use carrick::research::{Multipath, Policies};
 use carrick::{
     Association, AssociationConfig, BindError, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT,
     Endpoint, SendHalf,
 };
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::failure::Failure;
 use crate::runtime::until_signal;
@@ -85,6 +86,9 @@ pub(crate) struct AssociationArguments {
     /// Send small messages immediately (disables the Nagle algorithm).
     #[arg(long)]
     no_delay: bool,
+    /// Congestion control of each path [default: cubic]. With --multipath, replaces its CONTROL.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(ALGORITHMS.map(Algorithm::name)))]
+    congestion: Option<String>,
     /// Send new data over all paths at once, with this coupled congestion control [default: olia].
     #[arg(
         long,
@@ -94,6 +98,11 @@ pub(crate) struct AssociationArguments {
         default_missing_value = "olia"
     )]
     multipath: Option<MultipathControl>,
+}
+
+/// Returns the congestion control of this name.
+fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
+    ALGORITHMS.into_iter().find(|a| a.name() == name)
 }
 
 /// Coupling of the congestion windows of paths that carry data at the same time.
@@ -154,6 +163,10 @@ impl AssociationArguments {
         if let Some(control) = self.multipath {
             control.apply(&mut config.research.policies);
         }
+        set(
+            &mut config.research.policies.congestion,
+            self.congestion.as_deref().and_then(algorithm),
+        );
         // RTO.Initial follows a changed limit unless it is given.
         if self.rto_initial.is_none() {
             config.timers.rto_initial = config.timers.rto_initial.min(config.timers.rto_max);

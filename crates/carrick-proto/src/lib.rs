@@ -18,8 +18,8 @@
 //! more than five times the memory that it counts in the receive buffer ([`BufferConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
 //!
 //! The modules follow the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5,
-//! 9), `path` (6.3, 6.4, 8), `congestion` (7), `tx` and `rx` (6). `addresses` has RFC 5061, `streams`
-//! RFC 6525, `sessions` RFC 8261, and `policy` the algorithms in which papers and implementations differ.
+//! 9), `path` (6.3, 6.4, 8), `cc` (7), `tx` and `rx` (6). `addresses` has RFC 5061, `streams` RFC 6525,
+//! `sessions` RFC 8261, and `research` the algorithms in which papers and implementations differ.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,18 +33,18 @@ struct Readme;
 mod addresses;
 mod association;
 mod auth;
+pub mod cc;
 mod config;
-pub mod congestion;
 mod endpoint;
 mod error;
 mod event;
 mod extensions;
 mod path;
 mod peer_text;
-pub mod policy;
 pub mod protection;
 mod random;
 mod reliability;
+pub mod research;
 mod route;
 mod rx;
 pub mod sessions;

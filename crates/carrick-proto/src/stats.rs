@@ -216,6 +216,8 @@ pub struct PathStats {
     pub partial_bytes_acked: usize,
     /// Outstanding bytes as the congestion control counts them.
     pub flight_size: usize,
+    /// Pacing rate in bytes of DATA chunks per second; `None` where packets are not paced.
+    pub pacing_rate: Option<u64>,
     /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
     /// Retransmission timeout.

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_proto::congestion::Olia;
-use carrick_proto::policy::Multipath;
+use carrick_proto::cc::Olia;
 use carrick_proto::protection::ChunkProtectionOffer;
+use carrick_proto::research::Multipath;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
 use crate::error::{ConfigError, ConnectError};

@@ -128,7 +128,7 @@ pub use carrick_proto::{
     Payload, PeerError, PeerText, Ppid, ReconfigError, ReconfigOutcome, Reliability,
     ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,
     StateName, StreamConfig, StreamDirection, StreamId, StreamScheduler, StreamStats, TimerConfig,
-    TransmissionConfig, Tsn, UnsentMessage, congestion, policy,
+    TransmissionConfig, Tsn, UnsentMessage, cc, research,
 };
 
 /// Certificates, trust and configuration of DTLS sessions.

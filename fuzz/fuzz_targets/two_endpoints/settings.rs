@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960};
-use carrick_proto::policy::{
+use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960};
+use carrick_proto::research::{
     AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
     LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryFirst,
     PrimaryOnly, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
@@ -180,7 +180,7 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
         Some(&Lia),
         Some(&Olia),
         Some(&Rfc2960),
-        None,
+        Some(&RateBased),
         None,
     ];
     if let Some(algorithm) = others[usize::from(windows & 7)] {

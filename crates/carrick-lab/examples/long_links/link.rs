@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, NodeId, Queue, Time};
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event, SendError, SendOptions,
 };

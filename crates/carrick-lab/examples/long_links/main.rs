@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
-use carrick_proto::congestion::Cubic;
-use carrick_proto::policy::Policies;
+use carrick_proto::cc::Cubic;
+use carrick_proto::research::Policies;
 
 use link::{Outcome, World, fixed_buffers};
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::ALGORITHMS;
+use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
     Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
@@ -307,9 +307,7 @@ fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> 
         &RetransmitInTurn,
     ];
     let retransmission_routes = retransmission_routes.map(|route| (route.name(), route));
-    let algorithms: [&'static dyn Algorithm; 7] =
-        [&Rfc9260, &Rfc2960, &Cubic, &Lia, &Olia, &CmtRpV1, &CmtRpV2];
-    let algorithms = algorithms.map(|algorithm| (algorithm.name(), algorithm));
+    let algorithms = ALGORITHMS.map(|algorithm| (algorithm.name(), algorithm));
     before_rfc_9260(section, all)?;
     section.set("sack_route", &mut all.sack_route, |i| {
         i.choice(&sack_routes)

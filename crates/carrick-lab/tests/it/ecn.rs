@@ -10,7 +10,8 @@ use carrick_lab::sctp_host::SctpHost;
 use carrick_netsim::{
     Change, Direction, Ecn, Limit, Management, Queue, Red, Step, Time, TraceEvent,
 };
-use carrick_proto::policy::Policies;
+use carrick_proto::cc::RateBased;
+use carrick_proto::research::Policies;
 use carrick_proto::{AssociationStats, Endpoint};
 use carrick_wire::{ChunkType, Packet};
 
@@ -202,6 +203,21 @@ fn step_marking_avoids_losses() {
         assert_marks_replace_losses(&runs);
         assert!(runs[0].longest < runs[1].longest, "the queue is shorter");
     }
+}
+
+/// RFC 3168, section 6.1.2
+#[test]
+fn a_rate_based_sender_responds_to_marks() {
+    let policies = || Policies {
+        congestion: &RateBased,
+        ..Policies::modern()
+    };
+    let runs = compare("above 20, rate-based", MARK_ABOVE, policies);
+    let cuts = runs[0].sender.counters.congestion_mark_reductions;
+    assert!(runs[0].marked > 0 && cuts > 0, "{:?}", runs[0]);
+    // The queue is longest in start-up, before the first ECNE arrives.
+    assert!(runs[0].longest <= runs[1].longest, "{runs:?}");
+    assert_eq!(runs[0].lost, 0, "{:?}", runs[0]);
 }
 
 /// RFC 4960, appendix A

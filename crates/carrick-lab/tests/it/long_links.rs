@@ -6,7 +6,7 @@ mod link;
 
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 
 use link::{Outcome, World, fixed_buffers};
 

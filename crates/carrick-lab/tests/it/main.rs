@@ -5,6 +5,7 @@ mod experiments;
 mod failover;
 mod long_links;
 mod multipath;
+mod pacing;
 mod path_mtu;
 mod scenario_files;
 mod scenario_sweep;

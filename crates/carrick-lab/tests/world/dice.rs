@@ -34,6 +34,8 @@ pub(crate) enum Part {
     Sessions,
     /// Links that mark packets, and their thresholds.
     Marking,
+    /// Rate-based congestion control of one side.
+    Pacing(usize),
 }
 
 /// A seeded source of choices.
@@ -57,6 +59,7 @@ impl Dice {
             Part::Tuning(side) => 120 + side as u64,
             Part::Sessions => 140,
             Part::Marking => 150,
+            Part::Pacing(side) => 151 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::{
+    Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960, Rfc9260,
+};
+use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
     Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
@@ -91,6 +93,9 @@ pub(crate) fn settings(
         &mut config.research.policies,
         &mut Dice::new(seed, Part::Multipath(side)),
     );
+    if Dice::new(seed, Part::Pacing(side)).chance(0.15) {
+        config.research.policies.congestion = &RateBased;
+    }
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     extras.apply(side, &mut config);
     if let (Some(mtu), true) = (topology.link_mtu, extras.offers[side]) {

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
 
 use super::input::PacketNotes;
-use super::{Association, Context, Reply};
+use super::{Association, Context, Reply, UnlistedIForwardTsn};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::extensions::Extensions;
-use crate::policy::UnlistedIForwardTsn;
 use crate::route::Route;
 use crate::rx::DataOutcome;
 use crate::trace::TraceEvent;

@@ -25,7 +25,7 @@ use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
-use crate::policy::AddressVerification;
+use crate::research::AddressVerification;
 use crate::route::{Ecn, Route, in_scope, is_own_address};
 use crate::rx::Receiver;
 use crate::streams::Streams;

@@ -43,6 +43,7 @@ mod output_control;
 mod oversized;
 mod peer_parameters;
 mod protection;
+mod protocol_unreachable;
 mod replies;
 mod sack;
 mod shutdown;
@@ -50,6 +51,7 @@ mod sources;
 pub(crate) mod state;
 mod streams;
 mod timers;
+mod unlisted_i_forward_tsn;
 pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
@@ -82,8 +84,10 @@ pub(crate) use handshake::TieTags;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters};
+pub use protocol_unreachable::ProtocolUnreachable;
 use replies::{Reply, ReplyQueue};
 use state::State;
+pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 
 /// Identifier of an association of an endpoint. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

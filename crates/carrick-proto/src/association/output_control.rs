@@ -11,8 +11,8 @@ use super::state::State;
 use super::{Association, Context, Reply};
 use crate::addresses::write_addresses;
 use crate::path::{Path, PathId, heartbeat};
-use crate::policy::WindowAnnouncement;
 use crate::route::{Route, Transmit};
+use crate::rx::WindowAnnouncement;
 
 /// Bytes of a SHUTDOWN.
 const SHUTDOWN_LEN: usize = 8;

@@ -35,7 +35,7 @@ impl Association {
     ///
     /// 1. Before any DATA: the primary path.
     /// 2. The source of the last DATA, or the primary path if that source is not confirmed.
-    /// 3. The path that the association's [`crate::policy::SackRoute`] selects, if it is confirmed.
+    /// 3. The path that the association's [`crate::research::SackRoute`] selects, if it is confirmed.
     /// 4. To the source of the DATA, the SACK leaves from the address to which the DATA was sent (RFC
     ///    9260, section 6.4).
     fn sack_route(&self) -> (PathId, Route) {

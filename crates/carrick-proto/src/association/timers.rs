@@ -19,8 +19,8 @@ enum Timer {
     SackDelay,
     /// T4-rto (RFC 5061 section 5.1).
     Asconf,
-    /// The next window probe (RFC 9260 section 6.1, A), or the end of a message's lifetime (RFC 3758
-    /// section 3.5).
+    /// The next window probe (RFC 9260 section 6.1, A), the end of a message's lifetime (RFC 3758
+    /// section 3.5), or the departure of data that waits for pacing.
     Sender,
     /// The Re-configuration Timer (RFC 6525 section 5.1.1).
     Reconfig,

@@ -15,9 +15,9 @@ use crate::association::{Association, AssociationId, InitFault, PeerParameters, 
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
 use crate::path::Path;
-use crate::policy::WindowAnnouncement;
 use crate::random::Random;
 use crate::route::Route;
+use crate::rx::WindowAnnouncement;
 use crate::time::Time;
 
 /// Limit of new addresses of a restart that an ABORT reports.

@@ -1,13 +1,17 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
+mod after_timeout;
+mod delivery;
 mod ect;
 pub(crate) mod heartbeat;
 mod last_resort;
 mod loss_estimate;
 pub(crate) mod mtu_discovery;
+mod pacer;
 mod paths;
 pub(crate) mod rto;
 mod thresholds;
+mod view;
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -15,21 +19,27 @@ use core::time::Duration;
 
 use carrick_wire::COMMON_HEADER_LEN;
 
+use crate::cc::{Controller, DeliverySample, PacketSent, Parameters};
 use crate::config::AssociationConfig;
-use crate::congestion::{CongestionControl, Parameters};
-use crate::policy::AfterTimeout;
-use crate::policy::PathView;
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
 use crate::tx::PathRecovery;
+pub use after_timeout::AfterTimeout;
+use delivery::DeliverySampler;
+pub(crate) use delivery::PacketNumbers;
 pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
 use loss_estimate::LossEstimate;
 use mtu_discovery::MtuDiscovery;
+use pacer::{Pacer, PacingRate};
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
 pub use thresholds::PathThresholds;
+pub use view::PathView;
+#[cfg(test)]
+pub(crate) use view::tests as view_tests;
+pub(crate) use view::{alternate, alternate_by};
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,7 +84,9 @@ pub(crate) struct Path {
     /// The search for it, if there is one.
     pub(crate) discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
-    pub(crate) congestion: Box<dyn CongestionControl>,
+    pub(crate) congestion: Box<dyn Controller>,
+    /// Delivery rate and pacing, with a rate-based controller.
+    rate: Option<Box<RateState>>,
     /// Outstanding bytes as the congestion control counts them.
     pub(crate) flight_size: usize,
     /// User bytes in the send buffer that were last sent here.
@@ -105,6 +117,13 @@ pub(crate) struct Path {
     /// The window, and nothing else, held data back when data was last looked for.
     pub(crate) window_limited: bool,
     pub(crate) counters: PathCounters,
+}
+
+/// State of a path with a rate-based controller.
+#[derive(Debug, Default)]
+struct RateState {
+    delivery: DeliverySampler,
+    pacer: Pacer,
 }
 
 /// What the SACK being processed said about this path.
@@ -159,6 +178,7 @@ impl Path {
             ipv6: route.remote.is_ipv6(),
             slow_start_limit: config.transmission.slow_start_limit,
         };
+        let algorithm = config.research.policies.congestion;
         Self {
             id,
             remote: route.remote,
@@ -175,7 +195,8 @@ impl Path {
             overhead: config.mtu.lower_overhead as u16,
             discovery,
             rto: Rto::new(config.timers.rto_initial),
-            congestion: config.research.policies.congestion.start(parameters),
+            congestion: algorithm.start(parameters),
+            rate: algorithm.is_rate_based().then(Box::default),
             flight_size: 0,
             buffered: 0,
             chunks: 0,
@@ -284,6 +305,7 @@ impl Path {
     /// as at the beginning.
     pub(crate) fn begin_anew(&mut self, rto: Duration) {
         self.congestion.reset();
+        self.reset_rate();
         self.rto = Rto::new(rto);
         self.timed = None;
         self.ect = Ect::default();
@@ -328,12 +350,13 @@ impl Path {
     }
 
     /// What a SACK released may go at once; data that the user sends later, with nothing in flight,
-    /// begins with Max.Burst packets (section 6.1 D).
+    /// begins with Max.Burst packets (section 6.1 D). Pacing limits bursts itself.
     pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
         // The driver needs a moment between a SACK and what it releases; a pause is longer than a
         // round trip.
         let round_trip = self.rto.srtt().unwrap_or_default();
-        if self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now) {
+        let idle = self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now);
+        if idle && !self.is_paced() {
             self.burst_limit = self.burst_limit.min(max_burst as usize * self.pmdcs());
         }
     }
@@ -357,11 +380,78 @@ impl Path {
     /// may not come when nothing is in flight: then it allows one packet, as after a timeout.
     fn window(&self) -> usize {
         let Some(reduction) = &self.recovery.reduction else {
-            return self.congestion.cwnd();
+            return self.congestion.window();
         };
         match self.flight_size {
             0 => reduction.window().max(self.pmdcs()),
             _ => reduction.window(),
+        }
+    }
+
+    /// Forgets deliveries and departures: the path, or the numbers of its packets, changed.
+    pub(crate) fn reset_rate(&mut self) {
+        if let Some(rate) = &mut self.rate {
+            **rate = RateState::default();
+        }
+    }
+
+    /// Departure time of a packet of data; `None` if it may leave now.
+    pub(crate) fn departure(&mut self, now: Time) -> Option<Time> {
+        let packet = self.rate.as_ref().map(|_| self.pmdcs())?;
+        let state = self.rate.as_mut()?;
+        let Some(rate) = self.congestion.pacing_rate() else {
+            state.pacer.release();
+            return None;
+        };
+        state.pacer.departure_at(now, PacingRate { rate, packet })
+    }
+
+    /// Returns whether a packet waited for its departure when pacing was last asked.
+    pub(crate) fn waits_for_departure(&self) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.pacer.waits())
+    }
+
+    /// Returns whether the controller paces the path.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.rate.is_some() && self.congestion.pacing_rate().is_some()
+    }
+
+    /// Records a packet with DATA that leaves, with its numbers in the association, for a rate-based controller.
+    pub(crate) fn on_data_sent(&mut self, sent: &PacketSent, numbers: PacketNumbers) {
+        if let Some(rate) = &mut self.rate {
+            self.congestion.on_sent(sent);
+            let idle = sent.flight_before == 0;
+            rate.delivery.on_sent(numbers, idle, sent.now);
+            rate.pacer.on_sent(sent.bytes);
+        }
+    }
+
+    /// Records the acknowledgement of a chunk of `bytes` bytes, whose last transmission has this number;
+    /// `once` if that was the only one.
+    pub(crate) fn on_data_delivered(&mut self, number: u64, bytes: usize, once: bool, now: Time) {
+        if let Some(rate) = &mut self.rate {
+            rate.delivery.on_acknowledged(number, bytes, once, now);
+        }
+    }
+
+    /// Returns the delivery of a SACK that newly acknowledges this number of bytes, and that advances the
+    /// Cumulative TSN Ack Point to this index.
+    pub(crate) fn take_delivery(
+        &mut self,
+        newly: usize,
+        cumulative: u64,
+    ) -> Option<DeliverySample> {
+        self.rate.as_mut()?.delivery.take_sample(newly, cumulative)
+    }
+
+    /// Records that not the window holds data back: there is none, or something else does.
+    pub(crate) fn note_other_limit(&mut self) {
+        self.window_limited = false;
+        if self.rate.is_some() && self.flight_size < self.window() {
+            let flight_size = self.flight_size;
+            if let Some(rate) = &mut self.rate {
+                rate.delivery.set_app_limited(flight_size);
+            }
         }
     }
 
@@ -380,7 +470,7 @@ impl Path {
             in_turn: self.id == in_turn,
             srtt: self.rto.srtt(),
             error_count: self.error_count,
-            cwnd: self.congestion.cwnd(),
+            cwnd: self.congestion.window(),
             flight_size: self.flight_size,
             ssthresh: self.congestion.ssthresh(),
             loss_ppm: self.losses.ppm(),
@@ -400,10 +490,11 @@ impl Path {
                 active: self.active,
                 potentially_failed: self.potentially_failed && exposed,
             },
-            cwnd: self.congestion.cwnd(),
+            cwnd: self.congestion.window(),
             ssthresh: self.congestion.ssthresh(),
             partial_bytes_acked: self.congestion.partial_bytes_acked(),
             flight_size: self.flight_size,
+            pacing_rate: self.congestion.pacing_rate(),
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
@@ -460,7 +551,7 @@ mod tests {
     #[test]
     fn the_window_may_be_exceeded_by_less_than_one_packet() {
         let mut path = path();
-        path.flight_size = path.congestion.cwnd() - 1;
+        path.flight_size = path.congestion.window() - 1;
         assert!(path.window_is_open());
         path.flight_size += 1;
         assert!(!path.window_is_open());
@@ -480,22 +571,22 @@ mod tests {
         let mut path = path();
         path.flight_size = 0;
         for _ in 0..10 {
-            let cwnd = path.congestion.cwnd();
-            path.congestion.on_ack(&crate::congestion::Acknowledged {
+            let cwnd = path.congestion.window();
+            path.congestion.on_ack(&crate::cc::Acknowledged {
                 bytes: 1468,
                 flight_before: cwnd,
                 all_acknowledged: true,
                 ..Default::default()
             });
         }
-        let cwnd = path.congestion.cwnd();
+        let cwnd = path.congestion.window();
         path.last_data = Some(Time::ZERO);
         path.decay_idle_window(Time::from_millis(999));
-        assert_eq!(path.congestion.cwnd(), cwnd);
+        assert_eq!(path.congestion.window(), cwnd);
         path.decay_idle_window(Time::from_millis(1000));
-        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+        assert_eq!(path.congestion.window(), cwnd / 2);
         path.decay_idle_window(Time::from_millis(1999));
-        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+        assert_eq!(path.congestion.window(), cwnd / 2);
     }
 
     #[test]

@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::{Index, IndexMut};
 
-use super::{Path, PathId};
+use super::{Path, PathId, PathView};
 use crate::config::AssociationConfig;
-use crate::policy::PathView;
 use crate::route::{Route, SourceSelection, in_scope};
 
 /// The paths of an association, in the order of their [`PathId`].

@@ -30,6 +30,7 @@ mod reset;
 mod sack;
 mod tsn_map;
 mod unfinished;
+mod window_announcement;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,6 +56,7 @@ pub use sack::{
     SackSituation, SackToSource,
 };
 use tsn_map::{TsnMap, TsnStatus};
+pub use window_announcement::WindowAnnouncement;
 
 /// Number of gaps up to which DATA on a stream that does not exist is acknowledged above the
 /// cumulative TSN. Such DATA takes no space in the receive buffer, which bounds the gaps of other DATA.

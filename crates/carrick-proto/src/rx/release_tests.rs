@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::message::Part;
 use super::*;
-use crate::policy::WindowAnnouncement;
+use crate::rx::WindowAnnouncement;
 use crate::streams::StreamSet;
 
 const STREAMS: u16 = u16::MAX;

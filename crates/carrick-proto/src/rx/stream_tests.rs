@@ -6,7 +6,7 @@ use alloc::vec;
 use carrick_wire::{DataFlags, Fragment as Place, IDataHeader, Mid, Ppid, SkippedMessage, Ssn};
 
 use super::*;
-use crate::policy::WindowAnnouncement;
+use crate::rx::WindowAnnouncement;
 use crate::streams::StreamSet;
 
 /// Counted for a page of 64 streams: numbers of 2 or 4 octets, the page's bits, and overhead.

@@ -11,8 +11,8 @@ use super::operation::{InFlight, Operation, RequestKind};
 use super::peer_requests::RequestConfirmed;
 use super::user::{ReconfigError, StreamDirection};
 use super::{StreamSet, Streams};
+use crate::path::alternate;
 use crate::path::{PathId, Paths};
-use crate::policy;
 use crate::time::Time;
 use crate::tx::Sender;
 
@@ -259,7 +259,7 @@ impl Streams {
         if in_progress || !paths.contains(failed) {
             return None;
         }
-        flight.path = policy::alternate(failed, &mut paths.views());
+        flight.path = alternate(failed, &mut paths.views());
         Some(failed)
     }
 

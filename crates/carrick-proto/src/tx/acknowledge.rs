@@ -101,6 +101,9 @@ impl Sender {
         cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
         let path = &mut cx.paths[id];
         path.news.bytes += chunk.weight;
+        if self.rate_based {
+            path.on_data_delivered(chunk.serial, chunk.weight, once, cx.now);
+        }
         path.news.alive |= !chunk.ambiguous;
         if once {
             path.ect.on_acknowledged();

@@ -10,9 +10,10 @@ use super::packet_plan::{DataPacketPlan, TransmitContext};
 use super::queue::NewChunk;
 use super::sack_processing::window_event;
 use super::{MAX_OUTSTANDING, Sender};
-use crate::path::PathId;
-use crate::policy::LossSignal;
+use crate::cc::PacketSent;
+use crate::path::{PacketNumbers, PathId};
 use crate::trace::TraceEvent;
+use crate::tx::LossSignal;
 
 /// Limit of the retransmissions of a chunk that restart T3-rtx if the chunk may be lost because of its
 /// size, which only the expiry of T3-rtx shows. As many lost probes show it, too (RFC 8899, section
@@ -25,7 +26,8 @@ impl Sender {
     /// 1. Add the tail loss probe, or the retransmissions (RFC 9260, section 6.1, C).
     /// 2. Add new data, if the plan is for new data, or if all retransmissions are in the packet and cwnd
     ///    has room (section 6.1, A and B).
-    /// 3. Start T3-rtx if it does not run (section 6.3.2, R1), and the probe timer.
+    /// 3. Start T3-rtx if it does not run (section 6.3.2, R1), and the probe timer. Record the packet for
+    ///    congestion control.
     pub(crate) fn add_data(
         &mut self,
         plan: DataPacketPlan,
@@ -36,6 +38,12 @@ impl Sender {
         self.next_is_first = true;
         // 1. A forced packet ignores cwnd for retransmissions only.
         let open = cx.paths[plan.path].window_is_open();
+        let first = self.outstanding.transmissions() + 1;
+        let flight_before = if self.rate_based {
+            cx.paths[plan.path].flight_size
+        } else {
+            0
+        };
         let retransmitted = if plan.probe {
             self.add_probe(plan, packet, cx);
             None
@@ -65,6 +73,19 @@ impl Sender {
         let path = &mut cx.paths[plan.path];
         path.arm_t3(cx.now);
         path.last_data = Some(cx.now);
+        if self.rate_based {
+            let sent = PacketSent {
+                now: cx.now,
+                bytes: packet.len() - before,
+                flight_before,
+            };
+            let numbers = PacketNumbers {
+                first,
+                last: self.outstanding.transmissions(),
+                highest: self.outstanding.next_index() - 1,
+            };
+            path.on_data_sent(&sent, numbers);
+        }
         if plan.new && !plan.probe {
             self.detector.arm_probe(path, cx.now, cx.config);
         }

@@ -13,6 +13,7 @@ mod abandonment;
 mod acknowledge;
 mod assemble;
 mod loss;
+mod marked_data;
 pub(crate) mod message;
 mod multipath;
 mod outstanding;
@@ -22,6 +23,7 @@ mod peer_window;
 mod queue;
 pub(crate) mod recovery;
 mod reneging_limiter;
+mod retransmission_route;
 mod sack_processing;
 pub(crate) mod scheduler;
 mod send_failure;
@@ -33,12 +35,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
+use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::SendFailure;
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
-use crate::policy::WindowGrowth;
+use crate::research::WindowGrowth;
 use crate::time::{Time, earliest};
 use crate::trace::Trace;
 use abandonment::Abandonment;
@@ -52,9 +55,13 @@ use reneging_limiter::RenegingLimiter;
 use scheduler::StreamScheduler;
 use send_failure::FailureBuilder;
 
+pub use loss::{LossDetection, LossSignal};
+pub use marked_data::MarkedData;
 pub(crate) use packet_plan::DataPacketPlan;
 pub(crate) use packet_plan::TransmitContext;
 pub(crate) use recovery::PathRecovery;
+pub(crate) use retransmission_route::same_unless_dead;
+pub use retransmission_route::{RetransmissionRoute, RetransmitTimeoutsOnAlternate};
 pub(crate) use sack_processing::{Acked, SackContext, SackError};
 
 /// Limit of the chunks outstanding: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
@@ -77,6 +84,10 @@ pub(crate) struct Sender {
     next_is_first: bool,
     /// Index up to which the last SACK had room to report all that had arrived.
     complete_up_to: u64,
+    /// Congestion control is rate-based: packets are recorded, and may be paced.
+    rate_based: bool,
+    /// Earliest departure of data that waits for pacing.
+    departure: Option<Time>,
     /// The tail loss probe of some path is due.
     probe_due: bool,
     /// The packet being assembled is a tail loss probe.
@@ -114,6 +125,8 @@ impl Sender {
             multipath,
             next_is_first: false,
             complete_up_to: u64::MAX,
+            rate_based: policies.congestion.is_rate_based(),
+            departure: None,
             probe_due: false,
             probing: false,
             abandonment: Abandonment::default(),
@@ -174,6 +187,7 @@ impl Sender {
             path.buffered = 0;
             path.chunks = 0;
             path.recovery = PathRecovery::default();
+            path.reset_rate();
         }
         let new = Self::new(initial_tsn, config);
         let mut old = core::mem::replace(self, new);
@@ -322,24 +336,29 @@ impl Sender {
         let id = chunk.map_or(otherwise, |c| c.path);
         let path = &mut paths[id];
         let reduced = self.detector.is_in_fast_recovery() || path.recovery.is_fast();
-        if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
+        if reduced || path.congestion.window() <= 4 * path.pmdcs() {
             return false;
         }
         self.update_coupled_windows(id, paths);
         let path = &mut paths[id];
-        path.congestion.on_loss();
+        path.congestion.on_congestion(CongestionEvent::Ecn);
         trace.record(now, sack_processing::window_event(path));
         true
     }
 
-    /// Expiry of the window probe timer, or lifetime of a message.
+    /// Expiry of the window probe timer, lifetime of a message, or departure of data that waits for pacing.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        earliest(self.window.next_timeout(), self.abandonment.next_deadline())
+        let next = earliest(self.window.next_timeout(), self.abandonment.next_deadline());
+        if self.rate_based {
+            return earliest(next, self.departure);
+        }
+        next
     }
 
-    /// Handles the expiry of the window probe timer.
+    /// Handles the expiry of the window probe timer, and departures: data may leave again.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.window.handle_timeout(now);
+        self.departure = self.departure.filter(|at| *at > now);
     }
 
     pub(crate) fn rwnd(&self) -> usize {
@@ -438,7 +457,7 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
         return config.buffers.send_buffer;
     };
     let windows = paths.iter().filter(|p| p.usable());
-    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    let cwnd: usize = windows.map(|p| p.congestion.window()).sum();
     let wanted = cwnd
         .saturating_mul(2)
         .saturating_add(config.buffers.send_buffer);

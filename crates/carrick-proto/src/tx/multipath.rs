@@ -7,9 +7,9 @@ use super::Sender;
 use super::outstanding::Ranges;
 use super::packet_plan::{DataPacketPlan, TransmitContext};
 use super::sack_processing::SackContext;
-use crate::congestion::Member;
+use crate::cc::Member;
 use crate::path::{Path, PathId, Paths};
-use crate::policy::{BufferSplitting, Policies, Shares, Usage};
+use crate::research::{BufferSplitting, Policies, Shares, Usage};
 
 /// State of concurrent multipath transfer and of coupled congestion windows.
 #[derive(Debug)]
@@ -76,6 +76,8 @@ impl Sender {
                 let forced = self.forced || cx.paths[origin].recovery.forced;
                 if !forced && (refused || !cx.paths[path].window_is_open()) {
                     cx.paths[path].note_window_limit();
+                } else if !forced && !self.pacing_permits(path, cx) {
+                    // It has a departure time.
                 } else if first.is_none_or(|(lowest, _)| index < lowest) {
                     let plan = DataPacketPlan {
                         path,
@@ -111,7 +113,7 @@ impl Sender {
             return self.plan_packet(cx).filter(|plan| plan.path == path);
         }
         let elsewhere = self.only_path(cx.paths).is_some_and(|only| only != path);
-        let leaves = !elsewhere && Self::check_window(path, cx) && self.may_send_new(path, cx);
+        let leaves = !elsewhere && self.check_window(path, cx) && self.may_send_new(path, cx);
         leaves.then_some(DataPacketPlan {
             path,
             forced: false,
@@ -123,15 +125,15 @@ impl Sender {
 
     fn plan_new_data(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
         if self.queue.is_empty() {
-            cx.paths.iter_mut().for_each(|p| p.window_limited = false);
+            cx.paths.iter_mut().for_each(Path::note_other_limit);
             return None;
         }
         let path = match self.only_path(cx.paths) {
-            Some(path) => Self::check_window(path, cx).then_some(path),
+            Some(path) => self.check_window(path, cx).then_some(path),
             None => self.next_path(cx),
         }?;
         if !self.may_send_new(path, cx) {
-            cx.paths.iter_mut().for_each(|p| p.window_limited = false);
+            cx.paths.iter_mut().for_each(Path::note_other_limit);
             return None;
         }
         Some(DataPacketPlan {
@@ -150,8 +152,9 @@ impl Sender {
         (wanted == Some(path) || !paths.any_usable()).then_some(path)
     }
 
-    /// Updates the window of a path for which data waits; returns whether it has room.
-    fn check_window(id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+    /// Updates the window of a path for which data waits; returns whether it has room, and pacing lets a
+    /// packet leave.
+    fn check_window(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
         let path = &mut cx.paths[id];
         path.decay_idle_window(cx.now);
         path.limit_idle_burst(cx.now, cx.config.transmission.max_burst);
@@ -159,15 +162,16 @@ impl Sender {
         if !open {
             path.note_window_limit();
         }
-        open && path.confirmed
+        let confirmed = path.confirmed;
+        open && confirmed && self.pacing_permits(id, cx)
     }
 
     /// Path for the next packet of new data by the association's policy, of those with room.
-    fn next_path(&self, cx: &mut TransmitContext<'_>) -> Option<PathId> {
+    fn next_path(&mut self, cx: &mut TransmitContext<'_>) -> Option<PathId> {
         for at in 0..cx.paths.len() {
             match cx.paths.nth(at) {
                 Some(id) if cx.paths[id].usable() => {
-                    Self::check_window(id, cx);
+                    self.check_window(id, cx);
                 }
                 _ => {}
             }
@@ -186,7 +190,10 @@ impl Sender {
                 buffered: path.buffered,
             };
             let within = |shares| splitting.permits(basis, shares, usage);
-            path.usable() && path.window_is_open() && shares.as_ref().is_none_or(within)
+            path.usable()
+                && path.window_is_open()
+                && !path.waits_for_departure()
+                && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
         let mut candidates = cx
@@ -300,7 +307,7 @@ impl Sender {
                 own = members.len();
             }
             members.push(Member {
-                cwnd: path.congestion.cwnd(),
+                cwnd: path.congestion.window(),
                 ssthresh: path.congestion.ssthresh(),
                 rtt: path.rto.srtt().unwrap_or(path.rto.value()),
                 between_losses: path.congestion.between_losses(),

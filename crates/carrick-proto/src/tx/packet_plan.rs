@@ -3,13 +3,14 @@
 
 use carrick_wire::{COMMON_HEADER_LEN, padded};
 
+use super::loss::LossSignal;
+use super::marked_data::MarkedData;
 use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
-use crate::policy::{LossSignal, MarkedData};
 use crate::stats::AssociationCounters;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 use crate::trace::Trace;
 
 /// Packet of DATA that may leave.
@@ -46,7 +47,11 @@ impl Sender {
     ///    a time.
     /// 3. New data, if cwnd (section 6.1, B), the peer's window (section 6.1, A), the burst limit (section
     ///    6.1, D) and Nagle's algorithm let it leave.
+    ///
+    /// On a path with a pacing rate, marked chunks and new data wait for their departure time; a probe and
+    /// the packet that ignores cwnd do not.
     pub(crate) fn plan_packet(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
+        self.departure = None;
         // 1.
         if let Some(plan) = self.plan_probe(cx) {
             return Some(plan);
@@ -63,7 +68,11 @@ impl Sender {
                 return None;
             }
             let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
-            if self.forced || (!refused && cx.paths[path].window_is_open()) {
+            let open = !refused && cx.paths[path].window_is_open();
+            if open && !self.forced && !self.pacing_permits(path, cx) {
+                return None;
+            }
+            if self.forced || open {
                 return Some(DataPacketPlan {
                     path,
                     forced: self.forced,
@@ -84,7 +93,7 @@ impl Sender {
         let Some(path) = self.new_data_path(cx.paths) else {
             if blocked.is_none() {
                 let current = cx.paths.current();
-                cx.paths[current].window_limited = false;
+                cx.paths[current].note_other_limit();
             }
             return None;
         };
@@ -98,7 +107,10 @@ impl Sender {
             return None;
         }
         if !self.may_send_new(path, cx) {
-            cx.paths[path].window_limited = false;
+            cx.paths[path].note_other_limit();
+            return None;
+        }
+        if !self.pacing_permits(path, cx) {
             return None;
         }
         Some(DataPacketPlan {
@@ -108,6 +120,21 @@ impl Sender {
             probe: false,
             origin: None,
         })
+    }
+
+    /// Returns whether pacing lets a packet leave on a path now. If not, its departure is awaited.
+    #[inline]
+    pub(super) fn pacing_permits(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+        !self.rate_based || self.departure_has_come(id, cx)
+    }
+
+    #[inline(never)]
+    fn departure_has_come(&mut self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+        let departure = cx.paths[id].departure(cx.now);
+        if departure.is_some() {
+            self.departure = earliest(self.departure, departure);
+        }
+        departure.is_none()
     }
 
     /// Selects a tail loss probe: new data if there is some and the peer has room, whatever cwnd is, or else

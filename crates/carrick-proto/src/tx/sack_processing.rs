@@ -6,12 +6,12 @@ use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 use super::Sender;
 use super::loss::SackReport;
 use super::outstanding::{Ranges, from_gap_ack_blocks, union};
+use crate::cc::Acknowledged;
 use crate::config::AssociationConfig;
-use crate::congestion::Acknowledged;
 use crate::path::{AckNews, Path, PathId, Paths};
-use crate::policy::LossSignal;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
+use crate::tx::LossSignal;
 
 /// Number of Gap Ack Blocks from which on a SACK may have had no room for more, and does not report what
 /// is above them; some peers never send more.
@@ -283,6 +283,7 @@ impl Sender {
     fn grow_windows(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
         let next = self.outstanding.next_index();
+        let cumulative = self.outstanding.first_index() - 1;
         let growth = cx.config.research.policies.multipath.window_growth;
         for at in 0..cx.paths.len() {
             let Some(id) = cx.paths.nth(at) else { break };
@@ -291,8 +292,12 @@ impl Sender {
                 self.update_coupled_windows(id, cx.paths);
             }
             let path = &mut cx.paths[id];
+            let mut delivery = None;
             if bytes > 0 {
                 path.last_ack = Some(cx.now);
+                if self.rate_based {
+                    delivery = path.take_delivery(bytes, cumulative);
+                }
             }
             let oldest = path.news.oldest != path.recovery.order.oldest;
             if bytes > 0 && growth.permits(oldest || all_acknowledged) {
@@ -307,12 +312,16 @@ impl Sender {
                     window_limited: path.window_limited,
                     highest: path.news.highest,
                     next,
+                    delivery,
                 });
             }
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260, section 6.2, has for them.
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
-            path.burst_limit =
-                path.flight_size + cx.config.transmission.max_burst as usize * sacks * path.pmdcs();
+            path.burst_limit = if self.rate_based && path.is_paced() {
+                usize::MAX
+            } else {
+                path.flight_size + cx.config.transmission.max_burst as usize * sacks * path.pmdcs()
+            };
             if bytes > 0 && cx.trace.enabled() {
                 cx.trace.record(cx.now, window_event(path));
             }
@@ -370,7 +379,7 @@ impl Sender {
 pub(super) fn window_event(path: &Path) -> TraceEvent {
     TraceEvent::Window {
         path: path.id,
-        cwnd: path.congestion.cwnd(),
+        cwnd: path.congestion.window(),
         ssthresh: path.congestion.ssthresh(),
         flight_size: path.flight_size,
     }

@@ -1,10 +1,11 @@
 //! Expiry of T3-rtx (RFC 9260, sections 6.3.3 and 7.2.3).
 
 use super::Sender;
+use super::marked_data::MarkedData;
 use super::sack_processing::window_event;
+use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
-use crate::policy::MarkedData;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
 
@@ -63,7 +64,7 @@ impl Sender {
         // 6.
         self.detector.leave_fast_recovery();
         self.begin_timeout_recovery(path, config);
-        path.congestion.on_timeout();
+        path.congestion.on_congestion(CongestionEvent::Timeout);
         path.ect.on_timeout();
         path.after_timeout = Some(config.research.policies.after_timeout);
         path.burst_limit = config.transmission.max_burst as usize * path.pmdcs();

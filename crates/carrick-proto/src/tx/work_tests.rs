@@ -7,9 +7,10 @@ use core::net::IpAddr;
 
 use super::queue::NewChunk;
 use super::*;
-use crate::policy::{LossSignal, Policies};
 use crate::reliability::Reliability;
+use crate::research::Policies;
 use crate::route::Route;
+use crate::tx::LossSignal;
 
 const PATHS: u8 = 16;
 const CHUNKS: u64 = 20_000;

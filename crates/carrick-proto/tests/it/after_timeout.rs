@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::AfterTimeout;
+use carrick_proto::research::AfterTimeout;
 use carrick_wire::ChunkType;
 use common::{World, ms};
 

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::WindowAnnouncement;
+use carrick_proto::research::WindowAnnouncement;
 use carrick_proto::{CloseReason, Endpoint, EndpointConfig, Event, SendOptions, Tsn};
 use carrick_wire::{CauseCode, ChunkType, VerificationTag};
 use common::*;

@@ -5,8 +5,8 @@ use crate::common;
 
 use std::net::IpAddr;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::{Algorithm, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc9260};
+use carrick_proto::research::{
     BufferSplitting, FastestFirst, Multipath, Policies, ReportScope, ReportsPerSack, SplitBasis,
     WindowGrowth,
 };
@@ -328,7 +328,8 @@ impl Liar {
 }
 
 fn choices() -> Vec<Policies> {
-    let congestion: [&'static dyn Algorithm; 5] = [&Rfc9260, &Cubic, &CmtRpV2, &Lia, &Olia];
+    let congestion: [&'static dyn Algorithm; 6] =
+        [&Rfc9260, &Cubic, &CmtRpV2, &Lia, &Olia, &RateBased];
     let mut all = Vec::new();
     for (n, congestion) in congestion.into_iter().enumerate() {
         for base in BASES {
@@ -441,5 +442,5 @@ fn false_sacks_keep_every_count_consistent() {
 #[test]
 fn false_nr_sacks_keep_every_count_consistent() {
     let [open, closed] = send_false_reports(true);
-    assert!(open + closed == 60 && closed > 0, "{open}, {closed}");
+    assert!(open + closed == 72 && closed > 0, "{open}, {closed}");
 }

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::net::IpAddr;
 
-use carrick_proto::policy::ProtocolUnreachable;
+use carrick_proto::research::ProtocolUnreachable;
 use carrick_proto::{
     AssociationId, CloseReason, Event, IcmpInput, IcmpKind, PathId, VerificationTag,
 };

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::{AddressVerification, MarkedData};
+use carrick_proto::research::{AddressVerification, MarkedData};
 use carrick_wire::ChunkType;
 use common::{World, addresses, ms, pattern, secs};
 

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::{
+use carrick_proto::research::{
     DataRoute, FastestFirst, Multipath, Policies, RoundRobin, WindowGrowth,
 };
 use carrick_proto::{Event, PathId, Reliability, SendOptions};

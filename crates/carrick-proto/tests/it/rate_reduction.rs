@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::{LossDetection, MarkedData, Policies, RetransmitInTurn};
+use carrick_proto::research::{LossDetection, MarkedData, Policies, RetransmitInTurn};
 use carrick_proto::{AssociationConfig, AssociationId, SendOptions};
 use carrick_wire::ChunkType;
 use common::*;

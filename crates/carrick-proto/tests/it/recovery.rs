@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::{LossDetection, Policies};
+use carrick_proto::research::{LossDetection, Policies};
 use carrick_proto::{AssociationId, PathStats, SendOptions};
 use carrick_wire::{ChunkType, GapAckBlock};
 use common::*;

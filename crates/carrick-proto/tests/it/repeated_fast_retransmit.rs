@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::policy::{LossDetection, Multipath, Policies, ReportScope};
+use carrick_proto::research::{LossDetection, Multipath, Policies, ReportScope};
 use carrick_proto::{AssociationId, PathStats};
 use carrick_wire::ChunkType;
 use common::*;

@@ -10,6 +10,7 @@ mod flush;
 mod interface;
 mod keys;
 mod names;
+mod pacing;
 mod plain_ip;
 mod protection;
 mod reconfiguration;

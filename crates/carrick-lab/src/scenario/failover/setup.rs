@@ -9,7 +9,7 @@ use carrick_netsim::{
     NodeId, Queue, Time,
 };
 use carrick_proto::AssociationConfig;
-use carrick_proto::policy::{
+use carrick_proto::research::{
     AddressVerification, AfterTimeout, BundledDuplicates, MarkedData, Policies, RetransmitInTurn,
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_netsim::{ConfigError, LinkConfig, Loss, Network, NetworkBuilder, Node, NodeId};
 use carrick_proto::AssociationConfig;
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_simco::load::Workload;
 use carrick_simco::model::Model;
 

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use carrick_proto::congestion::Rfc2960;
-use carrick_proto::policy::{
+use carrick_proto::cc::Rfc2960;
+use carrick_proto::research::{
     LossDetection, Multipath, OtherPathOnDuplicates, Policies, RetransmitOnAlternate,
     RetransmitOnLowestLoss, SackRoute, SackToSource, WindowAnnouncement,
 };

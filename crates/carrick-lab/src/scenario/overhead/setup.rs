@@ -7,8 +7,8 @@ use carrick_netsim::{
     ConfigError, Jitter, LinkConfig, LinkId, Network, NetworkBuilder, Node, NodeId, Queue,
 };
 use carrick_proto::AssociationConfig;
-use carrick_proto::congestion::Rfc9260;
-use carrick_proto::policy::{Policies, WindowAnnouncement};
+use carrick_proto::cc::Rfc9260;
+use carrick_proto::research::{Policies, WindowAnnouncement};
 
 use crate::live::World;
 

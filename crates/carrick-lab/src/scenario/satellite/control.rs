@@ -5,7 +5,9 @@
 //! window", while section 7.2.4 of RFC 2960 and of RFC 9260 halves the window of the path on which
 //! the chunk was lost. This control shows the effect on the delay.
 
-use carrick_proto::congestion::{Acknowledged, Algorithm, CongestionControl, Parameters, Rfc9260};
+use carrick_proto::cc::{
+    Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, Rfc9260,
+};
 
 /// RFC 9260's congestion control without its reaction to missing reports.
 #[derive(Clone, Copy, Debug)]
@@ -16,17 +18,17 @@ impl Algorithm for KeepsWindow {
         "rfc9260-window-kept-on-loss"
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Box::new(Kept(Rfc9260.start(parameters)))
     }
 }
 
 #[derive(Debug)]
-struct Kept(Box<dyn CongestionControl>);
+struct Kept(Box<dyn Controller>);
 
-impl CongestionControl for Kept {
-    fn cwnd(&self) -> usize {
-        self.0.cwnd()
+impl Controller for Kept {
+    fn window(&self) -> usize {
+        self.0.window()
     }
 
     fn ssthresh(&self) -> usize {
@@ -41,10 +43,10 @@ impl CongestionControl for Kept {
         self.0.on_ack(acknowledged);
     }
 
-    fn on_loss(&mut self) {}
-
-    fn on_timeout(&mut self) {
-        self.0.on_timeout();
+    fn on_congestion(&mut self, event: CongestionEvent) {
+        if event == CongestionEvent::Timeout {
+            self.0.on_congestion(event);
+        }
     }
 
     fn on_undo(&mut self) {
@@ -75,10 +77,10 @@ mod tests {
             ipv6: false,
             slow_start_limit: 1,
         });
-        let before = window.cwnd();
-        window.on_loss();
-        assert_eq!(window.cwnd(), before);
-        window.on_timeout();
-        assert!(window.cwnd() < before);
+        let before = window.window();
+        window.on_congestion(CongestionEvent::Loss);
+        assert_eq!(window.window(), before);
+        window.on_congestion(CongestionEvent::Timeout);
+        assert!(window.window() < before);
     }
 }

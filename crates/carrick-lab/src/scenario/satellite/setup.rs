@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use carrick_netsim::{ConfigError, LinkConfig, Loss, Network, NetworkBuilder, Node, NodeId, Queue};
 use carrick_proto::AssociationConfig;
-use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
-use carrick_proto::policy::{
+use carrick_proto::cc::{Algorithm, Cubic, Rfc9260};
+use carrick_proto::research::{
     LowestRttForGapSacks, Multipath, Policies, PrimaryFirst, RetransmitOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
@@ -336,7 +336,7 @@ pub(super) fn millis(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use carrick_proto::policy::LossDetection;
+    use carrick_proto::research::LossDetection;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use carrick_netsim::Time;
 use carrick_proto::PathId;
-use carrick_proto::policy::{BufferSplitting, FastestFirst, Policies, RoundRobin, SplitBasis};
+use carrick_proto::research::{BufferSplitting, FastestFirst, Policies, RoundRobin, SplitBasis};
 
 use super::support::{Path, Transfer, concurrent};
 

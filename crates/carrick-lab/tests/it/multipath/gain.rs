@@ -2,8 +2,8 @@
 
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
-use carrick_proto::policy::Policies;
+use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
+use carrick_proto::research::Policies;
 
 use super::support::{Outcome, Path, Transfer, concurrent};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carrick_netsim::{Change, Time};
 use carrick_proto::PathId;
-use carrick_proto::congestion::{CmtRpV2, Lia, Olia};
-use carrick_proto::policy::{
+use carrick_proto::cc::{CmtRpV2, Lia, Olia};
+use carrick_proto::research::{
     FastestFirst, GapSacks, LossDetection, Multipath, Policies, ReportScope, ReportsPerSack,
     RetransmissionRoute, RetransmitAsap, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
     RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, WindowGrowth,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, LinkId, Loss, Network, NetworkBuilder, NodeId, Queue, Time};
-use carrick_proto::policy::{Multipath, Policies};
+use carrick_proto::research::{Multipath, Policies};
 use carrick_proto::{
     AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event, PathId,
     PathStats, SendError, SendOptions,

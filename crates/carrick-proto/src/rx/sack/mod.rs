@@ -60,7 +60,7 @@ pub enum GapSacks {
     AtOnce,
     /// At once only if every path that delivers data has delivered TSNs above the first gap; otherwise
     /// every second packet or after SACK.Delay, as without gaps. The sender should count packets
-    /// and not SACKs ([`crate::policy::ReportsPerSack::Packets`]), or it detects losses later.
+    /// and not SACKs ([`crate::research::ReportsPerSack::Packets`]), or it detects losses later.
     DelayedAcrossPaths,
 }
 
@@ -329,7 +329,7 @@ impl Receiver {
         &self,
         source: PathId,
         rule: &dyn SackRoute,
-        paths: &mut dyn Iterator<Item = crate::policy::PathView>,
+        paths: &mut dyn Iterator<Item = crate::path::PathView>,
     ) -> PathId {
         let situation = SackSituation {
             source,

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::path::PathId;
-use crate::policy::{PathView, alternate};
+use crate::path::{PathView, alternate};
 
 /// State of the receiver when a SACK is sent.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl SackRoute for OtherPathOnDuplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::tests::path;
+    use crate::path::view_tests::path;
 
     #[test]
     fn only_sacks_with_gaps_take_the_fastest_path() {

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::path::Paths;
-use crate::policy::LossSignal;
+use crate::tx::LossSignal;
 use crate::tx::outstanding::{ChunkState, Outstanding};
 use crate::work_counter::WorkCounter;
 

@@ -1,4 +1,4 @@
-//! Missing reports for each path (split fast retransmit; see [`crate::policy::ReportScope::Path`]).
+//! Missing reports for each path (split fast retransmit; see [`crate::research::ReportScope::Path`]).
 //!
 //! Transmissions of an association are numbered. A chunk has been reported missing n times when n SACKs,
 //! or n packets, newly acknowledged a later transmission to the same path. The n highest of these
@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use super::Delivery;
 use crate::path::Paths;
-use crate::policy::{LossSignal, ReportsPerSack};
+use crate::research::ReportsPerSack;
+use crate::tx::LossSignal;
 use crate::tx::outstanding::Outstanding;
 
 /// Missing reports of one path.

@@ -12,6 +12,7 @@
 //!
 //! The response to a loss is in `recovery`.
 
+mod detection;
 mod missing_reports;
 mod missing_reports_per_path;
 mod rack;
@@ -25,8 +26,9 @@ use super::outstanding::{AckedChunk, Chunk, Outstanding, Tracking};
 use super::recovery::PathRecovery;
 use crate::config::AssociationConfig;
 use crate::path::{Path, Paths};
-use crate::policy::{LossDetection, Policies, ReportScope, ReportsPerSack};
+use crate::research::{Policies, ReportScope, ReportsPerSack};
 use crate::time::Time;
+pub use detection::{LossDetection, LossSignal};
 use missing_reports::MissingReports;
 pub(crate) use missing_reports_per_path::PathReports;
 pub(crate) use rack::{Delivery, Rack};

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::path::Paths;
-use crate::policy::LossSignal;
 use crate::time::Time;
+use crate::tx::LossSignal;
 use crate::tx::outstanding::Outstanding;
 
 /// Half of the time for which a minimum of the round-trip time is valid.

@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::path::Paths;
-use crate::policy::LossSignal;
+use crate::tx::LossSignal;
 use crate::tx::outstanding::{ChunkState, Outstanding};
 
 /// Missing-report counters of an association.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid, Ppid, Ssn, StreamId};
 
 use crate::path::PathId;
-use crate::policy::LossSignal;
 use crate::time::Time;
+use crate::tx::LossSignal;
 
 /// State of an outstanding chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use super::{ChunkState, Outstanding};
 use crate::path::{PathId, Paths};
-use crate::policy::LossSignal;
 use crate::time::Time;
+use crate::tx::LossSignal;
 
 impl Outstanding {
     /// Records a retransmission, on the same path or on another one.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{ChunkState, Outstanding};
 use crate::path::{PathId, Paths};
-use crate::policy::LossSignal;
+use crate::tx::LossSignal;
 
 /// Chunks that moves may examine for each transmission, and the limit of those that may be saved up.
 const EXAMINED_PER_TRANSMISSION: u64 = 16;

@@ -3,6 +3,7 @@
 use carrick_wire::Tsn;
 
 use super::{RecoveryPhase, Reduction};
+use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::path::{AckNews, Path, PathId, Paths};
 use crate::time::{Time, earliest};
@@ -58,7 +59,7 @@ impl Sender {
     fn reduce_window(&mut self, id: PathId, exit: u64, cx: &mut SackContext<'_>) {
         self.update_coupled_windows(id, cx.paths);
         let path = &mut cx.paths[id];
-        path.congestion.on_loss();
+        path.congestion.on_congestion(CongestionEvent::Loss);
         path.recovery.phase = RecoveryPhase::Fast(exit);
         path.recovery.reduced_at = self.outstanding.transmissions();
         path.recovery.probe.cancel();
@@ -75,7 +76,7 @@ impl Sender {
     /// Updates what may be in flight on each path while its window is reduced (RFC 6937, section 3).
     pub(in crate::tx) fn reduce_in_proportion(paths: &mut Paths) {
         for path in paths.iter_mut() {
-            let (ssthresh, pmdcs) = (path.congestion.cwnd(), path.pmdcs());
+            let (ssthresh, pmdcs) = (path.congestion.window(), path.pmdcs());
             if let Some(reduction) = &mut path.recovery.reduction {
                 reduction.on_sack(path.news.bytes, path.flight_size, ssthresh, pmdcs);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_proto::{
     AssociationId, Event, Extensions, Message, Part, Reliability, SendError, SendOptions, StreamId,
     StreamScheduler,

@@ -3,6 +3,7 @@
 //! Most scenarios let an endpoint send to a puppet, whose SACKs exercise exactly one rule.
 
 mod fast_retransmit;
+mod pacing;
 mod paths;
 mod support;
 mod timer;

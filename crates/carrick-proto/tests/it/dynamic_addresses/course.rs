@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use carrick_proto::policy::{LossDetection, Policies};
+use carrick_proto::research::{LossDetection, Policies};
 use carrick_proto::{AddressEvent, CloseReason, Event, OperationError, PathId, Route};
 use carrick_wire::{AsconfSerial, CauseCode, Chunk, ChunkType, PacketBuilder};
 

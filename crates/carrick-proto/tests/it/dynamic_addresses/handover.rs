@@ -1,7 +1,7 @@
 //! Fast handover: when a new address is confirmed, its path starts with initial parameters and
 //! outstanding data moves to it.
 
-use carrick_proto::policy::{LossDetection, Multipath, Policies};
+use carrick_proto::research::{LossDetection, Multipath, Policies};
 use carrick_proto::{AssociationConfig, Ecn, PathId, PathStats};
 use carrick_wire::{Chunk, ChunkType, Tsn};
 

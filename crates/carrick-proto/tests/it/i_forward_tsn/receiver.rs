@@ -1,6 +1,6 @@
 //! Reception of I-FORWARD-TSN with any content.
 
-use carrick_proto::policy::{Policies, UnlistedIForwardTsn};
+use carrick_proto::research::{Policies, UnlistedIForwardTsn};
 use carrick_proto::{AssociationId, Event, Extensions, Mid, Part, Ppid, Ssn, StreamId};
 use carrick_wire::{CauseCode, ChunkType, Fragment, Fsn, IDataHeader, SkippedMessage};
 

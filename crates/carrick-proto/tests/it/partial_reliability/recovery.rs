@@ -1,6 +1,6 @@
 //! Partial reliability with RACK-TLP, and with interleaving.
 
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_proto::{Abandoned, AssociationId, Extensions, Reliability};
 use carrick_wire::ChunkType;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_proto::policy::Policies;
+use carrick_proto::research::Policies;
 use carrick_proto::{AssociationConfig, AssociationId, Event, PathMtuDiscovery, PathMtuState};
 use carrick_wire::ChunkType;
 

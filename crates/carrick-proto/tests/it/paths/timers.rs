@@ -40,7 +40,7 @@ fn the_end_of_a_closed_window_is_no_path_error() {
 fn an_idle_path_timer_is_no_error() {
     let mut w = World::new();
     let mut config = w.config.clone();
-    config.research.policies.retransmission_route = &carrick_proto::policy::RetransmitOnAlternate;
+    config.research.policies.retransmission_route = &carrick_proto::research::RetransmitOnAlternate;
     w.config = config;
     let (a, b) = w.connect();
     // Everything that was on the first path is found lost by reports and moves to the second.

@@ -1,6 +1,6 @@
 //! The receiver stays within its buffer and advertises the remaining window (section 6.2).
 
-use carrick_proto::policy::WindowAnnouncement;
+use carrick_proto::research::WindowAnnouncement;
 use carrick_proto::{AssociationConfig, AssociationId, AssociationStats, Event};
 use carrick_wire::{ChunkType, Tsn};
 

@@ -1,6 +1,6 @@
 //! Silly windows.
 
-use carrick_proto::policy::WindowAnnouncement;
+use carrick_proto::research::WindowAnnouncement;
 
 use crate::common::*;
 

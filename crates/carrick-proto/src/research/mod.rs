@@ -1,13 +1,11 @@
-//! Choices in which papers and implementations differ, each a named value per association.
+//! Rules of papers and of old implementations, each a named value of [`Policies`].
 //!
-//! The standard's choice is the default. A new idea is a new file here with one `impl`; the core
-//! calls it through the trait and has no branch for it.
+//! The default is RFC 9260's rule, whose code is in the core, next to what it decides; this module
+//! re-exports it. A new rule is a new file here with one `impl`; the core calls it through the trait and
+//! has no branch for it.
 
 mod address_verification;
-mod after_timeout;
-mod marked_data;
 mod multipath;
-mod protocol_unreachable;
 mod retransmit_asap;
 mod retransmit_in_turn;
 mod retransmit_on_alternate;
@@ -15,29 +13,26 @@ mod retransmit_on_largest_cwnd;
 mod retransmit_on_largest_ssthresh;
 mod retransmit_on_lowest_loss;
 mod retransmit_on_same_path;
-mod retransmit_timeouts_on_alternate;
-mod unlisted_i_forward_tsn;
-mod window;
 
 use core::fmt;
-use core::time::Duration;
 
-use crate::congestion::{Algorithm, Cubic, Rfc9260};
-use crate::path::PathId;
+pub use crate::association::{ProtocolUnreachable, UnlistedIForwardTsn};
+use crate::cc::{Algorithm, Cubic, Rfc9260};
+pub use crate::path::{AfterTimeout, PathView};
 pub use crate::rx::{
     BundledDuplicates, LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute, SackSituation,
-    SackToSource,
+    SackToSource, WindowAnnouncement,
+};
+pub use crate::tx::{
+    LossDetection, LossSignal, MarkedData, RetransmissionRoute, RetransmitTimeoutsOnAlternate,
 };
 
 pub use address_verification::AddressVerification;
-pub use after_timeout::AfterTimeout;
-pub use marked_data::MarkedData;
 pub use multipath::{
     BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryFirst, PrimaryOnly,
     ReportScope, ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
-pub use protocol_unreachable::ProtocolUnreachable;
 pub use retransmit_asap::RetransmitAsap;
 pub use retransmit_in_turn::RetransmitInTurn;
 pub use retransmit_on_alternate::RetransmitOnAlternate;
@@ -45,10 +40,6 @@ pub use retransmit_on_largest_cwnd::RetransmitOnLargestCwnd;
 pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
 pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
-pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
-pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
-pub(crate) use window::BufferView;
-pub use window::WindowAnnouncement;
 
 /// The policies of one association.
 #[derive(Clone, Copy)]
@@ -167,173 +158,5 @@ impl fmt::Debug for Policies {
             .field("undo_spurious", &self.undo_spurious)
             .field("multipath", &self.multipath)
             .finish()
-    }
-}
-
-/// How losses are found before T3-rtx expires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossDetection {
-    /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4), as many of them as
-    /// [`Policies::missing_reports`] says, and once for each chunk unless
-    /// [`Policies::repeated_fast_retransmit`] says otherwise.
-    MissingReports,
-    /// The same as RFC 2960 had it: every SACK that reports a chunk missing counts, also one that
-    /// acknowledges nothing new, the count begins again with each fast retransmission, and each of
-    /// them reduces the window of the path where the chunk was last sent. There is no Fast
-    /// Recovery, so that SACKs for what was in flight answer one loss several times in a round
-    /// trip. For experiments (paper `mobile-ip`).
-    EveryReport,
-    /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
-    /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of
-    /// retransmissions too.
-    Rack,
-}
-
-/// What a policy sees of a path.
-#[derive(Clone, Copy, Debug)]
-pub struct PathView {
-    /// Which path.
-    pub id: PathId,
-    /// Its address is verified, so that it may carry data.
-    pub confirmed: bool,
-    /// Its error counter has not exceeded Path.Max.Retrans.
-    pub active: bool,
-    /// Active, but potentially failed (RFC 7829).
-    pub potentially_failed: bool,
-    /// It is the one for new data.
-    pub primary: bool,
-    /// It is the one for retransmissions where they take turns: the path after the primary, until
-    /// T3-rtx expires there, then the next active one, and so on.
-    pub in_turn: bool,
-    /// Smoothed round-trip time, once measured.
-    pub srtt: Option<Duration>,
-    /// Consecutive errors.
-    pub error_count: u32,
-    /// Congestion window in bytes.
-    pub cwnd: usize,
-    /// Outstanding bytes.
-    pub flight_size: usize,
-    /// Slow-start threshold in bytes.
-    pub ssthresh: usize,
-    /// Of a million chunks sent here, as many were lost, by what was sent lately.
-    pub loss_ppm: u32,
-    /// The window lets another packet leave.
-    pub has_room: bool,
-}
-
-impl PathView {
-    /// Confirmed, active and not potentially failed.
-    pub fn usable(&self) -> bool {
-        self.confirmed && self.active && !self.potentially_failed
-    }
-}
-
-/// Why a chunk is sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossSignal {
-    /// T3-rtx expired.
-    Timeout,
-    /// Enough missing reports, or RACK.
-    MissingReports,
-}
-
-/// Decides where a retransmission goes.
-pub trait RetransmissionRoute: Sync {
-    /// The name for reports and configuration.
-    fn name(&self) -> &'static str;
-    /// The path for a chunk that was last sent to `last`. A path that is not confirmed is not
-    /// used, whatever this says.
-    fn route(
-        &self,
-        signal: LossSignal,
-        last: PathId,
-        paths: &mut dyn Iterator<Item = PathView>,
-    ) -> PathId;
-}
-
-/// The usable path other than `last` with the fewest errors, the primary first among equals, then
-/// the one with the lowest round-trip time; `last` if there is none, or if it has fewer errors
-/// itself: a path that stopped answering is not inactive yet, and the chunk would wait for it.
-pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
-    let mut errors_of_last = u32::MAX;
-    let other = paths
-        .inspect(|p| {
-            if p.id == last && p.usable() {
-                errors_of_last = p.error_count;
-            }
-        })
-        .filter(|p| p.id != last && p.usable())
-        .min_by_key(|p| {
-            (
-                p.error_count,
-                !p.primary,
-                p.srtt.unwrap_or(Duration::MAX),
-                p.id,
-            )
-        });
-    other
-        .filter(|p| p.error_count <= errors_of_last)
-        .map_or(last, |p| p.id)
-}
-
-/// The usable path with the lowest key, the lowest number among equals; `last` if none
-/// is usable.
-pub(crate) fn alternate_by<K: Ord>(
-    last: PathId,
-    paths: &mut dyn Iterator<Item = PathView>,
-    key: impl Fn(&PathView) -> K,
-) -> PathId {
-    paths
-        .filter(PathView::usable)
-        .min_by_key(key)
-        .map_or(last, |p| p.id)
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) fn path(id: u8, active: bool, srtt_ms: u64) -> PathView {
-        PathView {
-            id: PathId(id),
-            confirmed: true,
-            active,
-            potentially_failed: false,
-            primary: id == 0,
-            in_turn: false,
-            srtt: Some(Duration::from_millis(srtt_ms)),
-            error_count: 0,
-            cwnd: 4404,
-            flight_size: 0,
-            ssthresh: usize::MAX,
-            loss_ppm: 0,
-            has_room: true,
-        }
-    }
-
-    #[test]
-    fn the_alternate_is_never_a_dead_path_while_a_live_one_exists() {
-        let paths = [
-            path(0, true, 100),
-            path(1, false, 1),
-            path(2, true, 50),
-            path(3, true, 20),
-        ];
-        assert_eq!(alternate(PathId(0), &mut paths.into_iter()), PathId(3));
-        assert_eq!(
-            alternate(PathId(3), &mut paths.into_iter()),
-            PathId(0),
-            "the primary first"
-        );
-        let mut silent = [path(0, true, 100), path(1, true, 1)];
-        silent[1].error_count = 2;
-        silent[0].error_count = 1;
-        assert_eq!(
-            alternate(PathId(0), &mut silent.into_iter()),
-            PathId(0),
-            "not to a path that answers even less"
-        );
-        let only = [path(0, true, 100), path(1, false, 1)];
-        assert_eq!(alternate(PathId(0), &mut only.into_iter()), PathId(0));
     }
 }

@@ -17,7 +17,7 @@
 use alloc::boxed::Box;
 
 use super::coupled::{FRACTION, Rule, Window, micros, rate};
-use super::{Algorithm, CongestionControl, Member, Parameters};
+use super::{Algorithm, Controller, Member, Parameters};
 
 /// Opportunistic linked increases.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Algorithm for Olia {
         true
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Window::<Opportunistic>::boxed(parameters)
     }
 }
@@ -97,8 +97,8 @@ impl Rule for Opportunistic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Acknowledged;
     use super::super::coupled::tests::{PMDCS, member, round, window};
+    use super::super::{Acknowledged, CongestionEvent};
     use super::*;
 
     fn with(cwnd: usize, rtt_ms: u64, between_losses: u64) -> Member {
@@ -152,7 +152,7 @@ mod tests {
                 ..Acknowledged::default()
             });
         });
-        assert!(w.cwnd() >= PMDCS);
+        assert!(w.window() >= PMDCS);
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             ..Acknowledged::default()
         };
         w.on_ack(&ack(7000));
-        w.on_loss();
+        w.on_congestion(CongestionEvent::Loss);
         w.on_ack(&ack(2000));
         assert_eq!(w.between_losses(), 7000);
         w.on_ack(&ack(6000));

@@ -27,8 +27,8 @@ impl DataRoute for RoundRobin {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn each_path_has_its_turn_and_none_is_passed_over_twice() {

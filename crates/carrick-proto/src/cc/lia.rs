@@ -13,7 +13,7 @@
 use alloc::boxed::Box;
 
 use super::coupled::{FRACTION, Rule, Window, micros, rate};
-use super::{Algorithm, CongestionControl, Member, Parameters};
+use super::{Algorithm, Controller, Member, Parameters};
 
 /// Linked increases (RFC 6356).
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Algorithm for Lia {
         true
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Window::<Linked>::boxed(parameters)
     }
 }
@@ -61,6 +61,7 @@ impl Rule for Linked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionEvent;
     use super::super::coupled::tests::{PMDCS, member, round, window};
     use super::*;
 
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn losses_halve_the_window_6356_3() {
         let mut w = window::<Linked>(&[member(20 * PMDCS, 100); 2], 0);
-        w.on_loss();
-        assert_eq!(w.cwnd(), 10 * PMDCS);
+        w.on_congestion(CongestionEvent::Loss);
+        assert_eq!(w.window(), 10 * PMDCS);
     }
 }

@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 
 use super::rfc9260::Window;
-use super::{Acknowledged, Algorithm, CongestionControl, Parameters};
+use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters};
 
 /// What a loss leaves at least, and what the window begins with, in PMDCS.
 const FLOOR: usize = 2;
@@ -20,7 +20,7 @@ impl Algorithm for Rfc2960 {
         "rfc2960"
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         let mut window = OldWindow {
             window: Window::new(parameters, FLOOR),
             pmdcs: parameters.pmdcs,
@@ -36,9 +36,9 @@ struct OldWindow {
     pmdcs: usize,
 }
 
-impl CongestionControl for OldWindow {
-    fn cwnd(&self) -> usize {
-        self.window.cwnd()
+impl Controller for OldWindow {
+    fn window(&self) -> usize {
+        self.window.window()
     }
 
     fn ssthresh(&self) -> usize {
@@ -61,12 +61,8 @@ impl CongestionControl for OldWindow {
         });
     }
 
-    fn on_loss(&mut self) {
-        self.window.on_loss();
-    }
-
-    fn on_timeout(&mut self) {
-        self.window.on_timeout();
+    fn on_congestion(&mut self, event: CongestionEvent) {
+        self.window.on_congestion(event);
     }
 
     fn on_undo(&mut self) {
@@ -94,7 +90,7 @@ mod tests {
 
     const PMDCS: usize = 1452;
 
-    fn window() -> Box<dyn CongestionControl> {
+    fn window() -> Box<dyn Controller> {
         Rfc2960.start(Parameters {
             pmdcs: PMDCS,
             ipv6: false,
@@ -105,11 +101,11 @@ mod tests {
     #[test]
     fn a_window_begins_with_two_packets_and_keeps_two() {
         let mut w = window();
-        assert_eq!(w.cwnd(), 2 * PMDCS);
-        w.on_loss();
-        assert_eq!((w.cwnd(), w.ssthresh()), (2 * PMDCS, 2 * PMDCS));
-        w.on_timeout();
-        assert_eq!((w.cwnd(), w.ssthresh()), (PMDCS, 2 * PMDCS));
+        assert_eq!(w.window(), 2 * PMDCS);
+        w.on_congestion(CongestionEvent::Loss);
+        assert_eq!((w.window(), w.ssthresh()), (2 * PMDCS, 2 * PMDCS));
+        w.on_congestion(CongestionEvent::Timeout);
+        assert_eq!((w.window(), w.ssthresh()), (PMDCS, 2 * PMDCS));
     }
 
     #[test]
@@ -122,10 +118,10 @@ mod tests {
             ..Acknowledged::default()
         };
         w.on_ack(&ack(false, 2 * PMDCS));
-        assert_eq!(w.cwnd(), 2 * PMDCS);
+        assert_eq!(w.window(), 2 * PMDCS);
         w.on_ack(&ack(true, 2 * PMDCS));
-        assert_eq!(w.cwnd(), 3 * PMDCS);
-        w.on_loss();
+        assert_eq!(w.window(), 3 * PMDCS);
+        w.on_congestion(CongestionEvent::Loss);
         w.on_ack(&ack(true, 2 * PMDCS));
         assert_eq!(w.partial_bytes_acked(), 0, "slow start up to ssthresh");
         w.on_ack(&ack(false, 3 * PMDCS));

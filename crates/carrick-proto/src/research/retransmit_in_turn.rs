@@ -30,8 +30,8 @@ impl RetransmissionRoute for RetransmitInTurn {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_path_in_turn_takes_all_wherever_it_was_lost() {

@@ -1,8 +1,8 @@
 //! RTX-LOSSRATE (Iyengar et al. 2006): a retransmission goes to the path that loses least, by the
 //! losses found among what was sent there lately.
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
-use crate::path::PathId;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::{PathId, alternate_by};
 
 /// Retransmissions to the path with the lowest loss rate.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +25,8 @@ impl RetransmissionRoute for RetransmitOnLowestLoss {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_path_that_loses_least_gets_it() {

@@ -28,8 +28,8 @@ impl DataRoute for PrimaryOnly {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn only_the_primary_carries_data_6_4() {

@@ -3,8 +3,8 @@
 
 use core::cmp::Reverse;
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
-use crate::path::PathId;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::{PathId, alternate_by};
 
 /// Retransmissions to the path with the largest cwnd.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ impl RetransmissionRoute for RetransmitOnLargestCwnd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_largest_window_gets_it_and_its_own_path_among_equals() {

@@ -1,8 +1,8 @@
 //! Retransmissions stay on the path of the original as long as it is usable.
 
-use super::retransmit_timeouts_on_alternate::same_unless_dead;
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::PathId;
+use crate::tx::same_unless_dead;
 
 /// All retransmissions to the same path while it is active.
 #[derive(Clone, Copy, Debug)]

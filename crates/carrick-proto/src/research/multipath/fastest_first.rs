@@ -29,8 +29,8 @@ impl DataRoute for FastestFirst {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_slow_path_gets_what_the_fast_one_has_no_room_for() {

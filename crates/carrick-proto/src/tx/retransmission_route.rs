@@ -1,8 +1,22 @@
-//! The standard's choice (RFC 9260 section 6.4): what timed out goes to another active path, fast
-//! retransmissions stay on the path of the original.
+//! The path of a retransmission, behind a trait, and RFC 9260's choice (section 6.4): after a timeout to
+//! another active path; fast retransmissions to the path of the original.
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate};
-use crate::path::PathId;
+use super::loss::LossSignal;
+use crate::path::{PathId, PathView, alternate};
+
+/// Decides where a retransmission goes.
+pub trait RetransmissionRoute: Sync {
+    /// The name for reports and configuration.
+    fn name(&self) -> &'static str;
+    /// The path for a chunk that was last sent to `last`. A path that is not confirmed is not
+    /// used, whatever this says.
+    fn route(
+        &self,
+        signal: LossSignal,
+        last: PathId,
+        paths: &mut dyn Iterator<Item = PathView>,
+    ) -> PathId;
+}
 
 /// Timeouts to an alternate path, fast retransmissions to the same one.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +41,7 @@ impl RetransmissionRoute for RetransmitTimeoutsOnAlternate {
 }
 
 /// `last` while it is usable, otherwise an alternate.
-pub(super) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+pub(crate) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
     let mut last_usable = false;
     let other = alternate(
         last,
@@ -38,8 +52,8 @@ pub(super) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = Pat
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn timeouts_change_the_path_and_fast_retransmissions_do_not() {

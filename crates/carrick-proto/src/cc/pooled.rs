@@ -21,7 +21,7 @@
 use alloc::boxed::Box;
 
 use super::coupled::{FRACTION, Rule, Window, rate};
-use super::{Algorithm, CongestionControl, Member, Parameters};
+use super::{Algorithm, Controller, Member, Parameters};
 
 /// CMT/RPv1: shares by slow-start thresholds.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Algorithm for CmtRpV1 {
         true
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Window::<ByThreshold>::boxed(parameters)
     }
 }
@@ -54,7 +54,7 @@ impl Algorithm for CmtRpV2 {
         true
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Window::<ByRate>::boxed(parameters)
     }
 }
@@ -159,8 +159,8 @@ impl Rule for ByRate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Acknowledged;
     use super::super::coupled::tests::{PMDCS, member, round, window};
+    use super::super::{Acknowledged, CongestionEvent};
     use super::*;
 
     #[test]
@@ -170,10 +170,10 @@ mod tests {
         let growth = round(&mut w);
         assert!((950..=1000).contains(&growth), "{growth}");
         w.cwnd = 20 * PMDCS;
-        w.on_loss();
+        w.on_congestion(CongestionEvent::Loss);
         assert_eq!(w.cwnd, 10 * PMDCS);
         let mut w = window::<ByThreshold>(&members, 0);
-        w.on_loss();
+        w.on_congestion(CongestionEvent::Loss);
         assert_eq!(w.cwnd, 10 * PMDCS);
     }
 
@@ -185,11 +185,11 @@ mod tests {
         assert!((730..=750).contains(&growth), "{growth}");
         // c - (30 + 10) / 2 = 10.
         let mut large = window::<ByThreshold>(&members, 0);
-        large.on_loss();
+        large.on_congestion(CongestionEvent::Loss);
         assert_eq!(large.cwnd, 10 * PMDCS);
         // 10 - 20 < 0: a share of 1/4 of four packets, one packet.
         let mut small = window::<ByThreshold>(&members, 1);
-        small.on_loss();
+        small.on_congestion(CongestionEvent::Loss);
         assert_eq!((small.cwnd, small.ssthresh), (PMDCS, PMDCS));
         members[1].ssthresh = usize::MAX;
         let growth = round(&mut window::<ByThreshold>(&members, 1));
@@ -207,13 +207,13 @@ mod tests {
         assert!((585..=600).contains(&growth), "{growth}");
         // d = max(1/2, 500 / 600) = 5/6 of 30 packets leaves 5.
         let mut large = window::<ByRate>(&members, 0);
-        large.on_loss();
+        large.on_congestion(CongestionEvent::Loss);
         assert_eq!(large.cwnd, 5 * PMDCS);
         // d = 500 / 400 > 1: what is left is 2/5 of four packets.
         let mut small = window::<ByRate>(&members, 1);
-        small.on_loss();
+        small.on_congestion(CongestionEvent::Loss);
         assert_eq!(small.cwnd, 1600);
-        small.on_timeout();
+        small.on_congestion(CongestionEvent::Timeout);
         assert_eq!(small.cwnd, PMDCS);
     }
 

@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Acknowledged, Algorithm, CongestionControl, Parameters, initial_window};
+use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
 
 /// The least that a loss leaves of ssthresh, in PMDCS.
 const FLOOR: usize = 4;
@@ -17,7 +17,7 @@ impl Algorithm for Rfc9260 {
         "rfc9260"
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Box::new(Window::new(parameters, FLOOR))
     }
 }
@@ -56,8 +56,8 @@ impl Window {
     }
 }
 
-impl CongestionControl for Window {
-    fn cwnd(&self) -> usize {
+impl Controller for Window {
+    fn window(&self) -> usize {
         self.cwnd
     }
 
@@ -97,17 +97,13 @@ impl CongestionControl for Window {
         }
     }
 
-    fn on_loss(&mut self) {
+    fn on_congestion(&mut self, event: CongestionEvent) {
         self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
-        self.cwnd = self.ssthresh;
-        self.partial_bytes_acked = 0;
-    }
-
-    fn on_timeout(&mut self) {
-        self.before = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = self.halved();
-        self.cwnd = self.parameters.pmdcs;
+        self.cwnd = match event {
+            CongestionEvent::Loss | CongestionEvent::Ecn => self.ssthresh,
+            CongestionEvent::Timeout => self.parameters.pmdcs,
+        };
         self.partial_bytes_acked = 0;
     }
 
@@ -175,14 +171,14 @@ mod tests {
 
     #[test]
     fn the_initial_window_is_that_of_section_7_2_1() {
-        assert_eq!(window().cwnd(), 4404);
+        assert_eq!(window().window(), 4404);
         assert_eq!(
             of(Parameters {
                 pmdcs: 1432,
                 ipv6: true,
                 slow_start_limit: 1
             })
-            .cwnd(),
+            .window(),
             4344
         );
         assert_eq!(
@@ -191,7 +187,7 @@ mod tests {
                 ipv6: false,
                 slow_start_limit: 1
             })
-            .cwnd(),
+            .window(),
             2000
         );
         assert_eq!(
@@ -200,7 +196,7 @@ mod tests {
                 ipv6: false,
                 slow_start_limit: 1
             })
-            .cwnd(),
+            .window(),
             17904
         );
     }
@@ -209,33 +205,33 @@ mod tests {
     fn slow_start_grows_by_what_was_acknowledged_up_to_one_pmdcs_when_fully_used() {
         let mut w = window();
         w.on_ack(&ack(2 * PMDCS, 4404));
-        assert_eq!(w.cwnd(), 4404 + PMDCS);
+        assert_eq!(w.window(), 4404 + PMDCS);
         w.on_ack(&ack(100, 4404 + PMDCS));
-        assert_eq!(w.cwnd(), 4404 + PMDCS + 100);
-        let before = w.cwnd();
+        assert_eq!(w.window(), 4404 + PMDCS + 100);
+        let before = w.window();
         w.on_ack(&ack(PMDCS, before - 1));
-        assert_eq!(w.cwnd(), before, "not fully used");
+        assert_eq!(w.window(), before, "not fully used");
         w.on_ack(&Acknowledged {
             fast_recovery: true,
             ..ack(PMDCS, before)
         });
-        assert_eq!(w.cwnd(), before, "no growth in Fast Recovery");
+        assert_eq!(w.window(), before, "no growth in Fast Recovery");
     }
 
     #[test]
     fn congestion_avoidance_adds_one_pmdcs_per_window() {
         let mut w = window();
         w.cwnd = 10 * PMDCS;
-        w.on_loss();
-        assert_eq!((w.cwnd(), w.ssthresh()), (5 * PMDCS, 5 * PMDCS));
+        w.on_congestion(CongestionEvent::Loss);
+        assert_eq!((w.window(), w.ssthresh()), (5 * PMDCS, 5 * PMDCS));
         w.cwnd += 1;
-        let start = w.cwnd();
+        let start = w.window();
         for _ in 0..5 {
             w.on_ack(&ack(PMDCS, start));
         }
-        assert_eq!(w.cwnd(), start, "one byte short of a window");
+        assert_eq!(w.window(), start, "one byte short of a window");
         w.on_ack(&ack(PMDCS, start));
-        assert_eq!(w.cwnd(), start + PMDCS);
+        assert_eq!(w.window(), start + PMDCS);
         assert_eq!(w.partial_bytes_acked(), 6 * PMDCS - start);
     }
 
@@ -243,12 +239,12 @@ mod tests {
     fn unused_credit_is_capped_at_one_window() {
         let mut w = window();
         w.cwnd = 10 * PMDCS;
-        w.on_loss();
+        w.on_congestion(CongestionEvent::Loss);
         w.cwnd += 1;
         for _ in 0..50 {
             w.on_ack(&ack(PMDCS, PMDCS));
         }
-        assert_eq!(w.partial_bytes_acked(), w.cwnd());
+        assert_eq!(w.partial_bytes_acked(), w.window());
         w.on_ack(&Acknowledged {
             all_acknowledged: true,
             ..ack(PMDCS, PMDCS)
@@ -260,11 +256,11 @@ mod tests {
     fn losses_and_timeouts_follow_section_7_2_3() {
         let mut w = window();
         w.cwnd = 20 * PMDCS;
-        w.on_timeout();
-        assert_eq!((w.cwnd(), w.ssthresh()), (PMDCS, 10 * PMDCS));
-        w.on_loss();
+        w.on_congestion(CongestionEvent::Timeout);
+        assert_eq!((w.window(), w.ssthresh()), (PMDCS, 10 * PMDCS));
+        w.on_congestion(CongestionEvent::Loss);
         assert_eq!(
-            (w.cwnd(), w.ssthresh()),
+            (w.window(), w.ssthresh()),
             (4 * PMDCS, 4 * PMDCS),
             "not below four packets"
         );
@@ -274,18 +270,18 @@ mod tests {
     fn a_reduction_that_was_needless_is_undone_once() {
         let mut w = window();
         w.cwnd = 20 * PMDCS;
-        w.on_timeout();
+        w.on_congestion(CongestionEvent::Timeout);
         w.on_undo();
-        assert_eq!((w.cwnd(), w.ssthresh()), (20 * PMDCS, usize::MAX));
-        w.on_loss();
+        assert_eq!((w.window(), w.ssthresh()), (20 * PMDCS, usize::MAX));
+        w.on_congestion(CongestionEvent::Loss);
         w.cwnd = 30 * PMDCS;
         w.on_undo();
-        assert_eq!(w.cwnd(), 30 * PMDCS, "never to a smaller one");
-        w.on_loss();
+        assert_eq!(w.window(), 30 * PMDCS, "never to a smaller one");
+        w.on_congestion(CongestionEvent::Loss);
         w.on_undo();
         w.cwnd = PMDCS;
         w.on_undo();
-        assert_eq!(w.cwnd(), PMDCS);
+        assert_eq!(w.window(), PMDCS);
     }
 
     #[test]
@@ -293,11 +289,11 @@ mod tests {
         let mut w = window();
         w.cwnd = 40 * PMDCS;
         w.on_idle(1);
-        assert_eq!((w.cwnd(), w.ssthresh()), (20 * PMDCS, 40 * PMDCS));
+        assert_eq!((w.window(), w.ssthresh()), (20 * PMDCS, 40 * PMDCS));
         w.on_idle(9);
-        assert_eq!((w.cwnd(), w.ssthresh()), (4 * PMDCS, 40 * PMDCS));
-        w.on_timeout();
+        assert_eq!((w.window(), w.ssthresh()), (4 * PMDCS, 40 * PMDCS));
+        w.on_congestion(CongestionEvent::Timeout);
         w.on_idle(3);
-        assert_eq!(w.cwnd(), PMDCS);
+        assert_eq!(w.window(), PMDCS);
     }
 }

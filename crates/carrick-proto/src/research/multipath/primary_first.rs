@@ -29,8 +29,8 @@ impl DataRoute for PrimaryFirst {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_others_get_what_the_primary_has_no_room_for() {

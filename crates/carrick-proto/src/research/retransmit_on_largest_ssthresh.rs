@@ -3,8 +3,8 @@
 
 use core::cmp::Reverse;
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
-use crate::path::PathId;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::{PathId, alternate_by};
 
 /// Retransmissions to the path with the largest ssthresh; among equals, the largest cwnd.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ impl RetransmissionRoute for RetransmitOnLargestSsthresh {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn the_largest_threshold_gets_it_then_the_largest_window() {

@@ -1,8 +1,8 @@
 //! RFC 2960's choice, used by papers `satellite` and `mobile-ip`: every retransmission goes to
 //! another path, so that it does not share the fate of the original.
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate};
-use crate::path::PathId;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::{PathId, alternate};
 
 /// All retransmissions to an alternate path.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
-use crate::path::PathId;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::{PathId, alternate_by};
 
 /// Retransmissions to a path with room in its window.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ impl RetransmissionRoute for RetransmitAsap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::path;
     use super::*;
+    use crate::path::view_tests::path;
 
     #[test]
     fn a_loss_is_repaired_where_there_is_room_and_at_home_if_possible() {

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, Pace};
-use super::{Acknowledged, Algorithm, CongestionControl, Parameters, initial_window};
+use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
 use crate::time::Time;
 
 /// Growth in slow start for one SACK, in packets (RFC 9406 section 4.3, not paced).
@@ -29,7 +29,7 @@ impl Algorithm for Cubic {
         "cubic"
     }
 
-    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Box::new(Window::new(parameters))
     }
 }
@@ -195,8 +195,8 @@ fn cube_root(n: u128) -> u64 {
     root as u64
 }
 
-impl CongestionControl for Window {
-    fn cwnd(&self) -> usize {
+impl Controller for Window {
+    fn window(&self) -> usize {
         self.cwnd
     }
 
@@ -223,16 +223,16 @@ impl CongestionControl for Window {
         }
     }
 
-    fn on_loss(&mut self) {
+    fn on_congestion(&mut self, event: CongestionEvent) {
         self.reduce();
-        self.cwnd = self.ssthresh;
-    }
-
-    fn on_timeout(&mut self) {
-        self.reduce();
-        self.cwnd = self.parameters.pmdcs;
-        // The next epoch begins on its plateau (section 4.8 of RFC 9438).
-        self.largest = 0;
+        match event {
+            CongestionEvent::Loss | CongestionEvent::Ecn => self.cwnd = self.ssthresh,
+            CongestionEvent::Timeout => {
+                self.cwnd = self.parameters.pmdcs;
+                // The next epoch begins on its plateau (section 4.8 of RFC 9438).
+                self.largest = 0;
+            }
+        }
     }
 
     fn on_undo(&mut self) {
@@ -289,7 +289,7 @@ mod tests {
                 slow_start_limit: 1,
             });
             w.cwnd = cwnd;
-            w.on_loss();
+            w.on_congestion(CongestionEvent::Loss);
             let now = Time::from_millis(1000);
             w.last_ack = now;
             Self { w, now }
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn a_second_loss_below_the_last_window_leaves_room_9438_4_7() {
         let mut f = Flow::after_loss(1000 * PMDCS);
-        f.w.on_loss();
+        f.w.on_congestion(CongestionEvent::Loss);
         assert_eq!(f.w.largest, 595 * PMDCS);
         assert_eq!(f.w.cwnd, 490 * PMDCS);
     }
@@ -393,7 +393,7 @@ mod tests {
         let mut f = Flow::after_loss(1000 * PMDCS);
         f.rounds(30, 100);
         let before = f.w.cwnd;
-        f.w.on_timeout();
+        f.w.on_congestion(CongestionEvent::Timeout);
         assert_eq!(f.w.cwnd, PMDCS);
         f.w.on_undo();
         assert_eq!((f.w.cwnd, f.w.largest), (before, 1000 * PMDCS));
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn after_a_timeout_the_epoch_begins_on_its_plateau_9438_4_8() {
         let mut f = Flow::after_loss(1000 * PMDCS);
-        f.w.on_timeout();
+        f.w.on_congestion(CongestionEvent::Timeout);
         f.rounds(10, 100);
         let epoch = f.w.epoch.expect("congestion avoidance");
         assert_eq!(epoch.k, 0);

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use super::{Acknowledged, CongestionControl, Member, Parameters, initial_window};
+use super::{Acknowledged, CongestionEvent, Controller, Member, Parameters, initial_window};
 
 /// A byte has so many parts in the account of growth.
 pub(super) const FRACTION: i128 = 1 << 16;
@@ -35,7 +35,7 @@ pub(super) trait Rule: Debug + Default + Send + 'static {
     }
     /// Data of this path was lost.
     fn on_lost(&mut self) {}
-    /// See [`CongestionControl::between_losses`].
+    /// See [`Controller::between_losses`].
     fn between_losses(&self) -> u64 {
         0
     }
@@ -65,7 +65,7 @@ pub(super) struct Window<R> {
 }
 
 impl<R: Rule> Window<R> {
-    pub(super) fn boxed(parameters: Parameters) -> Box<dyn CongestionControl> {
+    pub(super) fn boxed(parameters: Parameters) -> Box<dyn Controller> {
         Box::new(Self::new(parameters))
     }
 
@@ -100,8 +100,8 @@ impl<R: Rule> Window<R> {
     }
 }
 
-impl<R: Rule> CongestionControl for Window<R> {
-    fn cwnd(&self) -> usize {
+impl<R: Rule> Controller for Window<R> {
+    fn window(&self) -> usize {
         self.cwnd
     }
 
@@ -131,14 +131,12 @@ impl<R: Rule> CongestionControl for Window<R> {
         }
     }
 
-    fn on_loss(&mut self) {
+    fn on_congestion(&mut self, event: CongestionEvent) {
         self.reduce();
-        self.cwnd = self.ssthresh;
-    }
-
-    fn on_timeout(&mut self) {
-        self.reduce();
-        self.cwnd = self.parameters.pmdcs;
+        self.cwnd = match event {
+            CongestionEvent::Loss | CongestionEvent::Ecn => self.ssthresh,
+            CongestionEvent::Timeout => self.parameters.pmdcs,
+        };
     }
 
     fn on_undo(&mut self) {
@@ -240,7 +238,7 @@ pub(super) mod tests {
         let before = w.cwnd;
         w.on_ack(&unused);
         assert_eq!(w.cwnd, before, "not fully used");
-        w.on_timeout();
+        w.on_congestion(CongestionEvent::Timeout);
         assert_eq!((w.cwnd, w.ssthresh), (PMDCS, before / 2));
         w.on_undo();
         assert_eq!(w.cwnd, before);

@@ -1,0 +1,132 @@
+//! What a rule that selects a path sees of each path, and the selection of an alternate (RFC 9260, sections
+//! 6.4 and 6.4.1).
+
+use core::time::Duration;
+
+use super::PathId;
+
+/// What a policy sees of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathView {
+    /// Which path.
+    pub id: PathId,
+    /// Its address is verified, so that it may carry data.
+    pub confirmed: bool,
+    /// Its error counter has not exceeded Path.Max.Retrans.
+    pub active: bool,
+    /// Active, but potentially failed (RFC 7829).
+    pub potentially_failed: bool,
+    /// It is the one for new data.
+    pub primary: bool,
+    /// It is the one for retransmissions where they take turns: the path after the primary, until
+    /// T3-rtx expires there, then the next active one, and so on.
+    pub in_turn: bool,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Consecutive errors.
+    pub error_count: u32,
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Outstanding bytes.
+    pub flight_size: usize,
+    /// Slow-start threshold in bytes.
+    pub ssthresh: usize,
+    /// Of a million chunks sent here, as many were lost, by what was sent lately.
+    pub loss_ppm: u32,
+    /// The window lets another packet leave.
+    pub has_room: bool,
+}
+
+impl PathView {
+    /// Confirmed, active and not potentially failed.
+    pub fn usable(&self) -> bool {
+        self.confirmed && self.active && !self.potentially_failed
+    }
+}
+
+/// The usable path other than `last` with the fewest errors, the primary first among equals, then
+/// the one with the lowest round-trip time; `last` if there is none, or if it has fewer errors
+/// itself: a path that stopped answering is not inactive yet, and the chunk would wait for it.
+pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+    let mut errors_of_last = u32::MAX;
+    let other = paths
+        .inspect(|p| {
+            if p.id == last && p.usable() {
+                errors_of_last = p.error_count;
+            }
+        })
+        .filter(|p| p.id != last && p.usable())
+        .min_by_key(|p| {
+            (
+                p.error_count,
+                !p.primary,
+                p.srtt.unwrap_or(Duration::MAX),
+                p.id,
+            )
+        });
+    other
+        .filter(|p| p.error_count <= errors_of_last)
+        .map_or(last, |p| p.id)
+}
+
+/// The usable path with the lowest key, the lowest number among equals; `last` if none
+/// is usable.
+pub(crate) fn alternate_by<K: Ord>(
+    last: PathId,
+    paths: &mut dyn Iterator<Item = PathView>,
+    key: impl Fn(&PathView) -> K,
+) -> PathId {
+    paths
+        .filter(PathView::usable)
+        .min_by_key(key)
+        .map_or(last, |p| p.id)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn path(id: u8, active: bool, srtt_ms: u64) -> PathView {
+        PathView {
+            id: PathId(id),
+            confirmed: true,
+            active,
+            potentially_failed: false,
+            primary: id == 0,
+            in_turn: false,
+            srtt: Some(Duration::from_millis(srtt_ms)),
+            error_count: 0,
+            cwnd: 4404,
+            flight_size: 0,
+            ssthresh: usize::MAX,
+            loss_ppm: 0,
+            has_room: true,
+        }
+    }
+
+    #[test]
+    fn the_alternate_is_never_a_dead_path_while_a_live_one_exists() {
+        let paths = [
+            path(0, true, 100),
+            path(1, false, 1),
+            path(2, true, 50),
+            path(3, true, 20),
+        ];
+        assert_eq!(alternate(PathId(0), &mut paths.into_iter()), PathId(3));
+        assert_eq!(
+            alternate(PathId(3), &mut paths.into_iter()),
+            PathId(0),
+            "the primary first"
+        );
+        let mut silent = [path(0, true, 100), path(1, true, 1)];
+        silent[1].error_count = 2;
+        silent[0].error_count = 1;
+        assert_eq!(
+            alternate(PathId(0), &mut silent.into_iter()),
+            PathId(0),
+            "not to a path that answers even less"
+        );
+        let only = [path(0, true, 100), path(1, false, 1)];
+        assert_eq!(alternate(PathId(0), &mut only.into_iter()), PathId(0));
+    }
+}
