@@ -291,7 +291,7 @@ pub struct StreamConfig {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransmissionConfig {
-    /// Max.Burst: limit of packets of new data that one SACK releases, at least 1. A SACK that covers n
+    /// Max.Burst: limit of packets of new data sent per received SACK, at least 1. A SACK that covers n
     /// packets counts as n/2 SACKs. Default: 10; 4 in [`AssociationConfig::rfc9260`].
     pub max_burst: u32,
     /// Limit L of the growth of cwnd in slow start, in PMDCS per SACK, at least 1 (RFC 9260,

@@ -207,8 +207,9 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// RFC 6724, section 5, rule 8
     #[test]
-    fn the_nearest_address_is_chosen_and_another_when_it_failed() {
+    fn the_nearest_address_that_has_not_failed_is_chosen() {
         let local = [ip("10.1.0.1"), ip("10.2.0.1"), ip("fd00::1")];
         let select = |remote, avoid| MatchingAddress.select(&local, ip(remote), avoid);
         assert_eq!(select("10.2.0.9", None), Some(local[1]));

@@ -118,8 +118,8 @@ impl<T> StreamTable<T> {
         }
     }
 
-    /// Heap that the table takes, in bytes, without the page of streams 0 to 63: that one is part of
-    /// what an association costs.
+    /// Returns the heap of the table in bytes, without the page of streams 0 to 63, which is part of the
+    /// fixed cost of an association.
     pub(crate) fn memory(&self) -> usize {
         self.further.len() * (size_of::<Page<T>>() + PAGE_OVERHEAD)
     }

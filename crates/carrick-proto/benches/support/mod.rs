@@ -28,7 +28,7 @@ impl Memory {
         }
     }
 
-    /// Carries packets both ways until nobody has any.
+    /// Carries packets in both directions until neither end has more to send.
     pub(crate) fn exchange(&mut self) {
         loop {
             let mut any = false;

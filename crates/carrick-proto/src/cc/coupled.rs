@@ -1,10 +1,10 @@
-//! What coupled congestion controls have in common: RFC 9260's window (section 7.2), of which a
-//! [`Rule`] replaces the growth and the reduction by what all paths together are to do.
+//! Common part of the coupled congestion controllers: the window of RFC 9260, section 7.2. A [`Rule`]
+//! computes its growth and its reduction from the state of all paths.
 //!
-//! Growth in congestion avoidance is per acknowledged byte, with fractions of a byte kept, where the
-//! standard waits for a whole window and then adds a PMDCS: in sum the same, and right for growth
-//! of any size. As in the standard, a window grows only while it is fully used, and not during
-//! Fast Recovery.
+//! In congestion avoidance the window grows with each acknowledged byte, and fractions of a byte are
+//! carried over. RFC 9260 adds one PMDCS after a whole window instead; the sum is the same, and the account
+//! in fractions allows growth of any size. As in RFC 9260, a window grows only while it is fully used, and
+//! not during Fast Recovery.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
@@ -12,41 +12,41 @@ use core::time::Duration;
 
 use super::{Acknowledged, CongestionEvent, Controller, Member, Parameters, initial_window};
 
-/// A byte has so many parts in the account of growth.
+/// Fractions per byte in the account of growth.
 pub(super) const FRACTION: i128 = 1 << 16;
 
-/// How the windows of an association's paths depend on each other.
+/// Rule by which the windows of an association's paths depend on each other.
 pub(super) trait Rule: Debug + Default + Send + 'static {
-    /// All paths that carry data, this one at `own`.
+    /// Records the state of all paths that carry data, this one at `own`.
     fn observe(&mut self, members: &[Member], own: usize);
-    /// Growth in slow start for so many bytes, in bytes.
+    /// Returns the growth in slow start for this number of acknowledged bytes, in bytes.
     fn slow_start(&self, bytes: usize) -> usize {
         bytes
     }
-    /// Growth in congestion avoidance, in [`FRACTION`]s of a byte, which may be negative.
+    /// Returns the growth in congestion avoidance, in [`FRACTION`]s of a byte; it may be negative.
     fn avoidance(&self, bytes: usize, cwnd: usize, pmdcs: usize) -> i128;
-    /// The window after a loss.
+    /// Returns the window after a loss, in bytes.
     fn reduced(&self, cwnd: usize, pmdcs: usize) -> usize {
         (cwnd / 2).max(4 * pmdcs)
     }
-    /// Data of this path was acknowledged.
+    /// Records the acknowledgement of data of this path.
     fn on_acknowledged(&mut self, bytes: usize) {
         let _ = bytes;
     }
-    /// Data of this path was lost.
+    /// Records the loss of data of this path.
     fn on_lost(&mut self) {}
-    /// See [`Controller::between_losses`].
+    /// Implements [`Controller::between_losses`].
     fn between_losses(&self) -> u64 {
         0
     }
 }
 
-/// Bytes per second of a path.
+/// Returns the rate of a path in bytes per second: its window by its round-trip time.
 pub(super) fn rate(member: &Member) -> u128 {
     member.cwnd as u128 * 1_000_000 / micros(member.rtt)
 }
 
-/// A round-trip time in microseconds, never 0.
+/// Returns a round-trip time in microseconds, at least 1.
 pub(super) fn micros(rtt: Duration) -> u128 {
     rtt.as_micros().max(1)
 }
@@ -56,10 +56,10 @@ pub(super) struct Window<R> {
     parameters: Parameters,
     pub(super) cwnd: usize,
     pub(super) ssthresh: usize,
-    /// Part of a byte that is still to be added.
+    /// Growth not yet added to the window, in [`FRACTION`]s of a byte.
     credit: i128,
     idle: bool,
-    /// cwnd and ssthresh before the last reduction.
+    /// cwnd and ssthresh in bytes before the last reduction, for [`Controller::on_undo`].
     before: Option<(usize, usize)>,
     pub(super) rule: R,
 }
@@ -95,7 +95,7 @@ impl<R: Rule> Window<R> {
         self.credit = self.credit.rem_euclid(FRACTION);
         let change = isize::try_from(whole).unwrap_or(isize::MAX);
         self.cwnd = self.cwnd.saturating_add_signed(change).max(pmdcs);
-        // A window that a rule makes smaller does not come back by slow start.
+        // Keeps a window that the rule reduced in congestion avoidance.
         self.ssthresh = self.ssthresh.min(self.cwnd - 1);
     }
 }
@@ -185,7 +185,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A window in congestion avoidance that sees these paths, itself at `own`.
+    /// Returns a window in congestion avoidance for the path at `own` of these paths.
     pub(crate) fn window<R: Rule>(members: &[Member], own: usize) -> Window<R> {
         let mut window = Window::new(Parameters {
             pmdcs: PMDCS,
@@ -198,7 +198,7 @@ pub(super) mod tests {
         window
     }
 
-    /// The growth when a whole window is acknowledged, packet by packet.
+    /// Returns the growth in bytes when a whole window is acknowledged, packet by packet.
     pub(crate) fn round<R: Rule>(window: &mut Window<R>) -> isize {
         let before = window.cwnd;
         for _ in 0..before / PMDCS {
@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fractions_of_a_byte_are_kept_and_the_rest_is_the_standards() {
+    fn fractions_of_a_byte_are_carried_over() {
         let mut w = window::<Half>(&[member(9 * PMDCS, 100)], 0);
         assert_eq!(
             round(&mut w),

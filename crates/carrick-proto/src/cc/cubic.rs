@@ -1,8 +1,8 @@
 //! CUBIC (RFC 8312, RFC 9438) with `HyStart++` (RFC 9406), in whole numbers: the same on every machine.
 //!
-//! The window is a cubic function of the time since the last reduction, flat around the window at
-//! which that happened, and never less than what RFC 9260's additive increase would have reached.
-//! What concerns idleness, the initial window and the least window is RFC 9260's (section 7.2.1).
+//! The window is a cubic function of the time since the last reduction. The function is flat around the
+//! window before that reduction, and the window is never smaller than with the additive increase of
+//! RFC 9260. Initial window, minimum window and idleness follow RFC 9260, section 7.2.1.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -11,13 +11,14 @@ use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, Pace};
 use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
 use crate::time::Time;
 
-/// Growth in slow start for one SACK, in packets (RFC 9406 section 4.3, not paced).
+/// Limit of the growth per SACK in slow start, in packets (L of RFC 9406, section 4.3, without pacing).
 const LIMIT: u32 = 8;
-/// The window after a loss, in tenths.
+/// Window after a loss, in tenths of the window before it (beta of RFC 9438, section 4.6).
 const BETA: usize = 7;
-/// Additive increase that is fair with `BETA`: 3 (1 - 0.7) / (1 + 0.7) = 9/17.
+/// Additive increase that is fair with `BETA`, in packets per round trip (alpha of RFC 9438, section 4.3):
+/// 3 (1 - 0.7) / (1 + 0.7) = 9/17.
 const ALPHA: (u128, u128) = (9, 17);
-/// The estimate of the additive window has this fraction of a byte.
+/// Fractions per byte in the estimate of the additive window.
 const FRACTION: u128 = 1 << 10;
 
 /// The algorithm of RFC 9438, with `HyStart++` in its first slow start.
@@ -38,16 +39,17 @@ impl Algorithm for Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// Where the function is flat: the time since `start` in milliseconds, and the window.
+    /// Time from `start` to the plateau of the function, in milliseconds (K).
     k: u64,
+    /// Window at the plateau, in bytes.
     plateau: usize,
-    /// What additive increase would have made of the window, in `FRACTION`s of a byte.
+    /// Window that additive increase would have reached, in [`FRACTION`]s of a byte.
     additive: u128,
-    /// Part of the next increase: bytes times the window.
+    /// Growth not yet added to the window: bytes times the window.
     credit: u128,
 }
 
-/// What a reduction changes.
+/// State before a reduction, restored if the reduction was needless.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     cwnd: usize,
@@ -62,10 +64,10 @@ struct Window {
     cwnd: usize,
     ssthresh: usize,
     hystart: HyStart,
-    /// The window before the last reduction, less if it had not reached the one before (fast
-    /// convergence); 0 without one.
+    /// Window before the last reduction, in bytes (`W_max`); less if it had not reached the previous `W_max`
+    /// (fast convergence), 0 before the first reduction.
     largest: usize,
-    /// The window before the last reduction.
+    /// Window before the last reduction, in bytes.
     prior: usize,
     epoch: Option<Epoch>,
     srtt: Option<Duration>,
@@ -95,7 +97,7 @@ impl Window {
     fn slow_start(&mut self, acknowledged: &Acknowledged) {
         let limit = LIMIT.max(self.parameters.slow_start_limit) as usize;
         let growth = acknowledged.bytes.min(limit * self.parameters.pmdcs);
-        // Later slow starts know where to end.
+        // Later slow starts end at ssthresh.
         let pace = if self.ssthresh == usize::MAX {
             self.hystart.on_ack(acknowledged)
         } else {
@@ -108,7 +110,7 @@ impl Window {
         }
     }
 
-    /// Sections 4.2 to 4.5 of RFC 9438.
+    /// Grows the window in congestion avoidance (RFC 9438, sections 4.2 to 4.5).
     fn avoid_congestion(&mut self, acknowledged: &Acknowledged) {
         let pmdcs = self.parameters.pmdcs as u128;
         let (cwnd, now) = (self.cwnd, acknowledged.now);
@@ -149,7 +151,8 @@ impl Window {
             epoch: self.epoch.take(),
         });
         self.prior = self.cwnd;
-        // Fast convergence: who lost before it came back to its window leaves room to others.
+        // Fast convergence (RFC 9438, section 4.7): a flow that loses below its previous window releases
+        // capacity to other flows.
         self.largest = if self.cwnd < self.largest {
             self.cwnd / 20 * (10 + BETA)
         } else {
@@ -160,9 +163,10 @@ impl Window {
 }
 
 impl Epoch {
-    /// The cubic function at this time, in bytes: C (t - K)^3 packets from the plateau, C = 0.4.
+    /// Returns the cubic function at this time since `start`, in bytes: the plateau plus C (t - K)^3 packets,
+    /// C = 0.4.
     fn window(&self, at: Duration, pmdcs: u128) -> usize {
-        // A window of any use is reached within a day.
+        // Limited to a day, so that the cube does not overflow.
         let at = u64::try_from(at.as_millis())
             .unwrap_or(u64::MAX)
             .min(86_400_000);
@@ -177,12 +181,13 @@ impl Epoch {
     }
 }
 
-/// K in milliseconds: the cube root of what is missing to the plateau, in packets, divided by C.
+/// Returns K in milliseconds: the cube root of the distance to the plateau, in packets, divided by C
+/// (RFC 9438, section 4.2). `missing` is that distance in bytes.
 fn plateau_after(missing: usize, pmdcs: u128) -> u64 {
     cube_root(missing as u128 * 1_000_000_000 * 5 / 2 / pmdcs.max(1))
 }
 
-/// The largest number whose cube is not above `n`, bit by bit.
+/// Returns the largest number whose cube is at most `n`, determined bit by bit.
 fn cube_root(n: u128) -> u64 {
     let mut root = 0_u128;
     // 2^42 cubed is 2^126.
@@ -212,7 +217,7 @@ impl Controller for Window {
         }
         let elapsed = now.since(core::mem::replace(&mut self.last_ack, now));
         if !acknowledged.window_limited || acknowledged.fast_recovery {
-            // Time in which the window was not used does not count (section 4.2 of RFC 9438).
+            // Excludes the time in which the window was not fully used (RFC 9438, section 4.2).
             if let Some(epoch) = &mut self.epoch {
                 epoch.start += elapsed;
             }
@@ -229,7 +234,7 @@ impl Controller for Window {
             CongestionEvent::Loss | CongestionEvent::Ecn => self.cwnd = self.ssthresh,
             CongestionEvent::Timeout => {
                 self.cwnd = self.parameters.pmdcs;
-                // The next epoch begins on its plateau (section 4.8 of RFC 9438).
+                // The next epoch begins at its plateau (RFC 9438, section 4.8).
                 self.largest = 0;
             }
         }
@@ -275,7 +280,7 @@ mod tests {
 
     const PMDCS: usize = 1000;
 
-    /// A window that loses at `cwnd`, and then gets it all acknowledged each 100 ms.
+    /// Window after a loss, with a clock that advances by one round trip per acknowledged window.
     struct Flow {
         w: Window,
         now: Time,
@@ -329,8 +334,9 @@ mod tests {
         assert!(cube_root(u128::MAX) > 1 << 42);
     }
 
+    /// RFC 9438, section 4.2
     #[test]
-    fn the_window_comes_back_after_k_seconds_flat_and_then_probes_9438_4_2() {
+    fn the_window_recovers_after_k_and_then_probes() {
         let mut f = Flow::after_loss(1000 * PMDCS);
         assert_eq!(f.w.cwnd, 700 * PMDCS);
         // K = (300 / 0.4)^(1/3) = 9.08 s.
@@ -347,8 +353,9 @@ mod tests {
         assert!(f.w.cwnd > 1300 * PMDCS, "steep: {}", f.w.cwnd);
     }
 
+    /// RFC 9438, section 1
     #[test]
-    fn the_growth_depends_on_time_and_not_on_the_round_trip_9438_1() {
+    fn the_growth_is_independent_of_the_round_trip_time() {
         let mut near = Flow::after_loss(5000 * PMDCS);
         let mut far = Flow::after_loss(5000 * PMDCS);
         near.rounds(500, 20);
@@ -357,11 +364,12 @@ mod tests {
         assert!(near.abs_diff(far) < 60 * PMDCS, "{near} {far}");
     }
 
+    /// RFC 9438, section 4.3
     #[test]
-    fn a_small_window_grows_as_additive_increase_would_9438_4_3() {
+    fn a_small_window_grows_by_additive_increase() {
         let mut f = Flow::after_loss(20 * PMDCS);
         assert_eq!(f.w.cwnd, 14 * PMDCS);
-        // 9/17 of a packet each round trip until the window is what it was, then one.
+        // 9/17 of a packet per round trip up to the window before the loss, then one packet.
         f.rounds(11, 10);
         let cwnd = f.w.cwnd;
         assert!((19 * PMDCS..=21 * PMDCS).contains(&cwnd), "{cwnd}");
@@ -369,16 +377,18 @@ mod tests {
         assert!(f.w.cwnd > cwnd + 9 * PMDCS, "{}", f.w.cwnd);
     }
 
+    /// RFC 9438, section 4.7
     #[test]
-    fn a_second_loss_below_the_last_window_leaves_room_9438_4_7() {
+    fn a_loss_below_the_last_window_releases_capacity() {
         let mut f = Flow::after_loss(1000 * PMDCS);
         f.w.on_congestion(CongestionEvent::Loss);
         assert_eq!(f.w.largest, 595 * PMDCS);
         assert_eq!(f.w.cwnd, 490 * PMDCS);
     }
 
+    /// RFC 9438, section 4.2
     #[test]
-    fn a_window_that_is_not_used_does_not_grow_9438_4_2() {
+    fn an_unused_window_does_not_grow() {
         let mut f = Flow::after_loss(1000 * PMDCS);
         f.rounds(10, 100);
         let before = f.w.cwnd;
@@ -388,8 +398,9 @@ mod tests {
         assert!(f.w.cwnd < before + 15 * PMDCS, "the time did not count");
     }
 
+    /// RFC 9438, section 4.9
     #[test]
-    fn a_needless_reduction_leaves_no_trace_9438_4_9() {
+    fn a_needless_reduction_is_undone_completely() {
         let mut f = Flow::after_loss(1000 * PMDCS);
         f.rounds(30, 100);
         let before = f.w.cwnd;
@@ -403,8 +414,9 @@ mod tests {
         assert_eq!(f.w.cwnd, other.w.cwnd);
     }
 
+    /// RFC 9438, section 4.8
     #[test]
-    fn after_a_timeout_the_epoch_begins_on_its_plateau_9438_4_8() {
+    fn after_a_timeout_the_epoch_begins_at_its_plateau() {
         let mut f = Flow::after_loss(1000 * PMDCS);
         f.w.on_congestion(CongestionEvent::Timeout);
         f.rounds(10, 100);

@@ -1,4 +1,4 @@
-//! `HyStart++` (RFC 9406): leaves slow start when the round-trip time rises, before packets are lost.
+//! `HyStart++` (RFC 9406): ends slow start when the round-trip time increases, before packets are lost.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use super::Acknowledged;
 
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
-/// Divides the round-trip time of the round before: how much longer it may become.
+/// Divisor of the previous round's minimum RTT, which yields the increase that ends slow start.
 const MIN_RTT_DIVISOR: u32 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 /// Rounds of conservative slow start before congestion avoidance.
 const CSS_ROUNDS: u32 = 5;
-/// How much slower those grow.
+/// Divisor of the growth in conservative slow start.
 pub(super) const CSS_GROWTH_DIVISOR: usize = 4;
 
 /// Conservative slow start.
@@ -21,21 +21,21 @@ struct Conservative {
     rounds: u32,
 }
 
-/// What slow start does with an acknowledgement.
+/// Growth of the window in slow start for one acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// It grows by what was acknowledged.
+    /// Growth by the acknowledged bytes.
     Full,
-    /// By a quarter of that.
+    /// Growth by a quarter of the acknowledged bytes.
     Conservative,
-    /// It ends.
+    /// No growth: slow start ends.
     Exit,
 }
 
-/// The rounds of one slow start.
+/// Round-trip time samples of one slow start, by rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HyStart {
-    /// The round ends with the acknowledgement of this chunk.
+    /// Number of the chunk whose acknowledgement ends the round.
     end: u64,
     last: Option<Duration>,
     current: Option<Duration>,
@@ -71,7 +71,7 @@ impl HyStart {
 
     fn compare(&mut self, current: Duration) {
         match self.conservative {
-            // The rise was a passing one.
+            // The increase was temporary.
             Some(css) if current < css.baseline => self.conservative = None,
             Some(_) => {}
             None => {
@@ -92,7 +92,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Rounds of ten acknowledgements.
+    /// Sequence of rounds of ten acknowledgements each.
     struct Rounds {
         hystart: HyStart,
         next: u64,
@@ -125,8 +125,9 @@ mod tests {
         }
     }
 
+    /// RFC 9406, section 4.2
     #[test]
-    fn slow_start_ends_five_rounds_after_the_round_trip_rose_4_2() {
+    fn slow_start_ends_five_rounds_after_an_rtt_increase() {
         let mut r = rounds();
         assert_eq!(r.round(80), Pace::Full);
         assert_eq!(r.round(80), Pace::Full);
@@ -137,8 +138,9 @@ mod tests {
         assert_eq!(more[4], Pace::Exit);
     }
 
+    /// RFC 9406, section 4.2
     #[test]
-    fn a_rise_that_passes_ends_nothing_4_2() {
+    fn slow_start_resumes_after_a_temporary_rtt_increase() {
         let mut r = rounds();
         r.round(80);
         r.round(80);
@@ -147,8 +149,9 @@ mod tests {
         (0..10).for_each(|_| assert_eq!(r.round(85), Pace::Full));
     }
 
+    /// RFC 9406, section 4.2
     #[test]
-    fn few_samples_prove_nothing_4_2() {
+    fn rounds_with_few_samples_do_not_end_slow_start() {
         let mut hystart = HyStart::default();
         for (n, rtt) in [(0, 50), (1, 90), (2, 130), (3, 200)] {
             let pace = hystart.on_ack(&Acknowledged {

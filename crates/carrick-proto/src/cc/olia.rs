@@ -1,25 +1,25 @@
 //! OLIA (Khalili, Gast, Popovic, Le Boudec: "MPTCP Is Not Pareto-Optimal", IEEE/ACM Transactions on
-//! Networking, 2013; draft-khalili-mptcp-congestion-control), on the bytes of SCTP's paths.
+//! Networking, 2013; draft-khalili-mptcp-congestion-control), applied to the paths of SCTP in bytes.
 //!
-//! In congestion avoidance, a path `r` of n grows for each `b` bytes acknowledged by
+//! In congestion avoidance, the window of path `r` of n grows for each `b` acknowledged bytes by
 //!
 //! ```text
 //! b PMDCS ( c_r / rtt_r^2 / (sum(c_p / rtt_p))^2 + a_r / c_r )
 //! ```
 //!
-//! The first term is the optimal resource pooling; the second moves window from the paths with the
-//! largest windows to the best paths, if those have not the largest windows: `a_r` is 1 / (n k) for the
-//! k best paths that have not, -1 / (n m) for the m paths with the largest windows, and 0 for the
-//! others, or for all if every best path has one of the largest windows. The best paths are those with
-//! the greatest `l^2 / rtt`, where `l` are the bytes acknowledged between the last two losses, or since
-//! the last one if that is more. Slow start and the reaction to losses are the standard's.
+//! The first term is the optimal resource pooling. The second moves window from the paths with the largest
+//! windows to the best paths that lack one: `a_r` is 1 / (n k) for the k best paths without a largest
+//! window, -1 / (n m) for the m paths with the largest windows, and 0 for all further paths. If every best
+//! path has one of the largest windows, `a_r` is 0 for all paths. The best paths have the greatest
+//! `l^2 / rtt`, where `l` is the number of bytes acknowledged between the last two losses, or since the
+//! last loss if that is more. Slow start and the response to losses follow RFC 9260.
 
 use alloc::boxed::Box;
 
 use super::coupled::{FRACTION, Rule, Window, micros, rate};
 use super::{Algorithm, Controller, Member, Parameters};
 
-/// Opportunistic linked increases.
+/// Opportunistic linked increases (OLIA).
 #[derive(Clone, Copy, Debug)]
 pub struct Olia;
 
@@ -39,13 +39,15 @@ impl Algorithm for Olia {
 
 #[derive(Debug, Default)]
 struct Opportunistic {
-    /// `c_r / rtt_r^2` and the square of the sum of rates.
+    /// `c_r / rtt_r^2` of this path.
     own: u128,
+    /// Square of the sum of the paths' rates.
     total_squared: u128,
     /// 1 / `a_r`, with its sign; 0 for an `a_r` of 0.
     alpha_inverse: i128,
-    /// Bytes acknowledged since the last loss, and between the last two.
+    /// Bytes acknowledged since the last loss.
     since: u64,
+    /// Bytes acknowledged between the last two losses.
     between: u64,
 }
 
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_better_path_with_a_small_window_takes_from_the_large_one() {
+    fn a_better_path_gains_window_from_a_larger_one() {
         // c = 10 and 30, one round-trip time: the first terms are 10/1600 and 30/1600 a packet; a is
         // +1/2 and -1/2, so a/c is 1/20 and -1/60. In a round trip: 10 (1/160 + 1/20) = 0.56 packets, and
         // 30 (3/160 - 1/60) = 0.0625.
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_when_the_best_path_has_the_largest_window() {
+    fn no_window_moves_if_the_best_path_has_the_largest() {
         let members = [with(10, 100, 100_000), with(30, 100, 900_000)];
         let small = round(&mut window::<Opportunistic>(&members, 0));
         assert!((58..=63).contains(&small), "{small}");
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_between_losses_is_remembered() {
+    fn bytes_acknowledged_between_losses_are_recorded() {
         let mut w = window::<Opportunistic>(&[with(10, 100, 0)], 0);
         let ack = |bytes| Acknowledged {
             bytes,

@@ -1,9 +1,9 @@
 //! CMT/RPv1 and CMT/RPv2 (Dreibholz, Becke, Adhari, Rathgeb: "On the Impact of Congestion Control for
 //! Concurrent Multipath Transfer on Multi-Homed SCTP", 2011; the same: "On the Fairness of Transport
-//! Protocols in a Multi-Path Environment", IEEE ICC 2012): all paths together are one resource, and
-//! behave as one flow would.
+//! Protocols in a Multi-Path Environment", IEEE ICC 2012): all paths together are one resource and
+//! behave like one flow.
 //!
-//! With the share `i` of a path P in the whole, `b` bytes acknowledged and M for PMDCS,
+//! With the share `i` of path P, `b` acknowledged bytes, slow-start threshold `s` and M for PMDCS,
 //!
 //! ```text
 //! slow start            c_P += ceil(i min(b, M))
@@ -15,8 +15,8 @@
 //! v2:  i = (c_P / rtt_P) / sum(c_k / rtt_k)   d = c_P max(1/2, sum(c_k / rtt_k) / (2 c_P / rtt_P))
 //! ```
 //!
-//! Version 1 adds up windows of paths whatever their delay; version 2 adds up rates. A path that has
-//! not lost anything has no slow-start threshold that could be added up; its window counts in its place.
+//! Version 1 adds the windows of paths regardless of their delay; version 2 adds their rates. A path
+//! without losses has no slow-start threshold yet; its window takes the place of the threshold.
 
 use alloc::boxed::Box;
 
@@ -59,7 +59,7 @@ impl Algorithm for CmtRpV2 {
     }
 }
 
-/// A part of a whole.
+/// Share of one path in the resource of all paths.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     part: u128,
@@ -80,7 +80,7 @@ impl Share {
         Self { part, whole }
     }
 
-    /// The share of so many bytes, rounded up.
+    /// Returns the share of this number of bytes, rounded up.
     fn of(self, bytes: usize) -> usize {
         let share = (bytes as u128 * self.part).div_ceil(self.whole);
         usize::try_from(share).unwrap_or(bytes)
@@ -102,7 +102,7 @@ impl Share {
 #[derive(Debug, Default)]
 struct ByThreshold {
     share: Share,
-    /// The sum of all windows.
+    /// Sum of the windows of all paths, in bytes.
     windows: usize,
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_path_alone_behaves_as_the_standard_says() {
+    fn a_single_path_behaves_like_an_uncoupled_one() {
         let members = [member(20 * PMDCS, 100)];
         let mut w = window::<ByRate>(&members, 0);
         let growth = round(&mut w);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_shares_by_thresholds_and_gives_up_half_of_all_windows() {
+    fn version_1_shares_by_slow_start_thresholds() {
         let mut members = [member(30 * PMDCS, 100), member(10 * PMDCS, 10)];
         // i = 30 / 40.
         let growth = round(&mut window::<ByThreshold>(&members, 0));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_shares_by_rates_and_gives_up_half_of_the_whole_rate() {
+    fn version_2_shares_by_rates() {
         // 30 packets in 100 ms are 300 a second, 10 in 50 ms are 200: i = 3/5 and 2/5.
         let members = [member(30 * PMDCS, 100), member(10 * PMDCS, 50)];
         let growth = round(&mut window::<ByRate>(&members, 0));

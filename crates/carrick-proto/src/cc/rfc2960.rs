@@ -1,17 +1,17 @@
-//! The congestion control of RFC 2960 where it differs from RFC 9260's: a loss leaves at least two
-//! packets of the window instead of four (section 7.2.3), it begins with two (section 7.2.1), and it
-//! grows only with SACKs that advance the Cumulative TSN Ack Point (sections 7.2.1 and 7.2.2), so not
-//! while a hole is repaired. Used by paper `mobile-ip`.
+//! Congestion control of RFC 2960 with its differences from RFC 9260: the window is at least two packets
+//! after a loss instead of four (section 7.2.3), starts at two packets (section 7.2.1), and grows only with
+//! SACKs that advance the Cumulative TSN Ack Point (sections 7.2.1 and 7.2.2), thus not while a gap is
+//! being repaired. Used by paper `mobile-ip`.
 
 use alloc::boxed::Box;
 
 use super::rfc9260::Window;
 use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters};
 
-/// What a loss leaves at least, and what the window begins with, in PMDCS.
+/// Initial window, and minimum of ssthresh after a loss, in PMDCS (RFC 2960, sections 7.2.1 and 7.2.3).
 const FLOOR: usize = 2;
 
-/// The algorithm of RFC 2960 section 7.2.
+/// Algorithm of RFC 2960, section 7.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc2960;
 
@@ -98,8 +98,10 @@ mod tests {
         })
     }
 
+    /// RFC 2960, section 7.2.1
+    /// RFC 2960, section 7.2.3
     #[test]
-    fn a_window_begins_with_two_packets_and_keeps_two() {
+    fn the_window_starts_at_two_packets_and_keeps_two() {
         let mut w = window();
         assert_eq!(w.window(), 2 * PMDCS);
         w.on_congestion(CongestionEvent::Loss);

@@ -1,14 +1,14 @@
-//! RFC 9260's own congestion control: slow start, congestion avoidance with
-//! `partial_bytes_acked`, halving on loss (sections 7.2.1 to 7.2.3).
+//! Congestion control of RFC 9260: slow start, congestion avoidance with `partial_bytes_acked`, and halving
+//! after a loss (sections 7.2.1 to 7.2.3).
 
 use alloc::boxed::Box;
 
 use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
 
-/// The least that a loss leaves of ssthresh, in PMDCS.
+/// Minimum of ssthresh after a loss, in PMDCS (RFC 9260, section 7.2.3).
 const FLOOR: usize = 4;
 
-/// The algorithm of RFC 9260 section 7.2.
+/// Algorithm of RFC 9260, section 7.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc9260;
 
@@ -25,14 +25,14 @@ impl Algorithm for Rfc9260 {
 #[derive(Debug)]
 pub(super) struct Window {
     parameters: Parameters,
-    /// The least that a loss leaves of ssthresh, in PMDCS.
+    /// Minimum of ssthresh after a loss, in PMDCS.
     floor: usize,
     pub(super) cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
-    /// The first idle adjustment since data was sent has been made (section 7.2.1).
+    /// ssthresh has been set for the current idle period (section 7.2.1).
     idle: bool,
-    /// cwnd and ssthresh before the last reduction.
+    /// cwnd and ssthresh in bytes before the last reduction, for [`Controller::on_undo`].
     before: Option<(usize, usize)>,
 }
 
@@ -117,7 +117,7 @@ impl Controller for Window {
     fn on_idle(&mut self, rtos: u32) {
         let floor = self.floor * self.parameters.pmdcs;
         for _ in 0..rtos {
-            // Idleness never raises a window that a loss made small.
+            // Idleness never increases a window that a loss reduced below the minimum.
             if self.cwnd <= floor {
                 break;
             }
@@ -169,8 +169,9 @@ mod tests {
         }
     }
 
+    /// RFC 9260, section 7.2.1
     #[test]
-    fn the_initial_window_is_that_of_section_7_2_1() {
+    fn the_initial_window_depends_on_the_pmdcs() {
         assert_eq!(window().window(), 4404);
         assert_eq!(
             of(Parameters {
@@ -201,8 +202,9 @@ mod tests {
         );
     }
 
+    /// RFC 9260, section 7.2.1
     #[test]
-    fn slow_start_grows_by_what_was_acknowledged_up_to_one_pmdcs_when_fully_used() {
+    fn slow_start_grows_by_at_most_one_pmdcs_per_sack() {
         let mut w = window();
         w.on_ack(&ack(2 * PMDCS, 4404));
         assert_eq!(w.window(), 4404 + PMDCS);
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(w.window(), before, "no growth in Fast Recovery");
     }
 
+    /// RFC 9260, section 7.2.2
     #[test]
     fn congestion_avoidance_adds_one_pmdcs_per_window() {
         let mut w = window();
@@ -252,8 +255,9 @@ mod tests {
         assert_eq!(w.partial_bytes_acked(), 0);
     }
 
+    /// RFC 9260, section 7.2.3
     #[test]
-    fn losses_and_timeouts_follow_section_7_2_3() {
+    fn losses_halve_ssthresh_down_to_four_packets() {
         let mut w = window();
         w.cwnd = 20 * PMDCS;
         w.on_congestion(CongestionEvent::Timeout);
@@ -284,8 +288,9 @@ mod tests {
         assert_eq!(w.window(), PMDCS);
     }
 
+    /// RFC 9260, section 7.2.1
     #[test]
-    fn idleness_halves_down_to_four_packets_and_never_raises() {
+    fn idleness_halves_the_window_down_to_four_packets() {
         let mut w = window();
         w.cwnd = 40 * PMDCS;
         w.on_idle(1);

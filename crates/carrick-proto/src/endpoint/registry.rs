@@ -422,7 +422,7 @@ impl Registry {
         }
     }
 
-    /// Drops obsolete timer entries before they outnumber the others.
+    /// Drops obsolete timer entries before they outnumber the current ones.
     fn compact(&mut self) {
         if self.timers.len() <= 4 * self.len + 1024 {
             return;

@@ -1,13 +1,13 @@
-//! Whether the addresses that a peer lists are verified before data goes there (RFC 9260 section
-//! 5.4; RFC 2960 did not ask for it).
+//! Path verification: confirmation of the addresses that a peer lists, before data is sent to them
+//! (RFC 9260, section 5.4; not required by RFC 2960).
 
-/// What is done with addresses that a peer listed when the association was set up.
+/// Treatment of the addresses that a peer listed during association setup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressVerification {
-    /// Each is verified by a HEARTBEAT, which also measures its round trip.
+    /// Each address is confirmed by a HEARTBEAT, which also measures the round-trip time.
     Heartbeat,
-    /// Each is taken as it is, as before RFC 4960: a peer can then direct data at any host, so this is
-    /// for simulations. Nothing is known of such a path until data or a HEARTBEAT of the regular
-    /// interval was answered: its RTO is `RTO.Initial`.
+    /// Each address counts as confirmed, as before RFC 4960. A peer can then direct data at any host;
+    /// therefore this is for simulations only. The RTO of such a path is RTO.Initial until data or a
+    /// periodic HEARTBEAT is acknowledged.
     Trust,
 }

@@ -1,6 +1,6 @@
 //! Rules of papers and of old implementations, each a named value of [`Policies`].
 //!
-//! The default is RFC 9260's rule, whose code is in the core, next to what it decides; this module
+//! The defaults are the rules of RFC 9260. Their code is in the core, next to its callers; this module
 //! re-exports it. A new rule is a new file here with one `impl`; the core calls it through the trait and
 //! has no branch for it.
 
@@ -41,50 +41,48 @@ pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
 pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
 
-/// The policies of one association.
+/// Policies of one association.
 #[derive(Clone, Copy)]
 pub struct Policies {
-    /// Where SACKs go.
+    /// Selects the path of each SACK.
     pub sack_route: &'static dyn SackRoute,
-    /// Where retransmissions go.
+    /// Selects the path of each retransmission.
     pub retransmission_route: &'static dyn RetransmissionRoute,
-    /// Missing reports before fast retransmit: 3, or RFC 2960's 4.
+    /// Number of missing reports that trigger fast retransmit: 3 (RFC 9260, section 7.2.4), or 4 in RFC 2960.
     pub missing_reports: u8,
-    /// Whether the DATA chunk's header and padding count in the outstanding bytes of a path
-    /// (section 7.2 wants it; paper `overhead` shows what happens without).
+    /// Counts the headers and the padding of DATA chunks in the outstanding bytes of a path, as RFC 9260,
+    /// section 7.2, requires. Paper `overhead` shows the effect of `false`.
     pub count_data_header: bool,
-    /// What the advertised receive window says.
+    /// Computation of the advertised receiver window (a_rwnd).
     pub window_announcement: WindowAnnouncement,
-    /// What an ICMP message does that denies SCTP at the peer.
+    /// Response to an ICMP message which reports that the peer does not support SCTP (RFC 9260, section 10).
     pub protocol_unreachable: ProtocolUnreachable,
-    /// What may be in flight after a timeout.
+    /// Limit of the data sent on a path after T3-rtx expired there, until data of that path is acknowledged.
     pub after_timeout: AfterTimeout,
-    /// How data that is to be sent again and new data wait for each other.
+    /// Order of data marked for retransmission and new data.
     pub marked_data: MarkedData,
-    /// Whether a peer may give messages up with I-FORWARD-TSN that it has not listed.
+    /// Response to an I-FORWARD-TSN chunk that the peer did not list among its supported extensions.
     pub unlisted_i_forward_tsn: UnlistedIForwardTsn,
-    /// Whether data goes to addresses of the peer that were not verified.
+    /// Verification of the peer's addresses before data is sent to them.
     pub address_verification: AddressVerification,
-    /// Whether duplicates beside new DATA ask for a SACK at once.
+    /// Immediate or delayed SACK for duplicates in a packet with new DATA.
     pub bundled_duplicates: BundledDuplicates,
-    /// The congestion control of each path.
+    /// Congestion control of each path.
     pub congestion: &'static dyn Algorithm,
-    /// How losses are found before T3-rtx expires.
+    /// Loss detection before T3-rtx expires.
     pub loss_detection: LossDetection,
-    /// With [`LossDetection::MissingReports`], a chunk is fast retransmitted each time that enough
-    /// SACKs for chunks sent after it report it missing. RFC 2960 did not forbid this; RFC 9260
-    /// allows it once (section 7.2.4, step 5), and leaves further losses to T3-rtx.
+    /// Fast retransmits a chunk each time that enough SACKs for chunks sent after it report it missing;
+    /// only with [`LossDetection::MissingReports`]. RFC 2960 did not forbid this; RFC 9260 allows it once
+    /// per chunk (section 7.2.4, step 5) and leaves further losses to T3-rtx.
     pub repeated_fast_retransmit: bool,
-    /// A packet asks for a SACK before T3-rtx expires (RFC 8985 section 7). Only with
-    /// [`LossDetection::Rack`], which makes something of the answer.
+    /// Sends a packet that elicits a SACK before T3-rtx expires (RFC 8985, section 7); only with
+    /// [`LossDetection::Rack`], which evaluates that SACK.
     pub tail_loss_probe: bool,
-    /// The window comes down to ssthresh in proportion to what is acknowledged, instead of at once
-    /// (RFC 6937).
+    /// Reduces the window to ssthresh in proportion to the acknowledged bytes instead of at once (RFC 6937).
     pub proportional_rate_reduction: bool,
-    /// When the peer reports all that was sent again as duplicates, the window is as it was before
-    /// (after RFC 4015).
+    /// Restores the window when the peer reports all retransmitted chunks as duplicates (based on RFC 4015).
     pub undo_spurious: bool,
-    /// Whether several paths carry new data at once, and how.
+    /// Concurrent multipath transfer: distribution of new data to several paths.
     pub multipath: Multipath,
 }
 
@@ -114,11 +112,11 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// Loss recovery and congestion control as TCP has them today: RACK-TLP (RFC 8985), proportional
-    /// rate reduction (RFC 6937), undoing of needless reductions (after RFC 4015), CUBIC (RFC 9438)
-    /// with `HyStart++` (RFC 9406). Besides, an ICMP message needs silence to end an association
-    /// ([`ProtocolUnreachable::AbortAfterSilence`]), and Linux is understood
-    /// ([`UnlistedIForwardTsn::Take`]). The other choices are the standard's.
+    /// Returns policies with the loss recovery and congestion control of current TCP: RACK-TLP (RFC 8985),
+    /// proportional rate reduction (RFC 6937), undoing of needless reductions (based on RFC 4015), CUBIC
+    /// (RFC 9438) with `HyStart++` (RFC 9406). In addition, an ICMP message ends an association only if the
+    /// peer is silent ([`ProtocolUnreachable::AbortAfterSilence`]), and an I-FORWARD-TSN as sent by Linux is
+    /// accepted ([`UnlistedIForwardTsn::Take`]). All other policies are the defaults of RFC 9260.
     pub fn modern() -> Self {
         Self {
             congestion: &Cubic,

@@ -1,12 +1,13 @@
-//! RTX-ASAP (Iyengar et al. 2006): a retransmission goes out at once wherever there is room. Where
-//! several paths have some, it stays on its own, then the fastest is taken (there, any at random).
+//! RTX-ASAP (Iyengar et al. 2006): a retransmission is sent at once on any path with room in its window. If
+//! several paths have room, the path of the original is preferred, then the fastest path (in the paper, a
+//! random one).
 
 use core::time::Duration;
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::{PathId, alternate_by};
 
-/// Retransmissions to a path with room in its window.
+/// Sends retransmissions on a path with room in its window.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitAsap;
 
@@ -21,7 +22,7 @@ impl RetransmissionRoute for RetransmitAsap {
         last: PathId,
         paths: &mut dyn Iterator<Item = PathView>,
     ) -> PathId {
-        // After a timeout, the path itself has room only because it was emptied.
+        // After a timeout, the original path has room only because its data no longer counts as in flight.
         let returns = signal == LossSignal::Timeout;
         alternate_by(last, paths, |p| {
             let other = (p.id == last) == returns;
@@ -36,7 +37,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn a_loss_is_repaired_where_there_is_room_and_at_home_if_possible() {
+    fn retransmissions_prefer_the_original_path_with_room() {
         let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
         let route = |paths: &[PathView], signal| {
             RetransmitAsap.route(signal, PathId(0), &mut paths.iter().copied())

@@ -1,11 +1,11 @@
-//! One path for all retransmissions of an association, used by paper `failover`'s implementation
-//! (Linux 2.6): it changes when T3-rtx expires on that path itself, whatever is known of the next one.
+//! One path for all retransmissions of an association, as in Linux 2.6, the implementation of paper
+//! `failover`. The path changes when T3-rtx expires on it, regardless of the state of the next path.
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::PathId;
 
-/// All retransmissions to the path whose turn it is: at first the one after the primary, then, each
-/// time that T3-rtx expires there, the next active one.
+/// Sends all retransmissions on one path: initially the path after the primary path, then the next active
+/// path each time T3-rtx expires on the current one.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitInTurn;
 
@@ -34,7 +34,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_path_in_turn_takes_all_wherever_it_was_lost() {
+    fn all_retransmissions_use_the_same_path() {
         let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 20)];
         let route = |last: u8, paths: [PathView; 3]| {
             RetransmitInTurn.route(LossSignal::Timeout, PathId(last), &mut paths.into_iter())

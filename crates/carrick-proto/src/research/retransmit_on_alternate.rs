@@ -1,10 +1,10 @@
-//! RFC 2960's choice, used by papers `satellite` and `mobile-ip`: every retransmission goes to
-//! another path, so that it does not share the fate of the original.
+//! Retransmission route of RFC 2960, used by papers `satellite` and `mobile-ip`: every retransmission goes
+//! to another path than the original, whose path may have failed.
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::{PathId, alternate};
 
-/// All retransmissions to an alternate path.
+/// Sends all retransmissions on an alternate path.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitOnAlternate;
 

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::{PathId, alternate_by};
 
-/// Retransmissions to the path with the largest cwnd.
+/// Sends retransmissions on the path with the largest cwnd; among equals, on the path of the original.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitOnLargestCwnd;
 
@@ -31,7 +31,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_largest_window_gets_it_and_its_own_path_among_equals() {
+    fn the_active_path_with_the_largest_cwnd_is_used() {
         let mut paths = [path(0, true, 100), path(1, true, 50), path(2, false, 80)];
         let route = |paths: &[PathView]| {
             let paths = &mut paths.iter().copied();

@@ -1,12 +1,12 @@
 //! RTX-SSTHRESH (Iyengar et al. 2006): a retransmission goes to the path with the largest slow-start
-//! threshold, which tells of its losses over a longer time than the window does.
+//! threshold, which reflects the losses of a longer period than the window does.
 
 use core::cmp::Reverse;
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::{PathId, alternate_by};
 
-/// Retransmissions to the path with the largest ssthresh; among equals, the largest cwnd.
+/// Sends retransmissions on the path with the largest ssthresh; among equals, with the largest cwnd.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitOnLargestSsthresh;
 
@@ -33,7 +33,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_largest_threshold_gets_it_then_the_largest_window() {
+    fn the_largest_ssthresh_is_preferred_then_cwnd() {
         let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
         let route = |paths: &[PathView]| {
             let paths = &mut paths.iter().copied();

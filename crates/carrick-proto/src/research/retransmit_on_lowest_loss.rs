@@ -1,10 +1,10 @@
-//! RTX-LOSSRATE (Iyengar et al. 2006): a retransmission goes to the path that loses least, by the
-//! losses found among what was sent there lately.
+//! RTX-LOSSRATE (Iyengar et al. 2006): a retransmission goes to the path with the lowest loss rate among the
+//! data recently sent on it.
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::{PathId, alternate_by};
 
-/// Retransmissions to the path with the lowest loss rate.
+/// Sends retransmissions on the path with the lowest loss rate.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitOnLowestLoss;
 
@@ -29,7 +29,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_path_that_loses_least_gets_it() {
+    fn the_path_with_the_lowest_loss_rate_is_used() {
         let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
         let route = |paths: &[PathView]| {
             let paths = &mut paths.iter().copied();

@@ -1,10 +1,10 @@
-//! Retransmissions stay on the path of the original as long as it is usable.
+//! Retransmission route that stays on the path of the original as long as that path is usable.
 
 use super::{LossSignal, PathView, RetransmissionRoute};
 use crate::path::PathId;
 use crate::tx::same_unless_dead;
 
-/// All retransmissions to the same path while it is active.
+/// Sends all retransmissions on the path of the original while it is active.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmitOnSamePath;
 

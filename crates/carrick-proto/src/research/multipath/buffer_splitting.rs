@@ -1,43 +1,43 @@
 //! Buffer splitting (draft-tuexen-tsvwg-sctp-multipath, "Buffer Blocking"; Adhari, Dreibholz, Becke,
-//! Rathgeb, Tüxen: "Evaluation of Concurrent Multipath Transfer over Dissimilar Paths", 2011): paths
-//! that share the send buffer and the peer's window take them from each other, and a slow path,
-//! whose data stays there longer, ends up with nearly all. So each of n paths gets a part of 1/n.
+//! Rathgeb, Tüxen: "Evaluation of Concurrent Multipath Transfer over Dissimilar Paths", 2011). If paths
+//! share the send buffer and the peer's receive window, a slow path, whose data occupies them longer,
+//! finally holds nearly all of them. Therefore each of n paths gets a part of 1/n.
 
-/// Which buffers are split among the paths.
+/// Buffers that are split among the paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferSplitting {
     /// None.
     None,
     /// The send buffer.
     Sender,
-    /// The peer's receive window: what it has announced last, and what is in flight.
+    /// The peer's receive window: the last a_rwnd plus the data in flight.
     Receiver,
     /// Both.
     Both,
 }
 
-/// Which bytes of a path are held against its part.
+/// Bytes of a path that count towards its part of a split buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SplitBasis {
-    /// Those in flight: neither acknowledged nor known to be lost.
+    /// Bytes in flight: neither acknowledged nor known to be lost.
     Outstanding,
-    /// Those in the send buffer that were sent there last: also what gap blocks acknowledge, which
-    /// the peer may still take back.
+    /// Bytes in the send buffer that were last sent on the path, including bytes acknowledged by Gap Ack
+    /// Blocks, which the peer may still renege on.
     Buffered,
 }
 
-/// What there is to be shared, in bytes.
+/// Sizes in bytes of the buffers to be split, and the number of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shares {
-    /// The send buffer.
+    /// Size of the send buffer.
     pub(crate) send_buffer: usize,
-    /// The peer's window: what may still be sent, and what is in flight.
+    /// Peer's receive window: bytes that may still be sent, plus bytes in flight.
     pub(crate) peer_window: usize,
-    /// Paths that carry data.
+    /// Number of paths that carry data.
     pub(crate) paths: usize,
 }
 
-/// What one path has taken of it, in bytes.
+/// Buffer usage of one path, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Usage {
     pub(crate) outstanding: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Usage {
 }
 
 impl BufferSplitting {
-    /// Whether a path may take more. One that has taken nothing always may.
+    /// Returns whether a path may send more data. A path without data in the buffer always may.
     pub(crate) fn permits(self, basis: SplitBasis, shares: &Shares, usage: Usage) -> bool {
         let taken = match basis {
             SplitBasis::Outstanding => usage.outstanding,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_has_nothing_is_never_blocked() {
+    fn a_path_without_data_is_never_blocked() {
         let none = Shares {
             send_buffer: 0,
             peer_window: 0,

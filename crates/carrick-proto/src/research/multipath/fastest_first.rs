@@ -1,13 +1,13 @@
-//! All usable paths carry data at once: each packet goes to the fastest path that has room. What the
-//! windows allow is carried as with turns; with less data, or less room at the peer, slow paths
-//! stay idle, and nothing waits for what they carry.
+//! Concurrent transfer that prefers fast paths: each packet goes to the fastest path with room in its
+//! window. If the windows are the limit, the throughput is that of [`super::RoundRobin`]; with less data, or
+//! a smaller receive window, slow paths stay idle and no message waits for their data.
 
 use core::time::Duration;
 
 use super::{DataRoute, PathView};
 use crate::path::PathId;
 
-/// The path with the lowest round-trip time of those with room.
+/// Selects the path with the lowest round-trip time among the paths with room.
 #[derive(Clone, Copy, Debug)]
 pub struct FastestFirst;
 
@@ -33,7 +33,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_slow_path_gets_what_the_fast_one_has_no_room_for() {
+    fn a_slow_path_is_used_if_the_fast_one_is_full() {
         let mut paths = [path(0, true, 100), path(1, true, 10), path(2, true, 1)];
         paths[2].srtt = None;
         let next = |paths: &[PathView]| FastestFirst.next(PathId(1), &mut paths.iter().copied());

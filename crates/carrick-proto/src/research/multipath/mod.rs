@@ -1,8 +1,8 @@
-//! Concurrent multipath transfer: what several paths at once for new data need (Iyengar, Amer,
-//! Stewart: "Concurrent Multipath Transfer Using SCTP Multihoming Over Independent End-to-End Paths",
-//! IEEE/ACM Transactions on Networking, 2006), each a choice of its own.
+//! Concurrent multipath transfer: independent policies for new data on several paths at once (Iyengar,
+//! Amer, Stewart: "Concurrent Multipath Transfer Using SCTP Multihoming Over Independent End-to-End
+//! Paths", IEEE/ACM Transactions on Networking, 2006).
 //!
-//! All of it but [`GapSacks`] is the sender's affair: the peer needs nothing besides RFC 9260.
+//! All policies except [`GapSacks`] concern the sender only; the peer needs no extension of RFC 9260.
 
 mod buffer_splitting;
 mod fastest_first;
@@ -29,35 +29,34 @@ pub use round_robin::RoundRobin;
 pub use scope::ReportScope;
 pub use window_growth::WindowGrowth;
 
-/// Which path new data takes. A message that names its path goes there, whatever this says, as long
-/// as that path is usable.
+/// Path selection for new data. It does not apply to a message for which the user chose a path, as long as
+/// that path is usable.
 pub trait DataRoute: Sync {
-    /// The name for reports and configuration.
+    /// Returns the name for reports and configuration.
     fn name(&self) -> &'static str;
-    /// Whether several paths carry new data at the same time. [`Self::next`] is asked only
-    /// then.
+    /// Returns whether several paths carry new data at the same time. Only then is [`Self::next`] called.
     fn concurrent(&self) -> bool;
-    /// The path for the next packet, when the last one went to `last`. Each of `candidates`, in the
-    /// order of their numbers, is usable and has room; `None` makes the data wait.
+    /// Returns the path for the next packet after a packet to `last`; `None` delays the data. The
+    /// `candidates` are the usable paths with room in their windows, ordered by [`PathId`].
     fn next(&self, last: PathId, candidates: &mut dyn Iterator<Item = PathView>) -> Option<PathId>;
 }
 
-/// The choices of one association about several paths at once.
+/// Multipath policies of one association.
 #[derive(Clone, Copy)]
 pub struct Multipath {
-    /// Which path new data takes: the primary, or all of them.
+    /// Path selection for new data: the primary path, or all paths.
     pub data_route: &'static dyn DataRoute,
-    /// What counts as a missing report, where losses are found by those.
+    /// SACKs that count as missing reports; only with [`super::LossDetection::MissingReports`].
     pub report_scope: ReportScope,
-    /// How many missing reports a SACK makes, where they are counted for each path.
+    /// Number of missing reports per SACK; only with [`ReportScope::Path`].
     pub reports_per_sack: ReportsPerSack,
-    /// Which acknowledgements let the window of a path grow.
+    /// Acknowledgements that let the window of a path grow.
     pub window_growth: WindowGrowth,
-    /// Whether the paths share the buffers of both sides, or have a part of them each.
+    /// Buffers that are split among the paths instead of shared.
     pub buffer_splitting: BufferSplitting,
-    /// Which bytes of a path count in its part.
+    /// Bytes of a path that count towards its part of a split buffer.
     pub split_basis: SplitBasis,
-    /// Whether this side sends a SACK at once for each packet above a gap.
+    /// Immediate or delayed SACKs for packets above a gap; concerns the receiver.
     pub gap_sacks: GapSacks,
 }
 
@@ -76,9 +75,9 @@ impl Default for Multipath {
 }
 
 impl Multipath {
-    /// Concurrent multipath transfer: all usable paths in turn, missing reports and Fast Recovery
-    /// for each path, and no path may take more than its part of the buffers. SACKs are sent as
-    /// RFC 9260 says: a peer that does not use several paths gains nothing by less of them.
+    /// Returns the policies for concurrent multipath transfer: new data on all usable paths in turn,
+    /// missing reports and Fast Recovery per path, and buffers split among the paths. SACKs are sent as
+    /// in RFC 9260: fewer SACKs are of no use to a peer that sends on a single path.
     pub fn concurrent() -> Self {
         Self {
             data_route: &RoundRobin,

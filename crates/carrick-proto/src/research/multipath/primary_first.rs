@@ -1,13 +1,13 @@
-//! The primary path carries what its window allows, and the others what is left: a network with a fast
-//! backup of little capacity, whose queue must stay short for the retransmissions that it is there
-//! for. With less data than the primary carries, this is the standard's choice.
+//! Concurrent transfer that prefers the primary path: alternate paths carry only data beyond its window.
+//! Intended for networks whose backup path is fast but of low capacity, so that its queue stays short for
+//! retransmissions. As long as the primary path can carry all data, the result is that of RFC 9260.
 
 use core::time::Duration;
 
 use super::{DataRoute, PathView};
 use crate::path::PathId;
 
-/// The primary while it has room, then the path with the lowest round-trip time.
+/// Selects the primary path while it has room, then the path with the lowest round-trip time.
 #[derive(Clone, Copy, Debug)]
 pub struct PrimaryFirst;
 
@@ -33,7 +33,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn the_others_get_what_the_primary_has_no_room_for() {
+    fn alternates_carry_data_if_the_primary_is_full() {
         let paths = [path(0, true, 100), path(1, true, 10), path(2, true, 1)];
         assert!(paths[0].primary);
         let next = |paths: &[PathView]| PrimaryFirst.next(PathId(1), &mut paths.iter().copied());

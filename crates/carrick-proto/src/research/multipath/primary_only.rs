@@ -1,10 +1,10 @@
-//! The standard's choice (RFC 9260 section 6.4): new data goes to the primary path, or to the
-//! alternate that stands in for it.
+//! Path selection of RFC 9260, section 6.4: new data goes to the primary path, or to an alternate path if
+//! the primary path is inactive.
 
 use super::{DataRoute, PathView};
 use crate::path::PathId;
 
-/// One path at a time.
+/// Sends new data on one path at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct PrimaryOnly;
 
@@ -31,8 +31,9 @@ mod tests {
     use super::*;
     use crate::path::view_tests::path;
 
+    /// RFC 9260, section 6.4
     #[test]
-    fn only_the_primary_carries_data_6_4() {
+    fn only_the_primary_carries_data() {
         let next = |paths: &[PathView]| PrimaryOnly.next(PathId(1), &mut paths.iter().copied());
         let paths = [path(0, true, 100), path(1, true, 10)];
         assert_eq!(next(&paths), Some(PathId(0)));

@@ -1,17 +1,17 @@
-//! Delayed acknowledgements for several paths (Iyengar et al. 2006, DAC), the sender's side.
+//! Delayed acknowledgements for several paths (Iyengar et al. 2006, DAC), sender side.
 //!
-//! There the receiver, which delays SACKs in spite of gaps, tells with two bits of the SACK how many
-//! packets came since the last one, and the sender counts as many missing reports. No standard has
-//! these bits, and the sender needs none: it knows which of the chunks that a SACK newly acknowledges
-//! were the first of their packet, on which path, and in which order those packets left.
+//! In that paper the receiver delays SACKs even above a gap and reports the number of packets since the last
+//! SACK in two bits of the SACK; the sender counts that number of missing reports. No standard defines these
+//! bits. The sender here derives the number from its own records: the packets of the newly acknowledged
+//! chunks, their paths, and the order of their departure.
 
-/// How many missing reports a SACK makes for a path.
+/// Number of missing reports per SACK and path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReportsPerSack {
-    /// One, as RFC 9260 section 7.2.4 counts: right for a peer that sends a SACK for each packet
-    /// above a gap.
+    /// One per SACK (RFC 9260, section 7.2.4), for a peer that sends a SACK for each packet above a gap.
     One,
-    /// One for each packet of the path that it newly acknowledges, for chunks sent before that
-    /// packet: the same with such a peer, and as fast with one that delays SACKs.
+    /// One per packet of the path that the SACK newly acknowledges, for chunks sent before that packet. The
+    /// result equals [`Self::One`] if the peer does not delay SACKs above a gap, and detects losses as
+    /// fast if it does.
     Packets,
 }

@@ -1,11 +1,11 @@
-//! All usable paths carry data at once: each packet goes to the next path that has room. While the
-//! windows are what limits, each path gets what its window allows; where the user or the peer's
-//! window does, all paths carry the same.
+//! Concurrent transfer in rotation: each packet goes to the next usable path with room in its window. If the
+//! congestion windows are the limit, each path carries as much data as its window allows; if the user or
+//! the receive window is the limit, all paths carry the same amount.
 
 use super::{DataRoute, PathView};
 use crate::path::PathId;
 
-/// The next path with room, in turn.
+/// Selects the next path with room, in the order of [`PathId`].
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRobin;
 
@@ -31,7 +31,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn each_path_has_its_turn_and_none_is_passed_over_twice() {
+    fn paths_with_room_are_used_in_rotation() {
         let paths = [0, 1, 4].map(|id| path(id, true, 10));
         let mut last = PathId(1);
         let mut order = [0; 6];

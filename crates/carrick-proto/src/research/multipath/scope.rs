@@ -1,17 +1,16 @@
-//! Split fast retransmit (Iyengar et al. 2006, SFR): with several paths, TSNs arrive in another
-//! order than they left without any loss, and only what was sent later to the same path tells
-//! something about a chunk.
+//! Split fast retransmit (Iyengar et al. 2006, SFR): several paths reorder TSNs without any loss, and only
+//! the acknowledgement of a chunk sent later on the same path indicates the loss of a chunk.
 
-/// What counts as a missing report for a chunk (RFC 9260 section 7.2.4).
+/// SACKs that count as missing reports for a chunk (RFC 9260, section 7.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReportScope {
-    /// A SACK that newly acknowledges a higher TSN, wherever that was sent; Fast Recovery is the
-    /// association's. The standard.
+    /// A SACK that newly acknowledges a higher TSN, sent on any path. Fast Recovery concerns the whole
+    /// association (RFC 9260).
     Association,
-    /// A SACK that newly acknowledges a chunk sent later to the same path; each path has its own
-    /// Fast Recovery, which ends when what was outstanding on that path is acknowledged.
+    /// A SACK that newly acknowledges a chunk sent later on the same path. Each path has its own Fast
+    /// Recovery, which ends when the data that was outstanding on that path is acknowledged.
     ///
-    /// The order is that of transmission, not of TSNs: an acknowledgement of a chunk that was sent
-    /// more than once, and may be that of an earlier copy, is no report.
+    /// The order is the order of transmission, not of TSNs: the acknowledgement of a chunk that was sent
+    /// more than once is no missing report, because it may concern an earlier copy.
     Path,
 }

@@ -1,24 +1,24 @@
 //! Growth of the congestion window of each path when several carry data (Iyengar et al. 2006, CUC and
 //! `CUCv2`).
 //!
-//! RFC 4960 lets a window grow only when the Cumulative TSN Ack Point advances, which the slowest path
-//! decides; CUC has a pseudo-cumulative point for each path instead. RFC 9260 (section 7.2.1) has
-//! dropped that condition, so that windows grow with several paths as with one. CUC is here for
-//! comparison with what was published, and for who wants the older caution: no growth while a path
-//! has a gap.
+//! In RFC 4960 a window grows only when the Cumulative TSN Ack Point advances, which depends on the slowest
+//! path; CUC has a pseudo-cumulative point for each path instead. RFC 9260 (section 7.2.1) dropped that
+//! condition, so that windows grow with several paths as with one. CUC is implemented for comparison with
+//! published results, and for users who prefer the more conservative rule: no growth while a path has a
+//! gap.
 
-/// Which acknowledgements let the window of a path grow.
+/// Acknowledgements that let the window of a path grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowGrowth {
-    /// All that acknowledge data of the path (RFC 9260 section 7.2.1).
+    /// All acknowledgements of data of the path (RFC 9260, section 7.2.1).
     AnyAcknowledgement,
-    /// Those that acknowledge the oldest transmission in flight on the path, be it the first one of
-    /// its chunk or not (`CUCv2`).
+    /// Acknowledgements of the oldest transmission in flight on the path, be it an original or a
+    /// retransmission (`CUCv2`).
     PseudoCumulative,
 }
 
 impl WindowGrowth {
-    /// Whether a SACK that acknowledged data of a path lets its window grow.
+    /// Returns whether a SACK that acknowledges data of a path lets its window grow.
     pub(crate) fn permits(self, oldest_acknowledged: bool) -> bool {
         match self {
             Self::AnyAcknowledgement => true,
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_on_the_path_stops_growth_only_with_a_pseudo_cumulative_point() {
+    fn a_gap_stops_growth_with_a_pseudo_cumulative_point() {
         assert!(WindowGrowth::AnyAcknowledgement.permits(false));
         assert!(WindowGrowth::PseudoCumulative.permits(true));
         assert!(!WindowGrowth::PseudoCumulative.permits(false));
