@@ -155,7 +155,7 @@ fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
 need python3 conformance python3 scripts/conformance.py --check
-need python3 prose python3 scripts/prose.py ./*.md docs interop/README.md
+need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
   waiting &
   computing

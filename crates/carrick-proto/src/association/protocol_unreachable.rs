@@ -1,7 +1,7 @@
-//! What an ICMP message means that says nobody at the peer's address speaks SCTP (RFC 9260 section
-//! 10, ICMP8).
+//! Response to an ICMP message that reports no SCTP at the peer's address (RFC 9260, section 10,
+//! ICMP8).
 
-/// What "Protocol Unreachable" and "Unrecognized Next Header Type" do to an association.
+/// Effect of "Protocol Unreachable" and "Unrecognized Next Header Type" on an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProtocolUnreachable {
     /// It ends at once, as after an ABORT: the rule of RFC 9260.

@@ -1,9 +1,9 @@
-//! Whether packets that say they are ECN-capable get through on a path. Some middleboxes drop them.
+//! Detection of paths that drop ECN-capable packets, as some middleboxes do.
 
-/// Timeouts without a proof after which packets go without ECT.
+/// Number of timeouts without an acknowledged ECN-capable packet after which packets are sent without ECT.
 const MAX_TIMEOUTS: u8 = 2;
 
-/// What the path did with ECN-capable packets so far.
+/// Record of whether the path has delivered ECN-capable packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ect {
     proven: bool,
@@ -31,14 +31,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_swallows_ecn_capable_packets_is_left_in_peace() {
+    fn a_path_that_drops_ect_packets_gets_none() {
         let mut ect = Ect::default();
         ect.on_timeout();
         assert!(ect.is_usable());
         ect.on_timeout();
         assert!(!ect.is_usable());
         ect.on_acknowledged();
-        assert!(!ect.is_usable(), "that one left without");
+        assert!(
+            !ect.is_usable(),
+            "the acknowledged packet was not ECN-capable"
+        );
     }
 
     #[test]

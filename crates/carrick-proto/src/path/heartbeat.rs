@@ -7,7 +7,7 @@ use carrick_wire::padded;
 use crate::random::Random;
 use crate::time::Time;
 
-/// What this side puts into the Heartbeat Info parameter: a nonce and the number of the path.
+/// Length in bytes of the Heartbeat Info that this side sends: a nonce and the number of the path.
 pub(crate) const INFO_LEN: usize = 12;
 
 /// Bytes of the HEARTBEAT chunk that carries [`INFO_LEN`] bytes.
@@ -26,7 +26,8 @@ pub(crate) struct Heartbeat {
     pub(crate) requested: bool,
     /// New data was sent since the timer was set, so that the path is not idle.
     pub(crate) used: bool,
-    /// That data gave no round-trip time because its SACK came another way: a heartbeat has to.
+    /// New data gave no RTT sample because its SACK arrived on another path; a heartbeat has to measure the
+    /// RTT.
     pub(crate) unmeasured: bool,
 }
 
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_is_interval_and_rto_with_half_of_it_as_jitter() {
+    fn the_period_is_interval_and_rto_with_jitter() {
         let mut random = Random::new([2; 32]);
         let mut heartbeat = Heartbeat::new(true);
         for _ in 0..1000 {

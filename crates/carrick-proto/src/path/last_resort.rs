@@ -1,4 +1,4 @@
-//! Which path carries data when none is both active and free of suspicion (RFC 9260 section 8.2,
+//! Selection of the path for data when every active path is potentially failed (RFC 9260 section 8.2,
 //! RFC 7829 sections 3.2 rule 4 and 4.1).
 
 use super::{Path, PathId, Paths};
@@ -15,10 +15,10 @@ impl Paths {
             .any(|p| p.thresholds.potentially_failed_max_retrans.is_some())
     }
 
-    /// Where to send when no path is usable, and the last attempt was on `last`: to the potentially
-    /// failed path with the fewest errors. Without one the association is dormant; then RFC 9260
-    /// has the paths tried in turn, RFC 7829 those with the fewest errors first. `None` while
-    /// any path is usable, and if none is confirmed.
+    /// Returns the path to send to when no path is usable and the last attempt was on `last`: the
+    /// potentially failed path with the fewest errors. If no path is potentially failed, the association
+    /// is dormant; RFC 9260 then tries the paths in turn, RFC 7829 the path with the fewest errors first.
+    /// `None` while any path is usable, or if no path is confirmed.
     pub(crate) fn last_resort(&self, last: PathId) -> Option<PathId> {
         if self.any_usable() {
             return None;
@@ -72,8 +72,9 @@ mod tests {
         paths
     }
 
+    /// RFC 7829, section 3.2
     #[test]
-    fn there_is_none_while_a_path_is_usable_rfc_7829_3_2() {
+    fn there_is_none_while_a_path_is_usable() {
         assert_eq!(paths(true, &[1, 0]).last_resort(PathId(0)), None);
         assert_eq!(paths(false, &[5, 6]).last_resort(PathId(0)), None);
     }
@@ -92,8 +93,9 @@ mod tests {
         assert_eq!(paths.last_resort(PathId(2)), Some(PathId(2)));
     }
 
+    /// RFC 7829, section 3.2
     #[test]
-    fn the_potentially_failed_path_with_the_fewest_errors_is_taken_rfc_7829_3_2() {
+    fn fewest_errors_select_the_potentially_failed_path() {
         assert_eq!(
             paths(true, &[3, 2, 6, 2]).last_resort(PathId(0)),
             Some(PathId(1))
@@ -106,8 +108,9 @@ mod tests {
         assert_eq!(paths(true, &[6, 4]).last_resort(PathId(1)), Some(PathId(1)));
     }
 
+    /// RFC 7829, section 4.1
     #[test]
-    fn the_inactive_path_with_the_fewest_errors_is_taken_rfc_7829_4_1() {
+    fn fewest_errors_select_the_inactive_path() {
         assert_eq!(
             paths(true, &[9, 7, 8]).last_resort(PathId(1)),
             Some(PathId(1))
@@ -127,8 +130,9 @@ mod tests {
         assert_eq!(some.last_resort(PathId(0)), None);
     }
 
+    /// RFC 9260, section 8.2
     #[test]
-    fn without_quick_failover_inactive_paths_take_turns_8_2() {
+    fn without_quick_failover_inactive_paths_rotate() {
         let paths = paths(false, &[6, 6, 6]);
         assert_eq!(paths.last_resort(PathId(0)), Some(PathId(1)));
         assert_eq!(paths.last_resort(PathId(2)), Some(PathId(0)));

@@ -46,7 +46,7 @@ pub(crate) use view::{alternate, alternate_by};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathId(pub u8);
 
-/// What is known of a path's reachability.
+/// Reachability of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathStatus {
@@ -100,7 +100,7 @@ pub(crate) struct Path {
     /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
     /// from (see `tx::outstanding`).
     pub(crate) earliest: Option<u64>,
-    /// What may be in flight since a timeout until data sent here is acknowledged (section 7.2.3).
+    /// Limit of the data in flight after a timeout, until data sent here is acknowledged (section 7.2.3).
     pub(crate) after_timeout: Option<AfterTimeout>,
     /// Bytes of flight up to which the current burst may go (Max.Burst, section 6.1 D).
     pub(crate) burst_limit: usize,
@@ -126,7 +126,7 @@ struct RateState {
     pacer: Pacer,
 }
 
-/// What the SACK being processed said about this path.
+/// Acknowledgements on this path by the SACK being processed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckNews {
     /// Bytes acknowledged for the first time.
@@ -242,7 +242,7 @@ impl Path {
         self.route().header_len() + usize::from(self.overhead)
     }
 
-    /// So many bytes of each packet are for what protects it.
+    /// Sets the bytes of each packet that its protection takes.
     pub(crate) fn set_overhead(&mut self, overhead: u16) {
         self.overhead = overhead;
         self.congestion.set_pmdcs(self.pmdcs());
@@ -258,7 +258,7 @@ impl Path {
         self.mtu
     }
 
-    /// A packet with data of so many bytes of SCTP leaves.
+    /// Records that a packet with data was sent; `len` is its SCTP length in bytes.
     pub(crate) fn data_packet_sent(&mut self, len: usize) {
         let size = len + self.below_len();
         if let Some(discovery) = &mut self.discovery {
@@ -266,7 +266,7 @@ impl Path {
         }
     }
 
-    /// Whether the path may drop packets of so many bytes of SCTP for their size, without a word.
+    /// Returns whether the path may silently drop packets with `len` bytes of SCTP because of their size.
     pub(crate) fn doubts(&self, len: usize) -> bool {
         let size = len + self.below_len();
         self.discovery.as_ref().is_some_and(|d| d.doubts(size))
@@ -349,8 +349,8 @@ impl Path {
         }
     }
 
-    /// What a SACK released may go at once; data that the user sends later, with nothing in flight,
-    /// begins with Max.Burst packets (section 6.1 D). Pacing limits bursts itself.
+    /// Limits the first burst of new data on an idle path to Max.Burst packets (section 6.1 D). Data
+    /// released by a SACK is not limited here, and pacing limits bursts itself.
     pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
         // The driver needs a moment between a SACK and what it releases; a pause is longer than a
         // round trip.
@@ -361,7 +361,7 @@ impl Path {
         }
     }
 
-    /// Whether the window lets a packet of data leave: some room is left, which the packet may
+    /// Returns whether the window admits a packet with data: some room is left, which the packet may
     /// exceed by less than one PMDCS (section 6.1 B).
     pub(crate) fn window_is_open(&self) -> bool {
         if self.after_timeout == Some(AfterTimeout::OnePacket) && self.flight_size > 0 {
@@ -370,14 +370,15 @@ impl Path {
         self.flight_size < self.window().min(self.burst_limit)
     }
 
-    /// Whether a packet that has a chunk may take one more: any packet may exceed the window, but
-    /// for [`AfterTimeout::OneWindow`].
+    /// Returns whether the window admits one more chunk in a packet that already has one. Any packet may
+    /// exceed the window, except under [`AfterTimeout::OneWindow`].
     pub(crate) fn window_takes_more(&self) -> bool {
         self.after_timeout != Some(AfterTimeout::OneWindow) || self.flight_size < self.window()
     }
 
-    /// What may be in flight: cwnd, or what the reduction to it allows. That waits for SACKs, which
-    /// may not come when nothing is in flight: then it allows one packet, as after a timeout.
+    /// Limit of the bytes in flight: cwnd, or the window of a reduction to cwnd in progress. A reduction
+    /// advances with SACKs, which may not arrive when nothing is in flight; it then allows one packet, as
+    /// after a timeout.
     fn window(&self) -> usize {
         let Some(reduction) = &self.recovery.reduction else {
             return self.congestion.window();
@@ -529,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn encapsulation_takes_its_header_from_the_packet_size() {
+    fn encapsulation_reduces_the_packet_size() {
         let mut path = path();
         assert_eq!((path.packet_size(), path.pmdcs()), (1480, 1468));
         path.set_encapsulation(Some(9899));

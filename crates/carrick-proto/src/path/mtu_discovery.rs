@@ -14,8 +14,8 @@
 //! again, after a time that doubles up to `PMTU_RAISE_TIMER`. A black hole below the base leads to
 //! ERROR.
 //!
-//! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` probes of it were
-//! lost one after the other; the count begins anew with each size. Data shows a black hole: T3-rtx
+//! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` consecutive
+//! probes of it were lost; the count restarts with each size. Data shows a black hole: T3-rtx
 //! expires with packets in flight that are larger than the base. Then a small heartbeat and a probe as
 //! large as the data leave; if the first is answered and the second is not, size is what is lost.
 //! None of them counts as an error of the path.
@@ -38,7 +38,7 @@ pub struct PathMtuDiscovery {
     pub base_mtu: usize,
     /// `MAX_PLPMTU` in bytes, up to 65535: the largest size to look for.
     pub max_probed_mtu: usize,
-    /// `MAX_PROBES`: so many probes of a size have to be lost before it counts as too large.
+    /// `MAX_PROBES`: number of consecutive lost probes after which a size counts as too large.
     pub max_probes: u32,
     /// `PROBE_TIMER`, at least a second; the path's RTO if that is longer.
     pub probe_timer: Duration,
@@ -81,7 +81,7 @@ impl PathMtuDiscovery {
     }
 }
 
-/// Where the search of a path is (RFC 8899 section 5.2).
+/// State of the search on a path (RFC 8899 section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum PathMtuState {
@@ -261,7 +261,7 @@ impl MtuDiscovery {
         true
     }
 
-    /// Goes on to the next size, or ends the search.
+    /// Probes the next size, or ends the search.
     fn search(&mut self, now: Time) {
         let fits = |size: &usize| *size > self.mtu && *size <= self.largest;
         // A step is four bytes: chunks are padded to that.
@@ -383,9 +383,9 @@ impl MtuDiscovery {
         crate::time::earliest(self.probe.map(|p| p.expires), self.timer)
     }
 
-    /// Handles the timers that are due. A probe that is lost on a path that answers nothing else
-    /// either tells nothing about its size: `well` is whether it does. `data` is when data was last
-    /// sent. Returns whether a black hole was found.
+    /// Handles the timers that are due. `well` is whether the path answers other packets; if it does not,
+    /// the loss of a probe is no evidence about its size. `data` is the time when data was last sent.
+    /// Returns whether a black hole was found.
     pub(crate) fn handle_timeout(&mut self, now: Time, well: bool, data: Option<Time>) -> bool {
         let mut black_hole = false;
         if self.probe.is_some_and(|p| p.expires <= now) {
@@ -455,7 +455,7 @@ impl MtuDiscovery {
         }
     }
 
-    /// Whether a packet of this size may be lost for its size.
+    /// Returns whether a packet of `size` bytes may be lost because of its size.
     pub(crate) fn doubts(&self, size: usize) -> bool {
         let searched = matches!(
             self.state,
@@ -503,7 +503,7 @@ impl MtuDiscovery {
         true
     }
 
-    /// What this host's interface takes: nothing larger is tried, or used.
+    /// Sets the MTU of this host's interface in bytes: no larger size is probed or used.
     pub(crate) fn limit(&mut self, now: Time, mtu: usize) {
         let mtu = mtu.max(self.least);
         self.mtu = self.mtu.min(mtu);

@@ -16,7 +16,8 @@ pub(crate) struct Paths {
     primary: PathId,
     /// The path that new data goes to now; the primary while that is usable.
     current: PathId,
-    /// Where retransmissions go that take turns, once that was not the path after the primary.
+    /// Path for retransmissions that rotate; `None` stands for the first active path after
+    /// the primary.
     retransmission: Option<PathId>,
     /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
     /// send from them, nothing is sent there.
@@ -25,7 +26,7 @@ pub(crate) struct Paths {
     next: u8,
     /// Bytes of an AUTH chunk that each packet with DATA has in front.
     reserved: u16,
-    /// What is below the chunks; `None` for what the configuration says.
+    /// Bytes of each packet that its protection takes; `None` for the value of the configuration.
     overhead: Option<u16>,
 }
 
@@ -80,8 +81,8 @@ impl Paths {
         Some(id)
     }
 
-    /// Where what belongs to this path goes when it is removed: to the path in use, or to the best
-    /// of the others.
+    /// Returns the path that takes over the data of `removed`: the path in use, or the best of the
+    /// remaining paths.
     pub(crate) fn heir(&self, removed: PathId) -> PathId {
         if self.current != removed {
             return self.current;
@@ -110,7 +111,7 @@ impl Paths {
         self.beyond.retain(|a| *a != remote);
     }
 
-    /// Where a path is in the list: at its number, as long as none was removed.
+    /// Index of a path in the list, which equals its number as long as no path was removed.
     fn position(&self, id: PathId) -> Option<usize> {
         let guess = usize::from(id.0);
         if self.list.get(guess).is_some_and(|p| p.id == id) {
@@ -260,7 +261,7 @@ impl Paths {
         }
     }
 
-    /// Whether a path to this address is confirmed (section 5.4).
+    /// Returns whether a path to this address is confirmed (section 5.4).
     pub(crate) fn is_confirmed(&self, remote: IpAddr) -> bool {
         let mut paths = self.list.iter();
         paths.any(|p| p.remote == remote && p.confirmed)
@@ -413,7 +414,7 @@ impl Index<PathId> for Paths {
     type Output = Path;
 
     fn index(&self, id: PathId) -> &Path {
-        // Whoever refers to a path is told when it goes; the first one is as good as any.
+        // All references to a path are replaced when it is removed; a stale number selects the first path.
         &self.list[self.position(id).unwrap_or(0)]
     }
 }
@@ -458,7 +459,7 @@ mod tests {
         paths[PathId(1)].active = false;
         assert_eq!(paths.choose(), None, "dormant");
         paths.turn(PathId(1));
-        assert_eq!(paths.current(), PathId(0), "the others are tried in turn");
+        assert_eq!(paths.current(), PathId(0), "the paths are tried in turn");
         assert!(paths.all_inactive());
         paths[PathId(0)].active = true;
         assert_eq!(paths.choose(), None);
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_turn_of_retransmissions_passes_when_its_own_timer_expires() {
+    fn only_its_expiry_rotates_the_retransmission_path() {
         let mut paths = paths(&AssociationConfig::rfc9260());
         paths.iter_mut().for_each(|p| p.confirmed = true);
         let turn = |paths: &Paths| {

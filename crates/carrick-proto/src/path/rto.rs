@@ -76,8 +76,9 @@ mod tests {
         assert_eq!((rto.srtt(), rto.value()), (Some(ms(100)), ms(300)));
     }
 
+    /// RFC 9260, section 6.3.1
     #[test]
-    fn later_measurements_are_smoothed_with_an_eighth_and_a_quarter() {
+    fn later_measurements_are_smoothed() {
         let mut rto = Rto::new(ms(1000));
         rto.measured(ms(100), &config());
         rto.measured(ms(180), &config());

@@ -45,9 +45,10 @@ impl PathThresholds {
         }
     }
 
-    /// Up to where errors are counted. RFC 9260 stops when the path is inactive. Who goes on sending
-    /// to inactive paths compares them by their errors, up to ten times as many (RFC 7829 section
-    /// 4.1); and Primary.Switchover.Max.Retrans may be larger than Path.Max.Retrans.
+    /// Number of errors at which the error counter stops. In RFC 9260 it stops when the path is inactive.
+    /// RFC 7829 keeps sending to inactive paths and compares their error counters, which therefore
+    /// run up to ten times that number (section 4.1). Primary.Switchover.Max.Retrans, too, may be
+    /// larger than Path.Max.Retrans.
     pub(crate) fn most_errors(&self) -> u32 {
         let inactive = self.path_max_retrans.saturating_add(1);
         let compared = match self.potentially_failed_max_retrans {
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_is_not_given_up_before_another_path_is_chosen() {
+    fn a_switchover_limit_below_failover_is_invalid() {
         for (good, t) in [
             (true, thresholds(5, None, None)),
             (true, thresholds(5, None, Some(5))),

@@ -1,11 +1,11 @@
-//! What a rule that selects a path sees of each path, and the selection of an alternate (RFC 9260, sections
+//! View of a path for the policies that select one, and the selection of an alternate (RFC 9260, sections
 //! 6.4 and 6.4.1).
 
 use core::time::Duration;
 
 use super::PathId;
 
-/// What a policy sees of a path.
+/// View of a path for policies.
 #[derive(Clone, Copy, Debug)]
 pub struct PathView {
     /// Which path.
@@ -105,7 +105,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_alternate_is_never_a_dead_path_while_a_live_one_exists() {
+    fn the_alternate_is_a_live_path_if_one_exists() {
         let paths = [
             path(0, true, 100),
             path(1, false, 1),

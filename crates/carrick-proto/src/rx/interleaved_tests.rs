@@ -60,8 +60,8 @@ fn give_as(receiver: &mut Receiver, sent: &Sent, fragment: Place) -> DataOutcome
     outcome
 }
 
-/// Messages cut into chunks of three bytes, which streams send by turns as `order` says; TSNs from
-/// `tsn` on. A stream begins a message when the one before is finished.
+/// Messages fragmented into chunks of three bytes; `order` selects the stream of each chunk, and the TSNs
+/// begin with `tsn`. A stream begins a message when its previous message is complete.
 fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Index]) -> Vec<Sent> {
     let mut lines: BTreeMap<u16, Vec<Sent>> = BTreeMap::new();
     let mut next: BTreeMap<(u16, bool), u32> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
     all
 }
 
-/// What has to be delivered once these chunks have arrived, said as simply as possible.
+/// Naive model of the messages to deliver once the chunks in `arrived` have arrived.
 fn naive(sent: &[Sent], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
     let mut whole: BTreeMap<Name, Vec<u8>> = BTreeMap::new();
     let mut broken: BTreeSet<Name> = BTreeSet::new();
@@ -402,7 +402,7 @@ fn partial_deliveries_of_several_messages_alternate() {
     let messages: Vec<_> = (0..4).map(|stream| (stream, stream == 3, 3000)).collect();
     let by_turns: Vec<prop::sample::Index> = Vec::new();
     let mut sent = chunks(1, &messages, &by_turns);
-    // By turns: the first chunk of each, then the second of each.
+    // The streams alternate: the first chunk of each message, then the second of each.
     sent.sort_by_key(|c| (c.fsn, c.stream));
     for (chunk, tsn) in sent.iter_mut().zip(1..) {
         chunk.tsn = tsn;

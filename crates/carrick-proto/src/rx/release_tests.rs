@@ -1,5 +1,5 @@
-//! What waits for a reset when the association ends or begins anew: it is delivered, with no more
-//! work than what waits, and nothing of it stays in the account of the buffer.
+//! Messages deferred by a reset when the association ends or restarts: they are delivered, with work in
+//! proportion to their number, and none remains charged to the receive buffer.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -181,7 +181,7 @@ fn parts_that_are_read_leave_few_messages() {
     let config = config().with(|c| c.buffers.receive_buffer = BUFFER);
     let mut receiver = Receiver::new(Tsn::new(1), 8, true, &config);
     let mut tsn = 0;
-    // Nearly full of what nobody can read.
+    // Nearly full of messages that cannot be read.
     while receiver.buffered_bytes() < BUFFER / 10 * 8 {
         tsn += 1;
         give(&mut receiver, whole(tsn, 0, tsn));
@@ -280,7 +280,8 @@ fn begun(interleaving: bool) -> Receiver {
     receiver
 }
 
-/// What the user reads, and that nothing but that was in the account.
+/// Reads all messages; asserts that nothing remains charged to the receive buffer. Returns the parts and
+/// their lengths in bytes.
 fn read_parts(receiver: &mut Receiver) -> Vec<(Part, usize)> {
     let read = read_all(receiver);
     assert_eq!(receiver.buffered_bytes(), 0);
@@ -311,7 +312,7 @@ fn a_stream_reset_aborts_a_partial_delivery() {
         let expected = [(Part::Aborted, 0), (Part::Whole, 1)];
         assert_eq!(read_parts(&mut receiver), expected, "{streams:?}");
     }
-    // DATA is one message at a time, by TSNs: it goes on.
+    // DATA delivers one message at a time, in the order of TSNs: the partial delivery continues.
     let mut receiver = begun(false);
     receiver
         .reset_streams(&StreamSet::All)

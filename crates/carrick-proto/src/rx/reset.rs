@@ -114,7 +114,7 @@ impl Receiver {
         self.account_for_discarded();
     }
 
-    /// Delivers the messages that wait up to this index; the others remain deferred.
+    /// Delivers the deferred messages up to the index `last`; later messages remain deferred.
     fn release_up_to(&mut self, last: u64) -> Result<(), &'static str> {
         self.delivery.release_up_to(last)?;
         if let Some(interleaved) = &mut self.interleaved {
@@ -194,7 +194,7 @@ impl Delivery {
         }
     }
 
-    /// Delivers the messages that wait up to an index; the others remain deferred.
+    /// Delivers the deferred messages up to the index `last`; later messages remain deferred.
     fn release_up_to(&mut self, last: u64) -> Result<(), &'static str> {
         let Some(mut deferral) = self.deferral.take() else {
             return Ok(());

@@ -203,7 +203,7 @@ fn gaps_before_invalid_streams_are_bounded() {
     assert_eq!(give(&mut receiver, 59_000, 1, 0), invalid);
 }
 
-/// Where the endpoint leaves an association no more memory, streams in pages that are there go on.
+/// Streams in allocated pages remain usable when the endpoint grants the association no more memory.
 #[test]
 fn the_endpoints_limit_holds_for_the_state_of_streams() {
     for (interleaving, page) in [false, true].into_iter().zip(PAGE) {

@@ -105,7 +105,7 @@ fn a_restart_drops_parts_of_incomplete_messages() {
             for chunk in &sent[70..90] {
                 give(&mut receiver, chunk);
             }
-            assert!(receiver.receivable() > 0, "it goes on");
+            assert!(receiver.receivable() > 0, "the partial delivery continues");
         }
         let config = AssociationConfig::rfc9260();
         receiver.restart(Tsn::new(7000), 8, false, &config);
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn a_small_buffer_is_never_exceeded_and_nothing_is_lost(
+    fn small_buffers_are_not_exceeded_and_lose_nothing(
         messages in proptest::collection::vec((0_u16..8, any::<bool>(), 1_usize..400), 1..30),
         order in proptest::collection::vec(any::<prop::sample::Index>(), 0..200),
     ) {
@@ -250,7 +250,7 @@ fn data_on_an_invalid_stream_is_acknowledged() {
 }
 
 #[test]
-fn a_message_larger_than_the_buffer_is_delivered_in_parts() {
+fn a_message_above_the_buffer_size_arrives_in_parts() {
     let sent = chunks(1, &[(2, false, 5000)]);
     let mut receiver = receiver(1, 1500);
     let mut parts = Vec::new();

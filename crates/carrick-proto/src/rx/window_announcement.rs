@@ -1,13 +1,13 @@
-//! What the advertised receive window says (paper `overhead`, section 4).
+//! Computation of the advertised receive window (paper `overhead`, section 4).
 
 use crate::config::AssociationConfig;
 
-/// How the receive window is announced.
+/// Rule for the receive window that is advertised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowAnnouncement {
-    /// The memory that is left: payload and what each chunk costs besides are subtracted. What the
-    /// chunks that are still to come will cost is not, so a peer that fills the window may have to
-    /// send the last of them again.
+    /// The free memory: the payload and the overhead of each chunk in the buffer are subtracted. The
+    /// overhead of chunks still to arrive is not, so a peer that fills the window may have to
+    /// retransmit the last of them.
     True,
     /// The payload that fits into the memory that is left, if the chunks to come are as large as
     /// those before: of a peer that keeps to the window nothing is dropped, unless its chunks suddenly
@@ -24,11 +24,11 @@ pub(crate) struct BufferView {
     pub(crate) capacity: usize,
     /// Payload in it.
     pub(crate) payload: usize,
-    /// The payload and what its chunks cost besides.
+    /// The payload and the overhead of its chunks.
     pub(crate) memory: usize,
     /// Payload of a chunk, as it was lately.
     pub(crate) typical: usize,
-    /// What a chunk costs besides its payload.
+    /// Memory that a chunk takes besides its payload.
     pub(crate) overhead: usize,
 }
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_leaves_room_for_the_cost_of_what_is_to_come() {
+    fn the_fitting_window_leaves_room_for_chunk_overhead() {
         let window = WindowAnnouncement::Fitting.window(&view(100, 350));
         assert_eq!(window, 390);
         let chunks = window / 30;

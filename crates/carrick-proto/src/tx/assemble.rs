@@ -174,7 +174,7 @@ impl Sender {
                 break;
             }
             if !first || !plan.new {
-                // The first chunk of new data is part of the plan; the others have to fit.
+                // The first chunk of new data is part of the plan; further chunks have to fit.
                 let next = front.rest.len().min(max);
                 let undirected = !self.multipath.is_concurrent() && front.options.path.is_none();
                 let here = if undirected {

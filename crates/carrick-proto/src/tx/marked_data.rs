@@ -1,5 +1,5 @@
-//! What waits when data that is to be sent again finds no room in the window of its path (RFC 9260
-//! sections 6.1 C and 6.3.3 E3, which leave it open for new data to other paths).
+//! Order of retransmissions and new data when data marked for retransmission exceeds the window of its
+//! path (RFC 9260 sections 6.1 C and 6.3.3 E3, which leave new data to other paths unspecified).
 
 /// How data marked for retransmission and new data wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -8,7 +8,7 @@ pub enum MarkedData {
     /// holds new data back on that path only.
     HoldsPath,
     /// All of it waits for its path's window, also the first packet after a timeout, and new data to
-    /// any path waits behind it. What implementations do that have one queue for what is sent again
+    /// any path waits behind it. Implementations with a single retransmission queue behave like this
     /// (paper `failover`: Linux 2.6). Fast retransmissions leave at once, as always.
     HoldsAll,
 }

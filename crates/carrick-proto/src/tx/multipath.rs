@@ -49,8 +49,8 @@ impl Multipath {
 }
 
 impl Sender {
-    /// Selects the next packet of DATA that may leave. A retransmission waits only for the window of its own
-    /// path.
+    /// Selects the next packet of DATA that may leave. A retransmission waits only for the window of the path
+    /// that it is sent to.
     pub(super) fn plan_concurrently(
         &mut self,
         cx: &mut TransmitContext<'_>,

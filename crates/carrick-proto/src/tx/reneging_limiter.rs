@@ -65,7 +65,7 @@ mod tests {
 
     /// RFC 9260, section 6.2.1
     #[test]
-    fn gap_ack_blocks_are_ignored_until_all_is_acknowledged() {
+    fn gap_ack_blocks_are_ignored_until_all_data_is_acked() {
         let mut limiter = RenegingLimiter::default();
         limiter.record(10 + FREE, 10, 11);
         assert!(!limiter.is_limited(0), "each transmission pays for one");

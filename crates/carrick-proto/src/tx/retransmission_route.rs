@@ -56,7 +56,7 @@ mod tests {
     use crate::path::view_tests::path;
 
     #[test]
-    fn timeouts_change_the_path_and_fast_retransmissions_do_not() {
+    fn timeouts_but_not_missing_reports_change_the_path() {
         let paths = [path(0, true, 100), path(1, true, 50)];
         let route =
             |signal| RetransmitTimeoutsOnAlternate.route(signal, PathId(0), &mut paths.into_iter());

@@ -150,7 +150,7 @@ fn paths_with_nothing_in_flight_are_not_searched() {
     assert!(work <= 4 * usize::from(PATHS), "{work} chunks for moves");
 }
 
-/// Steps that one SACK may cost beyond the chunks that were sent.
+/// Number of steps that a single SACK may take beyond those for the chunks that were sent.
 const STEPS_OF_A_SACK: usize = 250;
 
 /// Loss detection of RFC 9260, and that of the crate `carrick`.

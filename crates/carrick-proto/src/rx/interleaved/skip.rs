@@ -80,7 +80,7 @@ impl SkippedMessages {
 
 impl Interleaved {
     /// Advances past the messages up to this MID, of its stream and U bit: delivers complete ones and
-    /// discards the others. A MID that the stream has passed is ignored.
+    /// discards incomplete ones. A MID that the stream has passed is ignored.
     pub(in crate::rx) fn skip(&mut self, skipped: SkippedMessage, delivery: &mut Delivery) {
         let SkippedMessage {
             stream,

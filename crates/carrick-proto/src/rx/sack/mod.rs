@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tsn_is_lost_when_every_path_delivered_a_higher_one() {
+    fn a_tsn_is_lost_when_each_path_delivered_a_higher() {
         let mut progress = PathProgress::default();
         let mut on_new = |path, index, missing| {
             progress.current = Some(PathId(path));

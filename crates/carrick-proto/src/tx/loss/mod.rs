@@ -247,7 +247,7 @@ impl LossDetector {
         }
     }
 
-    /// Returns whether the loss of a chunk is a congestion event of its own.
+    /// Returns whether the loss of a chunk is a separate congestion event.
     pub(super) fn is_congestion_event(&self, chunk: &Chunk, path: &PathRecovery) -> bool {
         match self {
             // What was sent before the window was reduced is part of the same event.

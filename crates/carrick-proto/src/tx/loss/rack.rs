@@ -16,8 +16,8 @@ use crate::tx::outstanding::Outstanding;
 const MIN_RTT_SPAN: Duration = Duration::from_secs(5);
 /// Recoveries after which an enlarged reordering window is reset (RFC 8985, section 6.2, step 4).
 const PERSIST: u8 = 16;
-/// Limit of the chunks beyond the last Gap Ack Block that one detection postpones; the peer chooses their
-/// number.
+/// Limit of the chunks beyond the last Gap Ack Block that a single loss detection postpones; the peer
+/// determines their number.
 const MAX_POSTPONED: usize = 256;
 /// Delay of the detection of the chunks above that limit.
 const POSTPONED_DELAY: Duration = Duration::from_millis(1);

@@ -273,7 +273,7 @@ impl World {
 
     /// Limits the MTU of a link behind a router; larger packets are dropped unless they may be
     /// fragmented. IPv4 packets are fragmented by the router, IPv6 packets by their sender if they
-    /// exceed the MTU of its own link.
+    /// exceed the MTU of the sender's link.
     pub fn narrow(&mut self, path: usize, mtu: usize) {
         self.rule(move |seen| {
             let same = |end: usize| {

@@ -67,7 +67,7 @@ fn chunks_above_the_htna_are_not_reported_missing() {
 /// RFC 9260, section 7.2.4
 #[test]
 fn a_gap_below_the_window_is_repaired_in_one_packet() {
-    // K chunks that fit into one packet go at once, the others when cwnd allows.
+    // The K chunks that fit into one packet are retransmitted at once, later chunks when cwnd allows.
     let mut f = Flow::new();
     let (acked, sent) = f.grow(20);
     // Eight chunks lost.

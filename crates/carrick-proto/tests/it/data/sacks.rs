@@ -139,7 +139,7 @@ fn a_batch_behind_a_gap_gives_enough_missing_reports() {
     assert_eq!(
         arrive(&[2, 3, 4, 5, 6, 7, 8, 9]),
         [of(0, (2, 2)), of(0, (2, 3)), of(0, (2, 4)), of(0, (2, 9))],
-        "each a report of its own, and no more than are needed"
+        "one SACK for each, and no more SACKs than needed"
     );
     assert_eq!(arrive(&[10, 11]), [of(0, (2, 10)), of(0, (2, 11))]);
     assert_eq!(
@@ -273,7 +273,7 @@ fn a_full_sack_does_not_delay_fast_retransmit() {
     let in_flight = w.stats(0, id).outstanding_chunks as u32;
     let lost = next - in_flight;
     let cumulative = peer.endpoint_tsn(lost).previous();
-    // So many gaps in what the peer sent that their report fills a packet.
+    // The data of the peer has enough gaps for their report to fill a packet.
     for i in 1..=400 {
         let header = Puppet::data_header(peer.tsn.plus(2 * i), 1, i as u16);
         peer.send(&mut w, |p| p.data(&header, b"x"));

@@ -23,8 +23,8 @@ fn wild(config: AssociationConfig) -> AssociationConfig {
     config.with(|c| c.paths.wildcard_addresses = true)
 }
 
-/// Both have addresses of both families; endpoint 0 lists none of its own, and its set-up is in the
-/// family of IPv4 (0) or of IPv6 (1).
+/// Connects two endpoints that have addresses of both families. Endpoint 0 lists no addresses in its
+/// set-up, which uses IPv4 (`family` 0) or IPv6 (1).
 fn unlisted(family: usize) -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |end, c| {
         c.local_addresses = of_both(end).to_vec();

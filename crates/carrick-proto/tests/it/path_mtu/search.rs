@@ -155,7 +155,7 @@ fn each_path_has_its_own_search() {
 
 /// RFC 8899, section 5.1.2
 #[test]
-fn on_ipv6_no_size_is_below_1280() {
+fn ipv6_sizes_are_at_least_1280_bytes() {
     let v6 = |end: usize| ip(&format!("fd00::{}", end + 1));
     let mut w = World::with(2, |end, c| c.local_addresses = vec![v6(end)]);
     w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());

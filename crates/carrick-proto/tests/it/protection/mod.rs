@@ -367,7 +367,7 @@ fn clear_packets_are_dropped_once_locked() {
     packet.abort(false, |_| {});
     packet.finish();
     let mut hidden = Vec::new();
-    // One that is admitted in front does not admit the others.
+    // An admitted chunk at the front of the packet does not admit the chunks behind it.
     let mut packet = PacketBuilder::new(&mut hidden, header, 1200);
     packet.raw(ChunkType::PAD, 0, &[1; 16]);
     packet.abort(false, |_| {});

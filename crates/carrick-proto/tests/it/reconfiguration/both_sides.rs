@@ -193,7 +193,7 @@ fn a_reset_by_a_peer_with_data_in_flight_succeeds() {
         sender: next,
         receiver: p.puppet.endpoint_tsn(77),
     });
-    assert_eq!(w.receive(0, p.id).len(), 1, "the others wait");
+    assert_eq!(w.receive(0, p.id).len(), 1, "the later messages wait");
     p.answer(&mut w, p.theirs, ReconfigResult::PERFORMED, next_tsns);
     assert_eq!(renumberings(&w.events(0)), [Performed]);
     let got = w.receive(0, p.id);

@@ -25,7 +25,7 @@ fn begins_again(ssns: &[u16], before: u16) -> bool {
 
 /// RFC 6525, section 5.1.2
 #[test]
-fn reset_streams_begin_at_ssn_0() {
+fn reset_streams_begin_at_ssn_zero() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);

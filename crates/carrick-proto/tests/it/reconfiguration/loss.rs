@@ -324,7 +324,7 @@ fn messages_from_before_and_after_a_reset_wait_apart() {
         let (mut w, [a, b]) = connected_with(|_, c| c.extensions.interleaving = interleaving);
         let before = [100, 3000, 20, 5000];
         let after = [4000, 6000, 3000, 30];
-        // The first message arrives after the request, the others before it.
+        // The first message arrives after the request, all later messages before it.
         let asked = Rc::new(Cell::new(false));
         let mut lost = false;
         w.rule({
