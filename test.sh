@@ -97,6 +97,11 @@ targets() {
     cargo check --locked --target "$mac" -p carrick -p carrick-cli
 }
 
+# The list of crate carrick's public API is that of its sources.
+public_api() {
+  cargo doc -p carrick --no-deps --features dtls,serde,tracing --locked && python3 scripts/public_api.py --check
+}
+
 full_experiments() {
   local out status
   out=$(mktemp -d) || return 1
@@ -121,6 +126,7 @@ computing() {
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
+    need python3 public-api public_api
   fi
 }
 
