@@ -174,7 +174,7 @@ def main():
     for name, number in sorted(counts.items(), key=lambda entry: -entry[1]):
         if count:
             print(f"{number:6} {name}")
-    print(f"{total} places" if total else "no such place")
+    print(f"{total} places" if total else "0 places")
     sys.exit(1 if total else 0)
 
 
