@@ -193,7 +193,7 @@ impl Execution<'_> {
     }
 }
 
-/// LiveRun whose network is built.
+/// Run whose network is built.
 struct BuiltRun {
     network: RunningNetwork,
     recorder: Arc<Mutex<Recorder>>,
@@ -301,7 +301,7 @@ fn limit_window(hosts: &[Host], window: usize) -> Result<(), Error> {
 
 type ParticipantThread = JoinHandle<std::io::Result<Result<ParticipantResult, ParticipantError>>>;
 
-/// LiveRun whose participants are running.
+/// Run whose participants are running.
 struct StartedRun {
     network: RunningNetwork,
     recorder: Arc<Mutex<Recorder>>,

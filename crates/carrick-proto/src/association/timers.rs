@@ -59,6 +59,10 @@ impl Phase {
 impl Association {
     /// Returns the timers of the association and when they expire, in the order in which expired ones
     /// are handled.
+    #[expect(
+        clippy::inline_always,
+        reason = "each packet reads it; a call would build the array"
+    )]
     #[inline(always)]
     fn association_timers(&self, phase: Phase) -> [(Timer, Option<Time>); 5] {
         let setup = phase == Phase::SetupOrClosed;
@@ -98,6 +102,10 @@ impl Association {
     }
 
     /// Returns the timers of a path and when they expire, in the order in which expired ones are handled.
+    #[expect(
+        clippy::inline_always,
+        reason = "each packet reads it; a call would build the array"
+    )]
     #[inline(always)]
     fn path_timers(&self, phase: Phase, path: &Path) -> [(Timer, Option<Time>); 4] {
         let heartbeat = path.heartbeat.next_timeout();

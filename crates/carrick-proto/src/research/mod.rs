@@ -53,7 +53,7 @@ pub struct Policies {
     /// Counts the headers and the padding of DATA chunks in the outstanding bytes of a path, as RFC 9260,
     /// section 7.2, requires. Paper `overhead` shows the effect of `false`.
     pub count_data_header: bool,
-    /// Computation of the advertised receiver window (a_rwnd).
+    /// Computation of the advertised receiver window (`a_rwnd`).
     pub window_announcement: WindowAnnouncement,
     /// Response to an ICMP message which reports that the peer does not support SCTP (RFC 9260, section 10).
     pub protocol_unreachable: ProtocolUnreachable,

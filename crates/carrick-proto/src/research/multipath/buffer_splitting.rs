@@ -10,7 +10,7 @@ pub enum BufferSplitting {
     None,
     /// The send buffer.
     Sender,
-    /// The peer's receive window: the last a_rwnd plus the data in flight.
+    /// The peer's receive window: the last `a_rwnd` plus the data in flight.
     Receiver,
     /// Both.
     Both,
