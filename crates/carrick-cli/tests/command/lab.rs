@@ -80,7 +80,7 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
     assert!(
         refused
             .errors
-            .contains("small.toml:11: links.l.delay: 10 is not right here; expected a time"),
+            .contains("small.toml:11: links.l.delay: 10 is invalid; expected a time"),
         "{}",
         refused.errors
     );
@@ -107,7 +107,7 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
     assert!(
         bytes
             .errors
-            .contains("bytes.toml:2: a byte that is no text"),
+            .contains("bytes.toml:2: contains a byte that is not text"),
         "{}",
         bytes.errors
     );
@@ -135,7 +135,7 @@ fn shards_are_run_one_by_one_and_merged() {
     let refused = run(&["lab", "sweep", &file, "--out", out, "--merge"]);
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.errors.contains("2 of 3 runs are there"),
+        refused.errors.contains("only 2 of 3 runs exist"),
         "{}",
         refused.errors
     );
@@ -209,7 +209,7 @@ fn a_reproduction_is_compared_with_an_earlier_one() {
     ]);
     assert_eq!(wrong.code, Some(2));
     assert!(
-        wrong.errors.contains("Cargo.toml: no JSON"),
+        wrong.errors.contains("Cargo.toml: is not JSON"),
         "{}",
         wrong.errors
     );
