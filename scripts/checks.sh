@@ -21,7 +21,7 @@ want() {
 }
 
 # check NAME COMMAND...: runs the command with its output in a log. Prints a line every 30 s, one
-# with the time at the end, and the end of the log if the command failed.
+# with the time at the end, and if the command failed what did and the end of the log without what passed.
 check() {
   local name=$1 start=$SECONDS pid
   shift
@@ -40,8 +40,8 @@ check() {
     grep -a '^measured: ' "$logs/$name.log" | sed 's/^/        /'
   else
     echo "failed $name $((SECONDS - start))" >>"$results"
-    printf 'FAILED  %-12s %4s s  log: %s\n%s\n' "$name" $((SECONDS - start)) "$logs/$name.log" \
-      "$(tail -n 60 "$logs/$name.log" | sed 's/^/    /')"
+    printf 'FAILED  %-12s %4s s  log: %s\n%s\n%s\n' "$name" $((SECONDS - start)) "$logs/$name.log" \
+      "$(culprits "$name")" "$(tail -n 60 "$logs/$name.log" | grep -avE '(\.\.\.|  ) ?ok( |$)' | sed 's/^/    /')"
     return 1
   fi
 }
