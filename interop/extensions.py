@@ -9,6 +9,8 @@ TYPE = "sctp.chunk_type"
 TIMERS = ["--rto-initial", "300", "--rto-min", "100", "--rto-max", "1000"]
 # The shutdown guard of usrsctp is five times RTO.Max, in which all that was accepted has to arrive, also on a busy machine.
 LONG_GUARD = [*TIMERS[:-1], "6000"]
+# No break of a few seconds makes the only path unreachable.
+BREAK_TIMERS = ["--rto-initial", "500", "--rto-min", "500", "--rto-max", "1000", "--path-max-retrans", "9"]
 KEYS = ["--keys", "1:one-secret,2:another-secret"]
 ROLES = {"near": "far", "far": "near"}
 
@@ -194,7 +196,7 @@ class Extensions:
         receiver = ROLES[sender]
         timed = rule.startswith("timed")
         faults = {"cut_path": 0, "restored_after": 3.0} if timed else {"loss": 2.0}
-        common = ["--extensions", offered, "--streams", 8, *(TIMERS if timed else LONG_GUARD)]
+        common = ["--extensions", offered, "--streams", 8, *(BREAK_TIMERS if timed else LONG_GUARD)]
         source = ["--mode", "source", "--bytes", 6 * MEGA if timed else 3 * MEGA, "--sizes", "1-4000", "--unordered", 5, "--rate", MEGA if timed else 3 * MEGA,
                   "--reliability", rule, "--end", "shutdown", *common]
         sink = ["--mode", "sink", "--gaps", "--progress", MEGA if timed else 0, *common]
