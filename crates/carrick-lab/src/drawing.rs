@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::figure::{self, paint};
 use crate::markup::escape;
 
 /// Width of a drawing in user units.
@@ -63,7 +64,7 @@ impl Drawing {
         self.nodes.is_empty()
     }
 
-    /// Renders an SVG element; `standalone` adds the style sheet and background of a separate file.
+    /// Renders an SVG element; `standalone` adds the background of a separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         let mut out = String::new();
         let xmlns = if standalone {
@@ -73,15 +74,16 @@ impl Drawing {
         };
         let _ = write!(
             out,
-            "<svg{xmlns} class=\"fig\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
+            "<svg{xmlns} {} viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
+            paint("fig"),
             self.height,
             escape(&self.description)
         );
         if standalone {
             let _ = write!(
                 out,
-                "<style>{}</style><rect class=\"back\" width=\"100%\" height=\"100%\"/>",
-                crate::figure::STYLE
+                "<rect {} width=\"100%\" height=\"100%\"/>",
+                paint("back")
             );
         }
         for link in &self.links {
@@ -92,11 +94,12 @@ impl Drawing {
             let width = node.width();
             let _ = write!(
                 out,
-                "<rect class=\"node\" x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>",
+                "<rect {} x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>",
+                paint("node"),
                 x - width / 2.0,
                 y - BOX_HEIGHT / 2.0
             );
-            text(&mut out, x, y, &node.label, "");
+            text(&mut out, x, y, &node.label, "middle");
         }
         out.push_str("</svg>");
         out
@@ -108,17 +111,17 @@ impl Drawing {
         };
         let ((ax, ay), (bx, by)) = (a.at, b.at);
         let (mx, my) = (f64::midpoint(ax, bx), f64::midpoint(ay, by));
-        let class = if link.dashed { "link backup" } else { "link" };
         // The control point of the curve is twice as far away as its middle.
         let _ = write!(
             out,
-            "<path class=\"{class}\" d=\"M{ax} {ay}Q{mx} {} {bx} {by}\"/>",
+            "<path {} d=\"M{ax} {ay}Q{mx} {} {bx} {by}\"/>",
+            figure::link(link.dashed),
             my + 2.0 * link.bend
         );
         // The label is placed beside the line, on the side to which it is bent.
         let room = link.label.len() as f64 * LINE_HEIGHT / 2.0 + 6.0;
         let beside = if link.bend < 0.0 { -room } else { room };
-        text(out, mx, my + link.bend + beside, &link.label, " halo");
+        text(out, mx, my + link.bend + beside, &link.label, "middle halo");
     }
 }
 
@@ -128,7 +131,8 @@ fn text(out: &mut String, x: f64, y: f64, lines: &[String], class: &str) {
     for (i, line) in lines.iter().enumerate() {
         let _ = write!(
             out,
-            "<text class=\"middle{class}\" x=\"{x}\" y=\"{}\">{}</text>",
+            "<text {} x=\"{x}\" y=\"{}\">{}</text>",
+            paint(class),
             first + i as f64 * LINE_HEIGHT,
             escape(line)
         );

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::axis::AxisLayout;
-use super::mark::{STYLES, mark};
-use super::{Figure, Point, STYLE, Series, SeriesKind, references};
+use super::mark::mark;
+use super::paint::{self, paint};
+use super::{Figure, Point, Series, SeriesKind, references};
 use crate::markup::escape;
 use crate::result::wrap;
 
@@ -66,19 +67,22 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
     };
     let _ = write!(
         out,
-        "<svg{xmlns} class=\"fig\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        "<svg{xmlns} {} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        paint("fig"),
         escape(&figure.title)
     );
     if standalone {
         let _ = write!(
             out,
-            "<style>{STYLE}</style><rect class=\"back\" width=\"100%\" height=\"100%\"/>"
+            "<rect {} width=\"100%\" height=\"100%\"/>",
+            paint("back")
         );
     }
     for (i, line) in title.iter().enumerate() {
         let _ = write!(
             out,
-            "<text class=\"title\" x=\"8\" y=\"{:.0}\">{}</text>",
+            "<text {} x=\"8\" y=\"{:.0}\">{}</text>",
+            paint("title"),
             ROW * (i + 1) as f64,
             escape(line)
         );
@@ -148,20 +152,17 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
         let y = top + line as f64 * ROW + ROW / 2.0;
         for &(i, x) in row {
             let series = &figure.series[i];
-            let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
+            let _ = write!(out, "<g {}>", paint::series(series.style));
             if series.kind != SeriesKind::Points {
-                let _ = write!(
-                    out,
-                    "<path class=\"{}\" d=\"M{x:.1} {y}h{SWATCH}\"/>",
-                    curve_class(series)
-                );
+                let _ = write!(out, "<path {} d=\"M{x:.1} {y}h{SWATCH}\"/>", curve(series));
             }
             if matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars) {
                 mark(out, series.style, x + SWATCH / 2.0, y, MARK);
             }
             let _ = write!(
                 out,
-                "</g><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                "</g><text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                paint("entry"),
                 x + SWATCH + 6.0,
                 y + 5.0,
                 escape(&series.label)
@@ -170,10 +171,11 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
     }
 }
 
-fn curve_class(series: &Series) -> String {
+/// Returns the attributes of a series' curve.
+fn curve(series: &Series) -> String {
     match series.kind {
-        SeriesKind::Trace => "curve thin".into(),
-        _ => format!("curve d{}", series.style % STYLES),
+        SeriesKind::Trace => paint("trace"),
+        _ => paint::curve(series.style),
     }
 }
 
@@ -184,7 +186,8 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
     let bottom = top + PLOT_HEIGHT;
     let _ = write!(
         out,
-        "<text class=\"soft\" x=\"8\" y=\"{:.1}\">{}</text>",
+        "<text {} x=\"8\" y=\"{:.1}\">{}</text>",
+        paint("soft"),
         top - 12.0,
         escape(&figure.y.caption())
     );
@@ -192,8 +195,10 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
         let y = top + plot.y(*value);
         let _ = write!(
             out,
-            "<path class=\"grid\" d=\"M{left:.1} {y:.1}h{width:.1}\"/>\
-             <text class=\"soft end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            "<path {} d=\"M{left:.1} {y:.1}h{width:.1}\"/>\
+             <text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            paint("grid"),
+            paint("soft end"),
             left - 6.0,
             y + 5.0,
             escape(text)
@@ -203,16 +208,20 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
         let x = left + plot.x(*value);
         let _ = write!(
             out,
-            "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v5\"/>\
-             <text class=\"soft middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            "<path {} d=\"M{x:.1} {bottom:.1}v5\"/>\
+             <text {} x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            paint("axis"),
+            paint("soft middle"),
             bottom + 20.0,
             escape(text)
         );
     }
     let _ = write!(
         out,
-        "<path class=\"axis\" d=\"M{left:.1} {top:.1}v{PLOT_HEIGHT}h{width:.1}\"/>\
-         <text class=\"soft end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        "<path {} d=\"M{left:.1} {top:.1}v{PLOT_HEIGHT}h{width:.1}\"/>\
+         <text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        paint("axis"),
+        paint("soft end"),
         left + width,
         bottom + 40.0,
         escape(&figure.x.caption())
@@ -228,7 +237,7 @@ fn draw_data(out: &mut String, figure: &Figure, plot: &Plot) {
     } = *plot;
     let each = |out: &mut String, draw: fn(&mut String, &Series, &Plot)| {
         for series in &figure.series {
-            let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
+            let _ = write!(out, "<g {}>", paint::series(series.style));
             draw(out, series, plot);
             out.push_str("</g>");
         }
@@ -277,8 +286,7 @@ fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
             _ => write!(path, "L{x:.1} {y:.1}"),
         };
     }
-    let class = curve_class(series);
-    let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
+    let _ = write!(out, "<path {} d=\"{path}\"/>", curve(series));
 }
 
 fn draw_bars(out: &mut String, series: &Series, plot: &Plot) {
@@ -290,7 +298,8 @@ fn draw_bars(out: &mut String, series: &Series, plot: &Plot) {
         let (high, low) = (plot.y(point.y + point.error), plot.y(point.y - point.error));
         let _ = write!(
             out,
-            "<path class=\"bar\" d=\"M{:.1} {high:.1}h{w}m-{BAR} 0V{low:.1}m-{BAR} 0h{w}\"/>",
+            "<path {} d=\"M{:.1} {high:.1}h{w}m-{BAR} 0V{low:.1}m-{BAR} 0h{w}\"/>",
+            paint("bar"),
             plot.x(point.x) - BAR,
             w = 2.0 * BAR
         );
@@ -382,7 +391,9 @@ mod tests {
             assert_eq!(svg.matches("series number").count(), 5);
             assert_eq!(svg.matches("class=\"reference\"").count(), 3);
             assert!(svg.contains("bound &amp; co") && !svg.contains("<of>"));
-            assert_eq!(svg.contains("<style>"), standalone);
+            // No renderer needs a style sheet.
+            assert!(!svg.contains("<style>") && !svg.contains("var("));
+            assert_eq!(svg.contains("class=\"back\""), standalone);
         }
     }
 

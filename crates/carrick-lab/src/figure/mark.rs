@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
+use super::paint::paint;
+
 /// Number of distinct styles.
-pub(super) const STYLES: usize = 8;
+const STYLES: usize = 8;
 
 /// Draws the mark of `style` at a position.
 pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
@@ -12,7 +14,8 @@ pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) 
         0 => {
             let _ = write!(
                 out,
-                "<circle class=\"mark full\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"
+                "<circle {} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>",
+                paint("mark full")
             );
             return;
         }
@@ -48,10 +51,10 @@ pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) 
             d = r * 2.0
         ),
     };
-    let full = if matches!(style % STYLES, 1 | 6) {
-        " full"
+    let class = if matches!(style % STYLES, 1 | 6) {
+        "mark full"
     } else {
-        ""
+        "mark"
     };
-    let _ = write!(out, "<path class=\"mark{full}\" d=\"{path}\"/>");
+    let _ = write!(out, "<path {} d=\"{path}\"/>", paint(class));
 }

@@ -2,12 +2,13 @@
 //!
 //! A [`Figure`] is rendered as SVG without scripts, with selectable text. Its colours are
 //! distinguishable with colour vision deficiencies and in print, and each series also has its own
-//! dashes and marks. It follows the reader's light or dark preference. [`Figure::to_csv`] exports
-//! its points.
+//! dashes and marks. Within the report it follows the reader's light or dark preference.
+//! [`Figure::to_csv`] exports its points.
 
 mod axis;
 mod draw;
 mod mark;
+mod paint;
 mod references;
 
 use std::borrow::Cow;
@@ -16,8 +17,9 @@ use crate::result::record;
 use crate::stats::Sorted;
 
 pub use axis::{Axis, Scale};
+pub(crate) use paint::{link, paint};
 
-/// Style sheet of figures and drawings; a report includes it once.
+/// Style sheet of a report for the figures and drawings on a dark screen.
 pub const STYLE: &str = include_str!("style.css");
 
 /// A figure with one pair of axes.
@@ -133,8 +135,7 @@ pub struct Reference {
 }
 
 impl Figure {
-    /// Renders an SVG element. `standalone` adds the style sheet, the background and the title of a
-    /// separate file.
+    /// Renders an SVG element. `standalone` adds the background and the title of a separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         draw::draw(self, standalone)
     }

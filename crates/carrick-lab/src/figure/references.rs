@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot};
+use super::paint::paint;
 use super::{Figure, Reference, Series, SeriesKind};
 use crate::markup::escape;
 
@@ -54,7 +55,8 @@ pub(super) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
         let (y, width) = (plot.y(reference.y), plot.width);
         let _ = write!(
             out,
-            "<path class=\"reference\" d=\"M0 {y:.1}H{width:.1}\"/>"
+            "<path {} d=\"M0 {y:.1}H{width:.1}\"/>",
+            paint("reference")
         );
     }
 }
@@ -64,7 +66,8 @@ pub(super) fn labels(out: &mut String, figure: &Figure, plot: &Plot) {
     for (reference, place) in shown(figure, plot).zip(places(figure, plot)) {
         let _ = write!(
             out,
-            "<text class=\"halo\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            "<text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            paint("halo"),
             place.x.start + SIDE,
             place.baseline,
             escape(&reference.label)
