@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-FIELDS = ["id", "label", "unit", "bound", "published", "measured", "ci95", "n", "note"]
+FIELDS = ["id", "label", "unit", "bound", "bound_kind", "published", "not_compared", "measured", "median", "ci95", "n", "values", "verdict", "note"]
 LIVE_FIELDS = ["id", "label", "unit", "published", "simulated", "simulated_ci95", "live", "ci95", "n", "difference", "agreement", "note"]
 LOSSES = ("0", "0.5", "1", "2", "3", "5", "7", "10")
 REQUIRED_TIMES = ("failover-a", "failover-b", "failover-c", "failover-b-arrived", "failover-c-arrived", "failover", "transfer-a", "transfer-bc")
@@ -82,6 +82,13 @@ LIVE_REQUIRED = {
 KERNEL_TCP = ("reno", "cubic", "bbr")
 
 
+def beyond_bound(row):
+    """Whether the mean is on the impossible side of a limit, by more than rounding."""
+    slack = 1e-6 * abs(row["bound"] or 0)
+    below = row["bound_kind"] == "lower" and row["measured"] < row["bound"] - slack
+    return below or row["bound_kind"] == "upper" and row["measured"] > row["bound"] + slack
+
+
 def check_scenario(path, report, faults):
     result = json.loads(path.read_text())
     name = result.get("scenario")
@@ -98,8 +105,18 @@ def check_scenario(path, report, faults):
             faults.append(f"{path.name}: row {key} has fields {sorted(row)}")
         elif not isinstance(row["measured"], (int, float)):
             faults.append(f"{path.name}: row {key} was not measured")
+        elif row["n"] != len(row["values"]):
+            faults.append(f"{path.name}: row {key} has {len(row['values'])} values of {row['n']} repetitions")
+        elif beyond_bound(row) and "bound" not in row["note"]:
+            faults.append(f"{path.name}: row {key} is {row['measured']}, beyond its {row['bound_kind']} bound {row['bound']} without a reason")
         elif row["label"] not in report and row["label"].replace("'", "&#39;") not in report:
             faults.append(f"report.html: no row {row['label']!r}")
+    counts = result["verdicts"]
+    if counts["compared"] + counts["not_compared"] != sum(row["published"] is not None for row in rows.values()):
+        faults.append(f"{path.name}: not every published value has a verdict: {counts}")
+    with path.with_name(f"{path.stem}-repetitions.csv").open(newline="") as file:
+        if len(list(csv.DictReader(file))) != sum(row["n"] for row in rows.values()):
+            faults.append(f"{path.stem}-repetitions.csv: other values than {path.name}")
     with path.with_suffix(".csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     if [row["id"] for row in table] != [row["id"] for row in result["rows"]]:

@@ -17,6 +17,7 @@ enum Lab {
     Run(lab_file::Run),
     Sweep(lab_file::Sweep),
     Trace(lab_file::Trace),
+    Cells(lab_file::Cells),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -24,5 +25,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Lab::Run(arguments) => lab_file::run(arguments),
         Lab::Sweep(arguments) => lab_file::sweep(arguments),
         Lab::Trace(arguments) => lab_file::trace(arguments),
+        Lab::Cells(arguments) => lab_file::cells(arguments),
     }
 }

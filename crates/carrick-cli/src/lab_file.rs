@@ -1,15 +1,16 @@
 //! `carrick lab run`, `sweep` and `trace`: scenarios from files.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_lab::file::{ScenarioFile, Shard};
 use carrick_lab::report::RunInfo;
 use carrick_lab::{
-    RunOptions, ScenarioResult, TraceOptions, output, scenario, to_csv, to_plain_table,
+    RunOptions, Scenario, ScenarioResult, TraceOptions, output, scenario, to_csv, to_plain_table,
 };
 use clap::Args;
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::progress::Bar;
@@ -92,8 +93,8 @@ pub(crate) struct Sweep {
 pub(crate) struct Trace {
     #[command(flatten)]
     common: Common,
-    /// Cell: in a file's sweep its number from 0; in a published experiment (satellite, firewall,
-    /// mobile-ip, failover, overhead) the beginning of its rows' names, such as sctp.p1.n6.
+    /// Cell, as listed by `lab cells`: in a file's sweep its label or its number from 0; in a published
+    /// experiment (satellite, firewall, mobile-ip, failover, overhead) its name, such as sctp.p1.n6.
     #[arg(long, value_name = "CELL", default_value = "0")]
     cell: String,
     /// Repetition of the cell, from 0.
@@ -118,6 +119,16 @@ pub(crate) struct Trace {
     #[arg(long)]
     full: bool,
     /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the cells of a scenario file or a published experiment, by the names that --cell takes.
+#[derive(Debug, Args)]
+pub(crate) struct Cells {
+    /// Scenario file, or name of a published experiment.
+    file: PathBuf,
+    /// Print each cell as JSON on one line: its name, its number in a file, whether it has live runs.
     #[arg(long)]
     json: bool,
 }
@@ -227,9 +238,11 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
         to: arguments.to,
         capture: arguments.capture.as_deref(),
     };
-    let (title, result) = match arguments.cell.parse() {
-        Ok(cell) => arguments.of_file(cell, &wanted)?,
-        Err(_) => arguments.of_experiment(&wanted)?,
+    // A number is a cell of the experiment's scenario file.
+    let numbered = arguments.cell.parse::<usize>().is_ok();
+    let (title, result) = match experiment(&arguments.common.file).filter(|_| !numbered) {
+        Some(experiment) => arguments.of_experiment(experiment, &wanted)?,
+        None => arguments.of_file(&wanted)?,
     };
     output::prepare(&arguments.out)?;
     let info = RunInfo::new(result.seed).titled(&title);
@@ -248,40 +261,93 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
 }
 
 impl Trace {
-    /// Returns a cell of a file by its number, with the file's title.
-    fn of_file(
-        &self,
-        cell: usize,
-        wanted: &TraceOptions<'_>,
-    ) -> Result<(String, ScenarioResult), Failure> {
+    /// Traces a cell of a file. Returns the file's title, too.
+    fn of_file(&self, wanted: &TraceOptions<'_>) -> Result<(String, ScenarioResult), Failure> {
         if self.full {
             return Err(Failure::Usage(
                 "--full requires a cell of a published experiment; a file sets the duration of its runs".into(),
             ));
         }
         let (file, options) = self.common.load()?;
+        let cell = file.find_cell(&self.cell)?;
         Ok((title(&file).into(), file.trace(&options, cell, wanted)?))
     }
 
-    /// Returns a cell of a published experiment by its name, as `carrick reproduce` runs it.
+    /// Traces a cell of a published experiment, as `carrick reproduce` runs it.
     fn of_experiment(
         &self,
+        experiment: &dyn Scenario,
         wanted: &TraceOptions<'_>,
     ) -> Result<(String, ScenarioResult), Failure> {
-        let (name, cell) = (self.common.file.display().to_string(), &self.cell);
-        let found = scenario::all().into_iter().find(|own| own.name() == name);
-        let Some(experiment) = found else {
-            let known: Vec<&str> = scenario::all().iter().map(|own| own.name()).collect();
-            return Err(Failure::Usage(format!(
-                "--cell {cell}: cells of a file have numbers from 0; only cells of published experiments have names: {}",
-                known.join(", ")
-            )));
-        };
         let options = RunOptions {
             seed: self.common.seed.unwrap_or(RunOptions::default().seed),
             reps: self.common.reps,
             full: self.full,
         };
-        Ok((name, scenario::trace(experiment, cell, &options, wanted)?))
+        let result = scenario::trace(experiment, &self.cell, &options, wanted)?;
+        Ok((experiment.name().into(), result))
     }
+}
+
+/// Returns the published experiment of this name, if there is no such file.
+fn experiment(file: &Path) -> Option<&'static dyn Scenario> {
+    let name = file.to_str().filter(|_| !file.exists())?;
+    scenario::all().into_iter().find(|own| own.name() == name)
+}
+
+pub(crate) fn cells(arguments: &Cells) -> Result<(), Failure> {
+    let cells: Vec<CellLine> = if let Some(experiment) = experiment(&arguments.file) {
+        let plan = experiment.live(&RunOptions::default());
+        let live = plan.map(|plan| plan.runs).unwrap_or_default();
+        let names = experiment.cells().into_iter();
+        names
+            .map(|name| CellLine {
+                live: Some(live.iter().any(|run| run.is_of(&name))),
+                number: None,
+                name,
+            })
+            .collect()
+    } else {
+        let common = Common {
+            file: arguments.file.clone(),
+            seed: None,
+            reps: None,
+        };
+        let (file, _) = common.load()?;
+        let cells = file.cells().enumerate();
+        cells
+            .map(|(number, cell)| CellLine {
+                name: cell.label().into(),
+                number: Some(number),
+                live: None,
+            })
+            .collect()
+    };
+    let mut out = stdout().lock();
+    for cell in cells {
+        if arguments.json {
+            let line = serde_json::to_string(&cell).unwrap_or_default();
+            writeln!(out, "{line}")?;
+        } else {
+            let number = cell.number.map_or_else(String::new, |n| format!("{n}  "));
+            let live = if cell.live == Some(true) {
+                "  (also live)"
+            } else {
+                ""
+            };
+            writeln!(out, "{number}{}{live}", cell.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// A cell in the output of `lab cells`.
+#[derive(Debug, Serialize)]
+struct CellLine {
+    /// Name for `--cell`; the label of a file's cell, empty without a sweep.
+    name: String,
+    /// Number of a file's cell.
+    number: Option<usize>,
+    /// `true` for a cell of a published experiment with live runs; `None` for a cell of a file.
+    live: Option<bool>,
 }

@@ -1,11 +1,12 @@
 //! `carrick reproduce`: runs published experiments and compares measured with published values.
 
 use std::io::{self, Write, stdout};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use carrick_lab::report::RunInfo;
 use carrick_lab::{
-    EarlierResults, RunOptions, Scenario, ScenarioResult, live_to_table, output, scenario,
+    EarlierResults, RunOptions, Scenario, ScenarioResult, Tally, live_to_table, output, scenario,
     to_table, wrap,
 };
 use clap::Args;
@@ -18,8 +19,8 @@ use crate::terminal::{columns, text_columns};
 
 /// Reproduce published experiments in virtual time.
 ///
-/// Prints published beside measured values and writes report.html, and for each scenario CSV, JSON and
-/// figures as SVG. The same seed gives the same results.
+/// Prints how many published values are reproduced, and writes report.html, and for each scenario CSV, JSON
+/// and figures as SVG. The same seed gives the same results. Takes about 90 s on two idle cores.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Scenarios to run [default: all].
@@ -54,7 +55,10 @@ pub(crate) struct Arguments {
     /// times.
     #[arg(long, value_name = "CELL", requires = "capture")]
     cell: Vec<String>,
-    /// Print each result as JSON on one line instead of a table.
+    /// Print the tables of all values and their notes, too.
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
+    /// Print each result as JSON on one line instead of the summary.
     #[arg(long)]
     json: bool,
 }
@@ -88,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let into = directory.join(scenario.name());
             scenario::capture(scenario, &cells, &options, &into, &progress)?;
         }
-        if !arguments.json {
+        if arguments.verbose {
             print_result(&mut stdout().lock(), &result)?;
         }
         results.push(result);
@@ -99,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             writeln!(stdout(), "{}", result.to_json())?;
         }
     } else {
+        print_summary(&mut stdout().lock(), &results)?;
         print_files(&mut stdout().lock(), &arguments.out, &files)?;
     }
     Ok(())
@@ -151,11 +156,36 @@ fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()>
     Ok(())
 }
 
+/// Prints the publication and the verdicts of each scenario, then the counts of all.
+fn print_summary(out: &mut impl Write, results: &[ScenarioResult]) -> io::Result<()> {
+    let width = text_columns();
+    let put = |out: &mut dyn Write, first: &str, text: &str| {
+        let indent = "    ";
+        let lines = wrap(text, width.saturating_sub(indent.len()));
+        iter::once(first.to_owned())
+            .filter(|line| !line.is_empty())
+            .chain(lines.into_iter().map(|line| format!("{indent}{line}")))
+            .try_for_each(|line| writeln!(out, "{line}"))
+    };
+    for result in results {
+        let head = format!("{}, {}", result.scenario, result.extent());
+        let citation = result.publication.map(|paper| paper.citation());
+        put(out, &head, &citation.unwrap_or_default())?;
+        put(out, "", &result.verdict_line())?;
+        if let Some(comparison) = &result.compared {
+            put(out, "", &comparison.summary())?;
+        }
+    }
+    let tallies = results.iter().map(ScenarioResult::tally);
+    let total = tallies.fold(Tally::default(), Tally::and);
+    writeln!(out, "\n{}", wrap(&total.sentence(), width).join("\n"))
+}
+
 fn print_files(out: &mut impl Write, directory: &Path, files: &[PathBuf]) -> io::Result<()> {
     let report = files.first().map_or(directory, PathBuf::as_path);
     writeln!(
         out,
-        "Report: {} (with {} files of data and figures beside it)",
+        "Report: {} (with {} files of data and figures beside it); --verbose prints the tables",
         report.display(),
         files.len().saturating_sub(1)
     )

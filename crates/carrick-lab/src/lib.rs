@@ -18,6 +18,7 @@ mod markup;
 mod numbered;
 pub mod output;
 pub mod parallel;
+mod publication;
 pub mod report;
 mod result;
 pub mod scenario;
@@ -32,9 +33,10 @@ pub use capture::{Capture, capture_interfaces};
 pub use compare::{ComparedRow, Comparison, EarlierResults};
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
+pub use publication::{FittedSetting, Publication};
 pub use result::{
-    Agreement, COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine,
-    live_to_csv, live_to_table, to_csv, to_plain_table, to_table, wrap,
+    Agreement, BoundKind, COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split,
+    SplitLine, Tally, Verdict, live_to_csv, live_to_table, to_csv, to_plain_table, to_table, wrap,
 };
 pub use scenario::{Progress, RunOptions, Scenario};
 pub use trace::TraceOptions;

@@ -1,12 +1,12 @@
-//! Output files of a run: the report, one CSV and one JSON file per scenario, and every figure as a
-//! separate SVG file with its points as CSV.
+//! Output files of a run: the report; per scenario the rows as CSV and JSON, and the values of all
+//! repetitions as CSV; and every figure as a separate SVG file with its points as CSV.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use crate::report::{self, RunInfo};
-use crate::result::{ScenarioResult, live_to_csv, to_csv};
+use crate::result::{ScenarioResult, live_to_csv, repetitions_to_csv, to_csv};
 
 /// Creates `directory` if it does not exist, so that an invalid path is detected before a long run.
 ///
@@ -44,6 +44,10 @@ pub fn write(
     for result in results {
         let name = &result.scenario;
         put(format!("{name}.csv"), to_csv(&result.rows))?;
+        put(
+            format!("{name}-repetitions.csv"),
+            repetitions_to_csv(result.seed, &result.rows),
+        )?;
         put(format!("{name}.json"), format!("{:#}\n", result.to_json()))?;
         if let Some(live) = &result.live {
             put(format!("{name}-live.csv"), live_to_csv(&live.rows))?;
@@ -73,8 +77,16 @@ mod tests {
             .iter()
             .filter_map(|f| f.file_name()?.to_str())
             .collect();
-        assert_eq!(names, ["report.html", "sample.csv", "sample.json"]);
-        let json = fs::read_to_string(&files[2]).unwrap();
+        assert_eq!(
+            names,
+            [
+                "report.html",
+                "sample.csv",
+                "sample-repetitions.csv",
+                "sample.json"
+            ]
+        );
+        let json = fs::read_to_string(&files[3]).unwrap();
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&json).unwrap(),
             sample().to_json()

@@ -47,6 +47,30 @@ fn written(directory: &Path, text: &str) -> String {
 }
 
 #[test]
+fn cells_are_listed_by_the_names_that_options_take() {
+    let directory = directory("cells");
+    let file = written(&directory, SMALL);
+    assert_eq!(
+        text(&run(&["lab", "cells", &file])),
+        "0  loss 0 %\n1  loss 1 %\n2  loss 2 %\n"
+    );
+    let json = run(&["lab", "cells", "failover", "--json"]);
+    let lines: Vec<Value> = text(&json)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let named = |name: &str| lines.iter().find(|line| line["name"] == name);
+    assert_eq!(
+        named("pmr2.failover").map(|cell| cell["live"].is_boolean()),
+        Some(true)
+    );
+    let out = directory.join("trace");
+    let out = out.to_str().expect("a path");
+    let traced = run(&["lab", "trace", &file, "--cell", "loss 1 %", "--out", out]);
+    assert!(text(&traced).contains("first transmissions"));
+}
+
+#[test]
 fn a_file_is_run_as_table_json_and_csv() {
     let directory = directory("lab-run");
     let file = written(&directory, SMALL);
@@ -316,10 +340,7 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
     );
     let file = written(&directory, SMALL);
     let refused = drawn(&file, &["--cell", "pmr2.failover"]);
-    refused.assert_failed(
-        2,
-        "cells of a file have numbers from 0; only cells of published experiments have names",
-    );
+    refused.assert_failed(2, "has no cell 'pmr2.failover'; there are 0 (");
     let refused = drawn("failover", &["--full"]);
     refused.assert_failed(2, "--full requires a cell of a published experiment");
 }

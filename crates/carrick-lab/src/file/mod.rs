@@ -161,6 +161,38 @@ impl ScenarioFile {
         self.cells.iter().map(|(cell, _)| cell)
     }
 
+    /// Returns the number of the cell with this label or number.
+    ///
+    /// # Errors
+    /// [`LabError::Choice`] with some of the existing cells, if there is none.
+    pub fn find_cell(&self, name: &str) -> Result<usize, LabError> {
+        const SHOWN: usize = 6;
+        let number = name.parse().ok().filter(|n| *n < self.cells.len());
+        let labelled = || self.cells().position(|cell| cell.label() == name);
+        number.or_else(labelled).ok_or_else(|| {
+            let labels: Vec<String> = self
+                .cells()
+                .take(SHOWN)
+                .enumerate()
+                .map(|(number, cell)| match cell.label() {
+                    "" => number.to_string(),
+                    label => format!("{number} ('{label}')"),
+                })
+                .collect();
+            let more = match self.cells.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            LabError::Choice {
+                what: format!(
+                    "{} has no cell '{name}'; there are {}{more}",
+                    self.name,
+                    labels.join(", ")
+                ),
+            }
+        })
+    }
+
     /// Returns the number of repetitions of each cell with these options.
     pub fn repetitions(&self, options: &RunOptions) -> u64 {
         options.repetitions(self.repetitions, self.repetitions)

@@ -4,7 +4,6 @@ use super::ScenarioFile;
 use super::measure::Measure;
 use super::model::Model;
 use super::run::columns;
-use crate::drawing::Drawing;
 use crate::figure::{Axis, Figure, Point, Series, SeriesKind};
 use crate::result::{Row, ScenarioResult, Setting};
 use crate::scenario::RunOptions;
@@ -68,24 +67,15 @@ pub(super) fn of(
             rows.push(row);
         }
     }
+    let question = if file.question.is_empty() {
+        &file.title
+    } else {
+        &file.question
+    };
+    let repetitions = file.repetitions(options);
     ScenarioResult {
-        scenario: file.name.clone(),
-        question: if file.question.is_empty() {
-            file.title.clone()
-        } else {
-            file.question.clone()
-        },
-        seed: options.seed,
-        repetitions: file.repetitions(options),
-        full: false,
-        full_repetitions: None,
         rows,
         figures: figures(file, cells),
-        drawing: Drawing::default(),
-        splits: Vec::new(),
-        live: None,
-        compared: None,
-        notes: Vec::new(),
         settings: vec![
             Setting::new("command", command(file, options)),
             Setting::new("scenario file", file.name.clone()),
@@ -95,6 +85,7 @@ pub(super) fn of(
             ),
             Setting::new("cells", file.cells.len().to_string()),
         ],
+        ..ScenarioResult::empty(&file.name, question, options.seed, repetitions)
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::figure;
 use crate::markup::escape;
-use crate::result::ScenarioResult;
+use crate::result::{ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -56,30 +56,71 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
          same numbers with any number of cores, and on every machine whose mathematical functions agree \
          to the last bit. Measured values are means of independent repetitions with \
          their 95 % confidence interval (Student’s t); n is the number of repetitions. \
-         No result is adjusted to match a published value; deviations are reported as they are. Where a \
-         paper does not specify a parameter and its value was derived from the published results, the settings state it.</p>\n",
+         A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈). A published value is reproduced if the measured mean \
+         differs by at most {TOLERANCE} % of it ({TOLERANCE_POINTS} percentage points of a value in per cent); “interval” says that it is \
+         also within the 95 % interval, “short” that the interval is too wide to decide.</p>\n",
         figure::STYLE,
         escape(&info.version),
         info.seed,
         title = escape(&info.title),
     );
     if results.len() > 1 {
-        out.push_str("<ul>\n");
-        for result in results {
-            let name = escape(&result.scenario);
-            let _ = writeln!(
-                out,
-                "<li><a href=\"#{name}\">{name}</a>: {}</li>",
-                escape(&result.question)
-            );
-        }
-        out.push_str("</ul>\n");
+        contents(&mut out, results);
     }
     for result in results {
         section::section(&mut out, result);
     }
+    fitted(&mut out, results);
     out.push_str("</body>\n</html>\n");
     out
+}
+
+/// Writes the counts of all verdicts, and a list of the scenarios with their own.
+fn contents(out: &mut String, results: &[ScenarioResult]) {
+    let tallies = results.iter().map(ScenarioResult::tally);
+    let total = tallies.fold(Tally::default(), Tally::and);
+    if total.compared > 0 {
+        let sentence = total.sentence();
+        let _ = writeln!(out, "<p id=\"summary\"><b>{}</b></p>", escape(&sentence));
+    }
+    out.push_str("<ul>\n");
+    for result in results {
+        let name = escape(&result.scenario);
+        let question = escape(&result.question);
+        let _ = write!(out, "<li><a href=\"#{name}\">{name}</a>: {question}");
+        if result.tally().compared > 0 {
+            let line = result.verdict_line();
+            let _ = write!(out, "<br>{}", escape(&line));
+        }
+        out.push_str("</li>\n");
+    }
+    out.push_str("</ul>\n");
+}
+
+/// Writes the settings that were chosen by published values, as one table of all scenarios.
+fn fitted(out: &mut String, results: &[ScenarioResult]) {
+    if results.iter().all(|result| result.fitted.is_empty()) {
+        return;
+    }
+    out.push_str(
+        "<section id=\"fitted\">\n<h2>Settings chosen by published values</h2>\n\
+         <p>The papers leave these open. Every other setting is the paper’s, or has its reason beside it.</p>\n\
+         <div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th></th><th>setting</th><th>chosen by</th>\
+         <th>alternatives</th></tr></thead>\n<tbody>\n",
+    );
+    for result in results {
+        for setting in &result.fitted {
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&result.scenario),
+                escape(setting.setting),
+                escape(setting.chosen_by),
+                escape(setting.alternatives)
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
 }
 
 #[cfg(test)]
@@ -100,7 +141,8 @@ mod tests {
             "770.0",
             "± 24.8",
             ">765<",
-            ">708<",
+            ">≥ 708<",
+            "within-interval",
             "It differs.",
             "1.536 Mbit/s",
         ] {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::format;
 use crate::markup::escape;
-use crate::result::{Row, ScenarioResult, Setting, Split};
+use crate::result::{Row, ScenarioResult, Setting, Split, Verdict};
 
 /// Setting with the command that repeats a run other than one of `carrick reproduce`.
 const COMMAND: &str = "command";
@@ -20,13 +20,24 @@ const SETTINGS: &str = "Settings for a repetition";
 pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
         out,
-        "<section id=\"{name}\">\n<h2>{name}</h2>\n<p class=\"question\">{}</p>\n\
-         <p class=\"soft\">{}, seed {}.</p>",
+        "<section id=\"{name}\">\n<h2>{name}</h2>\n<p class=\"question\">{}</p>",
         escape(&result.question),
-        escape(&result.extent()),
-        result.seed,
         name = escape(&result.scenario),
     );
+    if let Some(publication) = &result.publication {
+        let citation = publication.citation();
+        let _ = writeln!(out, "<p><cite>{}</cite>.</p>", escape(&citation));
+    }
+    let _ = writeln!(
+        out,
+        "<p class=\"soft\">{}, seed {}.</p>",
+        escape(&result.extent()),
+        result.seed,
+    );
+    if result.tally().compared > 0 {
+        let sentence = result.tally().sentence();
+        let _ = writeln!(out, "<p>{}</p>", escape(&sentence));
+    }
     let parts = parts(result);
     if result.rows.len() > LONG {
         contents(out, result, &parts);
@@ -110,8 +121,8 @@ fn table(out: &mut String, rows: &[Row]) {
         out,
         "<div class=\"scroll{long}\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
          <th class=\"number\">published</th><th class=\"number\">bound</th>\
-         <th class=\"number\">measured</th><th class=\"number\">± 95 %</th>\
-         <th class=\"number\">n</th></tr></thead>",
+         <th class=\"number\">mean</th><th class=\"number\">median</th>\
+         <th class=\"number\">± 95 %</th><th class=\"number\">n</th><th>verdict</th></tr></thead>",
     );
     for row in rows {
         let cell =
@@ -124,23 +135,46 @@ fn table(out: &mut String, rows: &[Row]) {
             out,
             "<tbody data-row=\"{}\"><tr><th scope=\"row\">{}{}</th>\
              <td class=\"number\">{}</td><td class=\"number\">{}</td>\
-             <td class=\"number measured\">{}</td><td class=\"number\">{interval}</td>\
-             <td class=\"number\">{}</td></tr>",
+             <td class=\"number measured\">{}</td><td class=\"number\">{}</td>\
+             <td class=\"number\">{interval}</td><td class=\"number\">{}</td>\
+             <td class=\"verdict {}\">{}</td></tr>",
             escape(&row.id),
             escape(&row.label),
             unit(&row.unit),
             cell(row.published, format::given),
-            cell(row.bound, format::bound),
+            row.bound_text().unwrap_or_else(|| "–".into()),
             cell(row.measured, format::measured),
+            cell(row.median, format::measured),
             row.n,
+            row.verdict().map_or("", Verdict::name),
+            verdict_text(row),
         );
-        if !row.note.is_empty() {
+        let not_compared = row.not_compared.as_deref();
+        let reason = not_compared.map_or_else(String::new, |why| format!("Not compared: {why}. "));
+        if !row.note.is_empty() || !reason.is_empty() {
             let note = escape(&row.note);
-            let _ = writeln!(out, "<tr class=\"note\"><td colspan=\"6\">{note}</td></tr>");
+            let reason = escape(&reason);
+            let _ = writeln!(
+                out,
+                "<tr class=\"note\"><td colspan=\"8\">{reason}{note}</td></tr>"
+            );
         }
         out.push_str("</tbody>\n");
     }
     out.push_str("</table></div>\n");
+}
+
+/// Formats a verdict with the difference from the published value.
+fn verdict_text(row: &Row) -> String {
+    let Some(verdict) = row.verdict() else {
+        return String::new();
+    };
+    let difference = match verdict {
+        Verdict::NotCompared => None,
+        _ => row.difference(),
+    };
+    let difference = difference.map_or_else(String::new, |text| format!("{text}, "));
+    format!("{difference}{}", verdict.words())
 }
 
 /// Formats a row's unit after its label.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Agreement, LiveRow, Row};
+use super::{Agreement, BoundKind, LiveRow, Row, Verdict};
 
 /// Formats rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
@@ -11,27 +11,51 @@ pub fn to_csv(rows: &[Row]) -> String {
         "label",
         "unit",
         "bound",
+        "bound_kind",
         "published",
         "measured",
+        "median",
         "ci95",
         "n",
+        "verdict",
         "note",
     ];
     table(header, rows.iter().map(fields))
 }
 
-fn fields(row: &Row) -> [Cow<'_, str>; 9] {
+fn fields(row: &Row) -> [Cow<'_, str>; 12] {
     [
         row.id.as_str().into(),
         row.label.as_str().into(),
         row.unit.as_str().into(),
         number(row.bound),
+        row.bound_kind.map_or("", BoundKind::name).into(),
         number(row.published),
         number(row.measured),
+        number(row.median),
         number(row.ci95),
         row.n.to_string().into(),
+        row.verdict().map_or("", Verdict::name).into(),
         row.note.as_str().into(),
     ]
+}
+
+/// Formats the values of all repetitions as CSV with a header line. `seed` is that of the run; a
+/// repetition draws its random numbers from it and its own number.
+pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
+    let values = rows.iter().flat_map(|row| {
+        let numbered = row.values.iter().enumerate();
+        numbered.map(move |(number, value)| -> [Cow<'_, str>; 5] {
+            [
+                row.id.as_str().into(),
+                row.unit.as_str().into(),
+                seed.to_string().into(),
+                number.to_string().into(),
+                value.to_string().into(),
+            ]
+        })
+    });
+    table(["id", "unit", "seed", "repetition", "value"], values)
 }
 
 /// Formats live results as CSV with a header line.
@@ -136,10 +160,21 @@ mod tests {
         let mut records = csv.split("\r\n");
         assert_eq!(
             records.next(),
-            Some("id,label,unit,bound,published,measured,ci95,n,note")
+            Some("id,label,unit,bound,bound_kind,published,measured,median,ci95,n,verdict,note")
         );
         let first = records.next().unwrap();
-        assert!(first.starts_with("a.delay,\"delay, \"\"first\"\"\",ms,708,765,770,24.8"));
-        assert!(csv.ends_with("b.delay,delay of W″,ms,,,,,0,\"two\r\nlines\"\r\n"));
+        assert!(
+            first.starts_with("a.delay,\"delay, \"\"first\"\"\",ms,708,lower,765,770,770,24.8")
+        );
+        assert!(csv.ends_with("b.delay,delay of W″,ms,,,,,,,0,,\"two\r\nlines\"\r\n"));
+    }
+
+    #[test]
+    fn each_repetition_has_a_record() {
+        let csv = repetitions_to_csv(7, &sample().rows);
+        let records: Vec<&str> = csv.split("\r\n").collect();
+        assert_eq!(records[0], "id,unit,seed,repetition,value");
+        assert_eq!(records[3], "a.delay,ms,7,2,780");
+        assert_eq!(records[4..], [""], "a row without values has no record");
     }
 }

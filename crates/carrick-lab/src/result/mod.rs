@@ -3,21 +3,59 @@
 mod csv;
 mod live;
 mod table;
+mod verdict;
 
 use serde::Serialize;
 
+pub(crate) use csv::repetitions_to_csv;
 pub(crate) use csv::{field, record};
 pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{Agreement, LiveResult, LiveRow};
 pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
+pub(crate) use verdict::{TOLERANCE, TOLERANCE_POINTS};
+pub use verdict::{Tally, Verdict};
 
 use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;
 use crate::figure::Figure;
-use crate::scenario::RunOptions;
-use crate::stats::Summary;
+use crate::format;
+use crate::publication::{FittedSetting, Publication};
+use crate::scenario::{RunOptions, Scenario};
+use crate::stats::{Sorted, Summary};
+
+/// Relation of the bound of a row to the measured value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoundKind {
+    /// The least possible value, of a delay for example.
+    Lower,
+    /// The greatest possible value, of a rate for example.
+    Upper,
+    /// The value that a model predicts.
+    Model,
+}
+
+impl BoundKind {
+    /// Returns the name in JSON and CSV.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Upper => "upper",
+            Self::Model => "model",
+        }
+    }
+
+    /// Returns the relation of the measured value to the bound.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Lower => "≥",
+            Self::Upper => "≤",
+            Self::Model => "≈",
+        }
+    }
+}
 
 /// One line of a scenario's table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -28,16 +66,24 @@ pub struct Row {
     pub label: String,
     /// Unit of all numbers of the row.
     pub unit: String,
-    /// Theoretical bound: a lower bound of a delay, an upper bound of a rate.
+    /// Theoretical bound or value.
     pub bound: Option<f64>,
+    /// Relation of the bound to the measured value; `None` without a bound.
+    pub bound_kind: Option<BoundKind>,
     /// Published value.
     pub published: Option<f64>,
+    /// Reason why the row is no reproduction of its published value; `None` if it is one.
+    pub not_compared: Option<String>,
     /// Mean of the repetitions.
     pub measured: Option<f64>,
+    /// Median of the repetitions; `None` with fewer than two.
+    pub median: Option<f64>,
     /// Half width of the mean's 95 % confidence interval; `None` with fewer than two repetitions.
     pub ci95: Option<f64>,
     /// Number of independent repetitions.
     pub n: u64,
+    /// Value of each repetition that has one, in the order of their numbers.
+    pub values: Vec<f64>,
     /// Method of the measurement, and reason for a difference.
     pub note: String,
 }
@@ -53,11 +99,41 @@ impl Row {
         }
     }
 
-    /// Sets the bound.
+    /// Sets a lower limit of the measured value.
     #[must_use]
-    pub fn bound(mut self, bound: f64) -> Self {
-        self.bound = Some(bound);
+    pub fn at_least(self, limit: f64) -> Self {
+        self.bounded(BoundKind::Lower, limit)
+    }
+
+    /// Sets an upper limit of the measured value.
+    #[must_use]
+    pub fn at_most(self, limit: f64) -> Self {
+        self.bounded(BoundKind::Upper, limit)
+    }
+
+    /// Sets the value that a model predicts.
+    #[must_use]
+    pub fn modelled(self, value: f64) -> Self {
+        self.bounded(BoundKind::Model, value)
+    }
+
+    fn bounded(mut self, kind: BoundKind, bound: f64) -> Self {
+        (self.bound, self.bound_kind) = (Some(bound), Some(kind));
         self
+    }
+
+    /// States why the row is no reproduction of its published value.
+    #[must_use]
+    pub fn not_compared(mut self, why: &str) -> Self {
+        self.not_compared = Some(why.into());
+        self
+    }
+
+    /// Returns the bound with its sign, such as "≥ 708".
+    pub fn bound_text(&self) -> Option<String> {
+        let bound = format::bound(self.bound?);
+        let kind = self.bound_kind?;
+        Some(format!("{} {bound}", kind.sign()))
     }
 
     /// Sets the published value.
@@ -74,6 +150,10 @@ impl Row {
         self.measured = summary.map(|s| s.mean);
         self.ci95 = summary.and_then(|s| s.ci95);
         self.n = repetitions.len() as u64;
+        self.values = repetitions.to_vec();
+        self.median = (repetitions.len() > 1)
+            .then(|| Sorted::new(repetitions.to_vec()).quantile(0.5))
+            .flatten();
         self
     }
 
@@ -143,6 +223,8 @@ pub struct ScenarioResult {
     pub scenario: String,
     /// Question of the experiment.
     pub question: String,
+    /// Publication that is repeated; `None` for scenario files and traces.
+    pub publication: Option<Publication>,
     /// Seed of the run.
     pub seed: u64,
     /// Repetitions of each variant.
@@ -163,6 +245,8 @@ pub struct ScenarioResult {
     pub notes: Vec<String>,
     /// Settings needed to repeat the run.
     pub settings: Vec<Setting>,
+    /// Settings that were chosen by published values.
+    pub fitted: Vec<FittedSetting>,
     /// Results of live runs, if requested.
     pub live: Option<LiveResult>,
     /// Comparison with an earlier run, if requested.
@@ -175,26 +259,47 @@ struct Document<'a> {
     format: u32,
     version: &'a str,
     scenario: &'a str,
+    publication: Option<&'a Publication>,
     seed: u64,
-    rows: &'a [Row],
+    verdicts: Tally,
+    rows: Vec<RowDocument<'a>>,
     repetitions: u64,
     full: bool,
     full_repetitions: Option<u64>,
     splits: &'a [Split],
     notes: &'a [String],
     settings: &'a [Setting],
+    fitted: &'a [FittedSetting],
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<&'a LiveResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<&'a Comparison>,
 }
 
+/// A row with what follows from it.
+#[derive(Serialize)]
+struct RowDocument<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    verdict: Option<Verdict>,
+}
+
 impl ScenarioResult {
+    /// Returns an empty result of a published experiment.
+    pub fn of(scenario: &dyn Scenario, seed: u64, repetitions: u64) -> Self {
+        Self {
+            publication: Some(scenario.publication()),
+            fitted: scenario.fitted(),
+            ..Self::empty(scenario.name(), scenario.question(), seed, repetitions)
+        }
+    }
+
     /// Returns an empty result.
-    pub fn of(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
+    pub fn empty(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
         Self {
             scenario: scenario.into(),
             question: question.into(),
+            publication: None,
             seed,
             repetitions,
             full: false,
@@ -205,6 +310,7 @@ impl ScenarioResult {
             splits: Vec::new(),
             notes: Vec::new(),
             settings: Vec::new(),
+            fitted: Vec::new(),
             live: None,
             compared: None,
         }
@@ -230,24 +336,30 @@ impl ScenarioResult {
         )
     }
 
-    /// Returns the result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id",
-    /// "label", "unit", "bound", "published", "measured", "ci95", "n", "note"}], …}`; an absent
-    /// number is `null`. `"full"` is true after a run with `--full`, and `"full_repetitions"` is a
-    /// number if the run is shorter than that. After live runs there is `"live"`, with the fields
-    /// of [`LiveResult`]; after a comparison `"compared"`, with those of [`Comparison`].
+    /// Returns the result as JSON, as `docs/results.md` describes it.
     pub fn to_json(&self) -> serde_json::Value {
         let document = Document {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
             scenario: &self.scenario,
+            publication: self.publication.as_ref(),
             seed: self.seed,
-            rows: &self.rows,
+            verdicts: self.tally(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| RowDocument {
+                    row,
+                    verdict: row.verdict(),
+                })
+                .collect(),
             repetitions: self.repetitions,
             full: self.full,
             full_repetitions: self.full_repetitions,
             splits: &self.splits,
             notes: &self.notes,
             settings: &self.settings,
+            fitted: &self.fitted,
             live: self.live.as_ref(),
             compared: self.compared.as_ref(),
         };
@@ -271,22 +383,15 @@ pub(crate) mod tests {
 
     pub(crate) fn sample() -> ScenarioResult {
         ScenarioResult {
-            scenario: "sample".into(),
-            question: "Is a < b & c?".into(),
-            seed: 7,
-            repetitions: 3,
-            full: false,
             full_repetitions: Some(30),
             rows: vec![
                 Row::new("a.delay", "delay, \"first\"", "ms")
-                    .bound(708.0)
+                    .at_least(708.0)
                     .published(765.0)
                     .measured(&[760.0, 770.0, 780.0])
                     .note("one <note>"),
                 Row::new("b.delay", "delay of W″", "ms").note("not measured"),
             ],
-            figures: Vec::new(),
-            drawing: Drawing::default(),
             splits: vec![Split {
                 title: "Parts".into(),
                 unit: "ms".into(),
@@ -298,35 +403,21 @@ pub(crate) mod tests {
             }],
             notes: vec!["It differs.".into()],
             settings: vec![Setting::new("rate", "1.536 Mbit/s")],
-            live: None,
-            compared: None,
+            ..ScenarioResult::empty("sample", "Is a < b & c?", 7, 3)
         }
     }
 
     #[test]
-    fn json_has_all_fields_and_null_for_absent_values() {
+    fn json_has_verdicts_and_null_for_absent_values() {
         let json = sample().to_json();
         assert_eq!(json["scenario"], "sample");
         assert_eq!(json["seed"], 7);
         let rows = json["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2);
-        let fields = [
-            "id",
-            "label",
-            "unit",
-            "bound",
-            "published",
-            "measured",
-            "ci95",
-            "n",
-            "note",
-        ];
-        for row in rows {
-            for field in fields {
-                assert!(row.get(field).is_some(), "{field} is missing");
-            }
-            assert_eq!(row.as_object().unwrap().len(), fields.len());
-        }
+        assert_eq!(rows[0]["bound_kind"], "lower");
+        assert_eq!(rows[0]["verdict"], "within-interval");
+        assert_eq!(rows[0]["values"], serde_json::json!([760.0, 770.0, 780.0]));
+        assert_eq!(json["verdicts"]["within_interval"], 1);
         assert_eq!(rows[0]["measured"], 770.0);
         assert_eq!(rows[0]["n"], 3);
         assert!(rows[1]["measured"].is_null() && rows[1]["ci95"].is_null());
@@ -366,6 +457,49 @@ pub(crate) mod tests {
         assert_eq!(live["rows"][0]["simulated"], 100.0);
         assert_eq!(live["rows"][0]["live"], 102.0);
         assert!(live["rows"][1]["ci95"].is_null() && live["accuracy"].is_null());
+    }
+
+    /// Collects the names of all fields.
+    fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (key, value) in fields {
+                    found.push(key.clone());
+                    // The parts of the accuracy are those of `carrick lab accuracy --json`.
+                    if key != "accuracy" {
+                        keys(value, found);
+                    }
+                }
+            }
+            serde_json::Value::Array(values) => values.iter().for_each(|v| keys(v, found)),
+            _ => {}
+        }
+    }
+
+    /// docs/results.md.
+    #[test]
+    fn every_key_of_the_json_is_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
+        let text = std::fs::read_to_string(path).expect("the description exists");
+        let mut result = sample();
+        result.publication = Some(Publication {
+            authors: "a",
+            title: "b",
+            place: "c",
+            year: 2001,
+        });
+        result.fitted = vec![FittedSetting {
+            setting: "a",
+            chosen_by: "b",
+            alternatives: "c",
+        }];
+        result.live = Some(live::tests::sample());
+        let mut found = Vec::new();
+        keys(&result.to_json(), &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        for key in found {
+            assert!(text.contains(&format!("`{key}`")), "{key}");
+        }
     }
 
     #[test]

@@ -2,15 +2,25 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{LiveRow, Row};
+use super::{LiveRow, Row, Verdict};
 use crate::format;
 
 /// Terminal width in columns if it is unknown.
 pub const COLUMNS: usize = 100;
 /// Minimum width of the label in columns.
 const LABEL: usize = 16;
-const HEADER: [&str; 7] = ["", "unit", "published", "bound", "measured", "± 95 %", "n"];
-const PLAIN_HEADER: [&str; 5] = ["", "unit", "mean", "± 95 %", "n"];
+const HEADER: [&str; 9] = [
+    "",
+    "unit",
+    "published",
+    "bound",
+    "mean",
+    "median",
+    "± 95 %",
+    "n",
+    "verdict",
+];
+const PLAIN_HEADER: [&str; 6] = ["", "unit", "mean", "median", "± 95 %", "n"];
 const LIVE_HEADER: [&str; 7] = [
     "",
     "unit",
@@ -32,8 +42,8 @@ pub fn to_table(rows: &[Row], columns: usize) -> String {
 /// Formats rows without the columns of published experiments.
 pub fn to_plain_table(rows: &[Row], columns: usize) -> String {
     let plain = |row: &Row| {
-        let [label, unit, _, _, measured, interval, n] = cells(row);
-        [label, unit, measured, interval, n]
+        let [label, unit, _, _, mean, median, interval, n, _] = cells(row);
+        [label, unit, mean, median, interval, n]
     };
     let lines = rows.iter().map(|row| (plain(row), row.note.as_str()));
     table(PLAIN_HEADER, &lines.collect::<Vec<_>>(), columns)
@@ -83,9 +93,9 @@ fn table<const N: usize>(
     out
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &Row) -> [String; 9] {
     let given = |value: Option<f64>| value.map_or_else(|| "–".into(), format::given);
-    let measured = row.measured.map_or_else(|| "–".into(), format::measured);
+    let measured = |value: Option<f64>| value.map_or_else(|| "–".into(), format::measured);
     let interval = match (row.ci95, row.measured) {
         (Some(ci95), Some(measured)) => format::interval(ci95, measured),
         _ => "–".into(),
@@ -94,10 +104,12 @@ fn cells(row: &Row) -> [String; 7] {
         row.label.clone(),
         row.unit.clone(),
         given(row.published),
-        row.bound.map_or_else(|| "–".into(), format::bound),
-        measured,
+        row.bound_text().unwrap_or_else(|| "–".into()),
+        measured(row.measured),
+        measured(row.median),
         interval,
         row.n.to_string(),
+        row.verdict().map_or("", Verdict::words).into(),
     ]
 }
 
@@ -178,7 +190,8 @@ mod tests {
         let first = table.lines().nth(2).unwrap();
         let end =
             |line: &str, what: &str| line.find(what).map(|at| line[..at].width() + what.width());
-        assert_eq!(end(header, "measured"), end(first, "770.0"));
+        assert_eq!(end(header, "mean"), end(first, "770.0"));
+        assert!(first.ends_with("interval"), "{first}");
         assert_eq!(end(header, "bound"), end(first, "708"));
         assert_eq!(end(header, "published"), end(first, "765"));
         assert!(table.contains("    one <note>\n"));

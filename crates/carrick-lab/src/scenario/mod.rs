@@ -14,6 +14,7 @@ use crate::error::LabError;
 use crate::live;
 use crate::output;
 use crate::parallel;
+use crate::publication::{FittedSetting, Publication};
 use crate::result::ScenarioResult;
 
 pub use trace::trace;
@@ -81,6 +82,12 @@ pub trait Scenario: Sync {
     fn name(&self) -> &'static str;
     /// Returns the question of the experiment, in one sentence.
     fn question(&self) -> &'static str;
+    /// Returns the publication that is repeated.
+    fn publication(&self) -> Publication;
+    /// Returns the settings that were chosen by published values.
+    fn fitted(&self) -> Vec<FittedSetting> {
+        Vec::new()
+    }
     /// Returns the live cell whose network external programs get by default, if there is one.
     fn usual(&self) -> Option<&'static str> {
         None
@@ -277,6 +284,14 @@ mod tests {
         }
         fn question(&self) -> &'static str {
             "?"
+        }
+        fn publication(&self) -> Publication {
+            Publication {
+                authors: "A",
+                title: "B",
+                place: "C",
+                year: 2001,
+            }
         }
         fn cells(&self) -> Vec<String> {
             ["a", "b"].map(|cell| format!("{}.{cell}", self.0)).to_vec()

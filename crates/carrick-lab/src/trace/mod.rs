@@ -59,21 +59,13 @@ impl TracedAssociation<'_> {
             Setting::new("repetition", wanted.repetition.to_string()),
         ];
         settings.extend(self.cell.map(|cell| Setting::new("cell", cell)));
+        let name = format!("{}-trace", self.scenario);
+        let question = format!("How did the association from {from} to {to} behave?");
         ScenarioResult {
-            scenario: format!("{}-trace", self.scenario),
-            question: format!("How did the association from {from} to {to} behave?"),
-            seed: self.seed,
-            repetitions: 1,
-            full: false,
-            full_repetitions: None,
             rows: history.rows(),
             figures: history.figures(range),
-            drawing: crate::drawing::Drawing::default(),
-            splits: Vec::new(),
-            live: None,
-            compared: None,
-            notes: Vec::new(),
             settings,
+            ..ScenarioResult::empty(&name, &question, self.seed, 1)
         }
     }
 }

@@ -18,6 +18,7 @@ use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
+use crate::publication::{FittedSetting, Publication};
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
@@ -44,6 +45,30 @@ impl Scenario for FailoverScenario {
     fn question(&self) -> &'static str {
         "When a path fails, how long does it take until all data uses the other path, what is the longest delay of a message, and \
          which settings are fast without a false failover under congestion?"
+    }
+
+    fn publication(&self) -> Publication {
+        Publication {
+            authors: "Johan Eklund, Anna Brunstrom",
+            title: "Performance of Network Redundancy Mechanisms in SCTP",
+            place: "Karlstad University Studies 2005:48",
+            year: 2005,
+        }
+    }
+
+    fn fitted(&self) -> Vec<FittedSetting> {
+        vec![
+            FittedSetting {
+                setting: "the backward direction breaks 15 ms after the forward direction",
+                chosen_by: "the share of case C among the published runs",
+                alternatives: "decides how often each case occurs, and no time within a case",
+            },
+            FittedSetting {
+                setting: "duplicates bundled with new data are reported with the next SACK (report-later)",
+                chosen_by: "the times of the cases B and C",
+                alternatives: "without it both are one message shorter",
+            },
+        ]
     }
 
     fn usual(&self) -> Option<&'static str> {

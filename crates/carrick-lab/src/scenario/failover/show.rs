@@ -10,18 +10,16 @@ use super::setup::{
 use super::{FailoverScenario, Observed};
 use crate::format::given;
 use crate::result::{ScenarioResult, Setting};
-use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
 pub(super) fn result(scenario: FailoverScenario, observed: &Observed, seed: u64) -> ScenarioResult {
-    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
         notes: notes(observed),
         settings: settings(),
-        ..ScenarioResult::of(name, question, seed, observed.repetitions)
+        ..ScenarioResult::of(&scenario, seed, observed.repetitions)
     }
 }
 

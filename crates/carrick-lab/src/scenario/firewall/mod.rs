@@ -25,6 +25,7 @@ use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
+use crate::publication::{FittedSetting, Publication};
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
@@ -51,6 +52,23 @@ impl Scenario for Firewall {
     fn question(&self) -> &'static str {
         "How long does a firewall take to open a pinhole if packets are lost on the path to it, and \
          how many SCTP streams are required so that a loss does not delay other transactions?"
+    }
+
+    fn publication(&self) -> Publication {
+        Publication {
+            authors: "Sebastian Kiesel, Michael Scharf",
+            title: "Modeling and Performance Evaluation of SCTP as Transport Protocol for Firewall Control",
+            place: "University of Stuttgart",
+            year: 2006,
+        }
+    }
+
+    fn fitted(&self) -> Vec<FittedSetting> {
+        vec![FittedSetting {
+            setting: "missing reports are counted again after each fast retransmission",
+            chosen_by: "response times over the number of streams, Fig. 10 and 11",
+            alternatives: "with RFC 9260’s Fast Recovery, rows “once”, single losses of a retransmission wait for T3-rtx",
+        }]
     }
 
     fn usual(&self) -> Option<&'static str> {

@@ -109,10 +109,10 @@ fn mean_row(observed: &Observed, observation: &Observation) -> Row {
     let cell = observation.cell;
     let model = cell.model();
     let row = Row::new(&id(observation, "mean"), &label(observation), "ms")
-        .bound(bound())
+        .at_least(bound())
         .measured(&observation.means());
     if observation.variant.id == TCP.id {
-        return tcp_row(row.bound(tcp_bound()), observed, observation);
+        return tcp_row(row.at_least(tcp_bound()), observed, observation);
     }
     if observation.variant.id != PAPER.id {
         let requests = observation.together().enable.count();

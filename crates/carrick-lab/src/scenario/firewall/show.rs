@@ -6,18 +6,16 @@ use super::rows::rows;
 use super::setup::{DELAY, PROCESSING, RATE, workload};
 use super::{FULL, Firewall, Observed, REPETITIONS, SHORT};
 use crate::result::{ScenarioResult, Setting};
-use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
 pub(super) fn result(scenario: Firewall, observed: &Observed, seed: u64) -> ScenarioResult {
-    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
         notes: notes(observed),
         settings: settings(observed),
-        ..ScenarioResult::of(name, question, seed, observed.repetitions)
+        ..ScenarioResult::of(&scenario, seed, observed.repetitions)
     }
 }
 

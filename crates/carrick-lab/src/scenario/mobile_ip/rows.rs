@@ -93,6 +93,7 @@ fn tcp_like(observed: &Observed, number: usize) -> Row {
         "Mbit/s",
     )
     .published(PUBLISHED_TCP[number])
+    .not_compared("a model of TCP, not TCP")
     .measured(&values);
     if number == 0 {
         row.note("An association with full packets and the rules of RFC 9260, as in overhead: a model of TCP with SACK recovery and byte counting.")
@@ -110,7 +111,7 @@ fn configuration_1(observed: &Observed, number: usize) -> Row {
         &format!("configuration 1, {} % loss", percent(loss)),
         "Mbit/s",
     )
-    .bound(capacity() * (1.0 - loss))
+    .at_most(capacity() * (1.0 - loss))
     .published(published)
     .measured(&values);
     let difference = row.measured.map_or(0.0, |m| m / published - 1.0);
@@ -161,6 +162,7 @@ fn variation(
         ),
         "Mbit/s",
     )
+    .not_compared("a control: other settings than the paper's")
     .measured(&observed.throughput(configuration, stack, loss));
     row.published = published;
     if n == 1 && number == LOSSY[0] {
@@ -197,6 +199,9 @@ fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
     )
     .measured(&gains);
     row.published = PUBLISHED_TWO[number].map(|two| (two / PUBLISHED_ONE[number] - 1.0) * 100.0);
+    if stack != Stack::Paper {
+        row = row.not_compared("a control: other settings than the paper's");
+    }
     match (row.measured, row.published) {
         (Some(measured), Some(published)) if measured < published => {
             row.note("Less than published; see the notes.")
@@ -217,18 +222,19 @@ fn best(observed: &Observed, number: usize, stack: Stack) -> Row {
         ["one-link", "step to best: new data on one link"]
     };
     let first = capacity() * (1.0 - loss);
-    let bound = if both {
-        first + direct_capacity()
-    } else {
-        first
-    };
+    let bound = first + if both { direct_capacity() } else { 0.0 };
     let row = Row::new(
         &format!("{id}.{}.throughput", percent(loss)),
         &format!("{label}, {} % loss", percent(loss)),
         "Mbit/s",
     )
-    .bound(bound)
     .measured(&values);
+    // With one link retransmissions on the other are carried in addition.
+    let row = if both {
+        row.at_most(bound)
+    } else {
+        row.modelled(bound)
+    };
     let row = match row.measured {
         Some(mean) if both => row.note(&format!(
             "{} % of the bound.",
@@ -242,7 +248,7 @@ fn best(observed: &Observed, number: usize, stack: Stack) -> Row {
              CUBIC on each path, retransmissions on the path with the least loss.",
         ),
         (0, false) => row.note(
-            "The same without concurrent multipath: the second link carries retransmissions only. Bound: rate of the first link; \
+            "The same without concurrent multipath: the second link carries retransmissions only. Model: rate of the first link; \
              retransmissions are carried in addition.",
         ),
         _ => row,
@@ -287,7 +293,7 @@ fn failure(observed: &Observed, stack: Stack) -> Vec<Row> {
     let delivered = observed.values(job, |m| m.delivered * 100.0);
     let mut rows = vec![
         Row::new(&id("delivered"), &label("delivered"), "%")
-            .bound(100.0)
+            .at_most(100.0)
             .measured(&delivered),
     ];
     let lost: Vec<f64> = all.iter().filter_map(|m| m.lost_after).collect();
@@ -354,7 +360,7 @@ fn interruption(observed: &Observed, kind: Move, stack: Stack) -> Row {
         &format!("{}, {}: interruption", move_label(kind), stack.label()),
         "ms",
     )
-    .bound(least(kind))
+    .at_least(least(kind))
     .measured(&values)
     .note(&spread(&values));
     if kind != Move::MakeBeforeBreak {

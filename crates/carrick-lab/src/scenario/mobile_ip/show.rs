@@ -10,12 +10,10 @@ use super::setup::{
 use super::{HANDOVER_STACKS, Job, MOVES, MobileIp, Observed};
 use crate::format::given;
 use crate::result::{ScenarioResult, Setting, Split, SplitLine};
-use crate::scenario::Scenario;
 use crate::stats::mean;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
 pub(super) fn result(scenario: MobileIp, observed: &Observed, seed: u64) -> ScenarioResult {
-    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
         rows: rows(observed),
         figures: figures(observed),
@@ -23,7 +21,7 @@ pub(super) fn result(scenario: MobileIp, observed: &Observed, seed: u64) -> Scen
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(),
-        ..ScenarioResult::of(name, question, seed, observed.jobs[0].1.len() as u64)
+        ..ScenarioResult::of(&scenario, seed, observed.jobs[0].1.len() as u64)
     }
 }
 

@@ -19,6 +19,7 @@ use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
+use crate::publication::{FittedSetting, Publication};
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
@@ -42,6 +43,30 @@ impl Scenario for Overhead {
     fn question(&self) -> &'static str {
         "Do small messages get more than their share of a link if their headers are not counted, and how much is \
          transmitted uselessly if the receive window does not reflect the memory used by messages?"
+    }
+
+    fn publication(&self) -> Publication {
+        Publication {
+            authors: "Irene Rüngeler, Michael Tüxen, Erwin P. Rathgeb",
+            title: "Congestion and Flow Control in the Context of the Message-oriented Protocol SCTP",
+            place: "Münster University of Applied Sciences and University of Duisburg-Essen",
+            year: 2009,
+        }
+    }
+
+    fn fitted(&self) -> Vec<FittedSetting> {
+        vec![
+            FittedSetting {
+                setting: "random delay of up to 12 ms for each packet of a sender",
+                chosen_by: "losses of the two flows that do not coincide; not in the paper",
+                alternatives: "without it the rows “in-step”",
+            },
+            FittedSetting {
+                setting: "queue of 50 packets",
+                chosen_by: "not in the paper",
+                alternatives: "the simulator of the paper has 100 frames by default",
+            },
+        ]
     }
 
     fn usual(&self) -> Option<&'static str> {

@@ -6,18 +6,16 @@ use super::rows::rows;
 use super::setup::{DELAY, EXTRA, FULL, FULL_FOR_LONG, JITTER, QUEUE, RATE, READING, WINDOW};
 use super::{FULL_FLOW, Observed, Overhead};
 use crate::result::{ScenarioResult, Setting};
-use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
 pub(super) fn result(scenario: Overhead, observed: &Observed, seed: u64) -> ScenarioResult {
-    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
         notes: notes(observed),
         settings: settings(observed),
-        ..ScenarioResult::of(name, question, seed, observed.repetitions)
+        ..ScenarioResult::of(&scenario, seed, observed.repetitions)
     }
 }
 

@@ -11,12 +11,10 @@ use super::setup::{
 use super::{Observed, Satellite};
 use crate::format::given;
 use crate::result::{ScenarioResult, Setting, Split, SplitLine};
-use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
 pub(super) fn result(scenario: Satellite, observed: &Observed, seed: u64) -> ScenarioResult {
     let repetitions = observed.variants[0].len() as u64;
-    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
         rows: rows(observed),
         figures: figures(observed),
@@ -24,7 +22,7 @@ pub(super) fn result(scenario: Satellite, observed: &Observed, seed: u64) -> Sce
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(observed),
-        ..ScenarioResult::of(name, question, seed, repetitions)
+        ..ScenarioResult::of(&scenario, seed, repetitions)
     }
 }
 
