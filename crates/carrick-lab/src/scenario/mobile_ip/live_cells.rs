@@ -78,16 +78,17 @@ impl LiveCell {
     /// Returns the initial network, and the addresses of the two ends.
     fn before(self) -> (Layout, [Vec<IpAddr>; 2]) {
         let (layout, ends) = match self {
-            Self::Transfer(configuration, loss, _) => {
-                (layout(configuration, LOSSES[loss]), ends(configuration))
-            }
+            Self::Transfer(configuration, loss, _) => (
+                layout(configuration, Stack::Paper, LOSSES[loss]),
+                ends(configuration),
+            ),
             Self::Tcp(loss, _) => {
                 let one = Configuration::One;
-                (layout(one, LOSSES[loss]), ends(one))
+                (layout(one, Stack::Paper, LOSSES[loss]), ends(one))
             }
             Self::Failure(..) => {
                 let three = Configuration::Three;
-                (layout(three, 0.0), ends(three))
+                (layout(three, Stack::Paper, 0.0), ends(three))
             }
             Self::Move(kind, ..) => run::before(kind),
         };

@@ -59,11 +59,19 @@ impl Scenario for MobileIp {
     }
 
     fn fitted(&self) -> Vec<FittedSetting> {
-        vec![FittedSetting {
-            setting: "round trip 100 ms without queueing, receive window 64 KiB, RTO.Min 1 s",
-            chosen_by: "throughput of configuration 1 over loss, Table 1",
-            alternatives: "92 ms in configuration 1 with 68 to 70 ms in configuration 2 fits both columns, as does 64 ms with a window of 24 KiB and RTO.Min 2.5 s",
-        }]
+        vec![
+            FittedSetting {
+                setting: "round trip 92 ms over the home agent without queueing, receive window 64 KiB, RTO.Min 1 s",
+                chosen_by: "throughput of configuration 1 over loss, Table 1",
+                alternatives: "a round trip of 64 ms with a window of 24 KiB and RTO.Min 2.5 s, rows “alternative”",
+            },
+            FittedSetting {
+                setting: "way back of configuration 2 without the home agent (triangle), 28 ms instead of 46 ms",
+                chosen_by: "throughput of configuration 2 over loss, Table 2",
+                alternatives: "the text has both the triangle and the reverse tunnel (section 3) and a provisioned routing table in \
+                               configuration 2 (section 4); with the reverse tunnel configuration 2 gains 2 % at 1 % loss and 12 % at 5 %",
+            },
+        ]
     }
 
     fn usual(&self) -> Option<&'static str> {
@@ -127,7 +135,7 @@ const MOVES: [Move; 4] = [
 ];
 const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
 const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
-/// Indices of the losses of the runs with RFC 2960's counters and with the tight control.
+/// Indices of the losses of the runs with loss.
 const LOSSY: [usize; 3] = [1, 2, 3];
 /// Indices of the losses of the runs with the control.
 const CONTROL: [usize; 2] = [1, 3];
@@ -148,12 +156,8 @@ impl Job {
         let mut jobs: Vec<Self> = transfers.into_iter().flat_map(at).collect();
         jobs.extend(LOSSES.map(Self::Tcp));
         for configuration in [Configuration::One, Configuration::Two] {
-            let counted = |n: usize| Self::Transfer(configuration, Stack::Counters, LOSSES[n]);
-            jobs.extend(LOSSY.map(counted));
-        }
-        for configuration in [Configuration::One, Configuration::Two] {
-            let tight = |n: usize| Self::Transfer(configuration, Stack::Tight, LOSSES[n]);
-            jobs.extend(LOSSY.map(tight));
+            let other = |n: usize| Self::Transfer(configuration, Stack::Alternative, LOSSES[n]);
+            jobs.extend(LOSSY.map(other));
         }
         let control =
             |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
@@ -184,12 +188,10 @@ impl Job {
             Self::Transfer(_, Stack::Best, loss) => with_loss("one-link", loss),
             Self::Transfer(_, Stack::WindowKept, loss) => with_loss("control", loss),
             Self::Transfer(_, Stack::TcpLike, loss) => with_loss("tcp-like", loss),
-            Self::Transfer(Configuration::One, Stack::Counters, loss) => {
-                with_loss("counters1", loss)
+            Self::Transfer(Configuration::One, Stack::Alternative, loss) => {
+                with_loss("alternative1", loss)
             }
-            Self::Transfer(_, Stack::Counters, loss) => with_loss("counters2", loss),
-            Self::Transfer(Configuration::One, Stack::Tight, loss) => with_loss("tight1", loss),
-            Self::Transfer(_, Stack::Tight, loss) => with_loss("tight2", loss),
+            Self::Transfer(_, Stack::Alternative, loss) => with_loss("alternative2", loss),
             Self::Transfer(Configuration::One, _, loss) => with_loss("config1", loss),
             Self::Transfer(_, _, loss) => with_loss("config2", loss),
             Self::Tcp(loss) => with_loss("tcp", loss),

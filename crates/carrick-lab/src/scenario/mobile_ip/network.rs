@@ -23,12 +23,8 @@ use super::setup::{CORRESPONDENT, HOME, HOME_AGENT, LOCAL, QUEUE, RATE, VISITED}
 use crate::seed::derive_bytes;
 
 /// One-way delay in the correspondent's network and on the radio link.
-const NEAR: Duration = Duration::from_millis(1);
-const RADIO: Duration = Duration::from_millis(2);
-/// Half of the delay between the networks over the home agent; with the other links it adds up to
-/// 50 ms.
-const TO_HOME: Duration = Duration::from_millis(23);
-const TUNNEL: Duration = Duration::from_millis(24);
+pub(super) const NEAR: Duration = Duration::from_millis(1);
+pub(super) const RADIO: Duration = Duration::from_millis(2);
 /// SPI of the security association of mobile node and home agent.
 const SPI: u32 = 1000;
 
@@ -43,9 +39,14 @@ pub(super) struct Layout {
     pub(super) local: [bool; 2],
     /// Connects the second visited network from the start.
     pub(super) second: bool,
+    /// One-way delay from the correspondent to the mobile node over the home agent.
+    pub(super) over_home: Duration,
     /// One-way delay between the correspondent's routers and the visited networks, not over the
     /// home agent.
     pub(super) direct: Duration,
+    /// Packets of the mobile node go to the correspondent without the home agent (triangle routing),
+    /// instead of by the reverse tunnel.
+    pub(super) triangle: bool,
 }
 
 /// The network with the parts that change.
@@ -77,10 +78,13 @@ pub(super) fn build<P: Node>(
     b.set_source_routing(correspondent, true);
     b.set_source_routing(mobile, true);
 
+    // Half of the way between the networks is the tunnel.
+    let between = layout.over_home - NEAR - RADIO;
+    let to_home = between / 2;
     let wide = |delay| LinkConfig::new(RATE, delay).with_queue(Queue::packets(QUEUE));
     let lossy = match layout.loss {
-        0.0 => wide(TUNNEL),
-        loss => wide(TUNNEL).with_loss(Loss::Random(loss)),
+        0.0 => wide(between - to_home),
+        loss => wide(between - to_home).with_loss(Loss::Random(loss)),
     };
     let mut link = |ends: [(NodeId, Option<Ipv4Addr>); 2], config: LinkConfig| {
         let ends = ends.map(|(node, address)| b.add_interface(node, address.map(IpAddr::V4)));
@@ -92,12 +96,12 @@ pub(super) fn build<P: Node>(
     }
     link(
         [(near, None), (home_agent, Some(HOME_AGENT))],
-        LinkConfig::delay(TO_HOME),
+        LinkConfig::delay(to_home),
     );
     let (tunnel, _) = link([(home_agent, None), (visited[0], Some(VISITED[0]))], lossy);
     link(
         [(home_agent, None), (visited[1], Some(VISITED[1]))],
-        wide(TUNNEL),
+        wide(between - to_home),
     );
     for ends in [(near, visited[0]), (near, visited[1]), (far, visited[1])] {
         link([(ends.0, None), (ends.1, None)], wide(layout.direct));
@@ -118,7 +122,8 @@ pub(super) fn build<P: Node>(
             (visited[0], radio[0].1),
             (visited[1], radio[1].1),
         ];
-        add_mobile_ip(&mut b, places, mobile, mobile_program, seed)?;
+        let program = (mobile, mobile_program);
+        add_mobile_ip(&mut b, places, program, !layout.triangle, seed)?;
     } else {
         b.set_node_program(mobile, Box::new(mobile_program));
     }
@@ -142,8 +147,8 @@ pub(super) fn build<P: Node>(
 fn add_mobile_ip<P: Node>(
     b: &mut NetworkBuilder,
     places: [(NodeId, [InterfaceId; 2]); 3],
-    mobile: NodeId,
-    program: P,
+    (mobile, program): (NodeId, P),
+    reverse_tunnel: bool,
     seed: u64,
 ) -> Result<(), ConfigError> {
     let association = SecurityAssociation::new(SPI, &derive_bytes(seed, &[7]))?;
@@ -158,7 +163,8 @@ fn add_mobile_ip<P: Node>(
         b.set_node_program(router, Box::new(agent));
     }
     let interfaces = places.map(|(_, ends)| ends[0]);
-    let config = MobileNodeConfig::new(HOME, HOME_AGENT, association, interfaces);
+    let mut config = MobileNodeConfig::new(HOME, HOME_AGENT, association, interfaces);
+    config.reverse_tunnel = reverse_tunnel;
     let node = MobileNode::new(config, [], program, b.node_random(mobile));
     b.set_node_program(mobile, Box::new(node));
     Ok(())

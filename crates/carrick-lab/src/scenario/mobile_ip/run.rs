@@ -9,8 +9,8 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 use super::figures::FAILURE_END;
 use super::network::{Built, Layout, build};
 use super::setup::{
-    BREAK, CORRESPONDENT, GAP, HOME, LOCAL, LONG, MESSAGE, MESSAGES, OVERLAP, PORT, SHORT, STEADY,
-    Stack, addresses,
+    ALTERNATIVE_DELAY, BREAK, CORRESPONDENT, DELAY, GAP, HOME, LOCAL, LONG, MESSAGE, MESSAGES,
+    MIDDLE, OVERLAP, PORT, SHORT, STEADY, Stack, addresses,
 };
 use super::traffic::{Load, Sink, Source, silence};
 use crate::capture::Capture;
@@ -174,15 +174,27 @@ pub(super) fn transfer(
     Ok(measures)
 }
 
-/// Returns the network of a configuration.
-pub(super) fn layout(configuration: Configuration, loss: f64) -> Layout {
+/// Returns the network of a configuration. In the alternative to the paper's settings the round trip is
+/// shorter, and the way back of configuration 2 is that of configuration 1.
+pub(super) fn layout(configuration: Configuration, stack: Stack, loss: f64) -> Layout {
     let third = configuration == Configuration::Three;
+    let alternative = stack == Stack::Alternative;
     Layout {
         loss,
         mobile_ip: true,
         local: [configuration == Configuration::Two, third],
         second: third,
-        direct: if third { LONG } else { SHORT },
+        over_home: if alternative {
+            ALTERNATIVE_DELAY
+        } else {
+            DELAY
+        },
+        direct: match configuration {
+            _ if alternative => SHORT,
+            Configuration::Three => LONG,
+            _ => MIDDLE,
+        },
+        triangle: configuration == Configuration::Two && !alternative,
     }
 }
 
@@ -204,7 +216,7 @@ fn setup(
 ) -> SimulationSetup {
     let ends = ends(configuration);
     SimulationSetup {
-        layout: layout(configuration, loss),
+        layout: layout(configuration, stack, loss),
         load,
         stack,
         ends,
@@ -354,12 +366,17 @@ pub(super) fn before(kind: Move) -> (Layout, [Vec<std::net::Ipv4Addr>; 2]) {
                 mobile_ip: false,
                 local: [true, false],
                 second: false,
+                over_home: DELAY,
                 direct: LONG,
+                triangle: false,
             };
             return (layout, [vec![CORRESPONDENT[0]], vec![LOCAL[0]]]);
         }
     };
-    (layout(configuration, 0.0), ends(configuration))
+    (
+        layout(configuration, Stack::Standard, 0.0),
+        ends(configuration),
+    )
 }
 
 /// Returns the changes of a movement, with their times after the event.

@@ -8,7 +8,7 @@ use carrick_netsim::mobile::MobileNode;
 
 use super::network::build;
 use super::run::{Configuration, Measures, PATIENCE, layout};
-use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT};
+use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT, Stack};
 use crate::capture::Capture;
 use crate::seed::derive;
 use crate::tcp_host::{BulkSink, BulkSource, Connection, TcpApplication, TcpConfig, TcpHost};
@@ -54,7 +54,7 @@ pub(super) fn transfer(
     let peer = (IpAddr::V4(HOME), PORT);
     let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(bytes));
     let sink = TcpHost::listen(config(HOME, 1), PORT, Sink::default());
-    let layout = layout(Configuration::One, loss);
+    let layout = layout(Configuration::One, Stack::Paper, loss);
     let seed = derive(seed, &[0]);
     let mut built =
         build(layout, seed, Box::new(source), sink).map_err(|error| error.to_string())?;
