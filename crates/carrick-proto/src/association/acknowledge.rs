@@ -54,13 +54,8 @@ impl Association {
         let mut changed = false;
         for id in self.paths.ids() {
             let path = &mut self.paths[id];
-            if let Some(discovery) = &mut path.discovery
-                && path.flight_size == 0
-                && path.news.bytes > 0
-            {
-                discovery.all_acknowledged(cx.now);
-            }
-            if path.news.alive && (path.error_count > 0 || !path.active) {
+            path.inform_discovery_of_sack(cx.now);
+            if path.news.alive && (path.error_count() > 0 || !path.active) {
                 self.on_path_alive(id, cx);
                 changed = true;
             }

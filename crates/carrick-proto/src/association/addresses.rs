@@ -311,7 +311,7 @@ impl Association {
         let path = id.ok_or(CauseCode::RESOURCE_SHORTAGE)?;
         for id in self.paths.ids() {
             if self.paths[id].remote == address {
-                self.paths[id].heartbeat.requested = true;
+                self.paths[id].request_heartbeat();
                 self.note_selected_source(id, cx);
             }
         }

@@ -278,13 +278,8 @@ impl Association {
         self.start_dynamic_addresses(cx);
         self.note_selected_sources(cx);
         self.start_heartbeats(cx);
-        // T3-rtx starts now for data that was sent with COOKIE ECHO.
         for path in self.paths.iter_mut() {
-            path.error_count = 0;
-            path.stop_t3();
-            if path.flight_size > 0 {
-                path.arm_t3(cx.now);
-            }
+            path.on_established(cx.now);
         }
     }
 

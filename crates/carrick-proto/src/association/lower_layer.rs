@@ -17,13 +17,7 @@ impl Association {
             self.liveness.clear_errors();
         }
         for path in self.paths.iter_mut() {
-            path.error_count = 0;
-            path.begin_anew(rto_initial);
-            if let Some(discovery) = path.discovery.as_mut().filter(|_| path.confirmed) {
-                discovery.start();
-                let mtu = discovery.mtu();
-                path.set_mtu(mtu);
-            }
+            path.on_lower_layer_changed(rto_initial);
         }
     }
 

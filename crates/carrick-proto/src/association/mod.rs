@@ -9,10 +9,8 @@
 //! - `forward_tsn`: abandoned messages (RFC 3758)
 //! - `protection`: chunks that are protected on the wire
 //! - `shutdown`: graceful shutdown (section 9.2)
-//! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
-//! - `failover`: potentially failed paths (RFC 7829)
+//! - `paths`: changes of the paths: reachability (sections 5.4 and 8), failover, path MTU
 //! - `lower_layer`: reports of the layers below: ICMP, DTLS (RFC 8261)
-//! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timers`: all timers
 //! - `sources`: the local address of each path (section 6.4)
 //! - `streams`: re-configuration of streams (RFC 6525)
@@ -30,17 +28,15 @@ mod data;
 mod ecn;
 mod encapsulation;
 mod events;
-mod failover;
 mod forward_tsn;
 mod handshake;
-mod heartbeat;
 mod input;
 mod liveness;
 mod lower_layer;
-mod mtu_discovery;
 mod output;
 mod output_control;
 mod oversized;
+mod paths;
 mod peer_parameters;
 mod protection;
 mod protocol_unreachable;
@@ -64,7 +60,7 @@ use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, Lo
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::endpoint::{Replies, SourceIndex};
-use crate::error::{AbortCause, OperationError, SendError};
+use crate::error::{AbortCause, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
@@ -248,26 +244,6 @@ impl Association {
         let message = self.receiver.receive()?;
         self.counters.messages_delivered += 1;
         Some(message)
-    }
-
-    pub(crate) fn set_primary(&mut self, path: PathId) -> Result<(), OperationError> {
-        if !self.paths.contains(path) {
-            return Err(OperationError::UnknownPath);
-        }
-        self.paths.set_primary(path);
-        self.choose_path();
-        Ok(())
-    }
-
-    /// Selects the path for new data again and notifies the user if it changed.
-    fn choose_path(&mut self) {
-        if let Some(path) = self.paths.choose() {
-            self.events.push(Event::PrimaryChanged(path));
-        }
-        self.switch_over_primary();
-        let untried = self.paths.iter().any(|p| p.active && !p.confirmed);
-        let dormant = self.paths.all_inactive() && !untried;
-        self.events.set_dormant(dormant);
     }
 
     /// Returns whether the peer set the association up.

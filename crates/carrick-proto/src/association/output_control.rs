@@ -1,9 +1,10 @@
-//! Packets of control chunks: set-up, replies, SHUTDOWN, heartbeats.
+//! Packets of control chunks: set-up, replies, SHUTDOWN, heartbeats, MTU probes.
 
 use alloc::vec::Vec;
 
 use carrick_wire::{
-    CauseCode, ChunkType, CommonHeader, InitFields, PacketBuilder, ParameterType, VerificationTag,
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, CauseCode, ChunkType, CommonHeader, InitFields,
+    PacketBuilder, ParameterType, VerificationTag,
 };
 
 use super::output::single;
@@ -127,7 +128,7 @@ impl Association {
             echoed.unrecognized = unrecognized;
         }
         // The path may not take packets of full size; that is not known yet.
-        let sized = !repeated || self.paths[path].discovery.is_none();
+        let sized = !repeated || !self.paths[path].discovers_mtu();
         if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
             let (sender, mut tx) = self.transmit_context(cx.now, false);
             if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
@@ -246,7 +247,7 @@ impl Association {
         let Some(id) = path else { return };
         if !self.paths[id].confirmed {
             if packet.fits(heartbeat::CHUNK_LEN) {
-                let info = self.heartbeat_sent(id, cx);
+                let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
                 packet.heartbeat(&info);
             }
         } else if self.receiver.sack_is_due()
@@ -356,13 +357,42 @@ impl Association {
         if !monitors && !self.verifies_to_end() {
             return None;
         }
-        let wanted = |p: &&Path| p.heartbeat.may_leave() && (monitors || !p.confirmed);
+        let wanted = |p: &&Path| p.wants_heartbeat() && (monitors || !p.confirmed);
         let id = self.paths.iter().find(wanted).map(|p| p.id)?;
-        let info = self.heartbeat_sent(id, cx);
+        let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
         let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
         Some(single(self.paths[id].route(), self.finish(packet, slot)))
+    }
+
+    /// A probe of MTU discovery: HEARTBEAT with a separate nonce, and PAD (RFC 8899 section 6.2.1.2).
+    pub(super) fn output_probe(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.state.sends_heartbeats() {
+            return None;
+        }
+        let (id, size) = self.paths.next_probe()?;
+        let header = self.header();
+        let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
+        let bare = COMMON_HEADER_LEN + self.auth_len(&kinds) + heartbeat::CHUNK_LEN;
+        let path = &mut self.paths[id];
+        let info = path.probe_sent(size, cx.now, cx.random);
+        let route = path.route();
+        let len = size.saturating_sub(path.below_len()).max(bare);
+        let mut packet = PacketBuilder::new(buf, header, len);
+        let slot = self.open_auth(&mut packet, &kinds);
+        packet.heartbeat(&info);
+        if len >= bare + CHUNK_HEADER_LEN {
+            packet.pad((len - bare) & !3);
+        }
+        Some(Transmit {
+            probe: size > 0,
+            ..single(route, self.finish(packet, slot))
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 
 use core::net::IpAddr;
 
+use super::state::State;
 use super::{Association, Context};
 use crate::event::Event;
 use crate::path::{Path, PathId};
@@ -81,17 +82,45 @@ impl Association {
                 continue;
             }
             path.change_local(choice, rto_initial);
-            if !path.active {
-                // The path may work from this source.
-                path.heartbeat.requested |= path.heartbeat.enabled;
-            }
+            // An inactive path may work from this source.
+            path.request_heartbeat_if_inactive();
             if lost {
                 // Acknowledgements of what is in flight would come to the old address.
                 self.move_data(id, id, cx);
             }
-            self.restart_mtu_discovery(id);
+            self.paths[id].restart_mtu_discovery();
             self.events.push(Event::PathLocalAddressChanged(id));
         }
+    }
+
+    /// Moves an inactive path to another local address, from which it may work.
+    pub(super) fn try_other_local_address(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.config.paths.monitor_pairs {
+            return;
+        }
+        let locals = self.locals(cx);
+        let path = &mut self.paths[id];
+        let other = cx.selection.select(&locals, path.remote, path.local);
+        if other.is_some() && other != path.local {
+            path.change_local(other, self.config.timers.rto_initial);
+            path.restart_mtu_discovery();
+            self.events.push(Event::PathLocalAddressChanged(id));
+        }
+    }
+
+    /// Moves the paths from a removed local address to another one.
+    pub(crate) fn on_local_address_removed(&mut self, address: IpAddr, cx: &mut Context<'_>) {
+        // Queued replies from it are dropped; a SACK takes the route of data.
+        self.data_route = self.data_route.filter(|r| r.local != Some(address));
+        self.replies.forget_local(address);
+        if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
+            ending.answer = ending.answer.filter(|r| r.local != Some(address));
+        }
+        if self.state.is_closed() {
+            return;
+        }
+        self.forget_local_address(address);
+        self.select_sources(Some(address), cx);
     }
 }
 

@@ -108,17 +108,13 @@ impl Association {
     )]
     #[inline(always)]
     fn path_timers(&self, phase: Phase, path: &Path) -> [(Timer, Option<Time>); 4] {
-        let heartbeat = path.heartbeat.next_timeout();
+        let heartbeat = path.next_heartbeat_timeout();
         if phase == Phase::Transfer {
-            let discovery = path.discovery.as_ref();
             return [
                 (Timer::LossDetection, Sender::next_path_timeout(path)),
                 (Timer::T3Rtx, path.t3()),
                 (Timer::Heartbeat, heartbeat),
-                (
-                    Timer::MtuDiscovery,
-                    discovery.and_then(|d| d.next_timeout()),
-                ),
+                (Timer::MtuDiscovery, path.next_mtu_timeout()),
             ];
         }
         let verified = phase == Phase::Shutdown && !path.confirmed && self.verifies_to_end();
@@ -220,16 +216,13 @@ impl Association {
             return;
         }
         self.counters.t3_expirations += 1;
-        let path = &mut self.paths[id];
-        if let Some(discovery) = &mut path.discovery {
-            discovery.on_t3(path.rto.value());
-        }
+        self.paths[id].inform_discovery_of_t3();
         let is_error =
             self.sender
                 .on_t3(id, cx.now, &mut self.paths, &self.config, &mut self.trace);
         self.report_abandoned();
         if is_error {
-            self.forget_awaited_heartbeat(id);
+            self.paths[id].leave_errors_to_t3();
             self.on_path_error(id, true, cx);
         }
     }

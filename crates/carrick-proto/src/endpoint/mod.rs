@@ -325,7 +325,7 @@ impl Endpoint {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
-            association.set_path_mtu(path, mtu, now);
+            association.paths[path].limit_mtu(mtu, now);
             Ok(())
         })
     }
