@@ -138,11 +138,11 @@ impl Association {
             ..path.route()
         };
         let mut packet = PacketBuilder::new(buf, self.header(), path.packet_size());
-        let slot = self.open_auth(&mut packet, &[ChunkType::ASCONF]);
+        let slot = self.auth.open(&mut packet, &[ChunkType::ASCONF]);
         packet.raw(ChunkType::ASCONF, 0, &asconf.value);
         // The receiver may have to find the association by an address in the chunk (RFC 9653 section
         // 5.2).
-        Some(single(route, self.finish_checked(packet, slot)))
+        Some(single(route, self.auth.finish(packet, slot, false)))
     }
 
     /// Notifies the user that the peer can't be asked to prefer this address.

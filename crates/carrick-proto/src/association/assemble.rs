@@ -92,7 +92,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
     fn new(association: &'a mut Association, cx: &'a mut Context<'c>) -> Self {
         Self {
             shutting_down: !matches!(association.state, State::Established),
-            reserved: association.auth_len(&DATA_KINDS),
+            reserved: association.auth.len_for(&DATA_KINDS),
             // A protection may turn packets of equal size into packets of different sizes.
             max_segments: association.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1),
             association,
@@ -119,7 +119,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let size = sender.oversized(permit, normal - self.reserved, &tx);
         let association = &*self.association;
         let oversized = size.map(|size| {
-            let needed = size + association.auth_len(&OVERSIZED_KINDS);
+            let needed = size + association.auth.len_for(&OVERSIZED_KINDS);
             association.limit_for(needed, normal, permit.path, self.cx)
         });
         let too_small = self.segment_size.is_some_and(|size| size > normal);
@@ -182,7 +182,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let start = buf.len();
         while let Some(plan) = self.begin() {
             let mut packet = PacketBuilder::new(buf, self.association.header(), plan.limit);
-            let auth = self.association.open_auth(&mut packet, plan.kinds());
+            let auth = self.association.auth.open(&mut packet, plan.kinds());
             self.bundle_control(&plan, &mut packet);
             let ahead = packet.len();
             let filled = self.add_data(&plan, &mut packet);

@@ -21,6 +21,7 @@ use super::peer_parameters::{InitFault, PeerParameters};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::addresses::AdvertisedAddresses;
+use crate::auth::Auth;
 use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
@@ -44,7 +45,7 @@ impl Association {
     /// ASSOCIATE: the first packet will be an INIT to the first address.
     pub(crate) fn initiate(&mut self, peers: &[PeerAddress], cx: &mut Context<'_>) {
         let locals = self.advertised.present(cx.local_addresses);
-        self.offer_authentication(cx);
+        self.auth = Auth::offered(&self.config, cx.random);
         for peer in peers {
             let remote = peer.address;
             let like = Route {
@@ -388,7 +389,9 @@ impl Association {
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         self.agree_on_protection(cookie.protection.as_deref(), false);
-        self.restart_protection();
+        if let Some(protected) = &mut self.protection {
+            protected.on_restart();
+        }
         let outbound = self
             .config
             .streams

@@ -64,6 +64,7 @@ use crate::error::{AbortCause, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
+use crate::protection::Protected;
 use crate::random::Random;
 use crate::route::{Route, SourceSelection};
 use crate::rx::Receiver;
@@ -125,10 +126,9 @@ pub(crate) struct Association {
     pub(crate) extensions: Extensions,
     /// Present where dynamic addresses are negotiated (RFC 5061).
     dynamic: Option<Box<DynamicAddresses>>,
-    /// Present where this side offers authentication, until the peer is known to lack it (RFC 4895).
-    pub(crate) auth: Option<Box<Auth>>,
+    pub(crate) auth: Auth,
     /// Present where chunks are protected on the wire.
-    pub(crate) protection: Option<Box<protection::Protected>>,
+    pub(crate) protection: Option<Box<Protected>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
@@ -186,7 +186,7 @@ impl Association {
             sources_seen: 0,
             extensions: Extensions::NONE,
             dynamic: None,
-            auth: None,
+            auth: Auth::default(),
             protection: None,
             state,
             paths: Paths::new(),
@@ -282,7 +282,9 @@ impl Association {
             let header = self.header();
             self.send_last(route.for_reply(), cx, |association, buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
-                let slot = association.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
+                let slot = association
+                    .auth
+                    .open(&mut packet, &[carrick_wire::ChunkType::ABORT]);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
@@ -352,11 +354,8 @@ impl Association {
             peer_adaptation_layer: self.peer_adaptation_layer,
             abandoned: self.sender.abandoned(),
             counters: self.counters,
-            authentication: self
-                .auth
-                .as_ref()
-                .map_or_else(Default::default, |a| a.counters),
-            protection: self.protection.as_ref().map(|p| p.stats),
+            authentication: self.auth.counters(),
+            protection: self.protection.as_ref().map(|p| p.stats()),
         }
     }
 }

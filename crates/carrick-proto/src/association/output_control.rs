@@ -65,8 +65,8 @@ impl Association {
             if let Some(code) = self.config.adaptation_layer {
                 parameters.adaptation_layer_indication(code);
             }
-            if let Some(auth) = &self.auth {
-                auth.ours().write(parameters);
+            if let Some(vector) = self.auth.key_vector() {
+                vector.write(parameters);
             }
             self.config.write_protection(parameters);
             let of_use = locals.iter().filter(|a| route.has_in_scope(**a));
@@ -111,15 +111,16 @@ impl Association {
         let cookie = echoed.cookie.clone();
         let unrecognized = core::mem::take(&mut echoed.unrecognized);
         // A cookie larger than a packet has to be fragmented by IP.
-        let needed =
-            12 + self.auth_len(&[ChunkType::COOKIE_ECHO]) + carrick_wire::padded(4 + cookie.len());
+        let needed = 12
+            + self.auth.len_for(&[ChunkType::COOKIE_ECHO])
+            + carrick_wire::padded(4 + cookie.len());
         let mut packet = PacketBuilder::new(buf, header, limit.max(needed));
-        let mut slot = self.open_auth(&mut packet, &[ChunkType::COOKIE_ECHO]);
+        let mut slot = self.auth.open(&mut packet, &[ChunkType::COOKIE_ECHO]);
         packet.cookie_echo(&cookie);
         let behind = [ChunkType::ERROR, ChunkType::DATA, ChunkType::I_DATA];
         // Only what follows the COOKIE ECHO may have to be authenticated (RFC 4895 section 7).
-        if slot.is_none() && packet.fits(self.auth_len(&behind)) {
-            slot = self.open_auth(&mut packet, &behind);
+        if slot.is_none() && packet.fits(self.auth.len_for(&behind)) {
+            slot = self.auth.open(&mut packet, &behind);
         }
         if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
             packet.error(|causes| causes.unrecognized_parameters(&unrecognized));
@@ -129,7 +130,7 @@ impl Association {
         }
         // The path may not take packets of full size; that is not known yet.
         let sized = !repeated || !self.paths[path].discovers_mtu();
-        if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
+        if sized && (slot.is_some() || self.auth.len_for(&behind) == 0) {
             let (sender, mut tx) = self.transmit_context(cx.now, false);
             if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
                 sender.add_data(permit, &mut packet, &mut tx);
@@ -175,9 +176,9 @@ impl Association {
         if self.replies.contains_asconf_ack(route) {
             kinds[9] = ChunkType::ASCONF_ACK;
         }
-        let first_len = first_len + self.auth_len(&kinds);
+        let first_len = first_len + self.auth.len_for(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
-        let slot = self.open_auth(&mut packet, &kinds);
+        let slot = self.auth.open(&mut packet, &kinds);
         let start = packet.len();
         let mut acknowledged_cookie = false;
         let mut reconfigured = false;
@@ -299,9 +300,10 @@ impl Association {
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
         let kinds = [ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK];
         let slot = if self.sender.awaits_forward() {
-            self.open_auth(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
+            self.auth
+                .open(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
         } else {
-            self.open_auth(&mut packet, &kinds)
+            self.auth.open(&mut packet, &kinds)
         };
         self.bundle_shutdown(path, &mut packet, true, cx);
         let len = self.finish(packet, slot);
@@ -361,7 +363,7 @@ impl Association {
         let id = self.paths.iter().find(wanted).map(|p| p.id)?;
         let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
-        let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);
+        let slot = self.auth.open(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
         Some(single(self.paths[id].route(), self.finish(packet, slot)))
     }
@@ -378,13 +380,13 @@ impl Association {
         let (id, size) = self.paths.next_probe()?;
         let header = self.header();
         let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
-        let bare = COMMON_HEADER_LEN + self.auth_len(&kinds) + heartbeat::CHUNK_LEN;
+        let bare = COMMON_HEADER_LEN + self.auth.len_for(&kinds) + heartbeat::CHUNK_LEN;
         let path = &mut self.paths[id];
         let info = path.probe_sent(size, cx.now, cx.random);
         let route = path.route();
         let len = size.saturating_sub(path.below_len()).max(bare);
         let mut packet = PacketBuilder::new(buf, header, len);
-        let slot = self.open_auth(&mut packet, &kinds);
+        let slot = self.auth.open(&mut packet, &kinds);
         packet.heartbeat(&info);
         if len >= bare + CHUNK_HEADER_LEN {
             packet.pad((len - bare) & !3);

@@ -111,7 +111,7 @@ impl Association {
         if !self.paths[path].confirmed {
             return;
         }
-        let reserved = self.auth_len(&[ChunkType::SACK, ChunkType::NR_SACK]);
+        let reserved = self.auth.len_for(&[ChunkType::SACK, ChunkType::NR_SACK]);
         let limit = self.paths[path].packet_size() - reserved;
         let (kind, value) = self.receiver.encode_sack(limit);
         self.count_sack(path, kind, cx);
@@ -136,7 +136,7 @@ impl Association {
         }
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
-        let slot = self.open_auth(&mut packet, &SACK_KINDS);
+        let slot = self.auth.open(&mut packet, &SACK_KINDS);
         self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, false, cx);

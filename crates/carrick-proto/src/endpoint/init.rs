@@ -151,7 +151,7 @@ impl Endpoint {
             association.advertised.leave_out_removed(cx.local_addresses);
             let (tag, tsn) = (association.local_tag, association.local_initial_tsn);
             // The same tag implies the same random number (RFC 4895, section 6.1).
-            let vector = association.auth.as_ref().map(|auth| auth.ours().clone());
+            let vector = association.auth.key_vector().cloned();
             (
                 tag,
                 tsn,
