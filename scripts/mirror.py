@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "crates/carrick-proto/src"
 RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1, "research": 1}
-RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection"], 3)
+RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection", "ecn"], 3)
 IMPL = re.compile(r"^impl(?:<[^>]*>)? (?:(?P<trait>[\w:<>, ]+) for )?(?P<type>\w+)")
 METHOD = re.compile(r"^    (?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
 IMPORT = re.compile(r"\bcrate::(\w+)")

@@ -35,6 +35,7 @@ mod association;
 mod auth;
 pub mod cc;
 mod config;
+mod ecn;
 mod endpoint;
 mod error;
 mod event;

@@ -21,7 +21,7 @@ use super::oversized::fill_up;
 use super::state::State;
 use super::{Association, Context};
 use crate::path::PathId;
-use crate::route::{Route, Transmit};
+use crate::route::{Ecn, Route, Transmit};
 use crate::tx::DataPacketPlan;
 
 /// Packets and bytes in one transmit at most, which is the limit of segmentation offload.
@@ -141,9 +141,8 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
     /// Step 3.
     fn bundle_control(&mut self, plan: &PacketPlan, packet: &mut PacketBuilder<'_>) {
         if plan.with_sack {
-            self.association.write_ecne(packet);
             self.association
-                .write_sack(plan.permit.path, packet, self.cx);
+                .write_sack_with_ecne(plan.permit.path, packet, self.cx);
         }
         if plan.with_forward {
             self.association
@@ -203,10 +202,15 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
             }
         }
         let (path, is_new) = self.sent?;
+        let capable = is_new && self.association.extensions.ecn;
+        let path = &self.association.paths[path];
         Some(Transmit {
             route: Route {
-                ecn: self.association.ecn_field(path, is_new),
-                ..self.association.paths[path].route()
+                ecn: match capable && path.ect.is_usable() {
+                    true => Ecn::Capable0,
+                    false => Ecn::NotCapable,
+                },
+                ..path.route()
             },
             len: buf.len() - start,
             segment_size: self.segment_size.filter(|_| self.segments > 1),

@@ -10,7 +10,7 @@ use super::{Association, Context, Reply, UnlistedIForwardTsn};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::extensions::Extensions;
-use crate::route::Route;
+use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
 use crate::trace::TraceEvent;
 
@@ -164,8 +164,13 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         self.after_advance(notes);
-        if let Some(lowest) = notes.lowest {
-            self.note_congestion_mark(route, lowest);
+        if let Some(lowest) = notes.lowest
+            && self.extensions.ecn
+            && route.ecn == Ecn::CongestionExperienced
+        {
+            let cumulative = self.receiver.cumulative_tsn();
+            self.counters.congestion_marks_received += 1;
+            self.ecn.on_marked_packet(lowest, cumulative);
         }
         let rtt = self.data_round_trip();
         self.receiver.on_packet_end(cx.now, rtt);

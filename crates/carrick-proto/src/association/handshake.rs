@@ -22,6 +22,7 @@ use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::addresses::AdvertisedAddresses;
 use crate::auth::Auth;
+use crate::ecn::CongestionMarks;
 use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
@@ -382,7 +383,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.tie_tags = None;
         self.replies.clear();
-        self.ecn = super::EcnState::default();
+        self.ecn = CongestionMarks::default();
         self.data_route = None;
         self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;

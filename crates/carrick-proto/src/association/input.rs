@@ -204,7 +204,10 @@ impl Association {
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
             Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
-            Chunk::Cwr(cwr) => self.on_cwr(cwr),
+            Chunk::Cwr(cwr) => {
+                self.counters.cwrs_received += 1;
+                self.ecn.on_cwr(cwr.lowest_tsn);
+            }
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::ReConfig(chunk) => self.on_re_config(&chunk, route, notes, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),

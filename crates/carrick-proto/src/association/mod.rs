@@ -3,7 +3,7 @@
 //! - `addresses`: dynamic addresses (RFC 5061)
 //! - `authentication`: AUTH chunks and keys (RFC 4895)
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
-//! - `input`: chunks of a packet in their order; `data`, `acknowledge`: what DATA and SACK do
+//! - `input`: chunks of a packet in their order; `data`, `acknowledge`: what DATA, SACK and ECNE do
 //! - `events`: notifications for the user
 //! - `replies`: control chunks that answer a packet
 //! - `forward_tsn`: abandoned messages (RFC 3758)
@@ -17,7 +17,6 @@
 //! - `output`: the order of packets; `output_control`: packets of control chunks
 //! - `assemble`: packets with DATA (section 6.10)
 //! - `oversized`: packets that IP has to fragment
-//! - `ecn`: congestion marks
 //! - `encapsulation`: the peer's UDP ports (RFC 6951)
 
 mod acknowledge;
@@ -25,7 +24,6 @@ mod addresses;
 mod assemble;
 mod authentication;
 mod data;
-mod ecn;
 mod encapsulation;
 mod events;
 mod forward_tsn;
@@ -59,6 +57,7 @@ use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, LocalAddresses};
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
+use crate::ecn::CongestionMarks;
 use crate::endpoint::{Replies, SourceIndex};
 use crate::error::{AbortCause, SendError};
 use crate::event::{CloseReason, Event};
@@ -75,7 +74,6 @@ use crate::time::Time;
 use crate::trace::Trace;
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
-use ecn::EcnState;
 use events::EventQueue;
 pub(crate) use handshake::TieTags;
 use liveness::Liveness;
@@ -140,7 +138,7 @@ pub(crate) struct Association {
     /// Route of the last packet with DATA, which the SACK answers.
     data_route: Option<Route>,
     pub(crate) events: EventQueue,
-    ecn: EcnState,
+    ecn: CongestionMarks,
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
@@ -197,7 +195,7 @@ impl Association {
             liveness: Liveness::default(),
             data_route: None,
             events: EventQueue::new(),
-            ecn: EcnState::default(),
+            ecn: CongestionMarks::default(),
             trace,
             counters: AssociationCounters::default(),
             accepted: false,

@@ -79,14 +79,25 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         if self.may_bundle_sack(path) {
-            self.write_ecne(packet);
-            self.write_sack(path, packet, cx);
+            self.write_sack_with_ecne(path, packet, cx);
         }
     }
 
     /// Returns whether a SACK that reports all gaps fits into the packet, beside an ECNE.
     pub(super) fn has_room_for_sack(&self, packet: &PacketBuilder<'_>) -> bool {
-        packet.remaining() >= self.receiver.sack_len() + self.ecne_len()
+        packet.remaining() >= self.receiver.sack_len() + self.ecn.ecne_len()
+    }
+
+    /// Writes a SACK into a packet, with an ECNE in front if there is one to send (RFC 4960 appendix A).
+    pub(super) fn write_sack_with_ecne(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let has_ecne = self.ecn.write_ecne(packet);
+        self.counters.ecnes_sent += u64::from(has_ecne);
+        self.write_sack(path, packet, cx);
     }
 
     /// Writes a SACK into a packet.
@@ -137,8 +148,7 @@ impl Association {
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
         let slot = self.auth.open(&mut packet, &SACK_KINDS);
-        self.write_ecne(&mut packet);
-        self.write_sack(path, &mut packet, cx);
+        self.write_sack_with_ecne(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, false, cx);
         Some(single(route, self.finish(packet, slot)))
     }

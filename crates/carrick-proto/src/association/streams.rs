@@ -312,7 +312,7 @@ impl Association {
                     self.violation(what, cx);
                     return None;
                 }
-                self.forget_congestion_marks();
+                self.ecn.forget_received();
                 self.sender.reset_streams(&StreamSet::All);
                 self.sender.release();
                 self.notify_renumbering(ReconfigOutcome::Performed);
@@ -463,8 +463,10 @@ impl Association {
             (ReconfigOutcome::Performed, Some(next)) => {
                 self.sender.renumber(next.receiver);
                 self.sender.reset_streams(&StreamSet::All);
-                self.renumber_congestion_marks();
-                self.forget_congestion_marks();
+                self.ecn
+                    .renumber((self.sender.last_tsn(), self.sender.last_index()));
+                self.replies.remove_cwr();
+                self.ecn.forget_received();
                 self.receiver.renumber(next.sender)
             }
             (ReconfigOutcome::Performed, None) => Err("SSN/TSN reset without the next TSNs"),
