@@ -338,7 +338,7 @@ impl Association {
                 .push_limited(Event::Address(AddressEvent::PeerRemoved { path, address }));
         }
         self.paths.forget(address);
-        self.data_route = self.data_route.filter(|r| r.remote != address);
+        self.receiver.keep_data_route_if(|r| r.remote != address);
         self.replies.forget_remote(address);
         self.forget_ending_route(address);
         if let Some(dynamic) = &mut self.dynamic {

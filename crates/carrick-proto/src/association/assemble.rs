@@ -133,7 +133,12 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
             normal,
             limit: oversized.or(self.segment_size).unwrap_or(normal),
             oversized: oversized.is_some(),
-            with_sack: bundles && association.may_bundle_sack(permit.path),
+            with_sack: bundles
+                && association.receiver.may_bundle_sack(
+                    permit.path,
+                    &association.paths,
+                    &association.config,
+                ),
             with_forward: bundles && association.sender.forward_is_due() && !self.without_forward,
         })
     }

@@ -50,7 +50,7 @@ impl Association {
             _ => None,
         };
         let waiting = self.replies.routes_mut();
-        let kept = waiting.chain(self.data_route.as_mut()).chain(ending);
+        let kept = waiting.chain(self.receiver.data_route_mut()).chain(ending);
         for route in kept.filter(|r| r.remote == now.remote) {
             route.encapsulation = now.encapsulation;
         }

@@ -384,7 +384,6 @@ impl Association {
         self.tie_tags = None;
         self.replies.clear();
         self.ecn = CongestionMarks::default();
-        self.data_route = None;
         self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);

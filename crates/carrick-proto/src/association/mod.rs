@@ -65,7 +65,7 @@ use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::protection::Protected;
 use crate::random::Random;
-use crate::route::{Route, SourceSelection};
+use crate::route::SourceSelection;
 use crate::rx::Receiver;
 use crate::rx::message::Message;
 use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
@@ -135,8 +135,6 @@ pub(crate) struct Association {
     streams: Streams,
     replies: ReplyQueue,
     liveness: Liveness,
-    /// Route of the last packet with DATA, which the SACK answers.
-    data_route: Option<Route>,
     pub(crate) events: EventQueue,
     ecn: CongestionMarks,
     pub(crate) trace: Trace,
@@ -193,7 +191,6 @@ impl Association {
             streams: Streams::new(local_initial_tsn, Tsn::new(0)),
             replies: ReplyQueue::default(),
             liveness: Liveness::default(),
-            data_route: None,
             events: EventQueue::new(),
             ecn: CongestionMarks::default(),
             trace,
@@ -273,8 +270,8 @@ impl Association {
             return;
         }
         if !self.peer_tag.is_zero() {
-            let route = match &self.data_route {
-                Some(route) => self.answer_route(route),
+            let route = match self.receiver.data_route() {
+                Some(route) => self.answer_route(&route),
                 None => self.paths[self.paths.current()].route(),
             };
             let header = self.header();

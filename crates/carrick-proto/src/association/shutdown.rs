@@ -157,7 +157,8 @@ impl Association {
         if !matches!(self.state, State::ShutdownSent(_)) {
             return;
         }
-        let answer = self.data_route.map(|route| self.answer_route(&route));
+        let data = self.receiver.data_route();
+        let answer = data.map(|route| self.answer_route(&route));
         if let State::ShutdownSent(ending) = &mut self.state {
             ending.chunk = Repeat::now();
             ending.answer = answer;

@@ -111,7 +111,8 @@ impl Association {
     /// Moves the paths from a removed local address to another one.
     pub(crate) fn on_local_address_removed(&mut self, address: IpAddr, cx: &mut Context<'_>) {
         // Queued replies from it are dropped; a SACK takes the route of data.
-        self.data_route = self.data_route.filter(|r| r.local != Some(address));
+        self.receiver
+            .keep_data_route_if(|r| r.local != Some(address));
         self.replies.forget_local(address);
         if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
             ending.answer = ending.answer.filter(|r| r.local != Some(address));
