@@ -44,7 +44,7 @@ impl Association {
 
     /// Corrects the routes that were copied from an earlier packet.
     fn after_encapsulation_change(&mut self, now: &Route) {
-        self.listing_changed = true;
+        self.peer_entries_changed = true;
         let ending = match &mut self.state {
             State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.answer.as_mut(),
             _ => None,

@@ -58,7 +58,7 @@ use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, Lo
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::ecn::CongestionMarks;
-use crate::endpoint::{Replies, SourceIndex};
+use crate::endpoint::Replies;
 use crate::error::{AbortCause, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
@@ -140,19 +140,8 @@ pub(crate) struct Association {
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
-    /// Time of this association's entry in the endpoint's timer heap.
-    pub(crate) scheduled: Option<Time>,
-    /// Local tag in the registry's index of tags, if it has an entry there.
-    pub(crate) indexed: Option<VerificationTag>,
-    /// The registry's entries for the peer's addresses are outdated: a UDP port changed, or an address was
-    /// confirmed.
-    pub(crate) listing_changed: bool,
-    /// Index of the peer in the registry's table of sources.
-    pub(crate) source: Option<SourceIndex>,
-    /// Bytes of received data that are counted in that table.
-    pub(crate) charged: usize,
-    /// The association is in the endpoint's list of those that may have packets to send.
-    pub(crate) listed: bool,
+    /// A UDP port of the peer changed, or an address was confirmed, since the endpoint asked.
+    peer_entries_changed: bool,
 }
 
 impl Association {
@@ -196,12 +185,7 @@ impl Association {
             trace,
             counters: AssociationCounters::default(),
             accepted: false,
-            scheduled: None,
-            indexed: None,
-            listing_changed: false,
-            source: None,
-            charged: 0,
-            listed: false,
+            peer_entries_changed: false,
         })
     }
 
@@ -239,6 +223,12 @@ impl Association {
         let message = self.receiver.receive()?;
         self.counters.messages_delivered += 1;
         Some(message)
+    }
+
+    /// Returns whether the endpoint's entries for the peer's addresses became outdated since the last call:
+    /// a UDP port changed, or an address was confirmed.
+    pub(crate) fn take_peer_entries_changed(&mut self) -> bool {
+        core::mem::take(&mut self.peer_entries_changed)
     }
 
     /// Returns whether the peer set the association up.

@@ -91,7 +91,7 @@ impl Association {
         let path = &mut self.paths[id];
         let confirmed = path.confirm(cx.now, &self.config, cx.random);
         if confirmed {
-            self.listing_changed = true;
+            self.peer_entries_changed = true;
             self.events.push(Event::PathConfirmed(id));
         }
         // Step 3.

@@ -78,7 +78,6 @@ pub(crate) use init::shortened;
 
 pub use parameters::ParameterChanges;
 pub(crate) use replies::Replies;
-pub(crate) use source_table::SourceIndex;
 
 /// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]
@@ -526,9 +525,9 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
         association.queue_notifications();
-        let listing_changed = core::mem::take(&mut association.listing_changed);
+        let outdated = association.take_peer_entries_changed();
         let gone = association.take_peer_address_changes();
-        if gone.is_some() || listing_changed {
+        if gone.is_some() || outdated {
             self.registry.reindex(&gone.unwrap_or_default(), id);
         }
         self.registry.update_memory_use(id);
