@@ -19,7 +19,7 @@ impl Association {
             return;
         }
         self.counters.sacks_received += 1;
-        let arrived_on = self.path_of(route);
+        let arrived_on = self.paths.find(route);
         let mut sack_cx = SackContext {
             now: cx.now,
             arrived_on,
@@ -53,7 +53,7 @@ impl Association {
             return;
         };
         if response.reduce {
-            let arrived_on = self.path_of(route).unwrap_or(self.paths.current());
+            let arrived_on = self.paths.find(route).unwrap_or(self.paths.current());
             let (paths, trace) = (&mut self.paths, &mut self.trace);
             let reduced = self
                 .sender

@@ -104,7 +104,7 @@ impl Association {
     fn count_received(&mut self, route: &Route, len: usize) {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
-        if let Some(id) = self.path_of(route) {
+        if let Some(id) = self.paths.find(route) {
             let path = &mut self.paths[id];
             path.counters.packets_received += 1;
             path.counters.bytes_received += len as u64;

@@ -2,7 +2,8 @@
 //!
 //! - `addresses`: dynamic addresses (RFC 5061)
 //! - `authentication`: AUTH chunks and keys (RFC 4895)
-//! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
+//! - `handshake`: normal establishment (section 5.1); `collision`: set-ups that meet an existing
+//!   association, restart (section 5.2)
 //! - `input`: chunks of a packet in their order; `data`, `acknowledge`: what DATA, SACK and ECNE do
 //! - `events`: notifications for the user
 //! - `replies`: control chunks that answer a packet
@@ -17,14 +18,14 @@
 //! - `output`: the order of packets; `output_control`: packets of control chunks
 //! - `assemble`: packets with DATA (section 6.10)
 //! - `oversized`: packets that IP has to fragment
-//! - `encapsulation`: the peer's UDP ports (RFC 6951)
+//! - `routes`: routes of replies (section 6.4), the peer's UDP ports (RFC 6951)
 
 mod acknowledge;
 mod addresses;
 mod assemble;
 mod authentication;
+mod collision;
 mod data;
-mod encapsulation;
 mod events;
 mod forward_tsn;
 mod handshake;
@@ -39,6 +40,7 @@ mod peer_parameters;
 mod protection;
 mod protocol_unreachable;
 mod replies;
+mod routes;
 mod sack;
 mod shutdown;
 mod sources;
@@ -74,8 +76,8 @@ use crate::time::Time;
 use crate::trace::Trace;
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
+pub(crate) use collision::TieTags;
 use events::EventQueue;
-pub(crate) use handshake::TieTags;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters};

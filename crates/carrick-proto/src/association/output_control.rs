@@ -150,7 +150,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let route = self.replies.next_route()?;
-        let path = self.path_of(&route);
+        let path = self.paths.find(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
         let first_len = match self.replies.next_on(route)? {
             Reply::HeartbeatAck(value)
@@ -293,7 +293,7 @@ impl Association {
         };
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
-        let path = self.path_of(&route).unwrap_or(current);
+        let path = self.paths.find(&route).unwrap_or(current);
         if !self.paths[path].confirmed {
             return None;
         }

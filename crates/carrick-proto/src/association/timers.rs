@@ -282,7 +282,7 @@ impl Association {
             State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
             _ => None,
         };
-        let path = sent_to.and_then(|route| self.path_of(&route));
+        let path = sent_to.and_then(|route| self.paths.find(&route));
         let path = path.unwrap_or(self.paths.current());
         self.paths[path].rto.back_off(&self.config);
         // A SACK bundled with the SHUTDOWN also reports reneged data and the window.

@@ -1,4 +1,5 @@
-//! The peer's UDP ports, one a peer address, or none (RFC 6951 sections 5.1, 5.4).
+//! Routes back to the source of a packet (RFC 9260 section 6.4), and the peer's UDP ports in them, one a
+//! peer address, or none (RFC 6951 sections 5.1, 5.4).
 //!
 //! A peer that advertises several addresses does not advertise its UDP ports; the first packets use the
 //! port of the packet that advertised them. Where the user set another port for an address, a heartbeat
@@ -11,6 +12,44 @@ use crate::path::PathId;
 use crate::route::Route;
 
 impl Association {
+    /// Returns the route back to a packet's source, from its destination address (section 6.4), unless
+    /// that is being added or deleted, so that the peer may not know it (RFC 5061, section 5.3, rules
+    /// F1 and F4).
+    pub(crate) fn way_back(&self, route: &Route) -> Route {
+        self.way_back_on(self.paths.find(route), route)
+    }
+
+    fn way_back_on(&self, path: Option<PathId>, route: &Route) -> Route {
+        let back = route.for_reply();
+        let Some(path) = path.map(|id| &self.paths[id]) else {
+            return back;
+        };
+        let dynamic = self.dynamic.as_ref();
+        if dynamic.is_some_and(|d| d.is_being_changed(back.local)) {
+            Route {
+                local: path.local,
+                ..back
+            }
+        } else if path.way_untried {
+            // The peer learns the port from the reply.
+            Route {
+                encapsulation: path.encapsulation,
+                ..back
+            }
+        } else {
+            back
+        }
+    }
+
+    /// Returns the route for a reply: back to the source, unless that is unconfirmed and gets
+    /// heartbeats only (section 5.4).
+    pub(crate) fn answer_route(&self, route: &Route) -> Route {
+        match self.paths.find(route) {
+            path @ Some(id) if self.paths[id].confirmed => self.way_back_on(path, route),
+            _ => self.paths[self.paths.current()].route(),
+        }
+    }
+
     /// Learns the peer's UDP port from a packet with the right tag, if it differs.
     pub(super) fn learn_encapsulation(&mut self, route: &Route) {
         if self
