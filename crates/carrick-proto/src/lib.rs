@@ -35,6 +35,7 @@ mod association;
 mod auth;
 pub mod cc;
 mod config;
+mod cookie;
 mod ecn;
 mod endpoint;
 mod error;
@@ -45,6 +46,7 @@ mod peer_text;
 pub mod protection;
 mod random;
 mod reliability;
+mod reply_packets;
 pub mod research;
 mod route;
 mod rx;
@@ -76,7 +78,7 @@ pub use config::{
     AssociationConfig, BufferConfig, ConfigError, EndpointConfig, MtuConfig, PathConfig,
     ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
 };
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges, PeerAddress};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
@@ -86,7 +88,7 @@ pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
-pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
+pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection, Transmit};
 pub use rx::message::{Message, Part, Payload};
 pub use stats::{
     AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,

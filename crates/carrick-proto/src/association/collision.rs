@@ -13,8 +13,8 @@ use carrick_wire::VerificationTag;
 use super::peer_parameters::{acceptable, listed_addresses};
 use super::state::{CookieWait, Repeat, State};
 use super::{Association, Context};
+use crate::cookie::{Cookie, TieTags};
 use crate::ecn::CongestionMarks;
-use crate::endpoint::Cookie;
 use crate::event::{CloseReason, Event};
 use crate::route::Route;
 use crate::rx::Receiver;
@@ -22,13 +22,6 @@ use crate::streams::Streams;
 
 /// Stale cookies before the set-up fails.
 const MAX_STALE_COOKIES: u32 = 3;
-
-/// Tie-Tags, by which the cookie of a restarted peer is recognized (section 5.2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct TieTags {
-    pub(crate) local: u32,
-    pub(crate) peer: u32,
-}
 
 impl Association {
     /// Action A of table 12: the peer restarted.

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
 
 use super::input::PacketNotes;
-use super::{Association, Context, Reply, UnlistedIForwardTsn};
+use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::extensions::Extensions;
+use crate::research::UnlistedIForwardTsn;
 use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
 use crate::trace::TraceEvent;

@@ -17,17 +17,17 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Init, ParameterType, VerificationTag};
 
-use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses};
+use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::addresses::AdvertisedAddresses;
 use crate::auth::Auth;
-use crate::endpoint::{Cookie, PeerAddress, shortened};
+use crate::cookie::Cookie;
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::Paths;
 use crate::research::AddressVerification;
-use crate::route::{Ecn, Route, in_scope};
+use crate::route::{Ecn, PeerAddress, Route, in_scope};
 use crate::rx::Receiver;
 use crate::streams::Streams;
 

@@ -2,9 +2,10 @@
 //! association's packets (RFC 8261 section 6.1).
 
 use super::state::{Repeat, State};
-use super::{Association, Context, ProtocolUnreachable};
+use super::{Association, Context};
 use crate::event::CloseReason;
 use crate::path::PathId;
+use crate::research::ProtocolUnreachable;
 
 impl Association {
     /// Resets path MTU, round-trip time and congestion window: the connection leads elsewhere. A set-up

@@ -213,6 +213,11 @@ impl<'a> PeerParameters<'a> {
     }
 }
 
+/// Returns the part of a parameter that an ABORT quotes.
+pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
+    &parameter[..parameter.len().min(256)]
+}
+
 /// The usable addresses that are in scope for a peer with this source.
 pub(super) fn acceptable(
     addresses: &[IpAddr],

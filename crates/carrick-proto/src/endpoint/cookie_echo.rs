@@ -8,11 +8,12 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
+use super::Endpoint;
 use super::source_table::SourceKey;
-use super::{Cookie, Endpoint};
 use crate::association::state::State;
-use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
+use crate::association::{Association, AssociationId, cookie_while_shutting_down};
 use crate::auth::Auth;
+use crate::cookie::{Cookie, TieTags};
 use crate::route::Route;
 use crate::time::Time;
 

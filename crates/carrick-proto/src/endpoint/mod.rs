@@ -28,7 +28,6 @@
 
 mod addresses;
 mod connect;
-mod cookie;
 mod cookie_echo;
 mod icmp;
 mod init;
@@ -41,7 +40,6 @@ mod peer_index;
 mod protection;
 mod reconfig;
 mod registry;
-mod replies;
 mod setup_lookup;
 mod source_table;
 mod streams;
@@ -57,10 +55,12 @@ use carrick_wire::StreamId;
 
 use crate::association::{Association, AssociationId, Context};
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
+use crate::cookie::CookieSecrets;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
+use crate::reply_packets::Replies;
 use crate::route::Transmit;
 use crate::rx::message::Message;
 use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
@@ -71,13 +71,9 @@ use crate::tx::message::SendOptions;
 use registry::Registry;
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
-pub use connect::PeerAddress;
-pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
-pub(crate) use init::shortened;
 
 pub use parameters::ParameterChanges;
-pub(crate) use replies::Replies;
 
 /// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]
@@ -87,7 +83,7 @@ pub struct Endpoint {
     /// Parameters of associations that peers initiate.
     accepted: Arc<AssociationConfig>,
     random: Random,
-    secrets: Option<cookie::CookieSecrets>,
+    secrets: Option<CookieSecrets>,
     registry: Registry,
     replies: Replies,
     /// Buffer for the encoding of cookies, reused.

@@ -42,7 +42,7 @@ pub use thresholds::PathThresholds;
 pub use view::PathView;
 #[cfg(test)]
 pub(crate) use view::tests as view_tests;
-pub(crate) use view::{alternate, alternate_by};
+pub(crate) use view::{alternate, alternate_by, same_unless_dead};
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) remote: IpAddr,
     pub(crate) encapsulation: Option<u16>,
-    /// The user gave it, and it is not known whether it works (see `association::encapsulation`).
+    /// The user set the UDP port, and it is not known whether it works (see `association::routes`).
     pub(crate) way_untried: bool,
     pub(crate) local: Option<IpAddr>,
     /// Local address that source selection returned last. `local` differs from it where the peer
