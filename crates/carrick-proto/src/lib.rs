@@ -45,6 +45,7 @@ mod path;
 mod peer_text;
 pub mod protection;
 mod random;
+mod range_set;
 mod reliability;
 mod reply_packets;
 pub mod research;

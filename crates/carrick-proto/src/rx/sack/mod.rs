@@ -19,10 +19,10 @@ use carrick_wire::{
 };
 
 use super::Receiver;
-use super::ranges::RangeSet;
 use super::tsn_map::TsnMap;
 use crate::config::AssociationConfig;
 use crate::path::PathId;
+use crate::range_set::RangeSet;
 use crate::route::Route;
 use crate::time::Time;
 pub use route::{
