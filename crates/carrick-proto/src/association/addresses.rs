@@ -340,7 +340,7 @@ impl Association {
         self.paths.forget(address);
         self.receiver.keep_data_route_if(|r| r.remote != address);
         self.replies.forget_remote(address);
-        self.forget_ending_route(address);
+        self.state.keep_answer_if(|r| r.remote != address);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.record_peer_change(Some(address));
         }

@@ -262,19 +262,14 @@ impl Association {
     /// Returns whether SHUTDOWN or SHUTDOWN ACK has to wait until an address that the peer added is
     /// verified (section 5.4).
     pub(super) fn verifies_to_end(&self) -> bool {
-        let ends = matches!(
-            self.state,
-            State::ShutdownSent(_) | State::ShutdownAckSent(_)
-        );
-        ends && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
+        self.state.ending().is_some()
+            && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
     }
 
     /// Returns the route of a retransmitted SHUTDOWN or SHUTDOWN ACK, which takes another path after
     /// T2-shutdown expired (section 9.2). A bundled SACK is sent there, too.
     pub(super) fn repeated_shutdown_route(&self) -> Option<(PathId, Route)> {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
-            return None;
-        };
+        let ending = self.state.ending()?;
         let chunk = &ending.chunk;
         let repeated = chunk.due && chunk.retransmissions > 0 && ending.answer.is_none();
         let path = self.paths.current();
@@ -288,9 +283,7 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
-            return None;
-        };
+        let ending = self.state.ending()?;
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
         let path = self.paths.find(&route).unwrap_or(current);
@@ -319,7 +312,7 @@ impl Association {
         first: bool,
         cx: &mut Context<'_>,
     ) {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
+        let Some(ending) = self.state.ending() else {
             return;
         };
         if !ending.chunk.due || !packet.fits(SHUTDOWN_LEN) {
@@ -334,7 +327,7 @@ impl Association {
         let expires = cx.now + self.paths[path].rto.value();
         let route = self.paths[path].route();
         let is_ack = matches!(self.state, State::ShutdownAckSent(_));
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &mut self.state else {
+        let Some(ending) = self.state.ending_mut() else {
             return;
         };
         ending.chunk.due = false;

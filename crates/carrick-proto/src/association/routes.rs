@@ -6,7 +6,6 @@
 //! uses that at once, and the peer's port does not replace it until the heartbeat is answered or lost.
 
 use super::Association;
-use super::state::State;
 use crate::error::OperationError;
 use crate::path::PathId;
 use crate::route::Route;
@@ -84,10 +83,7 @@ impl Association {
     /// Corrects the routes that were copied from an earlier packet.
     fn after_encapsulation_change(&mut self, now: &Route) {
         self.peer_entries_changed = true;
-        let ending = match &mut self.state {
-            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.answer.as_mut(),
-            _ => None,
-        };
+        let ending = self.state.ending_mut().and_then(|e| e.answer.as_mut());
         let waiting = self.replies.routes_mut();
         let kept = waiting.chain(self.receiver.data_route_mut()).chain(ending);
         for route in kept.filter(|r| r.remote == now.remote) {

@@ -4,7 +4,6 @@
 
 use core::net::IpAddr;
 
-use super::state::State;
 use super::{Association, Context};
 use crate::event::Event;
 use crate::path::{Path, PathId};
@@ -114,9 +113,7 @@ impl Association {
         self.receiver
             .keep_data_route_if(|r| r.local != Some(address));
         self.replies.forget_local(address);
-        if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
-            ending.answer = ending.answer.filter(|r| r.local != Some(address));
-        }
+        self.state.keep_answer_if(|r| r.local != Some(address));
         if self.state.is_closed() {
             return;
         }

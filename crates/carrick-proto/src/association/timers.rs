@@ -2,7 +2,7 @@
 
 use carrick_wire::CauseCode;
 
-use super::state::State;
+use super::state::{State, StateExpiry};
 use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
@@ -227,42 +227,25 @@ impl Association {
         }
     }
 
+    /// Timer of the state (sections 5.1 and 9.2).
     fn handle_state_timers(&mut self, cx: &mut Context<'_>) {
-        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= cx.now);
-        match &mut self.state {
-            State::CookieWait(wait) if due(wait.init.timer) => {
-                wait.init.timer = None;
-                wait.init.due = true;
-                wait.init.retransmissions += 1;
-                wait.sent = None;
-                let retransmissions = wait.init.retransmissions;
+        match self.state.expire_timer(cx.now) {
+            None => {}
+            Some(StateExpiry::T1Init(retransmissions)) => {
                 self.on_setup_timeout(retransmissions, cx);
             }
-            State::CookieEchoed(echoed) if due(echoed.echo.timer) => {
-                echoed.echo.timer = None;
-                echoed.echo.due = true;
-                echoed.echo.retransmissions += 1;
-                echoed.sent = None;
-                let retransmissions = echoed.echo.retransmissions;
+            Some(StateExpiry::T1Cookie(retransmissions)) => {
                 self.resend_all();
                 self.on_setup_timeout(retransmissions, cx);
             }
-            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => {
-                if due(ending.guard) {
-                    let cause = AbortCause::new(
-                        CauseCode::PROTOCOL_VIOLATION.0,
-                        b"shutdown took longer than T5-shutdown-guard",
-                    );
-                    return self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
-                }
-                if due(ending.chunk.timer) {
-                    ending.chunk.timer = None;
-                    ending.chunk.due = true;
-                    ending.chunk.retransmissions += 1;
-                    self.on_t2(cx);
-                }
+            Some(StateExpiry::T2Shutdown) => self.on_t2(cx),
+            Some(StateExpiry::T5ShutdownGuard) => {
+                let cause = AbortCause::new(
+                    CauseCode::PROTOCOL_VIOLATION.0,
+                    b"shutdown took longer than T5-shutdown-guard",
+                );
+                self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
             }
-            _ => {}
         }
     }
 
@@ -278,10 +261,7 @@ impl Association {
 
     /// T2-shutdown expired: the chunk goes to another path.
     fn on_t2(&mut self, cx: &mut Context<'_>) {
-        let sent_to = match &self.state {
-            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
-            _ => None,
-        };
+        let sent_to = self.state.ending().and_then(|ending| ending.sent_to);
         let path = sent_to.and_then(|route| self.paths.find(&route));
         let path = path.unwrap_or(self.paths.current());
         self.paths[path].rto.back_off(&self.config);
