@@ -211,9 +211,10 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let path = &self.association.paths[path];
         Some(Transmit {
             route: Route {
-                ecn: match capable && path.ect.is_usable() {
-                    true => Ecn::Capable0,
-                    false => Ecn::NotCapable,
+                ecn: if capable && path.ect.is_usable() {
+                    Ecn::Capable0
+                } else {
+                    Ecn::NotCapable
                 },
                 ..path.route()
             },

@@ -100,8 +100,8 @@ pub(crate) struct Context<'a> {
 }
 
 /// Transmission control block (RFC 9260 section 14.2). Parts with private state are `advertised`,
-/// `dynamic`, `streams`, `replies`, `liveness` and `events`, besides paths, sender and receiver; the
-/// association applies what one part returns to the other parts.
+/// `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and `events`, besides paths,
+/// sender and receiver; the association applies what one part returns to the other parts.
 #[derive(Debug)]
 pub(crate) struct Association {
     pub(crate) id: AssociationId,

@@ -72,10 +72,12 @@ impl Path {
         if suspected {
             self.heartbeat.request_unless_awaited();
         }
-        let notified = changed && config.paths.expose_potentially_failed;
-        match suspected {
-            true => notified.then_some(PathChange::PotentiallyFailed),
-            false => (notified && self.active).then_some(PathChange::Recovered),
+        if !changed || !config.paths.expose_potentially_failed {
+            None
+        } else if suspected {
+            Some(PathChange::PotentiallyFailed)
+        } else {
+            self.active.then_some(PathChange::Recovered)
         }
     }
 

@@ -160,7 +160,7 @@ impl Path {
     }
 
     /// Requests a heartbeat where heartbeats are enabled and the path is inactive.
-    pub(crate) fn request_heartbeat_if_inactive(&mut self) {
+    pub(super) fn request_heartbeat_if_inactive(&mut self) {
         self.heartbeat.requested |= self.heartbeat.enabled && !self.active;
     }
 

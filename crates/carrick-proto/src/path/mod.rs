@@ -11,6 +11,7 @@ pub(crate) mod mtu_discovery;
 mod pacer;
 mod paths;
 pub(crate) mod rto;
+mod source;
 mod thresholds;
 mod view;
 
@@ -38,6 +39,7 @@ use mtu_discovery::MtuDiscovery;
 use pacer::{Pacer, PacingRate};
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
+pub(crate) use source::SourceCandidates;
 pub use thresholds::PathThresholds;
 pub use view::PathView;
 #[cfg(test)]
@@ -73,7 +75,7 @@ pub(crate) struct Path {
     pub(crate) local: Option<IpAddr>,
     /// Local address that source selection returned last. `local` differs from it where the peer
     /// addressed another one, or after a failure.
-    pub(crate) selected: Option<IpAddr>,
+    selected: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
     /// Active, but data avoids it (RFC 7829).
@@ -290,7 +292,7 @@ impl Path {
 
     /// Another way to the same peer address: what was learnt of the one before is void (section
     /// 7.2.5.2).
-    pub(crate) fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
+    fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
         self.local = local;
         // A timeout that was backed off stays so, and so does what may be in flight after it, or a
         // dead path would be tried from one address and the other in quick succession.

@@ -132,7 +132,7 @@ impl Receiver {
         self.sack.data_route = Some(back);
     }
 
-    /// The same route as [`Self::data_route`], to correct it.
+    /// Returns the route of [`Self::data_route`] for a correction.
     pub(crate) fn data_route_mut(&mut self) -> Option<&mut Route> {
         self.sack.data_route.as_mut()
     }
