@@ -6,8 +6,11 @@
     scripts/mirror.py --json
 
 Methods are counted over all inherent `impl` blocks of a type outside of tests; `--json` lists their
-files. The order of the modules is sessions, endpoint, association, its parts, path, cc and research;
-an import that runs back up makes a lower module depend on a higher one.
+files. The order of the modules is sessions, endpoint, association, its parts, path and cc; an import that
+runs back up makes a lower module depend on a higher one. The rules of `research` are called by tx and
+rx and name their types, so that it is one of the parts. The configuration, events, statistics and the
+trace describe the types of all modules for the user, and all modules use them; they have no place in the
+order.
 """
 
 import collections
@@ -17,8 +20,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "crates/carrick-proto/src"
-RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1, "research": 1}
-RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection"], 3)
+RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1}
+RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection", "ecn", "cookie", "research"], 3)
+DESCRIPTIONS = ["config", "event", "stats", "trace"]
 IMPL = re.compile(r"^impl(?:<[^>]*>)? (?:(?P<trait>[\w:<>, ]+) for )?(?P<type>\w+)")
 METHOD = re.compile(r"^    (?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
 IMPORT = re.compile(r"\bcrate::(\w+)")
@@ -52,7 +56,7 @@ def survey():
                 current = None
             elif current and METHOD.match(line):
                 methods[current][str(name)] += 1
-            if line.lstrip().startswith("//"):
+            if line.lstrip().startswith("//") or module in DESCRIPTIONS:
                 continue
             for target in IMPORT.findall(line):
                 if RANKS.get(target, 0) > RANKS.get(module, 0):

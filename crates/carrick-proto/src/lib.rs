@@ -35,6 +35,8 @@ mod association;
 mod auth;
 pub mod cc;
 mod config;
+mod cookie;
+mod ecn;
 mod endpoint;
 mod error;
 mod event;
@@ -43,7 +45,9 @@ mod path;
 mod peer_text;
 pub mod protection;
 mod random;
+mod range_set;
 mod reliability;
+mod reply_packets;
 pub mod research;
 mod route;
 mod rx;
@@ -75,7 +79,7 @@ pub use config::{
     AssociationConfig, BufferConfig, ConfigError, EndpointConfig, MtuConfig, PathConfig,
     ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
 };
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges, PeerAddress};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
@@ -85,7 +89,7 @@ pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
-pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
+pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection, Transmit};
 pub use rx::message::{Message, Part, Payload};
 pub use stats::{
     AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,

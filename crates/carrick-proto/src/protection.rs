@@ -24,7 +24,10 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Debug;
 
-use carrick_wire::{ChunkType, CommonHeader, ParameterType};
+use carrick_wire::{
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet, PacketBuilder,
+    ParameterType, RawChunk, padded,
+};
 
 use crate::route::Route;
 use crate::time::Time;
@@ -149,4 +152,114 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     /// Creates the negotiated protection. `connects` is `true` for the side that initiated, for both if
     /// both initiated.
     fn begin(&self, theirs: &[u8], connects: bool) -> Box<dyn ChunkProtection>;
+}
+
+/// The protection in force of an association and its statistics.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    hook: Box<dyn ChunkProtection>,
+    chunk_type: ChunkType,
+    stats: ProtectionStats,
+    /// Bytes that it adds to the chunks at most.
+    overhead: usize,
+    scratch: Vec<u8>,
+}
+
+impl Protected {
+    /// Starts the protection that both sides offer; `theirs` is the peer's offer, and `connects` is as in
+    /// [`ChunkProtectionOffer::begin`].
+    pub(crate) fn new(offer: &dyn ChunkProtectionOffer, theirs: &[u8], connects: bool) -> Self {
+        let chunk_type = offer.chunk_type();
+        Self {
+            hook: offer.begin(theirs, connects),
+            chunk_type,
+            stats: ProtectionStats::new(chunk_type),
+            overhead: offer.overhead(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Returns the bytes that it takes from each packet, with the header and padding of its chunk.
+    pub(crate) fn overhead(&self) -> usize {
+        padded(self.overhead) + CHUNK_HEADER_LEN
+    }
+
+    pub(crate) fn stats(&self) -> ProtectionStats {
+        self.stats
+    }
+
+    /// Returns the user's implementation.
+    pub(crate) fn hook(&mut self) -> &mut dyn ChunkProtection {
+        &mut *self.hook
+    }
+
+    /// Passes on that the peer restarted.
+    pub(crate) fn on_restart(&mut self) {
+        self.hook.restarted();
+    }
+
+    /// Returns whether this is the chunk that contains protected chunks.
+    pub(crate) fn is_protected(&self, chunk: RawChunk<'_>) -> bool {
+        chunk.kind == self.chunk_type
+    }
+
+    /// Returns whether a packet in the clear may contain these chunk types; counts it otherwise.
+    pub(crate) fn admits(&mut self, mut kinds: impl Iterator<Item = ChunkType>) -> bool {
+        let admitted = kinds.all(|kind| self.hook.admits(kind));
+        self.stats.refused_clear += u64::from(!admitted);
+        admitted
+    }
+
+    /// Returns the chunks in a protected chunk. Returns `None` and counts the packet if it is forged or
+    /// replayed.
+    pub(crate) fn open(
+        &mut self,
+        chunk: RawChunk<'_>,
+        header: CommonHeader,
+        route: &Route,
+        now: Time,
+    ) -> Option<Vec<u8>> {
+        let context = PacketContext {
+            now,
+            header,
+            route: *route,
+        };
+        let mut value = chunk.value.to_vec();
+        if !self.hook.unprotect(&context, chunk.flags, &mut value) {
+            self.stats.forged += 1;
+            return None;
+        }
+        self.stats.opened += 1;
+        Some(value)
+    }
+
+    /// Seals the packet at `start` of the buffer; a packet that must not be sent is removed.
+    pub(crate) fn seal(&mut self, buf: &mut Vec<u8>, start: usize, route: &Route, now: Time) {
+        let header = Packet::parse(&buf[start..]).map(|packet| packet.header());
+        let Ok(header) = header else { return };
+        let context = PacketContext {
+            now,
+            header,
+            route: *route,
+        };
+        let chunks = buf.get(start + COMMON_HEADER_LEN..).unwrap_or_default();
+        let longest = chunks.len() + self.overhead;
+        self.scratch.clear();
+        self.scratch.extend_from_slice(chunks);
+        match self.hook.protect(&context, &mut self.scratch) {
+            Seal::Clear => self.stats.sent_clear += 1,
+            Seal::Sealed { flags } if self.scratch.len() <= longest => {
+                self.stats.sealed += 1;
+                buf.truncate(start);
+                let len = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + padded(self.scratch.len());
+                let mut packet = PacketBuilder::new(buf, header, len);
+                packet.raw(self.chunk_type, flags, &self.scratch);
+                packet.finish();
+            }
+            Seal::Drop | Seal::Sealed { .. } => {
+                self.stats.held_back += 1;
+                buf.truncate(start);
+            }
+        }
+    }
 }

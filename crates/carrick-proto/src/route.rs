@@ -4,6 +4,34 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
+/// Address of a peer with its UDP encapsulation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PeerAddress {
+    /// IP address.
+    pub address: IpAddr,
+    /// UDP port of the peer or of the translator in front of it, 1 to 65535 (RFC 6951); `None` for SCTP
+    /// on plain IP.
+    pub encapsulation: Option<u16>,
+}
+
+impl PeerAddress {
+    /// Returns an address that is reached on plain IP.
+    pub const fn plain(address: IpAddr) -> Self {
+        Self {
+            address,
+            encapsulation: None,
+        }
+    }
+
+    /// Returns an address that is reached with UDP encapsulation at this port.
+    pub const fn encapsulated(address: IpAddr, port: u16) -> Self {
+        Self {
+            address,
+            encapsulation: Some(port),
+        }
+    }
+}
+
 /// ECN field of the IP header (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ecn {

@@ -1,7 +1,9 @@
-//! Acknowledgements of the peer: SACK and NR-SACK, and their effect on error counters (RFC 9260 sections
-//! 6.2.1, 8.1 and 8.2).
+//! Reports of the peer about this side's DATA: SACK and NR-SACK with their effect on error counters (RFC
+//! 9260 sections 6.2.1, 8.1 and 8.2), and ECNE (RFC 4960 appendix A).
 
-use super::{Association, Context};
+use carrick_wire::Ecne;
+
+use super::{Association, Context, Reply};
 use crate::route::Route;
 use crate::tx::{Acked, SackContext, SackError, Sender};
 
@@ -17,7 +19,7 @@ impl Association {
             return;
         }
         self.counters.sacks_received += 1;
-        let arrived_on = self.path_of(route);
+        let arrived_on = self.paths.find(route);
         let mut sack_cx = SackContext {
             now: cx.now,
             arrived_on,
@@ -40,6 +42,30 @@ impl Association {
         self.advance_shutdown(cx);
     }
 
+    /// ECNE: the window of the path of a marked packet is reduced unless that was done after the packet was
+    /// sent; a CWR is sent in any case.
+    pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
+        self.counters.ecnes_received += 1;
+        let lowest = ecne.lowest_tsn;
+        let sent = self.sender.last_sent();
+        let last_sent = sent.map(|last| (last, self.sender.last_index()));
+        let Some(response) = self.ecn.on_ecne(lowest, last_sent) else {
+            return;
+        };
+        if response.reduce {
+            let arrived_on = self.paths.find(route).unwrap_or(self.paths.current());
+            let (paths, trace) = (&mut self.paths, &mut self.trace);
+            let reduced = self
+                .sender
+                .reduce_for_mark(lowest, arrived_on, cx.now, paths, trace);
+            self.counters.congestion_mark_reductions += u64::from(reduced);
+        }
+        if !self.replies.is_full() && !self.replies.has_cwr() {
+            let route = self.answer_route(route);
+            self.push_reply(route, Reply::Cwr(response.cwr));
+        }
+    }
+
     /// Clears error counters after an acknowledgement (sections 8.1 and 8.2), but not those of a path for a
     /// chunk that was sent on other paths, too. Otherwise, with an RTO below the peer's SACK delay, the data
     /// that a working path carried is credited to a failed one, which never becomes inactive.
@@ -54,13 +80,8 @@ impl Association {
         let mut changed = false;
         for id in self.paths.ids() {
             let path = &mut self.paths[id];
-            if let Some(discovery) = &mut path.discovery
-                && path.flight_size == 0
-                && path.news.bytes > 0
-            {
-                discovery.all_acknowledged(cx.now);
-            }
-            if path.news.alive && (path.error_count > 0 || !path.active) {
+            path.inform_discovery_of_sack(cx.now);
+            if path.news.alive && (path.error_count() > 0 || !path.active) {
                 self.on_path_alive(id, cx);
                 changed = true;
             }

@@ -138,11 +138,11 @@ impl Association {
             ..path.route()
         };
         let mut packet = PacketBuilder::new(buf, self.header(), path.packet_size());
-        let slot = self.open_auth(&mut packet, &[ChunkType::ASCONF]);
+        let slot = self.auth.open(&mut packet, &[ChunkType::ASCONF]);
         packet.raw(ChunkType::ASCONF, 0, &asconf.value);
         // The receiver may have to find the association by an address in the chunk (RFC 9653 section
         // 5.2).
-        Some(single(route, self.finish_checked(packet, slot)))
+        Some(single(route, self.auth.finish(packet, slot, false)))
     }
 
     /// Notifies the user that the peer can't be asked to prefer this address.
@@ -311,7 +311,7 @@ impl Association {
         let path = id.ok_or(CauseCode::RESOURCE_SHORTAGE)?;
         for id in self.paths.ids() {
             if self.paths[id].remote == address {
-                self.paths[id].heartbeat.requested = true;
+                self.paths[id].request_heartbeat();
                 self.note_selected_source(id, cx);
             }
         }
@@ -338,9 +338,9 @@ impl Association {
                 .push_limited(Event::Address(AddressEvent::PeerRemoved { path, address }));
         }
         self.paths.forget(address);
-        self.data_route = self.data_route.filter(|r| r.remote != address);
+        self.receiver.keep_data_route_if(|r| r.remote != address);
         self.replies.forget_remote(address);
-        self.forget_ending_route(address);
+        self.state.keep_answer_if(|r| r.remote != address);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.record_peer_change(Some(address));
         }

@@ -21,7 +21,7 @@ use super::oversized::fill_up;
 use super::state::State;
 use super::{Association, Context};
 use crate::path::PathId;
-use crate::route::{Route, Transmit};
+use crate::route::{Ecn, Route, Transmit};
 use crate::tx::DataPacketPlan;
 
 /// Packets and bytes in one transmit at most, which is the limit of segmentation offload.
@@ -92,7 +92,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
     fn new(association: &'a mut Association, cx: &'a mut Context<'c>) -> Self {
         Self {
             shutting_down: !matches!(association.state, State::Established),
-            reserved: association.auth_len(&DATA_KINDS),
+            reserved: association.auth.len_for(&DATA_KINDS),
             // A protection may turn packets of equal size into packets of different sizes.
             max_segments: association.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1),
             association,
@@ -119,7 +119,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let size = sender.oversized(permit, normal - self.reserved, &tx);
         let association = &*self.association;
         let oversized = size.map(|size| {
-            let needed = size + association.auth_len(&OVERSIZED_KINDS);
+            let needed = size + association.auth.len_for(&OVERSIZED_KINDS);
             association.limit_for(needed, normal, permit.path, self.cx)
         });
         let too_small = self.segment_size.is_some_and(|size| size > normal);
@@ -133,7 +133,12 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
             normal,
             limit: oversized.or(self.segment_size).unwrap_or(normal),
             oversized: oversized.is_some(),
-            with_sack: bundles && association.may_bundle_sack(permit.path),
+            with_sack: bundles
+                && association.receiver.may_bundle_sack(
+                    permit.path,
+                    &association.paths,
+                    &association.config,
+                ),
             with_forward: bundles && association.sender.forward_is_due() && !self.without_forward,
         })
     }
@@ -141,9 +146,8 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
     /// Step 3.
     fn bundle_control(&mut self, plan: &PacketPlan, packet: &mut PacketBuilder<'_>) {
         if plan.with_sack {
-            self.association.write_ecne(packet);
             self.association
-                .write_sack(plan.permit.path, packet, self.cx);
+                .write_sack_with_ecne(plan.permit.path, packet, self.cx);
         }
         if plan.with_forward {
             self.association
@@ -182,7 +186,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let start = buf.len();
         while let Some(plan) = self.begin() {
             let mut packet = PacketBuilder::new(buf, self.association.header(), plan.limit);
-            let auth = self.association.open_auth(&mut packet, plan.kinds());
+            let auth = self.association.auth.open(&mut packet, plan.kinds());
             self.bundle_control(&plan, &mut packet);
             let ahead = packet.len();
             let filled = self.add_data(&plan, &mut packet);
@@ -203,10 +207,16 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
             }
         }
         let (path, is_new) = self.sent?;
+        let capable = is_new && self.association.extensions.ecn;
+        let path = &self.association.paths[path];
         Some(Transmit {
             route: Route {
-                ecn: self.association.ecn_field(path, is_new),
-                ..self.association.paths[path].route()
+                ecn: if capable && path.ect.is_usable() {
+                    Ecn::Capable0
+                } else {
+                    Ecn::NotCapable
+                },
+                ..path.route()
             },
             len: buf.len() - start,
             segment_size: self.segment_size.filter(|_| self.segments > 1),

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
 
 use super::input::PacketNotes;
-use super::{Association, Context, Reply, UnlistedIForwardTsn};
+use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::extensions::Extensions;
-use crate::route::Route;
+use crate::research::UnlistedIForwardTsn;
+use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
 use crate::trace::TraceEvent;
 
@@ -25,7 +26,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         if self.check_data(data.tsn, data.payload, notes, cx) {
-            self.note_source_path(route);
+            self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_data(data, datagram);
             self.on_data_outcome(outcome, data.tsn, data.payload, route, notes, cx);
         }
@@ -42,27 +43,10 @@ impl Association {
     ) {
         let tsn = data.header.tsn;
         if self.check_data(tsn, data.payload, notes, cx) {
-            self.note_source_path(route);
+            self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_i_data(data, datagram);
             self.on_data_outcome(outcome, tsn, data.payload, route, notes, cx);
         }
-    }
-
-    /// Returns the round-trip time of the path for data. With concurrent transfer it is the longest of all
-    /// paths, since the peer presumably uses several, too.
-    fn data_round_trip(&self) -> Option<core::time::Duration> {
-        if self
-            .config
-            .research
-            .policies
-            .multipath
-            .data_route
-            .concurrent()
-        {
-            let usable = self.paths.iter().filter(|p| p.usable());
-            return usable.filter_map(|p| p.rto.srtt()).max();
-        }
-        self.paths[self.paths.current()].rto.srtt()
     }
 
     /// Returns the protocol violation if a chunk of this type contradicts the negotiation of I-DATA (RFC
@@ -164,12 +148,19 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         self.after_advance(notes);
-        if let Some(lowest) = notes.lowest {
-            self.note_congestion_mark(route, lowest);
+        if let Some(lowest) = notes.lowest
+            && self.extensions.ecn
+            && route.ecn == Ecn::CongestionExperienced
+        {
+            let cumulative = self.receiver.cumulative_tsn();
+            self.counters.congestion_marks_received += 1;
+            self.ecn.on_marked_packet(lowest, cumulative);
         }
-        let rtt = self.data_round_trip();
+        let policies = &self.config.research.policies;
+        let concurrent = policies.multipath.data_route.concurrent();
+        let rtt = self.paths.data_round_trip(concurrent);
         self.receiver.on_packet_end(cx.now, rtt);
-        self.data_route = Some(self.way_back(route));
+        self.receiver.set_data_route(self.way_back(route));
         self.answer_data_with_shutdown();
         self.advance_deferred_reset(route, notes, cx);
     }

@@ -108,7 +108,7 @@ impl Association {
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);
-        let slot = self.open_auth(&mut packet, &[self.forward_chunk()]);
+        let slot = self.auth.open(&mut packet, &[self.forward_chunk()]);
         self.bundle_forward(path, &mut packet, cx);
         let len = self.finish(packet, slot);
         (len > 0).then(|| single(self.paths[path].route(), len))

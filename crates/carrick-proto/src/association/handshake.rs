@@ -1,15 +1,15 @@
-//! Set-up on the initiating side, and COOKIE ECHO for an existing association.
+//! Normal establishment of an association (RFC 9260 section 5.1).
 //!
-//! The initiating side (RFC 9260 section 5.1):
+//! The initiating side:
 //!
 //! 1. INIT to the first address, T1-init (step A): [`Association::initiate`].
 //! 2. INIT ACK is validated; its addresses become paths, its extensions are negotiated; COOKIE ECHO, with
 //!    DATA behind it, and T1-cookie (step C): [`Association::on_init_ack`].
 //! 3. COOKIE ACK enters ESTABLISHED (step E): [`Association::on_cookie_ack`].
 //!
-//! A cookie of the peer (section 5.2.4, table 12) makes a new association ([`Association::adopt`]),
-//! restarts the existing one (action A, [`Association::restart`]), or completes a set-up of both sides at
-//! once (action B, [`Association::collide`]).
+//! The other side answers INIT without an association (`endpoint::init`). Its association is made of the
+//! cookie that the peer echoes (step D): [`Association::adopt`]. Set-ups that meet an existing
+//! association are in `collision`.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,34 +17,25 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Init, ParameterType, VerificationTag};
 
-use super::peer_parameters::{InitFault, PeerParameters};
+use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::addresses::AdvertisedAddresses;
-use crate::endpoint::{Cookie, PeerAddress, shortened};
+use crate::auth::Auth;
+use crate::cookie::Cookie;
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
-use crate::path::{PathId, Paths};
+use crate::path::Paths;
 use crate::research::AddressVerification;
-use crate::route::{Ecn, Route, in_scope, is_own_address};
+use crate::route::{Ecn, PeerAddress, Route, in_scope};
 use crate::rx::Receiver;
 use crate::streams::Streams;
-
-/// Stale cookies before the set-up fails.
-const MAX_STALE_COOKIES: u32 = 3;
-
-/// Tie-Tags, by which the cookie of a restarted peer is recognized (section 5.2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct TieTags {
-    pub(crate) local: u32,
-    pub(crate) peer: u32,
-}
 
 impl Association {
     /// ASSOCIATE: the first packet will be an INIT to the first address.
     pub(crate) fn initiate(&mut self, peers: &[PeerAddress], cx: &mut Context<'_>) {
         let locals = self.advertised.present(cx.local_addresses);
-        self.offer_authentication(cx);
+        self.auth = Auth::offered(&self.config, cx.random);
         for peer in peers {
             let remote = peer.address;
             let like = Route {
@@ -171,7 +162,7 @@ impl Association {
         true
     }
 
-    fn negotiate(
+    pub(super) fn negotiate(
         &mut self,
         a_rwnd: u32,
         peer_inbound: u16,
@@ -184,10 +175,15 @@ impl Association {
         let refused = self.sender.negotiated(a_rwnd, outbound, self.extensions);
         self.events.extend(refused);
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        self.apply_extensions_to_receiver();
+        self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
+    }
+
+    /// Lets the receiver use the extensions in force.
+    pub(super) fn apply_extensions_to_receiver(&mut self) {
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
         self.receiver.set_nr_sack(self.extensions.nr_sack);
-        self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
     fn refuse_init_ack(
@@ -267,63 +263,6 @@ impl Association {
         self.establish(false, cx);
     }
 
-    /// Enters ESTABLISHED: notifies the user, verifies addresses, starts heartbeats.
-    pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
-        self.state = State::Established;
-        self.accepted = accepted;
-        self.liveness.clear_errors();
-        cx.stats.established += 1;
-        self.notify_established();
-        self.notify_unauthenticated();
-        self.start_dynamic_addresses(cx);
-        self.note_selected_sources(cx);
-        self.start_heartbeats(cx);
-        // T3-rtx starts now for data that was sent with COOKIE ECHO.
-        for path in self.paths.iter_mut() {
-            path.error_count = 0;
-            path.stop_t3();
-            if path.flight_size > 0 {
-                path.arm_t3(cx.now);
-            }
-        }
-    }
-
-    /// Applies Set Primary IP Address and Adaptation Layer Indication of an INIT or INIT ACK: new data
-    /// goes to the preferred address as soon as it is confirmed, and the indication is passed to the
-    /// user.
-    pub(super) fn apply_advice(&mut self, preferred: Option<IpAddr>, adaptation: Option<u32>) {
-        self.peer_adaptation_layer = adaptation;
-        let path = self.paths.iter().find(|p| Some(p.remote) == preferred);
-        if let Some(id) = path
-            .map(|p| p.id)
-            .filter(|_| self.extensions.dynamic_addresses)
-        {
-            self.paths.set_primary(id);
-        }
-    }
-
-    /// Records the addresses in the INIT ACK with this cookie.
-    pub(super) fn record_init_ack(&mut self, cookie: &Cookie, cx: &Context<'_>) {
-        let local = cx.local_addresses;
-        self.advertised = AdvertisedAddresses::new(cookie.address_version);
-        if self.config.paths.wildcard_addresses {
-            self.advertised.record_source_only(cookie.local, local);
-        } else if let Some(last) = cookie.last_advertised {
-            let is_in_scope = |a| in_scope(a, cookie.remote);
-            self.advertised
-                .record_init_ack(last, cookie.local, is_in_scope, local);
-        }
-    }
-
-    fn notify_established(&mut self) {
-        self.events.push(Event::Established {
-            peer_addresses: self.paths.iter().map(|p| p.remote).collect(),
-            outbound_streams: self.sender.outbound_streams(),
-            inbound_streams: self.receiver.inbound_streams(),
-            accepted: self.accepted,
-        });
-    }
-
     /// Becomes the association that a valid cookie describes (section 5.1.5, step 5).
     pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
@@ -344,7 +283,7 @@ impl Association {
 
     /// Builds the paths. Only the address that the INIT ACK was sent to is confirmed (section 5.4),
     /// unless the policy trusts all addresses.
-    fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+    pub(super) fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         let like = Route {
             local: cookie.local,
             remote: cookie.remote,
@@ -376,106 +315,56 @@ impl Association {
         self.sender.count_on_new_paths(&mut self.paths);
     }
 
-    /// Action A of table 12: the peer restarted.
-    pub(crate) fn restart(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        let failures = self
-            .sender
-            .restart(cookie.local_initial_tsn, &self.config, &mut self.paths);
-        self.local_tag = cookie.local_tag;
-        self.local_initial_tsn = cookie.local_initial_tsn;
-        self.peer_tag = cookie.peer_tag;
-        self.tie_tags = None;
-        self.replies.clear();
-        self.ecn = super::EcnState::default();
-        self.data_route = None;
-        self.record_init_ack(cookie, cx);
-        self.extensions = cookie.extensions;
-        self.build_paths(cookie, route, cx);
-        self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
-        self.agree_on_protection(cookie.protection.as_deref(), false);
-        self.restart_protection();
-        let outbound = self
-            .config
-            .streams
-            .outbound_streams
-            .min(cookie.peer_inbound_streams);
-        let inbound = self
-            .config
-            .streams
-            .max_inbound_streams
-            .min(cookie.peer_outbound_streams);
-        // Data that waits for a reset has been acknowledged: it is delivered.
-        self.receiver.release_at_end();
-        // No message is queued, so none can be for a stream that does not exist.
-        let interleaving = self.extensions.interleaving;
-        let _ = self
-            .sender
-            .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
-        self.receiver
-            .restart(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
-        let partial = self.extensions.partial_reliability;
-        self.receiver.allow_unfinished(partial);
-        self.receiver.set_nr_sack(self.extensions.nr_sack);
-        self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
-        self.state = State::Established;
-        self.apply_advice(cookie.preferred, cookie.adaptation_layer);
-        self.start_dynamic_addresses(cx);
-        self.note_selected_sources(cx);
-        self.liveness.clear_errors();
-        self.events.restart();
-        self.start_heartbeats(cx);
-        self.events.extend(failures);
-        self.events.push(Event::Restarted);
-    }
-
-    /// Action B of table 12: both sides set up at the same time, and the peer's tag is a new one.
-    pub(crate) fn collide(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        self.peer_tag = cookie.peer_tag;
-        self.extensions = cookie.extensions;
-        if self.state.is_setup() {
-            self.resend_all();
-            if self.config.paths.wildcard_addresses {
-                self.advertised
-                    .record_source_only(cookie.local, cx.local_addresses);
-            }
-            let given = self.paths.iter().filter(|p| p.confirmed);
-            let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
-            self.build_paths(cookie, route, cx);
-            self.paths.trust(&given);
-            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
-            self.agree_on_protection(cookie.protection.as_deref(), true);
-            self.negotiate(
-                cookie.peer_a_rwnd,
-                cookie.peer_inbound_streams,
-                cookie.peer_outbound_streams,
-                cookie.peer_initial_tsn,
-            );
-            self.apply_advice(cookie.preferred, cookie.adaptation_layer);
-            self.establish(false, cx);
-        } else {
-            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
-            self.agree_on_protection(cookie.protection.as_deref(), true);
-            let inbound = self
-                .config
-                .streams
-                .max_inbound_streams
-                .min(cookie.peer_outbound_streams);
-            let interleaving = self.extensions.interleaving;
-            self.sender.set_extensions(self.extensions);
-            self.receiver =
-                Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
-            let partial = self.extensions.partial_reliability;
-            self.receiver.allow_unfinished(partial);
-            self.receiver.set_nr_sack(self.extensions.nr_sack);
-            self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
-            self.sender.release();
-            self.start_dynamic_addresses(cx);
+    /// Records the addresses in the INIT ACK with this cookie.
+    pub(super) fn record_init_ack(&mut self, cookie: &Cookie, cx: &Context<'_>) {
+        let local = cx.local_addresses;
+        self.advertised = AdvertisedAddresses::new(cookie.address_version);
+        if self.config.paths.wildcard_addresses {
+            self.advertised.record_source_only(cookie.local, local);
+        } else if let Some(last) = cookie.last_advertised {
+            let is_in_scope = |a| in_scope(a, cookie.remote);
+            self.advertised
+                .record_init_ack(last, cookie.local, is_in_scope, local);
         }
     }
 
-    /// Returns whether the peer has acknowledged or sent data.
-    pub(crate) fn has_exchanged_data(&self) -> bool {
-        self.receiver.has_received() || self.sender.was_acknowledged()
+    /// Applies Set Primary IP Address and Adaptation Layer Indication of an INIT or INIT ACK: new data
+    /// goes to the preferred address as soon as it is confirmed, and the indication is passed to the
+    /// user.
+    pub(super) fn apply_advice(&mut self, preferred: Option<IpAddr>, adaptation: Option<u32>) {
+        self.peer_adaptation_layer = adaptation;
+        let path = self.paths.iter().find(|p| Some(p.remote) == preferred);
+        if let Some(id) = path
+            .map(|p| p.id)
+            .filter(|_| self.extensions.dynamic_addresses)
+        {
+            self.paths.set_primary(id);
+        }
+    }
+
+    /// Enters ESTABLISHED: notifies the user, verifies addresses, starts heartbeats.
+    pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
+        self.state = State::Established;
+        self.accepted = accepted;
+        self.liveness.clear_errors();
+        cx.stats.established += 1;
+        self.notify_established();
+        self.notify_unauthenticated();
+        self.start_dynamic_addresses(cx);
+        self.note_selected_sources(cx);
+        self.start_heartbeats(cx);
+        for path in self.paths.iter_mut() {
+            path.on_established(cx.now);
+        }
+    }
+
+    fn notify_established(&mut self) {
+        self.events.push(Event::Established {
+            peer_addresses: self.paths.iter().map(|p| p.remote).collect(),
+            outbound_streams: self.sender.outbound_streams(),
+            inbound_streams: self.receiver.inbound_streams(),
+            accepted: self.accepted,
+        });
     }
 
     /// Marks data that was bundled with a COOKIE ECHO for retransmission.
@@ -483,116 +372,6 @@ impl Association {
         self.sender.resend_all(&mut self.paths);
         self.report_abandoned();
     }
-
-    /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.
-    pub(crate) fn on_stale_cookie(&mut self, cx: &mut Context<'_>) {
-        let State::CookieEchoed(echoed) = &self.state else {
-            return;
-        };
-        let stale = echoed.stale + 1;
-        if stale > MAX_STALE_COOKIES {
-            return self.close(CloseReason::StaleCookie, cx);
-        }
-        // The measured round-trip time, and one second more.
-        let rtt = echoed
-            .sent
-            .map_or(core::time::Duration::ZERO, |sent| cx.now.since(sent));
-        let preserve = u32::try_from(rtt.as_millis())
-            .unwrap_or(u32::MAX)
-            .saturating_add(1000);
-        self.resend_all();
-        self.peer_tag = VerificationTag::ZERO;
-        self.state = State::CookieWait(CookieWait {
-            init: Repeat::now(),
-            sent: None,
-            preserve: Some(preserve),
-            stale,
-        });
-    }
-
-    /// Returns the Tie-Tags, created at the first call (section 5.2.2).
-    pub(crate) fn tie_tags(&mut self, cx: &mut Context<'_>) -> TieTags {
-        *self.tie_tags.get_or_insert_with(|| TieTags {
-            local: cx.random.nonzero_u32(),
-            peer: cx.random.nonzero_u32(),
-        })
-    }
-
-    /// Returns the addresses of an INIT and its source that are new to this association; none if those
-    /// are only of a family that this side lacks: a peer advertises such addresses in INIT but not in
-    /// INIT ACK.
-    pub(crate) fn new_addresses(
-        &self,
-        addresses: &[IpAddr],
-        source: IpAddr,
-        cx: &Context<'_>,
-    ) -> Vec<IpAddr> {
-        let is_new = |address: &IpAddr| !self.paths.knows(*address);
-        let locals = self.locals(cx);
-        let usable = listed_addresses(addresses, source, &locals);
-        if !is_new(&source) && !usable.iter().any(is_new) {
-            return Vec::new();
-        }
-        let all = core::iter::once(source).chain(acceptable(addresses, source));
-        all.filter(is_new).collect()
-    }
-
-    /// Returns the path of a route.
-    pub(crate) fn path_of(&self, route: &Route) -> Option<PathId> {
-        self.paths.find(route)
-    }
-
-    /// Returns the route back to a packet's source, from its destination address (section 6.4), unless
-    /// that is being added or deleted, so that the peer may not know it (RFC 5061, section 5.3, rules
-    /// F1 and F4).
-    pub(crate) fn way_back(&self, route: &Route) -> Route {
-        self.way_back_on(self.path_of(route), route)
-    }
-
-    fn way_back_on(&self, path: Option<PathId>, route: &Route) -> Route {
-        let back = route.for_reply();
-        let Some(path) = path.map(|id| &self.paths[id]) else {
-            return back;
-        };
-        let dynamic = self.dynamic.as_ref();
-        if dynamic.is_some_and(|d| d.is_being_changed(back.local)) {
-            Route {
-                local: path.local,
-                ..back
-            }
-        } else if path.way_untried {
-            // The peer learns the port from the reply.
-            Route {
-                encapsulation: path.encapsulation,
-                ..back
-            }
-        } else {
-            back
-        }
-    }
-
-    /// Returns the route for a reply: back to the source, unless that is unconfirmed and gets
-    /// heartbeats only (section 5.4).
-    pub(crate) fn answer_route(&self, route: &Route) -> Route {
-        match self.path_of(route) {
-            path @ Some(id) if self.paths[id].confirmed => self.way_back_on(path, route),
-            _ => self.paths[self.paths.current()].route(),
-        }
-    }
-}
-
-/// The usable addresses that are in scope for a peer with this source.
-fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-    let own = addresses.iter().copied();
-    own.filter(move |a| is_own_address(*a, source))
-}
-
-/// The usable addresses of a family that this side has.
-fn listed_addresses(addresses: &[IpAddr], source: IpAddr, local: &[IpAddr]) -> Vec<IpAddr> {
-    let family = |v4: bool| local.is_empty() || local.iter().any(|a| a.is_ipv4() == v4);
-    acceptable(addresses, source)
-        .filter(|a| family(a.is_ipv4()))
-        .collect()
 }
 
 /// Concatenates parameters, each padded to four bytes.

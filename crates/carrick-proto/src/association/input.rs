@@ -104,7 +104,7 @@ impl Association {
     fn count_received(&mut self, route: &Route, len: usize) {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
-        if let Some(id) = self.path_of(route) {
+        if let Some(id) = self.paths.find(route) {
             let path = &mut self.paths[id];
             path.counters.packets_received += 1;
             path.counters.bytes_received += len as u64;
@@ -119,7 +119,7 @@ impl Association {
     /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).
     pub(crate) fn handle_reflected(&mut self, raw: RawChunk<'_>, cx: &mut Context<'_>) {
         self.counters.packets_received += 1;
-        if self.lacks_authentication(raw.kind) {
+        if self.auth.rejects_plain(raw.kind) {
             return;
         }
         match Chunk::parse(raw) {
@@ -137,7 +137,7 @@ impl Association {
         packet: &Packet<'_>,
         notes: &mut PacketNotes,
     ) -> AuthCheck {
-        if !notes.authenticated && self.lacks_authentication(raw.kind) {
+        if !notes.authenticated && self.auth.rejects_plain(raw.kind) {
             // RFC 5061, section 5.2, rule D5: the rest of the packet is discarded, too.
             return match raw.kind {
                 ChunkType::ASCONF | ChunkType::ASCONF_ACK => AuthCheck::DiscardPacket,
@@ -148,7 +148,7 @@ impl Association {
             return AuthCheck::Process;
         }
         let Ok(Chunk::Auth(auth)) = Chunk::parse(raw) else {
-            self.on_malformed_auth();
+            self.auth.count_malformed();
             return AuthCheck::DiscardPacket;
         };
         notes.authenticated = notes.authenticated || self.on_auth(&auth, packet, route);
@@ -204,7 +204,10 @@ impl Association {
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
             Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
-            Chunk::Cwr(cwr) => self.on_cwr(cwr),
+            Chunk::Cwr(cwr) => {
+                self.counters.cwrs_received += 1;
+                self.ecn.on_cwr(cwr.lowest_tsn);
+            }
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::ReConfig(chunk) => self.on_re_config(&chunk, route, notes, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),

@@ -2,9 +2,10 @@
 //! association's packets (RFC 8261 section 6.1).
 
 use super::state::{Repeat, State};
-use super::{Association, Context, ProtocolUnreachable};
+use super::{Association, Context};
 use crate::event::CloseReason;
 use crate::path::PathId;
+use crate::research::ProtocolUnreachable;
 
 impl Association {
     /// Resets path MTU, round-trip time and congestion window: the connection leads elsewhere. A set-up
@@ -17,13 +18,7 @@ impl Association {
             self.liveness.clear_errors();
         }
         for path in self.paths.iter_mut() {
-            path.error_count = 0;
-            path.begin_anew(rto_initial);
-            if let Some(discovery) = path.discovery.as_mut().filter(|_| path.confirmed) {
-                discovery.start();
-                let mtu = discovery.mtu();
-                path.set_mtu(mtu);
-            }
+            path.on_lower_layer_changed(rto_initial);
         }
     }
 

@@ -2,56 +2,50 @@
 //!
 //! - `addresses`: dynamic addresses (RFC 5061)
 //! - `authentication`: AUTH chunks and keys (RFC 4895)
-//! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
-//! - `input`: chunks of a packet in their order; `data`, `acknowledge`: what DATA and SACK do
+//! - `handshake`: normal establishment (section 5.1); `collision`: set-ups that meet an existing
+//!   association, restart (section 5.2)
+//! - `input`: chunks of a packet in their order; `data`, `acknowledge`: what DATA, SACK and ECNE do
 //! - `events`: notifications for the user
 //! - `replies`: control chunks that answer a packet
 //! - `forward_tsn`: abandoned messages (RFC 3758)
 //! - `protection`: chunks that are protected on the wire
 //! - `shutdown`: graceful shutdown (section 9.2)
-//! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
-//! - `failover`: potentially failed paths (RFC 7829)
+//! - `paths`: changes of the paths: reachability (sections 5.4 and 8), failover, path MTU
 //! - `lower_layer`: reports of the layers below: ICMP, DTLS (RFC 8261)
-//! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timers`: all timers
 //! - `sources`: the local address of each path (section 6.4)
 //! - `streams`: re-configuration of streams (RFC 6525)
 //! - `output`: the order of packets; `output_control`: packets of control chunks
 //! - `assemble`: packets with DATA (section 6.10)
 //! - `oversized`: packets that IP has to fragment
-//! - `ecn`: congestion marks
-//! - `encapsulation`: the peer's UDP ports (RFC 6951)
+//! - `routes`: routes of replies (section 6.4), the peer's UDP ports (RFC 6951)
 
 mod acknowledge;
 mod addresses;
 mod assemble;
 mod authentication;
+mod collision;
 mod data;
-mod ecn;
-mod encapsulation;
 mod events;
-mod failover;
 mod forward_tsn;
 mod handshake;
-mod heartbeat;
 mod input;
 mod liveness;
 mod lower_layer;
-mod mtu_discovery;
 mod output;
 mod output_control;
 mod oversized;
+mod paths;
 mod peer_parameters;
 mod protection;
-mod protocol_unreachable;
 mod replies;
+mod routes;
 mod sack;
 mod shutdown;
 mod sources;
 pub(crate) mod state;
 mod streams;
 mod timers;
-mod unlisted_i_forward_tsn;
 pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
@@ -63,13 +57,16 @@ use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, LocalAddresses};
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
-use crate::endpoint::{Replies, SourceIndex};
-use crate::error::{AbortCause, OperationError, SendError};
+use crate::cookie::TieTags;
+use crate::ecn::CongestionMarks;
+use crate::error::{AbortCause, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
+use crate::protection::Protected;
 use crate::random::Random;
-use crate::route::{Route, SourceSelection};
+use crate::reply_packets::Replies;
+use crate::route::SourceSelection;
 use crate::rx::Receiver;
 use crate::rx::message::Message;
 use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
@@ -78,16 +75,12 @@ use crate::time::Time;
 use crate::trace::Trace;
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
-use ecn::EcnState;
 use events::EventQueue;
-pub(crate) use handshake::TieTags;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
-pub(crate) use peer_parameters::{InitFault, PeerParameters};
-pub use protocol_unreachable::ProtocolUnreachable;
+pub(crate) use peer_parameters::{InitFault, PeerParameters, shortened};
 use replies::{Reply, ReplyQueue};
 use state::State;
-pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 
 /// Identifier of an association of an endpoint. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -107,8 +100,8 @@ pub(crate) struct Context<'a> {
 }
 
 /// Transmission control block (RFC 9260 section 14.2). Parts with private state are `advertised`,
-/// `dynamic`, `streams`, `replies`, `liveness` and `events`, besides paths, sender and receiver; the
-/// association applies what one part returns to the other parts.
+/// `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and `events`, besides paths,
+/// sender and receiver; the association applies what one part returns to the other parts.
 #[derive(Debug)]
 pub(crate) struct Association {
     pub(crate) id: AssociationId,
@@ -129,10 +122,9 @@ pub(crate) struct Association {
     pub(crate) extensions: Extensions,
     /// Present where dynamic addresses are negotiated (RFC 5061).
     dynamic: Option<Box<DynamicAddresses>>,
-    /// Present where this side offers authentication, until the peer is known to lack it (RFC 4895).
-    pub(crate) auth: Option<Box<Auth>>,
+    pub(crate) auth: Auth,
     /// Present where chunks are protected on the wire.
-    pub(crate) protection: Option<Box<protection::Protected>>,
+    pub(crate) protection: Option<Box<Protected>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
@@ -141,26 +133,13 @@ pub(crate) struct Association {
     streams: Streams,
     replies: ReplyQueue,
     liveness: Liveness,
-    /// Route of the last packet with DATA, which the SACK answers.
-    data_route: Option<Route>,
     pub(crate) events: EventQueue,
-    ecn: EcnState,
+    ecn: CongestionMarks,
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
-    /// Time of this association's entry in the endpoint's timer heap.
-    pub(crate) scheduled: Option<Time>,
-    /// Local tag in the registry's index of tags, if it has an entry there.
-    pub(crate) indexed: Option<VerificationTag>,
-    /// The registry's entries for the peer's addresses are outdated: a UDP port changed, or an address was
-    /// confirmed.
-    pub(crate) listing_changed: bool,
-    /// Index of the peer in the registry's table of sources.
-    pub(crate) source: Option<SourceIndex>,
-    /// Bytes of received data that are counted in that table.
-    pub(crate) charged: usize,
-    /// The association is in the endpoint's list of those that may have packets to send.
-    pub(crate) listed: bool,
+    /// A UDP port of the peer changed, or an address was confirmed, since the endpoint asked.
+    peer_entries_changed: bool,
 }
 
 impl Association {
@@ -190,7 +169,7 @@ impl Association {
             sources_seen: 0,
             extensions: Extensions::NONE,
             dynamic: None,
-            auth: None,
+            auth: Auth::default(),
             protection: None,
             state,
             paths: Paths::new(),
@@ -199,18 +178,12 @@ impl Association {
             streams: Streams::new(local_initial_tsn, Tsn::new(0)),
             replies: ReplyQueue::default(),
             liveness: Liveness::default(),
-            data_route: None,
             events: EventQueue::new(),
-            ecn: EcnState::default(),
+            ecn: CongestionMarks::default(),
             trace,
             counters: AssociationCounters::default(),
             accepted: false,
-            scheduled: None,
-            indexed: None,
-            listing_changed: false,
-            source: None,
-            charged: 0,
-            listed: false,
+            peer_entries_changed: false,
         })
     }
 
@@ -250,24 +223,10 @@ impl Association {
         Some(message)
     }
 
-    pub(crate) fn set_primary(&mut self, path: PathId) -> Result<(), OperationError> {
-        if !self.paths.contains(path) {
-            return Err(OperationError::UnknownPath);
-        }
-        self.paths.set_primary(path);
-        self.choose_path();
-        Ok(())
-    }
-
-    /// Selects the path for new data again and notifies the user if it changed.
-    fn choose_path(&mut self) {
-        if let Some(path) = self.paths.choose() {
-            self.events.push(Event::PrimaryChanged(path));
-        }
-        self.switch_over_primary();
-        let untried = self.paths.iter().any(|p| p.active && !p.confirmed);
-        let dormant = self.paths.all_inactive() && !untried;
-        self.events.set_dormant(dormant);
+    /// Returns whether the endpoint's entries for the peer's addresses became outdated since the last call:
+    /// a UDP port changed, or an address was confirmed.
+    pub(crate) fn take_peer_entries_changed(&mut self) -> bool {
+        core::mem::take(&mut self.peer_entries_changed)
     }
 
     /// Returns whether the peer set the association up.
@@ -299,14 +258,16 @@ impl Association {
             return;
         }
         if !self.peer_tag.is_zero() {
-            let route = match &self.data_route {
-                Some(route) => self.answer_route(route),
+            let route = match self.receiver.data_route() {
+                Some(route) => self.answer_route(&route),
                 None => self.paths[self.paths.current()].route(),
             };
             let header = self.header();
             self.send_last(route.for_reply(), cx, |association, buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
-                let slot = association.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
+                let slot = association
+                    .auth
+                    .open(&mut packet, &[carrick_wire::ChunkType::ABORT]);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
@@ -376,11 +337,8 @@ impl Association {
             peer_adaptation_layer: self.peer_adaptation_layer,
             abandoned: self.sender.abandoned(),
             counters: self.counters,
-            authentication: self
-                .auth
-                .as_ref()
-                .map_or_else(Default::default, |a| a.counters),
-            protection: self.protection.as_ref().map(|p| p.stats),
+            authentication: self.auth.counters(),
+            protection: self.protection.as_ref().map(|p| p.stats()),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Association {
         let packets = transmit.packets() as u64;
         self.counters.packets_sent += packets;
         cx.stats.packets_sent += packets;
-        if let Some(id) = self.path_of(&transmit.route) {
+        if let Some(id) = self.paths.find(&transmit.route) {
             self.paths[id].counters.packets_sent += packets;
             self.paths[id].counters.bytes_sent += transmit.len as u64;
         }

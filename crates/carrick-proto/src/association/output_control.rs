@@ -1,9 +1,10 @@
-//! Packets of control chunks: set-up, replies, SHUTDOWN, heartbeats.
+//! Packets of control chunks: set-up, replies, SHUTDOWN, heartbeats, MTU probes.
 
 use alloc::vec::Vec;
 
 use carrick_wire::{
-    CauseCode, ChunkType, CommonHeader, InitFields, PacketBuilder, ParameterType, VerificationTag,
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, CauseCode, ChunkType, CommonHeader, InitFields,
+    PacketBuilder, ParameterType, VerificationTag,
 };
 
 use super::output::single;
@@ -64,8 +65,8 @@ impl Association {
             if let Some(code) = self.config.adaptation_layer {
                 parameters.adaptation_layer_indication(code);
             }
-            if let Some(auth) = &self.auth {
-                auth.ours().write(parameters);
+            if let Some(vector) = self.auth.key_vector() {
+                vector.write(parameters);
             }
             self.config.write_protection(parameters);
             let of_use = locals.iter().filter(|a| route.has_in_scope(**a));
@@ -110,15 +111,16 @@ impl Association {
         let cookie = echoed.cookie.clone();
         let unrecognized = core::mem::take(&mut echoed.unrecognized);
         // A cookie larger than a packet has to be fragmented by IP.
-        let needed =
-            12 + self.auth_len(&[ChunkType::COOKIE_ECHO]) + carrick_wire::padded(4 + cookie.len());
+        let needed = 12
+            + self.auth.len_for(&[ChunkType::COOKIE_ECHO])
+            + carrick_wire::padded(4 + cookie.len());
         let mut packet = PacketBuilder::new(buf, header, limit.max(needed));
-        let mut slot = self.open_auth(&mut packet, &[ChunkType::COOKIE_ECHO]);
+        let mut slot = self.auth.open(&mut packet, &[ChunkType::COOKIE_ECHO]);
         packet.cookie_echo(&cookie);
         let behind = [ChunkType::ERROR, ChunkType::DATA, ChunkType::I_DATA];
         // Only what follows the COOKIE ECHO may have to be authenticated (RFC 4895 section 7).
-        if slot.is_none() && packet.fits(self.auth_len(&behind)) {
-            slot = self.open_auth(&mut packet, &behind);
+        if slot.is_none() && packet.fits(self.auth.len_for(&behind)) {
+            slot = self.auth.open(&mut packet, &behind);
         }
         if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
             packet.error(|causes| causes.unrecognized_parameters(&unrecognized));
@@ -127,8 +129,8 @@ impl Association {
             echoed.unrecognized = unrecognized;
         }
         // The path may not take packets of full size; that is not known yet.
-        let sized = !repeated || self.paths[path].discovery.is_none();
-        if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
+        let sized = !repeated || !self.paths[path].discovers_mtu();
+        if sized && (slot.is_some() || self.auth.len_for(&behind) == 0) {
             let (sender, mut tx) = self.transmit_context(cx.now, false);
             if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
                 sender.add_data(permit, &mut packet, &mut tx);
@@ -148,7 +150,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let route = self.replies.next_route()?;
-        let path = self.path_of(&route);
+        let path = self.paths.find(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
         let first_len = match self.replies.next_on(route)? {
             Reply::HeartbeatAck(value)
@@ -174,9 +176,9 @@ impl Association {
         if self.replies.contains_asconf_ack(route) {
             kinds[9] = ChunkType::ASCONF_ACK;
         }
-        let first_len = first_len + self.auth_len(&kinds);
+        let first_len = first_len + self.auth.len_for(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
-        let slot = self.open_auth(&mut packet, &kinds);
+        let slot = self.auth.open(&mut packet, &kinds);
         let start = packet.len();
         let mut acknowledged_cookie = false;
         let mut reconfigured = false;
@@ -246,7 +248,7 @@ impl Association {
         let Some(id) = path else { return };
         if !self.paths[id].confirmed {
             if packet.fits(heartbeat::CHUNK_LEN) {
-                let info = self.heartbeat_sent(id, cx);
+                let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
                 packet.heartbeat(&info);
             }
         } else if self.receiver.sack_is_due()
@@ -260,19 +262,14 @@ impl Association {
     /// Returns whether SHUTDOWN or SHUTDOWN ACK has to wait until an address that the peer added is
     /// verified (section 5.4).
     pub(super) fn verifies_to_end(&self) -> bool {
-        let ends = matches!(
-            self.state,
-            State::ShutdownSent(_) | State::ShutdownAckSent(_)
-        );
-        ends && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
+        self.state.ending().is_some()
+            && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
     }
 
     /// Returns the route of a retransmitted SHUTDOWN or SHUTDOWN ACK, which takes another path after
     /// T2-shutdown expired (section 9.2). A bundled SACK is sent there, too.
     pub(super) fn repeated_shutdown_route(&self) -> Option<(PathId, Route)> {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
-            return None;
-        };
+        let ending = self.state.ending()?;
         let chunk = &ending.chunk;
         let repeated = chunk.due && chunk.retransmissions > 0 && ending.answer.is_none();
         let path = self.paths.current();
@@ -286,21 +283,20 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
-            return None;
-        };
+        let ending = self.state.ending()?;
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
-        let path = self.path_of(&route).unwrap_or(current);
+        let path = self.paths.find(&route).unwrap_or(current);
         if !self.paths[path].confirmed {
             return None;
         }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
         let kinds = [ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK];
         let slot = if self.sender.awaits_forward() {
-            self.open_auth(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
+            self.auth
+                .open(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
         } else {
-            self.open_auth(&mut packet, &kinds)
+            self.auth.open(&mut packet, &kinds)
         };
         self.bundle_shutdown(path, &mut packet, true, cx);
         let len = self.finish(packet, slot);
@@ -316,7 +312,7 @@ impl Association {
         first: bool,
         cx: &mut Context<'_>,
     ) {
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
+        let Some(ending) = self.state.ending() else {
             return;
         };
         if !ending.chunk.due || !packet.fits(SHUTDOWN_LEN) {
@@ -331,7 +327,7 @@ impl Association {
         let expires = cx.now + self.paths[path].rto.value();
         let route = self.paths[path].route();
         let is_ack = matches!(self.state, State::ShutdownAckSent(_));
-        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &mut self.state else {
+        let Some(ending) = self.state.ending_mut() else {
             return;
         };
         ending.chunk.due = false;
@@ -356,13 +352,42 @@ impl Association {
         if !monitors && !self.verifies_to_end() {
             return None;
         }
-        let wanted = |p: &&Path| p.heartbeat.may_leave() && (monitors || !p.confirmed);
+        let wanted = |p: &&Path| p.wants_heartbeat() && (monitors || !p.confirmed);
         let id = self.paths.iter().find(wanted).map(|p| p.id)?;
-        let info = self.heartbeat_sent(id, cx);
+        let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
-        let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);
+        let slot = self.auth.open(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
         Some(single(self.paths[id].route(), self.finish(packet, slot)))
+    }
+
+    /// A probe of MTU discovery: HEARTBEAT with a separate nonce, and PAD (RFC 8899 section 6.2.1.2).
+    pub(super) fn output_probe(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.state.sends_heartbeats() {
+            return None;
+        }
+        let (id, size) = self.paths.next_probe()?;
+        let header = self.header();
+        let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
+        let bare = COMMON_HEADER_LEN + self.auth.len_for(&kinds) + heartbeat::CHUNK_LEN;
+        let path = &mut self.paths[id];
+        let info = path.probe_sent(size, cx.now, cx.random);
+        let route = path.route();
+        let len = size.saturating_sub(path.below_len()).max(bare);
+        let mut packet = PacketBuilder::new(buf, header, len);
+        let slot = self.auth.open(&mut packet, &kinds);
+        packet.heartbeat(&info);
+        if len >= bare + CHUNK_HEADER_LEN {
+            packet.pad((len - bare) & !3);
+        }
+        Some(Transmit {
+            probe: size > 0,
+            ..single(route, self.finish(packet, slot))
+        })
     }
 }
 

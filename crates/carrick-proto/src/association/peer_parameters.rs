@@ -9,7 +9,7 @@ use crate::auth::PeerAuth;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
 use crate::protection::MAX_OFFER;
-use crate::route::is_usable;
+use crate::route::{is_own_address, is_usable};
 
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
 /// bound (section 12.4).
@@ -211,4 +211,30 @@ impl<'a> PeerParameters<'a> {
             .families
             .is_none_or(|f| if v4 { f.ipv4 } else { f.ipv6 })
     }
+}
+
+/// Returns the part of a parameter that an ABORT quotes.
+pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
+    &parameter[..parameter.len().min(256)]
+}
+
+/// The usable addresses that are in scope for a peer with this source.
+pub(super) fn acceptable(
+    addresses: &[IpAddr],
+    source: IpAddr,
+) -> impl Iterator<Item = IpAddr> + '_ {
+    let own = addresses.iter().copied();
+    own.filter(move |a| is_own_address(*a, source))
+}
+
+/// The usable addresses of a family that this side has.
+pub(super) fn listed_addresses(
+    addresses: &[IpAddr],
+    source: IpAddr,
+    local: &[IpAddr],
+) -> Vec<IpAddr> {
+    let family = |v4: bool| local.is_empty() || local.iter().any(|a| a.is_ipv4() == v4);
+    acceptable(addresses, source)
+        .filter(|a| family(a.is_ipv4()))
+        .collect()
 }

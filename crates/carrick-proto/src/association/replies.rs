@@ -146,7 +146,8 @@ impl Association {
     /// Queues a reply. Only HEARTBEAT ACK is sent to an unconfirmed address (section 5.4).
     pub(super) fn push_reply(&mut self, route: Route, reply: Reply) {
         let verified = self
-            .path_of(&route)
+            .paths
+            .find(&route)
             .is_some_and(|id| self.paths[id].confirmed);
         if verified || matches!(reply, Reply::HeartbeatAck(_)) {
             self.replies.push(route, reply);
@@ -156,7 +157,7 @@ impl Association {
     /// Queues a COOKIE ACK, the first chunk of its packet (section 5.1), to the source if that is an address
     /// of the peer.
     pub(crate) fn reply_cookie_ack(&mut self, route: &Route) {
-        let route = match self.path_of(route) {
+        let route = match self.paths.find(route) {
             Some(_) => route.for_reply(),
             None => self.answer_route(route),
         };

@@ -68,13 +68,6 @@ impl Association {
         }
     }
 
-    /// Removes a deleted address of the peer from the route of SHUTDOWN or SHUTDOWN ACK.
-    pub(super) fn forget_ending_route(&mut self, remote: core::net::IpAddr) {
-        if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
-            ending.answer = ending.answer.filter(|r| r.remote != remote);
-        }
-    }
-
     /// SHUTDOWN from the peer.
     pub(crate) fn on_shutdown(&mut self, shutdown: Shutdown, route: &Route, cx: &mut Context<'_>) {
         if self.state.is_setup() {
@@ -129,10 +122,7 @@ impl Association {
 
     /// SHUTDOWN ACK from the peer.
     pub(crate) fn on_shutdown_ack(&mut self, route: &Route, cx: &mut Context<'_>) {
-        if matches!(
-            self.state,
-            State::ShutdownSent(_) | State::ShutdownAckSent(_)
-        ) {
+        if self.state.ending().is_some() {
             let header: CommonHeader = self.header();
             let route = self.answer_route(route);
             self.send_last(route, cx, |_, buf| {
@@ -157,7 +147,8 @@ impl Association {
         if !matches!(self.state, State::ShutdownSent(_)) {
             return;
         }
-        let answer = self.data_route.map(|route| self.answer_route(&route));
+        let data = self.receiver.data_route();
+        let answer = data.map(|route| self.answer_route(&route));
         if let State::ShutdownSent(ending) = &mut self.state {
             ending.chunk = Repeat::now();
             ending.answer = answer;

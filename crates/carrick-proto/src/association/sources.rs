@@ -1,13 +1,12 @@
-//! Source addresses of the paths: selected when the association is established, and again when a
-//! local address is confirmed or removed or the routes of the host change (RFC 9260 section 6.4, RFC
-//! 5061 section 5.3).
+//! Source addresses of the paths (`path::source`): selected when the association is established, and again
+//! when a local address is confirmed or removed or the routes of the host change (RFC 9260 section 6.4,
+//! RFC 5061 section 5.3).
 
 use core::net::IpAddr;
 
 use super::{Association, Context};
 use crate::event::Event;
-use crate::path::{Path, PathId};
-use crate::route::in_scope;
+use crate::path::{PathId, SourceCandidates};
 
 impl Association {
     /// Records what source selection chooses for each path, so that a later selection shows whether
@@ -19,15 +18,10 @@ impl Association {
         }
     }
 
-    /// Records what source selection chooses for one path. With `monitor_pairs` a path is a pair of
-    /// addresses, and its source is no matter of choice.
+    /// Records what source selection chooses for one path.
     pub(super) fn note_selected_source(&mut self, id: PathId, cx: &Context<'_>) {
-        let path = &self.paths[id];
-        self.paths[id].selected = if self.config.paths.monitor_pairs {
-            path.local
-        } else {
-            select(&self.locals(cx), path, cx)
-        };
+        let locals = self.locals(cx);
+        self.paths[id].note_selected_source(&locals, cx.selection, &self.config);
     }
 
     /// Selects again if a local address came or went or a route changed since the last selection. An
@@ -42,10 +36,6 @@ impl Association {
 
     /// Selects the source of every path again, out of the addresses that the peer has confirmed;
     /// `gone` has just been removed.
-    ///
-    /// A path moves if its source is no longer usable, or if the choice differs from the last one. If
-    /// the choice is the same, the path keeps its source also where that is another address: it may
-    /// be the one that works.
     pub(super) fn select_sources(&mut self, gone: Option<IpAddr>, cx: &mut Context<'_>) {
         self.sources_seen = cx.local_addresses.source_version();
         let locals = self.locals(cx);
@@ -57,53 +47,45 @@ impl Association {
                 return;
             }
         }
-        let (pairs, rto_initial) = (
-            self.config.paths.monitor_pairs,
-            self.config.timers.rto_initial,
-        );
+        let candidates = SourceCandidates {
+            locals: &locals,
+            gone,
+            had_none,
+            selection: cx.selection,
+        };
         for id in self.paths.ids() {
-            let path = &mut self.paths[id];
-            let own = path.selected.filter(|a| pairs && locals.contains(a));
-            let choice = own.or_else(|| select(&locals, path, cx));
-            let before = path.selected;
-            if !pairs {
-                path.selected = choice;
-            }
-            let lost = had_none || path.local.is_some_and(|local| !locals.contains(&local));
-            let keeps = if lost {
-                choice.is_none() && (gone.is_none() || path.local != gone)
-            } else {
-                // The selection before may be unknown, which is no change.
-                let unknown = before.is_none() && path.local.is_some();
-                choice == path.local || unknown || before == choice && !pairs
-            };
-            if keeps {
-                continue;
-            }
-            path.change_local(choice, rto_initial);
-            if !path.active {
-                // The path may work from this source.
-                path.heartbeat.requested |= path.heartbeat.enabled;
-            }
-            if lost {
-                // Acknowledgements of what is in flight would come to the old address.
+            let change = self.paths[id].select_source(&candidates, &self.config);
+            let Some(change) = change else { continue };
+            if change.was_lost {
                 self.move_data(id, id, cx);
             }
-            self.restart_mtu_discovery(id);
+            self.paths[id].restart_mtu_discovery();
             self.events.push(Event::PathLocalAddressChanged(id));
         }
     }
-}
 
-/// Selects the source for a path. Without a choice, the host is not asked.
-fn select(locals: &[IpAddr], path: &Path, cx: &Context<'_>) -> Option<IpAddr> {
-    let remote = path.remote;
-    let same_family = |a: &&IpAddr| a.is_ipv4() == remote.is_ipv4();
-    let mut fit = locals
-        .iter()
-        .filter(|a| same_family(a) && in_scope(**a, remote));
-    match (fit.next(), fit.next()) {
-        (Some(only), None) => Some(*only),
-        _ => cx.selection.select(locals, remote, None),
+    /// Moves an inactive path to another local address, from which it may work.
+    pub(super) fn try_other_local_address(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.config.paths.monitor_pairs {
+            return;
+        }
+        let locals = self.locals(cx);
+        if self.paths[id].try_other_source(&locals, cx.selection, &self.config) {
+            self.events.push(Event::PathLocalAddressChanged(id));
+        }
+    }
+
+    /// Moves the paths from a removed local address to another one.
+    pub(crate) fn on_local_address_removed(&mut self, address: IpAddr, cx: &mut Context<'_>) {
+        // Queued replies from it are dropped; a SACK takes the route of data.
+        self.receiver
+            .keep_data_route_if(|r| r.local != Some(address));
+        self.replies.forget_local(address);
+        self.state.keep_answer_if(|r| r.local != Some(address));
+        if self.state.is_closed() {
+            return;
+        }
+        self.forget_local_address(address);
+        self.select_sources(Some(address), cx);
     }
 }

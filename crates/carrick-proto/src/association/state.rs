@@ -48,6 +48,30 @@ impl Repeat {
             retransmissions: 0,
         }
     }
+
+    /// Makes the chunk due again if its timer has expired. Returns whether it has.
+    fn expire(&mut self, now: Time) -> bool {
+        if self.timer.is_none_or(|at| at > now) {
+            return false;
+        }
+        self.timer = None;
+        self.due = true;
+        self.retransmissions += 1;
+        true
+    }
+}
+
+/// Timer of a state that expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StateExpiry {
+    /// T1-init, with the number of retransmissions that INIT is due for.
+    T1Init(u32),
+    /// T1-cookie, with the number of retransmissions that COOKIE ECHO is due for.
+    T1Cookie(u32),
+    /// T2-shutdown.
+    T2Shutdown,
+    /// T5-shutdown-guard.
+    T5ShutdownGuard,
 }
 
 /// State of COOKIE-WAIT.
@@ -172,6 +196,50 @@ impl State {
 
     pub(crate) fn is_setup(&self) -> bool {
         matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
+    }
+
+    /// State of SHUTDOWN or SHUTDOWN ACK, once one is sent.
+    pub(super) fn ending(&self) -> Option<&Ending> {
+        match self {
+            Self::ShutdownSent(ending) | Self::ShutdownAckSent(ending) => Some(ending),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ending_mut(&mut self) -> Option<&mut Ending> {
+        match self {
+            Self::ShutdownSent(ending) | Self::ShutdownAckSent(ending) => Some(ending),
+            _ => None,
+        }
+    }
+
+    /// Forgets the route of SHUTDOWN or SHUTDOWN ACK unless it passes: one of its addresses was removed.
+    pub(super) fn keep_answer_if(&mut self, passes: impl FnOnce(&Route) -> bool) {
+        if let Some(ending) = self.ending_mut() {
+            ending.answer = ending.answer.filter(passes);
+        }
+    }
+
+    /// Handles the timer of the state that has expired, if any: its chunk is due again.
+    pub(super) fn expire_timer(&mut self, now: Time) -> Option<StateExpiry> {
+        match self {
+            Self::CookieWait(wait) => wait.init.expire(now).then(|| {
+                wait.sent = None;
+                StateExpiry::T1Init(wait.init.retransmissions)
+            }),
+            Self::CookieEchoed(echoed) => echoed.echo.expire(now).then(|| {
+                echoed.sent = None;
+                StateExpiry::T1Cookie(echoed.echo.retransmissions)
+            }),
+            Self::ShutdownSent(ending) | Self::ShutdownAckSent(ending) => {
+                if ending.guard.is_some_and(|at| at <= now) {
+                    return Some(StateExpiry::T5ShutdownGuard);
+                }
+                let expired = ending.chunk.expire(now);
+                expired.then_some(StateExpiry::T2Shutdown)
+            }
+            _ => None,
+        }
     }
 
     /// The timer of the state: T1, T2 or T5, whichever is first.

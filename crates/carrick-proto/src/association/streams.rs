@@ -94,7 +94,7 @@ impl Association {
 
     /// Bytes of a RE-CONFIG chunk that fit into a packet on every path.
     fn room_for_reconfig(&self) -> usize {
-        let reserved = self.auth_len(&RECONFIG_KINDS);
+        let reserved = self.auth.len_for(&RECONFIG_KINDS);
         self.paths.amdcs().saturating_sub(reserved)
     }
 
@@ -134,10 +134,10 @@ impl Association {
             self.receiver.defer_all();
         }
         let normal = self.paths[path].packet_size();
-        let needed = COMMON_HEADER_LEN + self.auth_len(&RECONFIG_KINDS) + operation.chunk_len();
+        let needed = COMMON_HEADER_LEN + self.auth.len_for(&RECONFIG_KINDS) + operation.chunk_len();
         let limit = self.limit_for(needed, normal, path, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
-        let slot = self.open_auth(&mut packet, &RECONFIG_KINDS);
+        let slot = self.auth.open(&mut packet, &RECONFIG_KINDS);
         let ahead = packet.len();
         packet.re_config(|parameters| operation.write(&flight, parameters));
         if self.has_room_for_sack(&packet) {
@@ -312,7 +312,7 @@ impl Association {
                     self.violation(what, cx);
                     return None;
                 }
-                self.forget_congestion_marks();
+                self.ecn.forget_received();
                 self.sender.reset_streams(&StreamSet::All);
                 self.sender.release();
                 self.notify_renumbering(ReconfigOutcome::Performed);
@@ -463,8 +463,10 @@ impl Association {
             (ReconfigOutcome::Performed, Some(next)) => {
                 self.sender.renumber(next.receiver);
                 self.sender.reset_streams(&StreamSet::All);
-                self.renumber_congestion_marks();
-                self.forget_congestion_marks();
+                self.ecn
+                    .renumber((self.sender.last_tsn(), self.sender.last_index()));
+                self.replies.remove_cwr();
+                self.ecn.forget_received();
                 self.receiver.renumber(next.sender)
             }
             (ReconfigOutcome::Performed, None) => Err("SSN/TSN reset without the next TSNs"),

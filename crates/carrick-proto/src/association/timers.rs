@@ -2,7 +2,7 @@
 
 use carrick_wire::CauseCode;
 
-use super::state::State;
+use super::state::{State, StateExpiry};
 use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
@@ -108,17 +108,13 @@ impl Association {
     )]
     #[inline(always)]
     fn path_timers(&self, phase: Phase, path: &Path) -> [(Timer, Option<Time>); 4] {
-        let heartbeat = path.heartbeat.next_timeout();
+        let heartbeat = path.next_heartbeat_timeout();
         if phase == Phase::Transfer {
-            let discovery = path.discovery.as_ref();
             return [
                 (Timer::LossDetection, Sender::next_path_timeout(path)),
                 (Timer::T3Rtx, path.t3()),
                 (Timer::Heartbeat, heartbeat),
-                (
-                    Timer::MtuDiscovery,
-                    discovery.and_then(|d| d.next_timeout()),
-                ),
+                (Timer::MtuDiscovery, path.next_mtu_timeout()),
             ];
         }
         let verified = phase == Phase::Shutdown && !path.confirmed && self.verifies_to_end();
@@ -220,56 +216,36 @@ impl Association {
             return;
         }
         self.counters.t3_expirations += 1;
-        let path = &mut self.paths[id];
-        if let Some(discovery) = &mut path.discovery {
-            discovery.on_t3(path.rto.value());
-        }
+        self.paths[id].inform_discovery_of_t3();
         let is_error =
             self.sender
                 .on_t3(id, cx.now, &mut self.paths, &self.config, &mut self.trace);
         self.report_abandoned();
         if is_error {
-            self.forget_awaited_heartbeat(id);
+            self.paths[id].leave_errors_to_t3();
             self.on_path_error(id, true, cx);
         }
     }
 
+    /// Timer of the state (sections 5.1 and 9.2).
     fn handle_state_timers(&mut self, cx: &mut Context<'_>) {
-        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= cx.now);
-        match &mut self.state {
-            State::CookieWait(wait) if due(wait.init.timer) => {
-                wait.init.timer = None;
-                wait.init.due = true;
-                wait.init.retransmissions += 1;
-                wait.sent = None;
-                let retransmissions = wait.init.retransmissions;
+        match self.state.expire_timer(cx.now) {
+            None => {}
+            Some(StateExpiry::T1Init(retransmissions)) => {
                 self.on_setup_timeout(retransmissions, cx);
             }
-            State::CookieEchoed(echoed) if due(echoed.echo.timer) => {
-                echoed.echo.timer = None;
-                echoed.echo.due = true;
-                echoed.echo.retransmissions += 1;
-                echoed.sent = None;
-                let retransmissions = echoed.echo.retransmissions;
+            Some(StateExpiry::T1Cookie(retransmissions)) => {
                 self.resend_all();
                 self.on_setup_timeout(retransmissions, cx);
             }
-            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => {
-                if due(ending.guard) {
-                    let cause = AbortCause::new(
-                        CauseCode::PROTOCOL_VIOLATION.0,
-                        b"shutdown took longer than T5-shutdown-guard",
-                    );
-                    return self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
-                }
-                if due(ending.chunk.timer) {
-                    ending.chunk.timer = None;
-                    ending.chunk.due = true;
-                    ending.chunk.retransmissions += 1;
-                    self.on_t2(cx);
-                }
+            Some(StateExpiry::T2Shutdown) => self.on_t2(cx),
+            Some(StateExpiry::T5ShutdownGuard) => {
+                let cause = AbortCause::new(
+                    CauseCode::PROTOCOL_VIOLATION.0,
+                    b"shutdown took longer than T5-shutdown-guard",
+                );
+                self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
             }
-            _ => {}
         }
     }
 
@@ -285,11 +261,8 @@ impl Association {
 
     /// T2-shutdown expired: the chunk goes to another path.
     fn on_t2(&mut self, cx: &mut Context<'_>) {
-        let sent_to = match &self.state {
-            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
-            _ => None,
-        };
-        let path = sent_to.and_then(|route| self.path_of(&route));
+        let sent_to = self.state.ending().and_then(|ending| ending.sent_to);
+        let path = sent_to.and_then(|route| self.paths.find(&route));
         let path = path.unwrap_or(self.paths.current());
         self.paths[path].rto.back_off(&self.config);
         // A SACK bundled with the SHUTDOWN also reports reneged data and the window.

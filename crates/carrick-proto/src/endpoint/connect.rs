@@ -14,35 +14,8 @@ use crate::association::{Association, AssociationId};
 use crate::config::AssociationConfig;
 use crate::error::{ConnectError, OperationError};
 use crate::path::PathId;
+use crate::route::PeerAddress;
 use crate::time::Time;
-
-/// Address of a peer with its UDP encapsulation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PeerAddress {
-    /// IP address.
-    pub address: IpAddr,
-    /// UDP port of the peer or of the translator in front of it, 1 to 65535 (RFC 6951); `None` for SCTP
-    /// on plain IP.
-    pub encapsulation: Option<u16>,
-}
-
-impl PeerAddress {
-    /// Returns an address that is reached on plain IP.
-    pub const fn plain(address: IpAddr) -> Self {
-        Self {
-            address,
-            encapsulation: None,
-        }
-    }
-
-    /// Returns an address that is reached with UDP encapsulation at this port.
-    pub const fn encapsulated(address: IpAddr, port: u16) -> Self {
-        Self {
-            address,
-            encapsulation: Some(port),
-        }
-    }
-}
 
 impl Endpoint {
     /// Initiates an association with the peer that has these addresses and this SCTP port: ASSOCIATE of

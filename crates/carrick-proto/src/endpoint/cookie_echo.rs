@@ -8,11 +8,12 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
+use super::Endpoint;
 use super::source_table::SourceKey;
-use super::{Cookie, Endpoint};
 use crate::association::state::State;
-use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
-use crate::auth::{Auth, Verdict};
+use crate::association::{Association, AssociationId, cookie_while_shutting_down};
+use crate::auth::Auth;
+use crate::cookie::{Cookie, TieTags};
 use crate::route::Route;
 use crate::time::Time;
 
@@ -118,14 +119,13 @@ impl Endpoint {
         packet: &Packet<'_>,
     ) -> Option<(usize, bool)> {
         let association = existing.and_then(|id| self.registry.get(id));
-        let of_association = association.and_then(|a| a.auth.as_deref());
+        let of_association = association.map(|a| &a.auth);
         let of_association = of_association.filter(|auth| auth.is_negotiated());
         let mut of_cookie = None;
         if of_association.is_none() && !cookie.theirs.is_empty() {
             let config = association.map_or(&*self.accepted, |a| &*a.config);
-            let mut auth = Auth::new(&config.security.authentication, cookie.ours.clone());
-            auth.negotiated(cookie.ours.clone(), cookie.theirs.clone());
-            of_cookie = Some(auth);
+            let config = &config.security.authentication;
+            of_cookie = Some(Auth::of_cookie(config, &cookie.ours, &cookie.theirs));
         }
         let auth = of_association.or(of_cookie.as_ref());
         match packet.chunks().next()?.ok()? {
@@ -133,7 +133,7 @@ impl Endpoint {
                 let Ok(Chunk::Auth(chunk)) = Chunk::parse(raw) else {
                     return None;
                 };
-                let genuine = auth?.verify(&chunk, packet) == Verdict::Genuine;
+                let genuine = auth?.is_genuine(&chunk, packet);
                 genuine.then_some((2, true))
             }
             _ if auth.is_some_and(|a| a.requires(ChunkType::COOKIE_ECHO)) => None,

@@ -60,7 +60,7 @@ impl Endpoint {
         self.update_association(now, id, |association, _| {
             // Another path to this address may use an interface with a larger MTU.
             if let Some(path) = association.paths.find_exactly(route) {
-                association.on_probe_refused(path, packet.len(), now);
+                association.paths[path].on_probe_refused(packet.len(), now);
             }
         });
     }

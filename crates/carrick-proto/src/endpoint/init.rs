@@ -8,12 +8,13 @@ use carrick_wire::{
     ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
 };
 
-use super::{AddressVersion, Cookie, Endpoint};
+use super::{AddressVersion, Endpoint};
 use crate::addresses::InitAckAddresses;
 use crate::association::state::State;
-use crate::association::{Association, AssociationId, InitFault, PeerParameters, TieTags};
+use crate::association::{Association, AssociationId, InitFault, PeerParameters, shortened};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
+use crate::cookie::{Cookie, CookieSecrets, TieTags};
 use crate::path::Path;
 use crate::random::Random;
 use crate::route::Route;
@@ -151,7 +152,7 @@ impl Endpoint {
             association.advertised.leave_out_removed(cx.local_addresses);
             let (tag, tsn) = (association.local_tag, association.local_initial_tsn);
             // The same tag implies the same random number (RFC 4895, section 6.1).
-            let vector = association.auth.as_ref().map(|auth| auth.ours().clone());
+            let vector = association.auth.key_vector().cloned();
             (
                 tag,
                 tsn,
@@ -258,7 +259,7 @@ impl Endpoint {
         let random = &mut self.random;
         let secrets = self
             .secrets
-            .get_or_insert_with(|| super::cookie::CookieSecrets::new(random, now, lifetime));
+            .get_or_insert_with(|| CookieSecrets::new(random, now, lifetime));
         secrets.rotate(now, random);
         let reply = CommonHeader {
             source_port: self.config.port,
@@ -353,11 +354,6 @@ fn new_vector(config: &AssociationConfig, random: &mut Random) -> KeyVector {
     }
     let dynamic = offered.dynamic_addresses;
     KeyVector::new(&random.key(), &config.security.authentication, dynamic)
-}
-
-/// Returns the part of a parameter that an ABORT quotes.
-pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
-    &parameter[..parameter.len().min(256)]
 }
 
 /// Returns the route of INIT ACK in COOKIE-WAIT: only to an address that the user gave and that is the

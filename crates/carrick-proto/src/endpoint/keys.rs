@@ -19,7 +19,7 @@ impl Endpoint {
         id: AssociationId,
         key: SharedKey,
     ) -> Result<(), KeyError> {
-        self.update_keys(now, id, |association| association.add_key(key))
+        self.update_keys(now, id, |association| association.keys()?.add_key(key))
     }
 
     /// Uses this key for all packets that are authenticated from now on.
@@ -32,7 +32,7 @@ impl Endpoint {
         id: AssociationId,
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
-        self.update_keys(now, id, |association| association.activate_key(key))
+        self.update_keys(now, id, |association| association.keys()?.activate_key(key))
     }
 
     /// Stops sending with this key; packets of the peer with it are still accepted.
@@ -59,7 +59,7 @@ impl Endpoint {
         id: AssociationId,
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
-        self.update_keys(now, id, |association| association.delete_key(key))
+        self.update_keys(now, id, |association| association.keys()?.delete_key(key))
     }
 
     fn update_keys(

@@ -28,7 +28,6 @@
 
 mod addresses;
 mod connect;
-mod cookie;
 mod cookie_echo;
 mod icmp;
 mod init;
@@ -41,7 +40,6 @@ mod peer_index;
 mod protection;
 mod reconfig;
 mod registry;
-mod replies;
 mod setup_lookup;
 mod source_table;
 mod streams;
@@ -57,10 +55,12 @@ use carrick_wire::StreamId;
 
 use crate::association::{Association, AssociationId, Context};
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
+use crate::cookie::CookieSecrets;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
+use crate::reply_packets::Replies;
 use crate::route::Transmit;
 use crate::rx::message::Message;
 use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
@@ -71,14 +71,9 @@ use crate::tx::message::SendOptions;
 use registry::Registry;
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
-pub use connect::PeerAddress;
-pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
-pub(crate) use init::shortened;
 
 pub use parameters::ParameterChanges;
-pub(crate) use replies::Replies;
-pub(crate) use source_table::SourceIndex;
 
 /// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]
@@ -88,7 +83,7 @@ pub struct Endpoint {
     /// Parameters of associations that peers initiate.
     accepted: Arc<AssociationConfig>,
     random: Random,
-    secrets: Option<cookie::CookieSecrets>,
+    secrets: Option<CookieSecrets>,
     registry: Registry,
     replies: Replies,
     /// Buffer for the encoding of cookies, reused.
@@ -325,7 +320,7 @@ impl Endpoint {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
-            association.set_path_mtu(path, mtu, now);
+            association.paths[path].limit_mtu(mtu, now);
             Ok(())
         })
     }
@@ -526,9 +521,9 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
         association.queue_notifications();
-        let listing_changed = core::mem::take(&mut association.listing_changed);
+        let outdated = association.take_peer_entries_changed();
         let gone = association.take_peer_address_changes();
-        if gone.is_some() || listing_changed {
+        if gone.is_some() || outdated {
             self.registry.reindex(&gone.unwrap_or_default(), id);
         }
         self.registry.update_memory_use(id);

@@ -8,7 +8,7 @@ use carrick_wire::{COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet};
 
 use super::Endpoint;
 use crate::association::AssociationId;
-use crate::protection::{ChunkProtection, PacketContext};
+use crate::protection::ChunkProtection;
 use crate::route::Route;
 use crate::time::Time;
 
@@ -18,7 +18,7 @@ impl Endpoint {
     pub fn chunk_protection(&mut self, id: AssociationId) -> Option<&mut dyn ChunkProtection> {
         self.registry.refresh(id);
         let association = self.registry.get_mut(id)?;
-        Some(&mut *association.protection.as_mut()?.hook)
+        Some(association.protection.as_mut()?.hook())
     }
 
     /// Removes the protection of the chunks of a packet and dispatches it.
@@ -45,22 +45,14 @@ impl Endpoint {
         let association = found.and_then(|id| self.registry.get_mut(id));
         let protected = association.and_then(|a| a.protection.as_mut());
         // Step 2.
-        let Some(protected) = protected.filter(|p| p.chunk_type == first.kind) else {
+        let Some(protected) = protected.filter(|p| p.is_protected(first)) else {
             return self.dispatch(now, route, packet, datagram, None);
         };
         // Step 3.
-        let context = PacketContext {
-            now,
-            header,
-            route: *route,
-        };
-        let mut value = first.value.to_vec();
-        if !protected.hook.unprotect(&context, first.flags, &mut value) {
-            protected.stats.forged += 1;
+        let Some(value) = protected.open(first, header, route, now) else {
             self.stats.forged_protection += 1;
             return;
-        }
-        protected.stats.opened += 1;
+        };
         // Step 4.
         let mut inner = Vec::with_capacity(COMMON_HEADER_LEN + value.len());
         inner.extend_from_slice(&packet.bytes()[..COMMON_HEADER_LEN]);
@@ -115,7 +107,7 @@ impl Endpoint {
     fn check_chunk_protection(
         &mut self,
         id: AssociationId,
-        mut kinds: impl Iterator<Item = ChunkType>,
+        kinds: impl Iterator<Item = ChunkType>,
         opened_by: Option<AssociationId>,
     ) -> bool {
         if !self.uses_protection || opened_by == Some(id) {
@@ -125,10 +117,8 @@ impl Endpoint {
         let Some(protected) = association.and_then(|a| a.protection.as_mut()) else {
             return true;
         };
-        let admitted = kinds.all(|kind| protected.hook.admits(kind));
-        let refused = u64::from(!admitted);
-        protected.stats.refused_clear += refused;
-        self.stats.unprotected += refused;
+        let admitted = protected.admits(kinds);
+        self.stats.unprotected += u64::from(!admitted);
         admitted
     }
 }

@@ -12,7 +12,7 @@ use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
 use super::peer_index::{PeerEntry, PeerIndex};
-use super::source_table::{SourceKey, SourceTable};
+use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::random::Random;
 use crate::time::Time;
@@ -56,10 +56,20 @@ pub(super) struct AddressMatch {
     pub(super) confirmed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Slot {
     generation: u32,
+    /// The association is in the queue of those that may have packets to send.
+    is_ready: bool,
     association: Option<Box<Association>>,
+    /// Time of the association's entry in the timer heap.
+    scheduled: Option<Time>,
+    /// Local tag in the index of tags, if the association has an entry there.
+    indexed_tag: Option<VerificationTag>,
+    /// Index of the peer in the table of sources.
+    source: Option<SourceIndex>,
+    /// Bytes of received data that are counted in that table.
+    charged: usize,
 }
 
 #[derive(Debug)]
@@ -78,6 +88,12 @@ pub(crate) struct Registry {
     /// Associations that may have something to send.
     ready: VecDeque<AssociationId>,
     len: usize,
+}
+
+/// Returns the slot of an association that has not been removed.
+fn current(slots: &mut [Slot], id: AssociationId) -> Option<&mut Slot> {
+    let slot = slots.get_mut(id.slot as usize)?;
+    (slot.generation == id.generation).then_some(slot)
 }
 
 impl Registry {
@@ -105,10 +121,12 @@ impl Registry {
     /// Reserves the identifier of the next association.
     pub(crate) fn next_id(&mut self) -> AssociationId {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                association: None,
-            });
+            if self.slots.len() == self.slots.capacity() {
+                // Doubled from one slot on: most endpoints have one association and should not pay for
+                // four.
+                self.slots.reserve_exact(self.slots.len().max(1));
+            }
+            self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
         AssociationId {
@@ -120,14 +138,18 @@ impl Registry {
     /// Adds an association with a peer at this source; `accepted` if the peer initiated it.
     pub(super) fn insert(
         &mut self,
-        mut association: Box<Association>,
+        association: Box<Association>,
         source: SourceKey,
         accepted: bool,
     ) {
-        let slot = association.id.slot;
         self.index(&association);
-        association.source = Some(self.sources.add(source, accepted));
-        self.slots[slot as usize].association = Some(association);
+        let AssociationId { slot, generation } = association.id;
+        self.slots[slot as usize] = Slot {
+            generation,
+            association: Some(association),
+            source: Some(self.sources.add(source, accepted)),
+            ..Slot::default()
+        };
         self.len += 1;
     }
 
@@ -143,31 +165,24 @@ impl Registry {
 
     /// Limits the receive buffer of an association to its share of the budget of all.
     pub(crate) fn limit_receiver(&mut self, id: AssociationId, budget: usize) {
-        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
-            return;
-        };
-        let association = slot.association.as_deref_mut();
-        if let Some(association) = association.filter(|_| slot.generation == id.generation)
-            && let Some(source) = association.source
+        if let Some(slot) = current(&mut self.slots, id)
+            && let (Some(association), Some(source)) = (&mut slot.association, slot.source)
         {
-            let limit = self.sources.limit(source, association.charged, budget);
+            let limit = self.sources.limit(source, slot.charged, budget);
             association.receiver.set_limit(limit);
         }
     }
 
     /// Updates the memory accounted for the received data of an association and its inbound streams.
     pub(crate) fn update_memory_use(&mut self, id: AssociationId) {
-        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
-            return;
-        };
-        let association = slot.association.as_deref_mut();
-        let Some(association) = association.filter(|_| slot.generation == id.generation) else {
-            return;
-        };
-        let held = association.receiver.charged_bytes();
-        let before = core::mem::replace(&mut association.charged, held);
-        if let Some(source) = association.source.filter(|_| before != held) {
-            self.sources.update_received(source, before, held);
+        if let Some(slot) = current(&mut self.slots, id)
+            && let Some(association) = &slot.association
+        {
+            let held = association.receiver.charged_bytes();
+            let before = core::mem::replace(&mut slot.charged, held);
+            if let Some(source) = slot.source.filter(|_| before != held) {
+                self.sources.update_received(source, before, held);
+            }
         }
     }
 
@@ -210,40 +225,46 @@ impl Registry {
 
     /// Removes an ended association from the indexes by address and tag.
     pub(crate) fn unlink(&mut self, id: AssociationId) {
-        let Some(association) = self
-            .slots
-            .get_mut(id.slot as usize)
-            .filter(|s| s.generation == id.generation)
-            .and_then(|s| s.association.take())
-        else {
+        let Some(slot) = current(&mut self.slots, id) else {
             return;
         };
-        self.unindex(association.paths.remotes(), association.peer_port, id.slot);
-        self.unindex_tag(&association);
+        let tag = slot.indexed_tag;
+        let Some(association) = slot.association.take() else {
+            return;
+        };
+        self.unlink_association(&association, tag);
         self.slots[id.slot as usize].association = Some(association);
     }
 
     /// Removes an association and frees its identifier.
     pub(crate) fn remove(&mut self, id: AssociationId) {
-        let Some(slot) = self
-            .slots
-            .get_mut(id.slot as usize)
-            .filter(|s| s.generation == id.generation)
-        else {
+        let Some(slot) = current(&mut self.slots, id) else {
             return;
         };
         let Some(association) = slot.association.take() else {
             return;
         };
-        slot.generation = slot.generation.wrapping_add(1);
+        let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
+        *slot = Slot {
+            generation: slot.generation.wrapping_add(1),
+            ..Slot::default()
+        };
         self.free.push(id.slot);
         self.len -= 1;
-        if let Some(source) = association.source {
-            self.sources.update_received(source, association.charged, 0);
+        if let Some(source) = source {
+            self.sources.update_received(source, charged, 0);
             self.sources.remove(source, association.was_accepted());
         }
-        self.unindex(association.paths.remotes(), association.peer_port, id.slot);
-        self.unindex_tag(&association);
+        self.unlink_association(&association, tag);
+    }
+
+    /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
+    fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
+        let (id, port) = (association.id, association.peer_port);
+        self.unindex(association.paths.remotes(), port, id.slot);
+        if let Some(tag) = tag {
+            self.remove_tag(tag, port, id);
+        }
     }
 
     pub(crate) fn get(&self, id: AssociationId) -> Option<&Association> {
@@ -255,11 +276,7 @@ impl Registry {
     }
 
     pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
-        self.slots
-            .get_mut(id.slot as usize)
-            .filter(|s| s.generation == id.generation)?
-            .association
-            .as_deref_mut()
+        current(&mut self.slots, id)?.association.as_deref_mut()
     }
 
     fn id(&self, slot: u32) -> AssociationId {
@@ -356,16 +373,18 @@ impl Registry {
 
     /// Updates the index by tag.
     fn index_tag(&mut self, id: AssociationId) {
-        let all = self.all_tags;
-        let Some(association) = self.get_mut(id) else {
+        let Some(slot) = current(&mut self.slots, id) else {
+            return;
+        };
+        let Some(association) = &slot.association else {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted = all || association.protection.is_some();
-        if !wanted || association.indexed == Some(tag) || association.state.is_closed() {
+        let wanted = self.all_tags || association.protection.is_some();
+        if !wanted || slot.indexed_tag == Some(tag) || association.state.is_closed() {
             return;
         }
-        if let Some(old) = association.indexed.replace(tag) {
+        if let Some(old) = slot.indexed_tag.replace(tag) {
             self.remove_tag(old, port, id);
         }
         self.tags.insert((tag.0, port), id);
@@ -374,12 +393,6 @@ impl Registry {
     fn remove_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
         if self.tags.get(&(tag.0, port)) == Some(&id) {
             self.tags.remove(&(tag.0, port));
-        }
-    }
-
-    fn unindex_tag(&mut self, association: &Association) {
-        if let Some(tag) = association.indexed {
-            self.remove_tag(tag, association.peer_port, association.id);
         }
     }
 
@@ -399,24 +412,21 @@ impl Registry {
 
     /// Queues the association as one that may have something to send.
     pub(crate) fn mark_ready(&mut self, id: AssociationId) {
-        let Some(association) = self.get_mut(id) else {
-            return;
-        };
-        if !core::mem::replace(&mut association.listed, true) {
+        if let Some(slot) = current(&mut self.slots, id)
+            && slot.association.is_some()
+            && !core::mem::replace(&mut slot.is_ready, true)
+        {
             self.ready.push_back(id);
         }
     }
 
     /// Schedules the association's next timeout.
     pub(crate) fn schedule(&mut self, id: AssociationId) {
-        let Some(association) = self.get_mut(id) else {
-            return;
-        };
-        let Some(at) = association.next_timeout() else {
-            return;
-        };
-        if association.scheduled.is_none_or(|s| at < s) {
-            association.scheduled = Some(at);
+        if let Some(slot) = current(&mut self.slots, id)
+            && let Some(at) = slot.association.as_ref().and_then(|a| a.next_timeout())
+            && slot.scheduled.is_none_or(|s| at < s)
+        {
+            slot.scheduled = Some(at);
             self.timers.push(Reverse((at, id.slot, id.generation)));
             self.compact();
         }
@@ -429,12 +439,8 @@ impl Registry {
         }
         let slots = &self.slots;
         self.timers.retain(|Reverse((at, slot, generation))| {
-            slots.get(*slot as usize).is_some_and(|s| {
-                s.generation == *generation
-                    && s.association
-                        .as_ref()
-                        .is_some_and(|a| a.scheduled == Some(*at))
-            })
+            let slot = slots.get(*slot as usize);
+            slot.is_some_and(|s| s.generation == *generation && s.scheduled == Some(*at))
         });
     }
 
@@ -442,8 +448,8 @@ impl Registry {
     pub(crate) fn next_ready(&mut self) -> Option<AssociationId> {
         loop {
             let id = self.ready.pop_front()?;
-            if let Some(association) = self.get_mut(id) {
-                association.listed = false;
+            if let Some(slot) = current(&mut self.slots, id) {
+                slot.is_ready = false;
                 return Some(id);
             }
         }
@@ -463,16 +469,13 @@ impl Registry {
             }
             self.timers.pop();
             let id = AssociationId { slot, generation };
-            let Some(association) = self.get_mut(id).filter(|a| a.scheduled == Some(at)) else {
-                continue;
-            };
-            association.scheduled = None;
-            match association.next_timeout() {
+            let slot = current(&mut self.slots, id).filter(|s| s.scheduled == Some(at));
+            let Some(slot) = slot else { continue };
+            let next = slot.association.as_ref().and_then(|a| a.next_timeout());
+            slot.scheduled = next.filter(|next| *next > now);
+            match next {
                 Some(next) if next <= now => return Some(id),
-                Some(next) => {
-                    association.scheduled = Some(next);
-                    self.timers.push(Reverse((next, slot, generation)));
-                }
+                Some(next) => self.timers.push(Reverse((next, id.slot, id.generation))),
                 None => {}
             }
         }

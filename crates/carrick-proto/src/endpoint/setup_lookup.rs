@@ -7,9 +7,10 @@
 //! own: private addresses that many networks use, or those of another host, to block its INIT (address
 //! camping, RFC 5062, section 2). Later packets are found by their tag, also at unconfirmed addresses.
 
+use super::Endpoint;
 use super::cookie_echo::CookieMatch;
-use super::{Cookie, Endpoint};
 use crate::association::{AssociationId, PeerParameters};
+use crate::cookie::Cookie;
 use crate::route::Route;
 
 impl Endpoint {

@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use carrick_wire::padded;
 
+use super::{Path, PathChange, PathId, Paths};
+use crate::config::AssociationConfig;
 use crate::random::Random;
 use crate::time::Time;
 
@@ -15,37 +17,61 @@ pub(crate) const CHUNK_LEN: usize = 4 + padded(4 + INFO_LEN);
 
 /// Heartbeat state of one path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heartbeat {
+pub(super) struct HeartbeatState {
     /// Heartbeats are sent while the path is idle.
-    pub(crate) enabled: bool,
-    /// When the next one is due.
-    pub(crate) due: Option<Time>,
-    /// The one that is not answered: its nonce, when it left, and when it counts as lost.
-    pub(crate) pending: Option<Pending>,
-    /// One has to be sent now, whatever the timer says.
-    pub(crate) requested: bool,
+    pub(super) enabled: bool,
+    /// Time of the next heartbeat.
+    due: Option<Time>,
+    /// The last heartbeat, unless it was acknowledged.
+    outstanding: Option<OutstandingHeartbeat>,
+    /// A heartbeat is to be sent now, whatever the timer is.
+    pub(super) requested: bool,
     /// New data was sent since the timer was set, so that the path is not idle.
-    pub(crate) used: bool,
+    used: bool,
     /// New data gave no RTT sample because its SACK arrived on another path; a heartbeat has to measure the
     /// RTT.
-    pub(crate) unmeasured: bool,
+    unmeasured: bool,
 }
 
-/// A heartbeat on its way.
+/// A heartbeat that is not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pending {
-    pub(crate) nonce: u64,
-    pub(crate) sent: Time,
-    /// `None` once it has been counted as lost; a late answer still proves the path.
-    pub(crate) expires: Option<Time>,
+struct OutstandingHeartbeat {
+    nonce: u64,
+    sent: Time,
+    /// Time at which it counts as lost; `None` once it was counted. A late HEARTBEAT ACK still proves the
+    /// path.
+    expires: Option<Time>,
 }
 
-impl Heartbeat {
-    pub(crate) fn new(enabled: bool) -> Self {
+/// Effect of the expiry of a path's heartbeat timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeartbeatExpiry {
+    /// The next heartbeat may be due; none was lost.
+    NoLoss,
+    /// A heartbeat was lost, which T3-rtx decides about, since data is outstanding on the path (RFC 7829
+    /// section 3.2, rule 6).
+    LeftToT3,
+    /// A heartbeat was lost, which is an error of the path.
+    Error,
+}
+
+/// Result of the nonce check of a HEARTBEAT ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeartbeatAnswer {
+    /// The heartbeat was not sent by this side, or was acknowledged before.
+    Unknown,
+    /// A heartbeat was acknowledged and gave an RTT sample.
+    Measured,
+    /// A probe of MTU discovery was acknowledged.
+    Probe,
+}
+
+impl HeartbeatState {
+    pub(super) fn new(enabled: bool) -> Self {
         Self {
             enabled,
             due: None,
-            pending: None,
+            outstanding: None,
             requested: false,
             used: false,
             unmeasured: false,
@@ -53,39 +79,49 @@ impl Heartbeat {
     }
 
     /// Sets the next heartbeat: after the interval plus the RTO with its jitter.
-    pub(crate) fn schedule(
-        &mut self,
-        now: Time,
-        interval: Duration,
-        rto: Duration,
-        random: &mut Random,
-    ) {
+    fn schedule(&mut self, now: Time, interval: Duration, rto: Duration, random: &mut Random) {
         self.due = Some(now + interval + random.jitter(rto));
         self.used = false;
         self.unmeasured = false;
     }
 
-    /// One is wanted, and none is under way: another would take the place of its nonce, and it would
-    /// be neither believed nor counted as lost.
-    pub(crate) fn may_leave(&self) -> bool {
-        self.requested && self.pending.is_none_or(|p| p.expires.is_none())
+    /// Returns whether a heartbeat may be sent: it is requested, and none is waited for, whose nonce it
+    /// would replace, so that its answer would neither be accepted nor count as lost.
+    fn may_leave(&self) -> bool {
+        self.requested && !self.is_awaited()
     }
 
-    /// Nothing was sent since the timer was set that measures the path (section 8.3).
-    pub(crate) fn is_idle(&self) -> bool {
+    fn is_awaited(&self) -> bool {
+        self.outstanding.is_some_and(|h| h.expires.is_some())
+    }
+
+    /// Requests a heartbeat if heartbeats are enabled and none is waited for.
+    pub(super) fn request_unless_awaited(&mut self) {
+        self.requested |= self.enabled && !self.is_awaited();
+    }
+
+    /// Ends the waiting for the outstanding heartbeat: it can't count as lost.
+    pub(super) fn stop_waiting(&mut self) {
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.expires = None;
+        }
+    }
+
+    /// Returns whether nothing that measures the path was sent since the timer was set (section 8.3).
+    fn is_idle(&self) -> bool {
         !self.used || self.unmeasured
     }
 
-    /// A heartbeat leaves; returns what it carries.
-    pub(crate) fn sent(
+    /// Records a heartbeat that is sent; returns its Heartbeat Info.
+    fn sent(
         &mut self,
         now: Time,
         rto: Duration,
-        path: u8,
+        path: PathId,
         random: &mut Random,
     ) -> [u8; INFO_LEN] {
         let nonce = random.u64();
-        self.pending = Some(Pending {
+        self.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
             expires: Some(now + rto),
@@ -94,36 +130,255 @@ impl Heartbeat {
         info(nonce, path)
     }
 
-    /// The answer to the pending heartbeat came; returns when that had been sent. Any other nonce
-    /// is not ours and changes nothing.
-    pub(crate) fn answered(&mut self, nonce: u64) -> Option<Time> {
-        let pending = self.pending.filter(|p| p.nonce == nonce)?;
-        self.pending = None;
-        Some(pending.sent)
+    /// Returns when the outstanding heartbeat was sent if it has this nonce; it is acknowledged by that.
+    fn answered(&mut self, nonce: u64) -> Option<Time> {
+        let acknowledged = self.outstanding.take_if(|h| h.nonce == nonce)?;
+        Some(acknowledged.sent)
     }
 
-    /// When the timer of this path's heartbeats expires next.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let expires = self.pending.and_then(|p| p.expires);
+    fn next_timeout(&self) -> Option<Time> {
+        let expires = self.outstanding.and_then(|h| h.expires);
         crate::time::earliest(expires, self.due)
     }
 }
 
-/// The Heartbeat Info with this nonce and number of the path.
-pub(crate) fn info(nonce: u64, path: u8) -> [u8; INFO_LEN] {
+impl Path {
+    /// Returns when the heartbeat timer expires: the next heartbeat is due, or one counts as lost.
+    #[inline]
+    pub(crate) fn next_heartbeat_timeout(&self) -> Option<Time> {
+        self.heartbeat.next_timeout()
+    }
+
+    /// Returns whether a heartbeat is to be sent.
+    pub(crate) fn wants_heartbeat(&self) -> bool {
+        self.heartbeat.may_leave()
+    }
+
+    /// Requests a heartbeat (section 11.1.10).
+    pub(crate) fn request_heartbeat(&mut self) {
+        self.heartbeat.requested = true;
+    }
+
+    /// Requests a heartbeat where heartbeats are enabled and the path is inactive.
+    pub(super) fn request_heartbeat_if_inactive(&mut self) {
+        self.heartbeat.requested |= self.heartbeat.enabled && !self.active;
+    }
+
+    /// Records that new data was sent, so that the path is not idle.
+    #[inline]
+    pub(crate) fn note_use(&mut self) {
+        self.heartbeat.used = true;
+    }
+
+    /// Records that new data gave no RTT sample.
+    pub(crate) fn note_missing_sample(&mut self) {
+        self.heartbeat.unmeasured = true;
+    }
+
+    /// Enables or disables heartbeats: CHANGE HEARTBEAT (section 11.1.9).
+    pub(crate) fn enable_heartbeats(
+        &mut self,
+        enabled: bool,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        self.heartbeat.enabled = enabled;
+        if !enabled && self.confirmed {
+            self.heartbeat.due = None;
+        } else if enabled && self.heartbeat.due.is_none() {
+            self.schedule_heartbeat(now, config, random);
+        }
+    }
+
+    /// Sets the next heartbeat after HB.interval and the RTO with its jitter.
+    pub(super) fn schedule_heartbeat(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        let rto = self.rto.value();
+        self.heartbeat
+            .schedule(now, config.paths.hb_interval, rto, random);
+    }
+
+    /// Ends the waiting for a HEARTBEAT ACK if its time is over (section 8.3). `unconfirmed` is the number
+    /// of the association's paths that are not confirmed, which share HB.Max.Burst.
+    fn expire_heartbeat(
+        &mut self,
+        now: Time,
+        unconfirmed: u32,
+        config: &AssociationConfig,
+    ) -> HeartbeatExpiry {
+        let expires = self.heartbeat.outstanding.and_then(|h| h.expires);
+        if expires.is_none_or(|at| at > now) {
+            return HeartbeatExpiry::NoLoss;
+        }
+        self.heartbeat.stop_waiting();
+        if self.potentially_failed && self.flight_size > 0 {
+            self.heartbeat.requested |= self.heartbeat.enabled;
+            return HeartbeatExpiry::LeftToT3;
+        }
+        let rto = self.rto.value();
+        self.rto.back_off(config);
+        if !self.confirmed && self.active {
+            let later = (unconfirmed / config.paths.hb_max_burst).saturating_sub(1);
+            self.heartbeat.due = Some(now + rto * later);
+        }
+        HeartbeatExpiry::Error
+    }
+
+    /// Requests the heartbeat that is due, unless the path is confirmed, not potentially failed and not
+    /// idle; then the next one is scheduled, after HB.interval and `rto` with its jitter.
+    pub(crate) fn request_due_heartbeat(
+        &mut self,
+        now: Time,
+        rto: Duration,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        if self.heartbeat.due.is_none_or(|at| at > now) {
+            return;
+        }
+        if !self.confirmed || self.potentially_failed || self.heartbeat.is_idle() {
+            self.heartbeat.requested = true;
+            self.heartbeat.due = None;
+        } else {
+            self.heartbeat
+                .schedule(now, config.paths.hb_interval, rto, random);
+        }
+    }
+
+    /// Records a heartbeat that is sent and returns its Heartbeat Info.
+    pub(crate) fn heartbeat_sent(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) -> [u8; INFO_LEN] {
+        self.counters.heartbeats_sent += 1;
+        if self.potentially_failed {
+            // Once per RTO, which is when this one expires.
+            self.heartbeat.due = None;
+        } else if self.heartbeat.enabled || !self.confirmed {
+            self.schedule_heartbeat(now, config, random);
+        }
+        self.heartbeat.sent(now, self.rto.value(), self.id, random)
+    }
+
+    /// Checks the nonce of a HEARTBEAT ACK, and takes the RTT sample that it gives.
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        nonce: u64,
+        now: Time,
+        config: &AssociationConfig,
+    ) -> HeartbeatAnswer {
+        if let Some(sent) = self.heartbeat.answered(nonce) {
+            self.counters.heartbeats_answered += 1;
+            self.rto.measured(now.since(sent), config);
+            HeartbeatAnswer::Measured
+        } else if self.on_probe_ack(nonce, now) {
+            HeartbeatAnswer::Probe
+        } else {
+            HeartbeatAnswer::Unknown
+        }
+    }
+
+    /// Confirms the path (section 5.4); returns `false` if it was confirmed before.
+    pub(crate) fn confirm(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) -> bool {
+        if self.confirmed {
+            return false;
+        }
+        self.confirmed = true;
+        self.restart_mtu_discovery();
+        if config.paths.heartbeat {
+            self.schedule_heartbeat(now, config, random);
+        } else {
+            self.heartbeat.due = None;
+        }
+        true
+    }
+
+    /// Clears the error counter after a HEARTBEAT ACK, unless the path is potentially failed and has data
+    /// outstanding: heartbeats may be delivered where data is not, so the data decides (RFC 7829 section
+    /// 3.2, rule 7).
+    pub(crate) fn clear_errors_by_heartbeat(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) -> Option<PathChange> {
+        if self.potentially_failed && self.flight_size > 0 {
+            let next = now + self.rto.value();
+            self.heartbeat.due = self.heartbeat.enabled.then_some(next);
+            return None;
+        }
+        self.clear_errors(now, config, random)
+    }
+}
+
+impl Paths {
+    /// Starts verification and monitoring when the association is established, with at most HB.Max.Burst
+    /// heartbeats per RTO for verification (section 5.4).
+    pub(crate) fn start_heartbeats(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        let mut unconfirmed = 0;
+        for path in self.iter_mut() {
+            path.restart_mtu_discovery();
+            path.heartbeat.requested |= path.way_untried;
+            if !path.confirmed {
+                let later = unconfirmed / config.paths.hb_max_burst;
+                path.heartbeat.due = Some(now + path.rto.value() * later);
+                unconfirmed += 1;
+            } else if path.heartbeat.enabled {
+                path.schedule_heartbeat(now, config, random);
+            }
+        }
+    }
+
+    /// Ends the waiting for a HEARTBEAT ACK on a path if its time is over (section 8.3).
+    pub(crate) fn expire_heartbeat(
+        &mut self,
+        id: PathId,
+        now: Time,
+        config: &AssociationConfig,
+    ) -> HeartbeatExpiry {
+        let unconfirmed = self.iter().filter(|p| !p.confirmed).count() as u32;
+        self[id].expire_heartbeat(now, unconfirmed, config)
+    }
+
+    /// Returns the path and the nonce in an echoed Heartbeat Info, if it has the form of this side's.
+    pub(crate) fn parse_heartbeat_info(&self, info: &[u8]) -> Option<(PathId, u64)> {
+        let (nonce, path) = parse_info(info)?;
+        self.contains(path).then_some((path, nonce))
+    }
+}
+
+/// Returns the Heartbeat Info with this nonce and the number of the path.
+pub(super) fn info(nonce: u64, path: PathId) -> [u8; INFO_LEN] {
     let mut info = [0; INFO_LEN];
     info[..8].copy_from_slice(&nonce.to_be_bytes());
-    info[8..].copy_from_slice(&u32::from(path).to_be_bytes());
+    info[8..].copy_from_slice(&u32::from(path.0).to_be_bytes());
     info
 }
 
-/// Reads the nonce and the path's number from an echoed Heartbeat Info of ours.
-pub(crate) fn parse_info(info: &[u8]) -> Option<(u64, u8)> {
+/// Returns the nonce and the path of a Heartbeat Info that this side sent.
+fn parse_info(info: &[u8]) -> Option<(u64, PathId)> {
     let info: &[u8; INFO_LEN] = info.try_into().ok()?;
     let (nonce, path) = info.split_at(8);
     let nonce = u64::from_be_bytes(nonce.try_into().ok()?);
     let path = u8::try_from(u32::from_be_bytes(path.try_into().ok()?)).ok()?;
-    Some((nonce, path))
+    Some((nonce, PathId(path)))
 }
 
 #[cfg(test)]
@@ -133,11 +388,11 @@ mod tests {
     #[test]
     fn only_the_nonce_that_was_sent_is_an_answer() {
         let mut random = Random::new([1; 32]);
-        let mut heartbeat = Heartbeat::new(true);
+        let mut heartbeat = HeartbeatState::new(true);
         let now = Time::from_millis(5);
-        let info = heartbeat.sent(now, Duration::from_secs(1), 3, &mut random);
+        let info = heartbeat.sent(now, Duration::from_secs(1), PathId(3), &mut random);
         let (nonce, path) = parse_info(&info).unwrap();
-        assert_eq!(path, 3);
+        assert_eq!(path, PathId(3));
         assert_eq!(heartbeat.answered(nonce ^ 1), None);
         assert_eq!(heartbeat.answered(nonce), Some(now));
         assert_eq!(heartbeat.answered(nonce), None, "an answer counts once");
@@ -147,7 +402,7 @@ mod tests {
     #[test]
     fn the_period_is_interval_and_rto_with_jitter() {
         let mut random = Random::new([2; 32]);
-        let mut heartbeat = Heartbeat::new(true);
+        let mut heartbeat = HeartbeatState::new(true);
         for _ in 0..1000 {
             heartbeat.schedule(
                 Time::ZERO,

@@ -3,6 +3,7 @@
 mod after_timeout;
 mod delivery;
 mod ect;
+mod failover;
 pub(crate) mod heartbeat;
 mod last_resort;
 mod loss_estimate;
@@ -10,6 +11,7 @@ pub(crate) mod mtu_discovery;
 mod pacer;
 mod paths;
 pub(crate) mod rto;
+mod source;
 mod thresholds;
 mod view;
 
@@ -29,17 +31,20 @@ pub use after_timeout::AfterTimeout;
 use delivery::DeliverySampler;
 pub(crate) use delivery::PacketNumbers;
 pub(crate) use ect::Ect;
-pub(crate) use heartbeat::Heartbeat;
+pub(crate) use failover::PathChange;
+use heartbeat::HeartbeatState;
+pub(crate) use heartbeat::{HeartbeatAnswer, HeartbeatExpiry};
 use loss_estimate::LossEstimate;
 use mtu_discovery::MtuDiscovery;
 use pacer::{Pacer, PacingRate};
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
+pub(crate) use source::SourceCandidates;
 pub use thresholds::PathThresholds;
 pub use view::PathView;
 #[cfg(test)]
 pub(crate) use view::tests as view_tests;
-pub(crate) use view::{alternate, alternate_by};
+pub(crate) use view::{alternate, alternate_by, same_unless_dead};
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,24 +70,24 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) remote: IpAddr,
     pub(crate) encapsulation: Option<u16>,
-    /// The user gave it, and it is not known whether it works (see `association::encapsulation`).
+    /// The user set the UDP port, and it is not known whether it works (see `association::routes`).
     pub(crate) way_untried: bool,
     pub(crate) local: Option<IpAddr>,
     /// Local address that source selection returned last. `local` differs from it where the peer
     /// addressed another one, or after a failure.
-    pub(crate) selected: Option<IpAddr>,
+    selected: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
     /// Active, but data avoids it (RFC 7829).
     pub(crate) potentially_failed: bool,
-    pub(crate) thresholds: PathThresholds,
-    pub(crate) error_count: u32,
+    thresholds: PathThresholds,
+    error_count: u32,
     /// IP MTU in bytes.
     mtu: usize,
     /// Bytes of each packet that neither IP, UDP nor SCTP has: for what protects it.
     overhead: u16,
-    /// The search for it, if there is one.
-    pub(crate) discovery: Option<Box<MtuDiscovery>>,
+    /// Discovery of the MTU, if it is enabled.
+    discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
     pub(crate) congestion: Box<dyn Controller>,
     /// Delivery rate and pacing, with a rate-based controller.
@@ -110,7 +115,7 @@ pub(crate) struct Path {
     pub(crate) last_data: Option<Time>,
     /// The chunk whose acknowledgement gives the next RTT sample, and when it was sent.
     pub(crate) timed: Option<(u64, Time)>,
-    pub(crate) heartbeat: Heartbeat,
+    heartbeat: HeartbeatState,
     pub(crate) ect: Ect,
     pub(crate) news: AckNews,
     pub(crate) recovery: PathRecovery,
@@ -208,7 +213,7 @@ impl Path {
             last_ack: None,
             last_data: None,
             timed: None,
-            heartbeat: Heartbeat::new(config.paths.heartbeat),
+            heartbeat: HeartbeatState::new(config.paths.heartbeat),
             ect: Ect::default(),
             news: AckNews::default(),
             recovery: PathRecovery::default(),
@@ -253,11 +258,6 @@ impl Path {
         pmdcs(self.mtu, self.below_len())
     }
 
-    /// The path MTU in bytes, IP header included.
-    pub(crate) fn mtu(&self) -> usize {
-        self.mtu
-    }
-
     /// Records that a packet with data was sent; `len` is its SCTP length in bytes.
     pub(crate) fn data_packet_sent(&mut self, len: usize) {
         let size = len + self.below_len();
@@ -273,7 +273,7 @@ impl Path {
     }
 
     /// A new path MTU; returns whether it changed.
-    pub(crate) fn set_mtu(&mut self, mtu: usize) -> bool {
+    fn set_mtu(&mut self, mtu: usize) -> bool {
         let floor = if self.remote.is_ipv6() { 1280 } else { 576 };
         let mtu = mtu.clamp(floor, 65_535);
         let changed = mtu != self.mtu;
@@ -292,7 +292,7 @@ impl Path {
 
     /// Another way to the same peer address: what was learnt of the one before is void (section
     /// 7.2.5.2).
-    pub(crate) fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
+    fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
         self.local = local;
         // A timeout that was backed off stays so, and so does what may be in flight after it, or a
         // dead path would be tried from one address and the other in quick succession.
@@ -303,7 +303,7 @@ impl Path {
 
     /// The path leads elsewhere: its window, its round trip and what losses and marks said of it are
     /// as at the beginning.
-    pub(crate) fn begin_anew(&mut self, rto: Duration) {
+    fn begin_anew(&mut self, rto: Duration) {
         self.congestion.reset();
         self.reset_rate();
         self.rto = Rto::new(rto);
@@ -312,6 +312,27 @@ impl Path {
         // What the old window was reduced for says nothing about the new one.
         self.recovery.begin_anew();
         self.after_timeout = None;
+    }
+
+    /// Resets what was learnt: the connection below leads elsewhere (RFC 8261 section 6.1).
+    pub(crate) fn on_lower_layer_changed(&mut self, rto_initial: Duration) {
+        self.error_count = 0;
+        self.begin_anew(rto_initial);
+        if let Some(discovery) = self.discovery.as_mut().filter(|_| self.confirmed) {
+            discovery.start();
+            let mtu = discovery.mtu();
+            self.set_mtu(mtu);
+        }
+    }
+
+    /// Enters ESTABLISHED: errors of the set-up don't count, and T3-rtx starts for data that was sent with
+    /// COOKIE ECHO.
+    pub(crate) fn on_established(&mut self, now: Time) {
+        self.error_count = 0;
+        self.stop_t3();
+        if self.flight_size > 0 {
+            self.arm_t3(now);
+        }
     }
 
     /// Expiry of T3-rtx, if it runs.
@@ -594,7 +615,7 @@ mod tests {
     fn an_mtu_has_a_floor() {
         let mut path = path();
         assert!(path.set_mtu(100));
-        assert_eq!(path.mtu(), 576);
+        assert_eq!(path.mtu, 576);
         assert!(!path.set_mtu(576));
     }
 }

@@ -22,7 +22,9 @@
 
 use core::time::Duration;
 
+use super::{Path, PathId, Paths, heartbeat};
 use crate::config::ConfigError;
+use crate::random::Random;
 use crate::time::Time;
 
 /// Sizes that many links have, tried one after the other before bisecting.
@@ -119,9 +121,18 @@ struct Suspicion {
     patience: Duration,
 }
 
+/// Effect of an ICMP message about packets that are too big.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PacketTooBig {
+    /// The reported MTU is possible on this path.
+    pub(crate) plausible: bool,
+    /// The packets in flight were too large.
+    pub(crate) in_flight: bool,
+}
+
 /// The state machine of one path.
 #[derive(Debug)]
-pub(crate) struct MtuDiscovery {
+pub(super) struct MtuDiscovery {
     config: PathMtuDiscovery,
     state: PathMtuState,
     base: usize,
@@ -147,7 +158,7 @@ pub(crate) struct MtuDiscovery {
 }
 
 impl MtuDiscovery {
-    pub(crate) fn new(config: PathMtuDiscovery, ipv6: bool) -> Self {
+    pub(super) fn new(config: PathMtuDiscovery, ipv6: bool) -> Self {
         let least = SMALLEST[usize::from(ipv6)];
         let base = config.base_mtu.max(least);
         Self {
@@ -169,16 +180,16 @@ impl MtuDiscovery {
         }
     }
 
-    pub(crate) fn mtu(&self) -> usize {
+    pub(super) fn mtu(&self) -> usize {
         self.mtu
     }
 
-    pub(crate) fn state(&self) -> PathMtuState {
+    pub(super) fn state(&self) -> PathMtuState {
         self.state
     }
 
     /// The path works: whatever was known before, it begins with the base size.
-    pub(crate) fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         self.state = PathMtuState::Base;
         self.mtu = self.mtu.min(self.base);
         self.largest = self.config.max_probed_mtu & !3;
@@ -191,7 +202,7 @@ impl MtuDiscovery {
     }
 
     /// The path failed, or leads elsewhere.
-    pub(crate) fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.state = PathMtuState::Disabled;
         (self.next, self.probe, self.timer) = (None, None, None);
         self.suspicion = None;
@@ -204,12 +215,12 @@ impl MtuDiscovery {
     }
 
     /// The size of a probe that is to leave now; 0 for a small heartbeat.
-    pub(crate) fn wanted(&self) -> Option<usize> {
+    pub(super) fn wanted(&self) -> Option<usize> {
         let small = self.suspicion.is_some_and(|s| s.small.is_none());
         if small { Some(0) } else { self.next }
     }
 
-    pub(crate) fn sent(&mut self, now: Time, nonce: u64, rto: Duration) {
+    pub(super) fn sent(&mut self, now: Time, nonce: u64, rto: Duration) {
         if let Some(suspicion) = &mut self.suspicion
             && suspicion.small.is_none()
         {
@@ -229,7 +240,7 @@ impl MtuDiscovery {
     }
 
     /// A HEARTBEAT ACK came; returns whether it is that of a probe.
-    pub(crate) fn answered(&mut self, now: Time, nonce: u64) -> bool {
+    pub(super) fn answered(&mut self, now: Time, nonce: u64) -> bool {
         if self.suspicion.is_some_and(|s| s.small == Some(nonce)) {
             return true;
         }
@@ -298,7 +309,7 @@ impl MtuDiscovery {
     }
 
     /// This host does not send packets of this size: known at once, without a timer.
-    pub(crate) fn refused(&mut self, now: Time, size: usize) {
+    pub(super) fn refused(&mut self, now: Time, size: usize) {
         if self.probe.is_none_or(|p| p.size != size) {
             return;
         }
@@ -308,7 +319,7 @@ impl MtuDiscovery {
 
     /// A message says that the path takes packets of this size only (RFC 8899 section 4.6.2). Returns
     /// whether it was plausible.
-    pub(crate) fn too_big(&mut self, now: Time, size: usize) -> bool {
+    pub(super) fn too_big(&mut self, now: Time, size: usize) -> bool {
         let size = size & !3;
         if size < self.least {
             return false;
@@ -379,14 +390,14 @@ impl MtuDiscovery {
     }
 
     /// When [`Self::handle_timeout`] is to be called.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
+    pub(super) fn next_timeout(&self) -> Option<Time> {
         crate::time::earliest(self.probe.map(|p| p.expires), self.timer)
     }
 
     /// Handles the timers that are due. `well` is whether the path answers other packets; if it does not,
     /// the loss of a probe is no evidence about its size. `data` is the time when data was last sent.
     /// Returns whether a black hole was found.
-    pub(crate) fn handle_timeout(&mut self, now: Time, well: bool, data: Option<Time>) -> bool {
+    pub(super) fn handle_timeout(&mut self, now: Time, well: bool, data: Option<Time>) -> bool {
         let mut black_hole = false;
         if self.probe.is_some_and(|p| p.expires <= now) {
             black_hole = self.on_probe_lost(now, well);
@@ -442,12 +453,12 @@ impl MtuDiscovery {
     }
 
     /// Data leaves in a packet of this size.
-    pub(crate) fn data_sent(&mut self, size: usize) {
+    pub(super) fn data_sent(&mut self, size: usize) {
         self.large_data |= size > self.safe();
     }
 
     /// Nothing is in flight any more: all of it arrived.
-    pub(crate) fn all_acknowledged(&mut self, now: Time) {
+    pub(super) fn all_acknowledged(&mut self, now: Time) {
         self.large_data = false;
         // Everything was lost for a while, and now it is not.
         if self.suspicion.take_if(|s| s.lost).is_some() && self.state == PathMtuState::Searching {
@@ -456,7 +467,7 @@ impl MtuDiscovery {
     }
 
     /// Returns whether a packet of `size` bytes may be lost because of its size.
-    pub(crate) fn doubts(&self, size: usize) -> bool {
+    pub(super) fn doubts(&self, size: usize) -> bool {
         let searched = matches!(
             self.state,
             PathMtuState::Searching | PathMtuState::SearchComplete
@@ -465,7 +476,7 @@ impl MtuDiscovery {
     }
 
     /// T3-rtx expired, after `rto`.
-    pub(crate) fn on_t3(&mut self, rto: Duration) {
+    pub(super) fn on_t3(&mut self, rto: Duration) {
         if !self.large_data || !self.doubts(self.mtu) {
             return;
         }
@@ -484,7 +495,7 @@ impl MtuDiscovery {
     }
 
     /// A heartbeat was answered. Returns whether a black hole was found by that.
-    pub(crate) fn on_alive(&mut self, now: Time) -> bool {
+    pub(super) fn on_alive(&mut self, now: Time) -> bool {
         if let Some(suspicion) = &mut self.suspicion {
             suspicion.alive = true;
         }
@@ -504,7 +515,7 @@ impl MtuDiscovery {
     }
 
     /// Sets the MTU of this host's interface in bytes: no larger size is probed or used.
-    pub(crate) fn limit(&mut self, now: Time, mtu: usize) {
+    pub(super) fn limit(&mut self, now: Time, mtu: usize) {
         let mtu = mtu.max(self.least);
         self.mtu = self.mtu.min(mtu);
         self.largest = self.config.max_probed_mtu & !3;
@@ -516,5 +527,153 @@ impl MtuDiscovery {
             self.state = PathMtuState::Searching;
             self.search(now);
         }
+    }
+}
+
+impl Path {
+    /// Returns whether the MTU of this path is discovered.
+    pub(crate) fn discovers_mtu(&self) -> bool {
+        self.discovery.is_some()
+    }
+
+    /// Returns when [`Self::on_mtu_timer`] is to be called.
+    #[inline]
+    pub(crate) fn next_mtu_timeout(&self) -> Option<Time> {
+        self.discovery.as_ref().and_then(|d| d.next_timeout())
+    }
+
+    /// Restarts the search on a path that is new, works again or leads elsewhere; stops it until the
+    /// path works.
+    pub(crate) fn restart_mtu_discovery(&mut self) {
+        let works = self.confirmed && self.active;
+        match &mut self.discovery {
+            Some(discovery) if works => discovery.start(),
+            Some(discovery) => discovery.stop(),
+            None => return,
+        }
+        self.use_discovered_mtu();
+    }
+
+    /// Applies the discovered MTU. Returns whether it decreased.
+    fn use_discovered_mtu(&mut self) -> bool {
+        let Some(mtu) = self.discovery.as_ref().map(|d| d.mtu()) else {
+            return false;
+        };
+        let before = self.mtu;
+        self.set_mtu(mtu);
+        mtu < before
+    }
+
+    /// Handles the timers of the search. Returns whether the packets in flight were found too large.
+    #[must_use]
+    pub(crate) fn on_mtu_timer(&mut self, now: Time) -> bool {
+        let well = self.error_count == 0;
+        let data = self.last_data;
+        let Some(discovery) = &mut self.discovery else {
+            return false;
+        };
+        let black_hole = discovery.handle_timeout(now, well, data);
+        self.use_discovered_mtu() && black_hole
+    }
+
+    /// Records a probe of `size` bytes that is sent, 0 for a small heartbeat; returns its Heartbeat Info.
+    pub(crate) fn probe_sent(
+        &mut self,
+        size: usize,
+        now: Time,
+        random: &mut Random,
+    ) -> [u8; heartbeat::INFO_LEN] {
+        let nonce = random.u64();
+        let rto = self.rto.value();
+        if let Some(discovery) = &mut self.discovery {
+            discovery.sent(now, nonce, rto);
+        }
+        self.counters.mtu_probes_sent += u64::from(size > 0);
+        heartbeat::info(nonce, self.id)
+    }
+
+    /// Returns whether the HEARTBEAT ACK with this nonce answers a probe.
+    pub(super) fn on_probe_ack(&mut self, nonce: u64, now: Time) -> bool {
+        let Some(discovery) = &mut self.discovery else {
+            return false;
+        };
+        let is_probe = discovery.answered(now, nonce);
+        self.counters.mtu_probes_answered += u64::from(is_probe);
+        is_probe
+    }
+
+    /// Records that a heartbeat or probe was acknowledged. Returns whether the packets in flight were
+    /// found too large.
+    #[must_use]
+    pub(crate) fn update_mtu_after_heartbeat_ack(&mut self, now: Time) -> bool {
+        let Some(discovery) = &mut self.discovery else {
+            return false;
+        };
+        let black_hole = discovery.on_alive(now);
+        self.use_discovered_mtu() && black_hole
+    }
+
+    /// Records that T3-rtx expired: the search may suspect a black hole (RFC 8899 section 4.3).
+    pub(crate) fn inform_discovery_of_t3(&mut self) {
+        if let Some(discovery) = &mut self.discovery {
+            discovery.on_t3(self.rto.value());
+        }
+    }
+
+    /// Records the acknowledgements of the SACK being processed, which may have been for all data in
+    /// flight.
+    pub(crate) fn inform_discovery_of_sack(&mut self, now: Time) {
+        if let Some(discovery) = &mut self.discovery
+            && self.flight_size == 0
+            && self.news.bytes > 0
+        {
+            discovery.all_acknowledged(now);
+        }
+    }
+
+    /// Records that this host's IP layer refused a probe of `len` bytes of SCTP as too large.
+    pub(crate) fn on_probe_refused(&mut self, len: usize, now: Time) {
+        let size = len + self.below_len();
+        if let Some(discovery) = &mut self.discovery {
+            discovery.refused(now, size);
+            self.use_discovered_mtu();
+        }
+    }
+
+    /// Processes an ICMP message: packets on this path are too big (RFC 8899 section 4.6, RFC 9260 section
+    /// 10, ICMP7).
+    pub(crate) fn on_packet_too_big(&mut self, mtu: usize, now: Time) -> PacketTooBig {
+        let Some(discovery) = &mut self.discovery else {
+            if mtu < self.mtu {
+                self.set_mtu(mtu);
+            }
+            return PacketTooBig {
+                plausible: true,
+                in_flight: false,
+            };
+        };
+        let plausible = discovery.too_big(now, mtu);
+        PacketTooBig {
+            plausible,
+            in_flight: self.use_discovered_mtu() && plausible,
+        }
+    }
+
+    /// Limits the MTU to a value that the driver knows.
+    pub(crate) fn limit_mtu(&mut self, mtu: usize, now: Time) {
+        if let Some(discovery) = &mut self.discovery {
+            discovery.limit(now, mtu);
+            self.use_discovered_mtu();
+        } else {
+            self.set_mtu(mtu);
+        }
+    }
+}
+
+impl Paths {
+    /// Returns the path and size in bytes of a probe that is to be sent, 0 for a small heartbeat.
+    pub(crate) fn next_probe(&self) -> Option<(PathId, usize)> {
+        let wanted = |p: &Path| Some((p.id, p.discovery.as_ref()?.wanted()?));
+        self.iter().find_map(wanted)
     }
 }

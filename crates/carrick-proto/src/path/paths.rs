@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::{Index, IndexMut};
+use core::time::Duration;
 
 use super::{Path, PathId, PathView};
 use crate::config::AssociationConfig;
@@ -303,13 +304,7 @@ impl Paths {
             self.list
                 .iter()
                 .filter(|p| p.usable())
-                .min_by_key(|p| {
-                    (
-                        p.error_count,
-                        p.rto.srtt().unwrap_or(core::time::Duration::MAX),
-                        p.id,
-                    )
-                })
+                .min_by_key(|p| (p.error_count, p.rto.srtt().unwrap_or(Duration::MAX), p.id))
                 .map(|p| p.id)
                 .or_else(|| self.without_usable())
         }?;
@@ -384,6 +379,16 @@ impl Paths {
         if self.retransmission_turn() == expired {
             self.retransmission = self.after(expired, |p| p.confirmed && p.active);
         }
+    }
+
+    /// Returns the round-trip time of the path for data. With concurrent transfer it is the longest of all
+    /// paths, since the peer presumably uses several, too.
+    pub(crate) fn data_round_trip(&self, concurrent: bool) -> Option<Duration> {
+        if concurrent {
+            let usable = self.list.iter().filter(|p| p.usable());
+            return usable.filter_map(|p| p.rto.srtt()).max();
+        }
+        self[self.current].rto.srtt()
     }
 
     /// Bytes that something in front of DATA takes from each packet.

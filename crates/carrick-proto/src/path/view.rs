@@ -69,6 +69,16 @@ pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>)
         .map_or(last, |p| p.id)
 }
 
+/// `last` while it is usable, otherwise an alternate.
+pub(crate) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+    let mut last_usable = false;
+    let other = alternate(
+        last,
+        &mut paths.inspect(|p| last_usable |= p.id == last && p.usable()),
+    );
+    if last_usable { last } else { other }
+}
+
 /// The usable path with the lowest key, the lowest number among equals; `last` if none
 /// is usable.
 pub(crate) fn alternate_by<K: Ord>(

@@ -6,17 +6,16 @@
 
 mod address_verification;
 mod multipath;
+mod protocol_unreachable;
 mod retransmit_asap;
 mod retransmit_in_turn;
 mod retransmit_on_alternate;
-mod retransmit_on_largest_cwnd;
-mod retransmit_on_largest_ssthresh;
-mod retransmit_on_lowest_loss;
+mod retransmit_on_best_path;
 mod retransmit_on_same_path;
+mod unlisted_i_forward_tsn;
 
 use core::fmt;
 
-pub use crate::association::{ProtocolUnreachable, UnlistedIForwardTsn};
 use crate::cc::{Algorithm, Cubic, Rfc9260};
 pub use crate::path::{AfterTimeout, PathView};
 pub use crate::rx::{
@@ -33,13 +32,15 @@ pub use multipath::{
     ReportScope, ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
+pub use protocol_unreachable::ProtocolUnreachable;
 pub use retransmit_asap::RetransmitAsap;
 pub use retransmit_in_turn::RetransmitInTurn;
 pub use retransmit_on_alternate::RetransmitOnAlternate;
-pub use retransmit_on_largest_cwnd::RetransmitOnLargestCwnd;
-pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
-pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
+pub use retransmit_on_best_path::{
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+};
 pub use retransmit_on_same_path::RetransmitOnSamePath;
+pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 
 /// Policies of one association.
 #[derive(Clone, Copy)]

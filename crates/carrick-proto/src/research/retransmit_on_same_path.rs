@@ -1,8 +1,7 @@
 //! Retransmission route that stays on the path of the original as long as that path is usable.
 
 use super::{LossSignal, PathView, RetransmissionRoute};
-use crate::path::PathId;
-use crate::tx::same_unless_dead;
+use crate::path::{PathId, same_unless_dead};
 
 /// Sends all retransmissions on the path of the original while it is active.
 #[derive(Clone, Copy, Debug)]

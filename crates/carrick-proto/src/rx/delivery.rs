@@ -11,9 +11,9 @@ use super::buffer::Cost;
 use super::delivery_queue::DeliveryQueue;
 use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
-use super::ranges::RangeSet;
 use super::reassembly::CompleteMessage;
 use super::reset::Deferral;
+use crate::range_set::RangeSet;
 use crate::stream_table::StreamTable;
 
 #[derive(Debug, Default)]

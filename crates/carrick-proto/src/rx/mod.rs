@@ -24,7 +24,6 @@ mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod payload_pool;
-mod ranges;
 mod reassembly;
 mod reset;
 mod sack;

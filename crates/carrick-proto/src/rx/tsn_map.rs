@@ -2,9 +2,8 @@
 //!
 //! A TSN is kept as an index, its distance from the initial TSN, which never wraps.
 
+use crate::range_set::RangeSet;
 use carrick_wire::{GapAckBlock, Tsn};
-
-use super::ranges::RangeSet;
 
 /// Largest distance from the cumulative TSN in a Gap Ack Block (RFC 9260, section 3.3.4).
 const MAX_GAP_OFFSET: u32 = 0xffff;

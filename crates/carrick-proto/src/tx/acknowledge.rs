@@ -135,7 +135,7 @@ impl Sender {
                 );
                 cx.trace.record(cx.now, TraceEvent::rto_of(path));
             } else if timed == index && once {
-                path.heartbeat.unmeasured = true;
+                path.note_missing_sample();
             }
         }
         true

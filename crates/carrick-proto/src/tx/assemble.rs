@@ -243,7 +243,7 @@ impl Sender {
         cx.counters.data_bytes_sent += bytes as u64;
         let path = &mut cx.paths[to];
         path.timed.get_or_insert((index, cx.now));
-        path.heartbeat.used = true;
+        path.note_use();
         index
     }
 

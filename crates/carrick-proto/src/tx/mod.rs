@@ -60,7 +60,6 @@ pub use marked_data::MarkedData;
 pub(crate) use packet_plan::DataPacketPlan;
 pub(crate) use packet_plan::TransmitContext;
 pub(crate) use recovery::PathRecovery;
-pub(crate) use retransmission_route::same_unless_dead;
 pub use retransmission_route::{RetransmissionRoute, RetransmitTimeoutsOnAlternate};
 pub(crate) use sack_processing::{Acked, SackContext, SackError};
 

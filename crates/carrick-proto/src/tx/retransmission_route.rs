@@ -2,7 +2,7 @@
 //! another active path; fast retransmissions to the path of the original.
 
 use super::loss::LossSignal;
-use crate::path::{PathId, PathView, alternate};
+use crate::path::{PathId, PathView, alternate, same_unless_dead};
 
 /// Decides where a retransmission goes.
 pub trait RetransmissionRoute: Sync {
@@ -38,16 +38,6 @@ impl RetransmissionRoute for RetransmitTimeoutsOnAlternate {
             LossSignal::MissingReports => same_unless_dead(last, paths),
         }
     }
-}
-
-/// `last` while it is usable, otherwise an alternate.
-pub(crate) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
-    let mut last_usable = false;
-    let other = alternate(
-        last,
-        &mut paths.inspect(|p| last_usable |= p.id == last && p.usable()),
-    );
-    if last_usable { last } else { other }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! SACK generation (RFC 9260, sections 6.2 and 6.7).
 //!
 //! - When a SACK is due: [`SackGenerator`].
-//! - Where it goes: [`route`], applied by [`Receiver::sack_path`].
+//! - Where it goes: [`Receiver::sack_route`], by a rule of [`route`].
 //! - What it holds: [`Receiver::write_sack`].
 //!
 //! The association writes SACKs into packets and bundles them (`association::sack`).
@@ -19,10 +19,11 @@ use carrick_wire::{
 };
 
 use super::Receiver;
-use super::ranges::RangeSet;
 use super::tsn_map::TsnMap;
 use crate::config::AssociationConfig;
 use crate::path::PathId;
+use crate::range_set::RangeSet;
+use crate::route::Route;
 use crate::time::Time;
 pub use route::{
     LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute, SackSituation, SackToSource,
@@ -99,6 +100,8 @@ pub(super) struct SackGenerator {
     immediate: bool,
     /// Duplicate TSNs since the last SACK.
     duplicates: Vec<Tsn>,
+    /// Route back to the source of the last packet with DATA.
+    data_route: Option<Route>,
     /// With [`GapSacks::DelayedAcrossPaths`].
     path_progress: Option<Box<PathProgress>>,
 }
@@ -120,6 +123,7 @@ impl SackGenerator {
             duplicate: false,
             immediate: false,
             duplicates: Vec::new(),
+            data_route: None,
             path_progress: delayed.then(Box::default),
         }
     }
@@ -303,18 +307,6 @@ impl Receiver {
         self.sack.has_received
     }
 
-    /// Returns whether SACK generation depends on the path over which data arrives.
-    pub(crate) fn needs_source_path(&self) -> bool {
-        self.sack.path_progress.is_some()
-    }
-
-    /// Sets the path of the chunks that follow, if it is known.
-    pub(crate) fn set_source_path(&mut self, path: Option<PathId>) {
-        if let Some(progress) = &mut self.sack.path_progress {
-            progress.current = path;
-        }
-    }
-
     /// Returns the expiry of the delayed acknowledgement.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.sack.deadline()
@@ -322,21 +314,6 @@ impl Receiver {
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.sack.handle_timeout(now);
-    }
-
-    /// Returns the path that `rule` selects for the next SACK, after DATA from `source`.
-    pub(crate) fn sack_path(
-        &self,
-        source: PathId,
-        rule: &dyn SackRoute,
-        paths: &mut dyn Iterator<Item = crate::path::PathView>,
-    ) -> PathId {
-        let situation = SackSituation {
-            source,
-            gaps: self.has_gaps(),
-            duplicates: self.has_duplicates(),
-        };
-        rule.route(&situation, paths)
     }
 
     /// Returns the length of a SACK that reports all gaps and no duplicates. A SACK that leaves out a

@@ -1,9 +1,12 @@
-//! The destination of a SACK (RFC 9260, section 6.4): rules of the standard and of papers.
+//! The destination of a SACK (RFC 9260, section 6.4): rules of the standard and of papers, and their
+//! application.
 
 use core::time::Duration;
 
-use crate::path::PathId;
-use crate::path::{PathView, alternate};
+use super::Receiver;
+use crate::config::AssociationConfig;
+use crate::path::{PathId, PathView, Paths, alternate};
+use crate::route::Route;
 
 /// State of the receiver when a SACK is sent.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +110,84 @@ impl SackRoute for OtherPathOnDuplicates {
             .map(|p| p.id)
             .min()
             .unwrap_or(situation.source)
+    }
+}
+
+impl Receiver {
+    /// Records the source of the chunks that follow, if SACK generation depends on their path.
+    #[inline]
+    pub(crate) fn note_source(&mut self, route: &Route, paths: &Paths) {
+        if let Some(progress) = &mut self.sack.path_progress {
+            progress.current = paths.find(route);
+        }
+    }
+
+    /// Returns the route back to the source of the last packet with DATA.
+    pub(crate) fn data_route(&self) -> Option<Route> {
+        self.sack.data_route
+    }
+
+    /// Sets the route back to the source of a packet with DATA, which the next SACK answers.
+    pub(crate) fn set_data_route(&mut self, back: Route) {
+        self.sack.data_route = Some(back);
+    }
+
+    /// Returns the route of [`Self::data_route`] for a correction.
+    pub(crate) fn data_route_mut(&mut self) -> Option<&mut Route> {
+        self.sack.data_route.as_mut()
+    }
+
+    /// Forgets the route of the last DATA unless it passes: one of its addresses was removed.
+    pub(crate) fn keep_data_route_if(&mut self, passes: impl FnOnce(&Route) -> bool) {
+        self.sack.data_route = self.sack.data_route.filter(passes);
+    }
+
+    /// Returns the path and route of the next SACK.
+    ///
+    /// 1. Before any DATA: the primary path.
+    /// 2. The source of the last DATA, or the primary path if that source is not confirmed.
+    /// 3. The path that the association's [`SackRoute`] selects, if it is confirmed.
+    /// 4. To the source of the DATA, the SACK leaves from the address to which the DATA was sent (RFC
+    ///    9260, section 6.4).
+    pub(crate) fn sack_route(&self, paths: &Paths, config: &AssociationConfig) -> (PathId, Route) {
+        // Step 1.
+        let current = paths.current();
+        let Some(route) = self.sack.data_route else {
+            return (current, paths[current].route());
+        };
+        // Step 2.
+        let known = paths.find(&route).filter(|p| paths[*p].confirmed);
+        let source = known.unwrap_or(current);
+        // Step 3.
+        let situation = SackSituation {
+            source,
+            gaps: self.has_gaps(),
+            duplicates: self.has_duplicates(),
+        };
+        let rule = config.research.policies.sack_route;
+        let chosen = rule.route(&situation, &mut paths.views());
+        let usable = paths.contains(chosen) && paths[chosen].confirmed;
+        let chosen = if usable { chosen } else { source };
+        // Step 4.
+        if Some(chosen) == known {
+            return (source, route);
+        }
+        (chosen, paths[chosen].route())
+    }
+
+    /// Returns whether a SACK is pending and its route is that of the data on this path.
+    #[inline]
+    pub(crate) fn may_bundle_sack(
+        &self,
+        path: PathId,
+        paths: &Paths,
+        config: &AssociationConfig,
+    ) -> bool {
+        if !self.sack_is_pending() {
+            return false;
+        }
+        let (to, route) = self.sack_route(paths, config);
+        to == path && route.local == paths[path].local
     }
 }
 

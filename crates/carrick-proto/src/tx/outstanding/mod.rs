@@ -31,13 +31,13 @@ use carrick_wire::{DATA_HEADER_LEN, Tsn, padded};
 
 use super::queue::NewChunk;
 use crate::path::{Path, PathId, Paths};
+use crate::range_set::RangeSet;
 use crate::time::Time;
 use crate::work_counter::WorkCounter;
 use abandoned::AbandonedChunks;
 pub(super) use chunk::AckedChunk;
 pub(crate) use chunk::{Chunk, ChunkState};
 use marked::MarkedChunks;
-use non_renegable::NonRenegable;
 pub(super) use ranges::{Ranges, from_gap_ack_blocks, union};
 pub(super) use reported::count;
 
@@ -51,7 +51,7 @@ pub(crate) struct Outstanding {
     /// Ranges of the last report's Gap Ack Blocks.
     reported: Ranges,
     /// Chunks acknowledged as non-renegable, whether the last report lists them or not.
-    non_renegable: NonRenegable,
+    non_renegable: RangeSet,
     /// Indexes of chunks in state [`ChunkState::Marked`].
     marked: MarkedChunks,
     /// User bytes in flight.
@@ -102,7 +102,7 @@ impl Outstanding {
             first: 1,
             origin: initial_tsn.previous(),
             reported: Ranges::new(),
-            non_renegable: NonRenegable::default(),
+            non_renegable: RangeSet::default(),
             marked: MarkedChunks::new(tracking.marked_by_path),
             in_flight: 0,
             held: 0,

@@ -11,8 +11,7 @@ use carrick_wire::{Tsn, VerificationTag};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::AddressVersion;
-use crate::association::TieTags;
+use crate::addresses::AddressVersion;
 use crate::auth::KeyVector;
 use crate::extensions::Extensions;
 use crate::random::Random;
@@ -24,6 +23,13 @@ const MAC_LEN: usize = 16;
 
 /// Marks the value of the protection parameter, in place of an address family.
 const PROTECTION: u8 = 9;
+
+/// Tie-Tags, by which the cookie of a restarted peer is recognized (RFC 9260, section 5.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct TieTags {
+    pub(crate) local: u32,
+    pub(crate) peer: u32,
+}
 
 /// Content of a State Cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! Bounded queue of packets that the endpoint sends outside an association: replies to INIT, to COOKIE
+//! Bounded queue of packets that are sent outside an association: replies to INIT, to COOKIE
 //! ECHO and to out of the blue packets, and the last packet of an association that has ended.
 
 use alloc::collections::VecDeque;

@@ -1,0 +1,260 @@
+//! Applies changes of the paths to the association: results of heartbeats and errors (RFC 9260 sections
+//! 5.4 and 8), thresholds (RFC 7829) and MTU discovery (RFC 8899). Their procedures are in
+//! [`crate::path`].
+
+use alloc::sync::Arc;
+
+use super::{Association, Context};
+use crate::error::{AbortCause, OperationError};
+use crate::event::{CloseReason, Event};
+use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathChange, PathId, PathThresholds};
+use crate::time::Time;
+use crate::trace::TraceEvent;
+
+impl Association {
+    pub(crate) fn set_primary(&mut self, path: PathId) -> Result<(), OperationError> {
+        if !self.paths.contains(path) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths.set_primary(path);
+        self.choose_path();
+        Ok(())
+    }
+
+    /// Selects the path for new data again and notifies the user if it changed.
+    pub(super) fn choose_path(&mut self) {
+        if let Some(path) = self.paths.choose() {
+            self.events.push(Event::PrimaryChanged(path));
+        }
+        if let Some(path) = self.paths.switch_over_primary() {
+            self.events.push(Event::PrimarySwitchover(path));
+        }
+        self.events.set_dormant(self.paths.are_dormant());
+    }
+
+    fn notify_path_change(&mut self, id: PathId, change: Option<PathChange>) {
+        self.events.extend(change.map(|change| match change {
+            PathChange::Failed => Event::PathFailed(id),
+            PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
+            PathChange::Recovered => Event::PathRecovered(id),
+        }));
+    }
+
+    /// Starts verification and monitoring when the association is established.
+    pub(super) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
+        self.paths.start_heartbeats(cx.now, &self.config, cx.random);
+        self.choose_path();
+    }
+
+    /// Expiry of a path's heartbeat timer (section 8.3).
+    pub(super) fn on_heartbeat_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let rto = self.paths[id].rto.value();
+        match self.paths.expire_heartbeat(id, cx.now, &self.config) {
+            HeartbeatExpiry::NoLoss => {}
+            HeartbeatExpiry::LeftToT3 => return,
+            HeartbeatExpiry::Error => {
+                // Heartbeats that are sent once per RTO must not end the association before the data
+                // does (RFC 7829 section 4). A new path may be the only one, if the addresses before it
+                // were deleted.
+                let frequent = self.paths[id].potentially_failed && self.has_outstanding_data();
+                self.on_path_error(id, id == self.paths.current() && !frequent, cx);
+                if self.state.is_closed() {
+                    return;
+                }
+            }
+        }
+        self.paths[id].request_due_heartbeat(cx.now, rto, &self.config, cx.random);
+    }
+
+    /// HEARTBEAT ACK, accepted only with the nonce of a heartbeat:
+    ///
+    /// 1. Take the RTT sample, or inform MTU discovery, whose probe was acknowledged (section 6.3.1, RFC
+    ///    8899 section 6.2.1.2).
+    /// 2. Confirm the path (section 5.4).
+    /// 3. Clear the error counters of path and association (sections 8.1 and 8.3).
+    /// 4. Select the path for data again (section 8.2).
+    pub(super) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
+        let Some((id, nonce)) = self.paths.parse_heartbeat_info(info) else {
+            return;
+        };
+        // Step 1.
+        let path = &mut self.paths[id];
+        match path.on_heartbeat_ack(nonce, cx.now, &self.config) {
+            HeartbeatAnswer::Unknown => return,
+            HeartbeatAnswer::Measured => self.trace.record(cx.now, TraceEvent::rto_of(path)),
+            HeartbeatAnswer::Probe => {}
+        }
+        if path.update_mtu_after_heartbeat_ack(cx.now) {
+            self.resend_oversized(id, cx.now);
+        }
+        // Step 2.
+        let path = &mut self.paths[id];
+        let confirmed = path.confirm(cx.now, &self.config, cx.random);
+        if confirmed {
+            self.peer_entries_changed = true;
+            self.events.push(Event::PathConfirmed(id));
+        }
+        // Step 3.
+        let path = &mut self.paths[id];
+        let change = path.clear_errors_by_heartbeat(cx.now, &self.config, cx.random);
+        self.notify_path_change(id, change);
+        // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
+        // the association works.
+        if !self.has_outstanding_data() {
+            self.liveness.clear_errors();
+        }
+        self.liveness.on_heartbeat_ack(cx.now);
+        self.report_stall(cx.now);
+        // Step 4.
+        self.choose_path();
+        if confirmed {
+            self.complete_handover(id, cx);
+        }
+    }
+
+    fn has_outstanding_data(&self) -> bool {
+        self.sender.outstanding_chunks() > 0
+    }
+
+    /// Clears the error counter of a path: a packet sent to it was acknowledged.
+    pub(super) fn on_path_alive(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let change = self.paths[id].clear_errors(cx.now, &self.config, cx.random);
+        self.notify_path_change(id, change);
+    }
+
+    /// Counts an error of a path: a packet sent to it was not acknowledged in time (sections 8.1 and
+    /// 8.2):
+    ///
+    /// 1. Update the state of the path (section 8.2, RFC 7829 section 3.2).
+    /// 2. Try an inactive path from another local address.
+    /// 3. Select the path for data again (section 6.4.1).
+    /// 4. Count the error for the association, which ends at Association.Max.Retrans (section 8.1).
+    pub(super) fn on_path_error(
+        &mut self,
+        id: PathId,
+        counts_for_association: bool,
+        cx: &mut Context<'_>,
+    ) {
+        // Step 1.
+        let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
+        self.notify_path_change(id, change);
+        // Step 2.
+        if !self.paths[id].active {
+            self.try_other_local_address(id, cx);
+        }
+        // Step 3.
+        self.choose_path();
+        self.paths.turn(id);
+        // Step 4.
+        let max_retrans = self.config.paths.association_max_retrans;
+        if counts_for_association && self.liveness.count_error(max_retrans) {
+            let cause = AbortCause::new(13, b"Association.Max.Retrans exceeded");
+            self.abort(CloseReason::PeerUnreachable, &cause, cx);
+        }
+    }
+
+    /// Notifies the user, once for each stall, that heartbeats are acknowledged and data is not.
+    fn report_stall(&mut self, now: Time) {
+        let (Some(since), Some(rtos)) = (
+            self.sender.stalled_since(),
+            self.config.timers.no_progress_after,
+        ) else {
+            return;
+        };
+        let answered = self.liveness.acknowledged_heartbeat_since(since);
+        let limit = since + self.config.timers.rto_initial.saturating_mul(rtos);
+        if answered && limit <= now {
+            self.events.notify_stall(since);
+        }
+    }
+
+    /// Marks the data in flight on a path for retransmission: MTU discovery found its packets too large.
+    fn resend_oversized(&mut self, id: PathId, now: Time) {
+        self.sender.resend_path(id, now, &mut self.paths);
+        self.report_abandoned();
+    }
+
+    /// Expiry of a path's timer of MTU discovery (RFC 8899 section 5.1.1).
+    pub(super) fn on_mtu_timer(&mut self, id: PathId, now: Time) {
+        if self.paths[id].on_mtu_timer(now) {
+            self.resend_oversized(id, now);
+        }
+    }
+
+    /// ICMP: packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10, ICMP7).
+    /// Returns whether the reported MTU was plausible.
+    pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
+        let effect = self.paths[id].on_packet_too_big(mtu, now);
+        if effect.in_flight {
+            self.resend_oversized(id, now);
+        }
+        effect.plausible
+    }
+
+    /// CHANGE HEARTBEAT (section 11.1.9).
+    pub(crate) fn set_heartbeat(
+        &mut self,
+        id: PathId,
+        enabled: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths[id].enable_heartbeats(enabled, cx.now, &self.config, cx.random);
+        Ok(())
+    }
+
+    /// REQUEST HEARTBEAT (section 11.1.10).
+    pub(crate) fn request_heartbeat(&mut self, id: PathId) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        if !self.state.sends_heartbeats() {
+            return Err(OperationError::WrongState);
+        }
+        self.paths[id].request_heartbeat();
+        Ok(())
+    }
+
+    /// Returns the thresholds of a path, or those of new paths.
+    pub(crate) fn thresholds(&self, id: Option<PathId>) -> Option<PathThresholds> {
+        match id {
+            None => Some(PathThresholds::of(&self.config)),
+            Some(id) => self.paths.contains(id).then(|| self.paths[id].thresholds()),
+        }
+    }
+
+    /// Sets the thresholds of a path, or of all present and future ones (RFC 7829 section 7.2).
+    pub(crate) fn set_thresholds(
+        &mut self,
+        id: Option<PathId>,
+        thresholds: PathThresholds,
+    ) -> Result<(), OperationError> {
+        if id.is_some_and(|id| !self.paths.contains(id)) {
+            return Err(OperationError::UnknownPath);
+        }
+        if thresholds.validate().is_err() {
+            return Err(OperationError::InvalidThresholds);
+        }
+        if id.is_none() {
+            let config = Arc::make_mut(&mut self.config);
+            config.paths.path_max_retrans = thresholds.path_max_retrans;
+            config.paths.potentially_failed_max_retrans = thresholds.potentially_failed_max_retrans;
+            config.paths.primary_switchover_max_retrans = thresholds.primary_switchover_max_retrans;
+        }
+        for path in self.paths.ids().filter(|p| id.is_none_or(|id| id == *p)) {
+            let change = self.paths[path].set_thresholds(thresholds, &self.config);
+            self.notify_path_change(path, change);
+        }
+        self.choose_path();
+        Ok(())
+    }
+
+    /// Sets whether the potentially failed state is reported to the user (RFC 7829 section 7.3).
+    pub(crate) fn expose_potentially_failed(&mut self, expose: bool) {
+        Arc::make_mut(&mut self.config)
+            .paths
+            .expose_potentially_failed = expose;
+    }
+}

@@ -1,0 +1,176 @@
+//! Error counter of a path and the states that follow from it: inactive (RFC 9260 section 8.2) and
+//! potentially failed (RFC 7829 section 3.2); switchover of the primary path (RFC 7829 section 5).
+
+use super::{Path, PathId, PathThresholds, Paths};
+use crate::config::AssociationConfig;
+use crate::random::Random;
+use crate::time::Time;
+
+/// Change of a path's state of which the user is notified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathChange {
+    /// The path became inactive.
+    Failed,
+    /// The path became potentially failed.
+    PotentiallyFailed,
+    /// The path is active and not potentially failed again.
+    Recovered,
+}
+
+impl Path {
+    /// Number of consecutive errors (RFC 9260 section 8.2).
+    pub(crate) fn error_count(&self) -> u32 {
+        self.error_count
+    }
+
+    /// Thresholds of the error counter.
+    pub(crate) fn thresholds(&self) -> PathThresholds {
+        self.thresholds
+    }
+
+    /// Sets the thresholds (RFC 7829 section 7.2).
+    pub(crate) fn set_thresholds(
+        &mut self,
+        thresholds: PathThresholds,
+        config: &AssociationConfig,
+    ) -> Option<PathChange> {
+        self.thresholds = thresholds;
+        self.update_potentially_failed(config)
+    }
+
+    /// Counts an error: a packet sent here was not acknowledged in time. The path becomes potentially
+    /// failed or inactive by its thresholds (RFC 9260 section 8.2, RFC 7829 section 3.2 rules 2 and 8).
+    pub(crate) fn count_error(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) -> Option<PathChange> {
+        self.way_untried = false;
+        if self.error_count < self.thresholds.most_errors() {
+            self.error_count += 1;
+        }
+        if !self.active || self.error_count <= self.thresholds.path_max_retrans {
+            return self.update_potentially_failed(config);
+        }
+        self.active = false;
+        if core::mem::take(&mut self.potentially_failed) && self.heartbeat.enabled {
+            self.schedule_heartbeat(now, config, random);
+        }
+        self.restart_mtu_discovery();
+        Some(PathChange::Failed)
+    }
+
+    /// Updates the potentially failed state. While it is set, a heartbeat is sent per RTO, whatever
+    /// HB.interval is (RFC 7829 section 3.2, rules 5 and 6).
+    fn update_potentially_failed(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        // An address that is not verified gets a heartbeat per RTO anyway, and no data.
+        let suspected = self.active
+            && self.confirmed
+            && self.thresholds.is_potentially_failed(self.error_count);
+        let changed = core::mem::replace(&mut self.potentially_failed, suspected) != suspected;
+        if suspected {
+            self.heartbeat.request_unless_awaited();
+        }
+        if !changed || !config.paths.expose_potentially_failed {
+            None
+        } else if suspected {
+            Some(PathChange::PotentiallyFailed)
+        } else {
+            self.active.then_some(PathChange::Recovered)
+        }
+    }
+
+    /// Clears the error counter: a packet sent here was acknowledged.
+    pub(crate) fn clear_errors(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) -> Option<PathChange> {
+        self.error_count = 0;
+        if self.potentially_failed {
+            self.leave_potentially_failed(now, config, random);
+            let exposed = config.paths.expose_potentially_failed;
+            exposed.then_some(PathChange::Recovered)
+        } else if !self.active {
+            self.active = true;
+            self.restart_mtu_discovery();
+            Some(PathChange::Recovered)
+        } else {
+            None
+        }
+    }
+
+    /// Ends the potentially failed state: heartbeats have their interval again, and an outstanding one
+    /// need not be acknowledged in time.
+    fn leave_potentially_failed(
+        &mut self,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        self.potentially_failed = false;
+        self.heartbeat.stop_waiting();
+        self.heartbeat.requested = false;
+        if self.heartbeat.enabled {
+            self.schedule_heartbeat(now, config, random);
+        }
+    }
+
+    /// Records that T3-rtx expired. On a potentially failed path, an outstanding heartbeat does not count
+    /// as another error (RFC 7829 section 3.2, rule 6).
+    pub(crate) fn leave_errors_to_t3(&mut self) {
+        if self.potentially_failed {
+            self.heartbeat.stop_waiting();
+        }
+    }
+}
+
+impl Paths {
+    /// Primary Path Switchover: replaces a primary path with too many errors by the path that carries
+    /// the data (RFC 7829 section 5). Returns the new primary path.
+    pub(crate) fn switch_over_primary(&mut self) -> Option<PathId> {
+        let (primary, current) = (self.primary(), self.current());
+        if primary == current || !self.contains(primary) || !self[current].usable() {
+            return None;
+        }
+        let path = &self[primary];
+        if !path.thresholds.gives_up_primary(path.error_count) {
+            return None;
+        }
+        self.set_primary(current);
+        Some(current)
+    }
+
+    /// Returns whether no path is active, and none may become so by its verification: the association is
+    /// dormant.
+    pub(crate) fn are_dormant(&self) -> bool {
+        let untried = self.iter().any(|p| p.active && !p.confirmed);
+        self.all_inactive() && !untried
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::Route;
+
+    /// RFC 7829, section 3.2
+    #[test]
+    fn states_follow_the_thresholds() {
+        let config = AssociationConfig::rfc9260().with(|c| {
+            c.paths.path_max_retrans = 2;
+            c.paths.potentially_failed_max_retrans = Some(0);
+            c.paths.expose_potentially_failed = true;
+        });
+        let route = Route::plain([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let mut path = Path::new(PathId(0), route, true, &config);
+        let mut random = Random::new([1; 32]);
+        let changes = [(); 4].map(|()| path.count_error(Time::ZERO, &config, &mut random));
+        let (suspected, failed) = (PathChange::PotentiallyFailed, PathChange::Failed);
+        assert_eq!(changes, [Some(suspected), None, Some(failed), None]);
+        let mut clear = || path.clear_errors(Time::ZERO, &config, &mut random);
+        assert_eq!([clear(), clear()], [Some(PathChange::Recovered), None]);
+    }
+}
