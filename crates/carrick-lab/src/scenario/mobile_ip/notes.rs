@@ -135,7 +135,7 @@ fn open_settings(observed: &Observed) -> String {
     )
 }
 
-/// Describes the cell of configuration 1 that no setting fits together with the others.
+/// Describes the cell of configuration 1 that no setting fits together with its column.
 fn two_per_cent(observed: &Observed) -> String {
     let job = |stack| Job::Transfer(Configuration::One, stack, LOSSES[2]);
     let of = |stack| measured(average(observed, job(stack), |m| m.throughput));
