@@ -105,10 +105,10 @@ fn transport(observed: &Observed) -> Figure {
             Series::new("headers counted", SeriesKind::ErrorBars, 0, over_sizes(observed, place::COUNTED, |s| kbits(s.network[0]))),
             Series::new("not counted", SeriesKind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, |s| kbits(s.network[0]))),
             Series::new(
-                "not counted, no random delay",
+                "not counted, random delays",
                 SeriesKind::ErrorBars,
                 3,
-                over_sizes(observed, place::IN_STEP, |s| kbits(s.network[0])),
+                over_sizes(observed, place::DELAYED, |s| kbits(s.network[0])),
             ),
             Series::new(
                 "equation (6)",

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::Overhead;
 use super::run::{self, Shares, reading, starts};
-use super::setup::{
-    FULL, Flow, JITTER, PORT, SHARINGS, Settings, Sharing, flows, live_world, place,
-};
+use super::setup::{FULL, Flow, PORT, SHARINGS, Settings, Sharing, flows, live_world, place};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
@@ -355,7 +353,7 @@ pub(super) fn plan(scenario: Overhead, options: &RunOptions) -> live::LivePlan {
             let (network, count) = (derive(seed, &[0]), flows.len());
             runs.push(live::LiveRun {
                 name: format!("{}.{}.{repetition}", kind.id(), kind.suffix()),
-                world: Box::new(move || live_world(network, JITTER, count)),
+                world: Box::new(move || live_world(network, count)),
                 flows,
                 watch: kind.watch(),
                 expected,

@@ -19,17 +19,20 @@ use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
-use crate::publication::{FittedSetting, Publication};
+use crate::publication::Publication;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes};
+use setup::{
+    BRIEF, CONTROL_SIZES, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes,
+};
 
-/// Repetitions in a short run, which takes at most a minute and gives useful intervals.
-const SHORT: u64 = 5;
-/// Repetitions of the second part in the paper.
-const FULL_FLOW: u64 = 10;
+/// Repetitions in a short run, with which the shares of the smallest messages with and without their
+/// headers differ beyond their intervals.
+const SHORT: u64 = 16;
+/// Repetitions of the second part: in a short run, and in the paper.
+const FLOW: (u64, u64) = (5, 10);
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,21 +55,6 @@ impl Scenario for Overhead {
             place: "Münster University of Applied Sciences and University of Duisburg-Essen",
             year: 2009,
         }
-    }
-
-    fn fitted(&self) -> Vec<FittedSetting> {
-        vec![
-            FittedSetting {
-                setting: "random delay of up to 12 ms for each packet of a sender",
-                chosen_by: "losses of the two flows that do not coincide; not in the paper",
-                alternatives: "without it the rows “in-step”",
-            },
-            FittedSetting {
-                setting: "queue of 50 packets",
-                chosen_by: "not in the paper",
-                alternatives: "the simulator of the paper has 100 frames by default",
-            },
-        ]
     }
 
     fn usual(&self) -> Option<&'static str> {
@@ -93,7 +81,10 @@ impl Scenario for Overhead {
         options: &RunOptions,
         capture: Capture<'_>,
     ) -> Result<(), String> {
-        let all = Observed::nothing(1, lengths(options));
+        let all = Observed {
+            lengths: lengths(options),
+            ..Observed::nothing(1, LONG)
+        };
         let job = all.jobs(1).into_iter().find(|job| all.name(*job) == cell);
         let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
         all.run(job.repeated(repetition), options.seed, capture)
@@ -182,7 +173,12 @@ enum JobResult {
 }
 
 /// Returns all simulations. The messages accepted without a reader are measured for one flow only.
-fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
+fn jobs(
+    sizes: &[usize],
+    flows: usize,
+    asked: Option<usize>,
+    (repetitions, most): (u64, u64),
+) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
         for (pair, size) in sizes.iter().enumerate() {
@@ -200,7 +196,7 @@ fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -
     }
     for flow in 0..flows {
         for size in 0..FLOW_SIZES.len() {
-            let repetitions = 0..repetitions.min(FULL_FLOW);
+            let repetitions = 0..repetitions.min(most);
             jobs.extend(repetitions.map(|number| Job::Slow { flow, size, number }));
             if asked == Some(flow) {
                 jobs.push(Job::Accepted { flow, size });
@@ -251,17 +247,31 @@ impl Observed {
             accepted: Vec::new(),
         };
         Self {
-            pairs: sizes().map(pair).collect(),
+            pairs: if lengths == LONG {
+                sizes().map(pair).collect()
+            } else {
+                CONTROL_SIZES.map(pair).into()
+            },
             flows: flows().into_iter().map(flow).collect(),
             repetitions,
             lengths,
         }
     }
 
+    /// Returns the maximum number of repetitions of the second part.
+    fn most_of_flow(&self) -> u64 {
+        if self.lengths == LONG { FLOW.1 } else { FLOW.0 }
+    }
+
     fn jobs(&self, repetitions: u64) -> Vec<Job> {
         let asked = self.flows.iter().position(|cell| cell.flow.id == "best");
         let sizes: Vec<usize> = self.pairs.iter().map(|pair| pair.size).collect();
-        jobs(&sizes, self.flows.len(), asked, repetitions)
+        jobs(
+            &sizes,
+            self.flows.len(),
+            asked,
+            (repetitions, self.most_of_flow()),
+        )
     }
 
     /// Returns the prefix of the identifiers of a job's rows.

@@ -27,13 +27,13 @@ fn fairness(observed: &Observed) -> String {
         all.map(|pair| means(&pair.shares[sharing], Shares::jain))
             .fold(1.0, f64::min)
     };
-    let (worst, in_step) = (least(place::COUNTED), least(place::COUNTED_IN_STEP));
+    let worst = least(place::COUNTED);
     let of = |pair: &Pair| {
         format!(
-            "{} bytes {} % (without random delay {} %; equation (6): {} %, by its square root {} %)",
+            "{} bytes {} % (with random delays {} %; equation (6): {} %, by its square root {} %)",
             pair.size,
             measured(means(&pair.shares[place::UNCOUNTED], share)),
-            measured(means(&pair.shares[place::IN_STEP], share)),
+            measured(means(&pair.shares[place::DELAYED], share)),
             measured(model_share(pair.size, false)),
             measured(independent_share(pair.size)),
         )
@@ -45,13 +45,11 @@ fn fairness(observed: &Observed) -> String {
         .map(of)
         .collect();
     format!(
-        "Headers counted: the lowest mean of Jain’s index over all sizes is {}, and {} without the random delay, as in the paper’s network. Not counted, the small messages get: {}. The equation \
-         compares two equal windows; in addition, a window of small messages grows faster by the same factor. If losses occur in the \
-         two flows independently, as with the random delays of this experiment, the faster flow has more of them, and rates are proportional to the \
-         square root of the growth. The control has no random delay, so that both flows lose packets simultaneously or one of them \
-         always does, depending on the order of packets at the full queue.",
+        "Headers counted: the lowest mean of Jain’s index over all sizes is {}. Not counted, the small messages get: {}. The equation \
+         compares two equal windows; in addition, a window of small messages grows faster by the same factor. Both flows often lose packets of one full queue \
+         simultaneously. If losses occur in the two flows independently, the faster flow has more of them, and rates are proportional to the \
+         square root of the growth: the control delays each packet at random by up to the time of a full packet before the shared link.",
         measured(worst),
-        measured(in_step),
         shown.join(", ")
     )
 }

@@ -6,8 +6,7 @@ use carrick_netsim::{Direction, Network, NodeId, Random, Time};
 use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, EndpointConfig};
 
 use super::setup::{
-    FULL, FULL_FOR_LONG, Flow, JITTER, Lengths, PORT, READING, Sharing, WINDOW, end_address,
-    network,
+    FULL, FULL_FOR_LONG, Flow, Lengths, PORT, READING, Sharing, WINDOW, end_address, network,
 };
 use super::traffic::{Pace, Reader, Source};
 use crate::capture::Capture;
@@ -241,8 +240,8 @@ fn single(
     let sender = capture.watch(FLOWS[0].0, FLOWS[0].1, sender);
     let receiver = SctpHost::new(endpoint(0, 1, config, seed)?, Reader::new(pace));
     let programs: [Box<dyn carrick_netsim::Node>; 2] = [Box::new(sender), Box::new(receiver)];
-    let (net, nodes, _) =
-        network(derive(seed, &[0]), JITTER, vec![programs]).map_err(|error| error.to_string())?;
+    let (net, nodes, _) = network(derive(seed, &[0]), Duration::ZERO, vec![programs])
+        .map_err(|error| error.to_string())?;
     Ok((net, nodes))
 }
 

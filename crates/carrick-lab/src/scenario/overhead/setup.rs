@@ -16,16 +16,16 @@ use crate::live::World;
 pub(super) const RATE: u64 = 1_000_000;
 /// One-way delay of the shared link.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
-/// Queue of the shared link in packets, as in `satellite`; the paper specifies none.
-pub(super) const QUEUE: usize = 50;
-/// Maximum random delay of each packet before the shared link, the time of one full packet: it
-/// avoids simultaneous losses of two flows with the same round-trip time.
-pub(super) const JITTER: Duration = Duration::from_millis(12);
+/// Queue of the shared link in packets: the default of the paper's simulator, 100 frames.
+pub(super) const QUEUE: usize = 100;
+/// Maximum random delay of each packet before the shared link in a control, the time of one full packet:
+/// it avoids simultaneous losses of two flows with the same round-trip time.
+const JITTER: Duration = Duration::from_millis(12);
 /// SCTP port of all hosts.
 pub(super) const PORT: u16 = 5001;
 /// User data of the TCP-like flow's messages in bytes, which fill a packet.
 pub(super) const FULL: usize = 1452;
-/// Returns the message sizes of the other flow.
+/// Returns the message sizes of the other flow in a full run.
 pub(super) fn sizes() -> impl Iterator<Item = usize> {
     (1..=20).map(|n| n * 10)
 }
@@ -48,11 +48,10 @@ pub(super) const LONG: Lengths = Lengths {
     measured: Duration::from_secs(400),
     watched: Duration::from_secs(200),
 };
-/// Measurement times of a short run: the shares have the same means from 20 s on, and five short
-/// repetitions give more information than two long ones.
+/// Measurement times of a short run: the shares have the same means from 20 s on.
 pub(super) const BRIEF: Lengths = Lengths {
     settled: Duration::from_secs(20),
-    measured: Duration::from_secs(60),
+    measured: Duration::from_secs(200),
     watched: Duration::from_secs(100),
 };
 /// Time at which the slow reader's buffer has been full for some time.
@@ -129,12 +128,12 @@ pub(super) struct Sharing {
 pub(super) const OF_THE_PAPER: u64 = 100;
 /// Repetitions with the settings of a program, whose difference from one half is either zero or
 /// much larger than the intervals.
-const OF_BEST: u64 = 10;
+const OF_BEST: u64 = 5;
 /// Repetitions of a control, which is used only in a note.
 const OF_A_CONTROL: u64 = 5;
 
-/// Sizes of controls that are used only in a note.
-pub(super) const CONTROL_SIZES: [usize; 4] = [10, 50, 100, 200];
+/// Sizes of a short run, and of controls.
+pub(super) const CONTROL_SIZES: [usize; 5] = [10, 20, 50, 100, 200];
 
 impl Sharing {
     /// Returns whether headers and padding are counted in the outstanding bytes.
@@ -158,22 +157,20 @@ const UNCOUNTED: Settings = Settings::Rfc9260 {
 pub(super) mod place {
     pub(in super::super) const COUNTED: usize = 0;
     pub(in super::super) const UNCOUNTED: usize = 1;
-    pub(in super::super) const IN_STEP: usize = 2;
-    pub(in super::super) const COUNTED_IN_STEP: usize = 3;
-    pub(in super::super) const BEST: usize = 4;
-    pub(in super::super) const BEST_PAIR: usize = 5;
-    pub(in super::super) const WITHOUT_CUBIC: usize = 6;
+    pub(in super::super) const DELAYED: usize = 2;
+    pub(in super::super) const BEST: usize = 3;
+    pub(in super::super) const BEST_PAIR: usize = 4;
+    pub(in super::super) const WITHOUT_CUBIC: usize = 5;
 }
 
-/// Counted and not counted, and both without the random delay that avoids simultaneous losses,
-/// which is the paper's network; the settings of a program with the TCP-like flow, with themselves,
-/// and without CUBIC.
-pub(super) const SHARINGS: [Sharing; 7] = [
+/// Counted and not counted, as in the paper; not counted with a random delay that avoids simultaneous
+/// losses; the settings of a program with the TCP-like flow, with themselves, and without CUBIC.
+pub(super) const SHARINGS: [Sharing; 6] = [
     Sharing {
         id: "counted",
         label: "headers counted",
         settings: [COUNTED; 2],
-        jitter: JITTER,
+        jitter: Duration::ZERO,
         most: OF_THE_PAPER,
         every_size: true,
     },
@@ -181,47 +178,39 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         id: "uncounted",
         label: "headers not counted",
         settings: [UNCOUNTED; 2],
-        jitter: JITTER,
+        jitter: Duration::ZERO,
         most: OF_THE_PAPER,
         every_size: true,
     },
     Sharing {
-        id: "in-step",
-        label: "control: not counted, no random delay",
+        id: "delayed",
+        label: "control: not counted, random delays",
         settings: [UNCOUNTED; 2],
-        jitter: Duration::ZERO,
+        jitter: JITTER,
         most: OF_A_CONTROL,
-        every_size: true,
-    },
-    Sharing {
-        id: "counted-in-step",
-        label: "control: counted, no random delay",
-        settings: [COUNTED; 2],
-        jitter: Duration::ZERO,
-        most: OF_A_CONTROL,
-        every_size: true,
+        every_size: false,
     },
     Sharing {
         id: "best-beside",
         label: "best: a program’s settings with the TCP-like flow",
         settings: [Settings::Modern, COUNTED],
-        jitter: JITTER,
+        jitter: Duration::ZERO,
         most: OF_BEST,
-        every_size: true,
+        every_size: false,
     },
     Sharing {
         id: "best-pair",
         label: "best: a program’s settings, both flows",
         settings: [Settings::Modern; 2],
-        jitter: JITTER,
+        jitter: Duration::ZERO,
         most: OF_BEST,
-        every_size: true,
+        every_size: false,
     },
     Sharing {
         id: "without-cubic",
         label: "control: a program’s settings without CUBIC with the TCP-like flow",
         settings: [Settings::ModernWithoutCubic, COUNTED],
-        jitter: JITTER,
+        jitter: Duration::ZERO,
         most: OF_A_CONTROL,
         every_size: false,
     },
@@ -243,8 +232,8 @@ pub(super) fn network(
 }
 
 /// Builds the network of a number of flows for a live run.
-pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<World, ConfigError> {
-    let (builder, hosts, _) = hosts(seed, jitter, flows);
+pub(super) fn live_world(seed: u64, flows: usize) -> Result<World, ConfigError> {
+    let (builder, hosts, _) = hosts(seed, Duration::ZERO, flows);
     Ok(World {
         network: builder.build()?,
         hosts,
@@ -450,8 +439,7 @@ mod tests {
         let names = [
             (COUNTED, "counted"),
             (UNCOUNTED, "uncounted"),
-            (IN_STEP, "in-step"),
-            (COUNTED_IN_STEP, "counted-in-step"),
+            (DELAYED, "delayed"),
             (BEST, "best-beside"),
             (BEST_PAIR, "best-pair"),
             (WITHOUT_CUBIC, "without-cubic"),

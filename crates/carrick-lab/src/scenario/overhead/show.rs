@@ -3,8 +3,8 @@
 use super::figures::figures;
 use super::notes::notes;
 use super::rows::rows;
-use super::setup::{DELAY, EXTRA, FULL, FULL_FOR_LONG, JITTER, QUEUE, RATE, READING, WINDOW};
-use super::{FULL_FLOW, Observed, Overhead};
+use super::setup::{DELAY, EXTRA, FULL, FULL_FOR_LONG, QUEUE, RATE, READING, WINDOW};
+use super::{Observed, Overhead};
 use crate::result::{ScenarioResult, Setting};
 use crate::{Drawing, DrawnLink, DrawnNode};
 
@@ -67,10 +67,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "network",
             format!(
-                "{RATE} bit/s and {} ms one way between the routers, a drop-tail queue of {QUEUE} packets; each packet of a \
-                 sender is delayed before by up to {} ms, at random and in order, to avoid simultaneous losses of the flows",
-                DELAY.as_millis(),
-                JITTER.as_millis()
+                "{RATE} bit/s and {} ms one way between the routers, a drop-tail queue of {QUEUE} packets, the default of the paper’s simulator",
+                DELAY.as_millis()
             ),
         ),
         Setting::new(
@@ -93,7 +91,7 @@ fn settings(observed: &Observed) -> Vec<Setting> {
                  measured for {} s from {} s on, {} repetitions",
                 observed.lengths.watched.as_secs(),
                 FULL_FOR_LONG.as_secs(),
-                observed.repetitions.min(FULL_FLOW)
+                observed.repetitions.min(observed.most_of_flow())
             ),
         ),
         Setting::new(

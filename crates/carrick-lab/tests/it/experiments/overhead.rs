@@ -15,13 +15,12 @@ static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("overhead", 7, 1)
 fn every_size_has_its_rows() {
     for (kind, least) in [
         ("counted", 0.9),
-        ("counted-in-step", 0.9),
         ("uncounted", 0.5),
-        ("in-step", 0.5),
+        ("delayed", 0.5),
         ("best-beside", 0.5),
         ("best-pair", 0.8),
     ] {
-        for size in (10..=200).step_by(10) {
+        for size in [10, 20, 50, 100, 200] {
             let jain = measured(&RESULT, &format!("{kind}.{size}.jain"));
             assert!((least..=1.0).contains(&jain), "{kind} {size}: {jain}");
             let share = measured(&RESULT, &format!("{kind}.{size}.share"));
@@ -34,12 +33,12 @@ fn every_size_has_its_rows() {
 #[test]
 fn uncounted_headers_favour_the_smallest_messages() {
     let mean = |kind: &str| {
-        let sizes = [10, 20, 30];
+        let sizes = [10, 20];
         sizes
             .map(|size| measured(&RESULT, &format!("{kind}.{size}.share")))
             .iter()
             .sum::<f64>()
-            / 3.0
+            / 2.0
     };
     assert!(mean("uncounted") > mean("counted"));
     assert!(mean("uncounted") > 50.0);
