@@ -8,5 +8,5 @@ mod session;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    session::steer(bytes);
+    session::run(bytes);
 });

@@ -469,7 +469,7 @@ impl Backend for NftablesBackend {
     fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let mut why = BackendError::NoAddresses;
         for pool in &mut self.config.translation {
-            match pool.take(wanted) {
+            match pool.allocate(wanted) {
                 Ok(reservation) => return Ok(reservation),
                 Err(BackendError::NoPorts) => why = BackendError::NoPorts,
                 Err(_) => {}
@@ -478,10 +478,10 @@ impl Backend for NftablesBackend {
         Err(why)
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let mut why = BackendError::NoAddresses;
         for pool in &mut self.config.translation {
-            match pool.readopt(reservation) {
+            match pool.restore(reservation) {
                 Ok(()) => return Ok(()),
                 Err(BackendError::NoPorts) => why = BackendError::NoPorts,
                 Err(_) => {}
@@ -492,7 +492,7 @@ impl Backend for NftablesBackend {
 
     fn release(&mut self, reservation: &Reservation) {
         for pool in &mut self.config.translation {
-            pool.give(reservation);
+            pool.free(reservation);
         }
     }
 }

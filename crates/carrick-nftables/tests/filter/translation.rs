@@ -121,6 +121,6 @@ fn ports_are_reserved_of_the_version_that_is_wanted() {
         carrick_simco::message::IpVersion::V6
     );
     filter.release(&reserved);
-    filter.readopt(&reserved).unwrap();
-    assert!(filter.readopt(&reserved).is_err(), "taken");
+    filter.restore_reservation(&reserved).unwrap();
+    assert!(filter.restore_reservation(&reserved).is_err(), "taken");
 }

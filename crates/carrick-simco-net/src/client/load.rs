@@ -125,7 +125,7 @@ pub async fn run_load(
         }
         if let Some((measured, in_time)) = course.measured
             && report.is_none()
-            && run.generator.under_way() == 0
+            && run.generator.outstanding() == 0
         {
             report = Some(run.report(measured, in_time, streams));
             run.agent.terminate(now);
@@ -209,7 +209,7 @@ impl Phases {
     fn progress(&self, now: Time, generator: &Generator) -> LoadProgress {
         match (self.from, self.measured) {
             (None, _) => LoadProgress::Preload(generator.pinholes()),
-            (Some(_), Some(_)) => LoadProgress::Draining(generator.under_way()),
+            (Some(_), Some(_)) => LoadProgress::Draining(generator.outstanding()),
             (Some(from), None) => {
                 let done = generator.measures().transactions();
                 LoadProgress::Measuring(now.since(from), done)

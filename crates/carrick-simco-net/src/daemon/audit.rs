@@ -380,7 +380,7 @@ fn session_end(why: SessionEnd) -> &'static str {
         SessionEnd::Terminated => "terminated",
         SessionEnd::Disconnected => "disconnected",
         SessionEnd::Refused(reply) => reply.text(),
-        SessionEnd::Misbehaved => "protocol violation",
+        SessionEnd::ProtocolViolation => "protocol violation",
         SessionEnd::NotEstablished => "not established in time",
         SessionEnd::Evicted => "evicted to admit another connection",
         SessionEnd::Overrun => "send queue overrun",

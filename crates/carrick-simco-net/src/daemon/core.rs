@@ -295,7 +295,7 @@ impl Core {
         };
         let mut handled = 0;
         while handled < most
-            && self.middlebox.takes_requests(session)
+            && self.middlebox.accepts_requests(session)
             && let Some(Packet { stream, message }) = connection.next_message()
         {
             handled += 1;
@@ -426,7 +426,7 @@ impl Core {
         };
         if !continues {
             self.forget(session);
-        } else if connection.has_messages() && self.middlebox.takes_requests(session) {
+        } else if connection.has_messages() && self.middlebox.accepts_requests(session) {
             self.busy.push_back(session);
         }
     }

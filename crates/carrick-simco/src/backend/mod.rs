@@ -4,8 +4,8 @@
 //! middlebox counts references, and a backend sees each element once.
 
 mod element;
-mod leftovers;
-mod lives;
+mod expiry_times;
+mod failed_removals;
 mod memory;
 mod pool;
 mod ports;
@@ -177,7 +177,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// When its addresses do not belong to this backend or are not free. The default has none.
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let _ = reservation;
         Err(BackendError::NoAddresses)
     }
@@ -227,8 +227,8 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).meter(rules)
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
-        (**self).readopt(reservation)
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        (**self).restore_reservation(reservation)
     }
 
     fn translates(&self) -> bool {
