@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::RequestError;
 use super::held::Entry;
-use super::session::{Cancellation, Late, SessionCommand, TransactionError};
+use super::session::{Cancellation, LateReply, SessionCommand, TransactionError};
 use super::survey::Status;
 use super::{Inner, Request};
 use carrick_simco::message::{
@@ -131,10 +131,10 @@ async fn create_for(
 async fn answer_or_rule(
     inner: &Inner,
     request: &Request,
-    late: Late,
+    late: LateReply,
     asked: Instant,
 ) -> Result<Reply, RequestError> {
-    let Late {
+    let LateReply {
         transaction,
         mut reply,
     } = late;
@@ -153,7 +153,7 @@ async fn answer_or_rule(
             // If the session task has ended, no reply can arrive.
             let _ = inner
                 .commands
-                .send(SessionCommand::Forget(transaction))
+                .send(SessionCommand::IgnoreLateReply(transaction))
                 .await;
             Ok(found)
         }
@@ -326,7 +326,7 @@ pub(super) async fn enable_reserved(
             // If the session task has ended, no reply can arrive.
             let _ = inner
                 .commands
-                .send(SessionCommand::Forget(late.transaction))
+                .send(SessionCommand::IgnoreLateReply(late.transaction))
                 .await;
             RequestError::Unanswered
         }

@@ -33,6 +33,7 @@
 //! [`Client::enable_cancellable`] is for callers that may cancel a request and then need its rule
 //! deleted.
 
+mod agent_link;
 mod error;
 mod held;
 mod inquiry;
@@ -61,7 +62,7 @@ pub use target::{SctpTarget, Target};
 
 use held::HeldRules;
 use inquiry::Claims;
-use session::{Answer, Cancellation, Session, SessionCommand, TransactionError};
+use session::{Answer, Cancellation, SessionCommand, SessionTask, TransactionError};
 use survey::Surveys;
 
 /// Capacity of the queue of requests to the session task.
@@ -175,7 +176,7 @@ impl Client {
         let (events, mut reported) = broadcast::channel(EVENTS);
         let timeout = config.settings.timeout;
         let (opened, open) = oneshot::channel();
-        let session = Session::new(config, to_session, events.clone())?;
+        let session = SessionTask::new(config, to_session, events.clone())?;
         tokio::spawn(session.run(opened));
         let capabilities = open.await.unwrap_or(Err(ClientError::Ended))?;
         // Skip the event of the opening.
@@ -321,6 +322,13 @@ impl Client {
         let reply = inquiry::create(&self.inner, &request).await?;
         HeldRule::new(Arc::clone(&self.inner), request, &reply).ok_or(RequestError::Unexpected)
     }
+}
+
+/// Returns a random seed from the operating system.
+fn random_seed() -> Result<[u8; 32], ClientError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| ClientError::Random(error.to_string()))?;
+    Ok(seed)
 }
 
 impl Inner {
