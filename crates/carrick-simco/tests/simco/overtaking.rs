@@ -68,10 +68,10 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, stream: usize) -> bool {
-        let stream = stream % STREAMS;
+    fn deliver(&mut self, index: usize) -> bool {
+        let stream = index % STREAMS;
         let now = self.net.now;
-        if (stream / STREAMS).is_multiple_of(2) {
+        if (index / STREAMS).is_multiple_of(2) {
             let Some(message) = self.to_middlebox[stream].pop_front() else {
                 return false;
             };
@@ -123,11 +123,11 @@ impl World {
     }
 
     fn step(&mut self, [what, which]: [u8; 2]) {
-        let stream = usize::from(which);
+        let index = usize::from(which);
         let rule = self
             .known
             .iter()
-            .nth(stream % self.known.len().max(1))
+            .nth(index % self.known.len().max(1))
             .copied();
         let life = Lifetime(u32::from(which >> 4) + 1);
         let mut enable = pinhole(u16::from(which & 3) + 1);
@@ -163,7 +163,7 @@ impl World {
                 self.collect();
             }
             _ => {
-                self.deliver(stream);
+                self.deliver(index);
             }
         }
     }
@@ -185,7 +185,7 @@ proptest! {
         for step in steps {
             world.step(step);
         }
-        while (0..2 * STREAMS).any(|stream| world.deliver(stream)) {}
+        while (0..2 * STREAMS).any(|index| world.deliver(index)) {}
         let rules: BTreeSet<PolicyRuleId> = world
             .net
             .middlebox
