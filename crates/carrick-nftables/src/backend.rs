@@ -444,7 +444,7 @@ impl Backend for NftablesBackend {
         let patterns = self.patterns.rules();
         match self.made.is_whole(&mut self.socket, &self.config, patterns) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(BackendError::Gone),
+            Ok(false) => Err(BackendError::NotEnforced),
             Err(errno) => Err(BackendError::System(format!(
                 "cannot read the table: {errno}"
             ))),

@@ -61,7 +61,7 @@ pub(crate) fn backend_error(errno: Errno) -> BackendError {
             BackendError::Full
         }
         Errno::EEXIST | Errno::EBUSY => BackendError::OutOfStep,
-        Errno::ENOENT => BackendError::Gone,
+        Errno::ENOENT => BackendError::NotEnforced,
         errno => BackendError::System(format!("packet filter: {errno}")),
     }
 }

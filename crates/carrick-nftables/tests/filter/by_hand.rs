@@ -134,7 +134,7 @@ fn changes_of_the_table_are_detected_and_repaired() {
             for batch in command.replace("FIRST", first).split("&&") {
                 network.nft(batch);
             }
-            assert_eq!(filter.check(), Err(BackendError::Gone), "{command}");
+            assert_eq!(filter.check(), Err(BackendError::NotEnforced), "{command}");
             drop(filter);
             let mut filter = start(&network, &config);
             is_right(&network, policy, command);
@@ -253,7 +253,7 @@ fn a_translator_that_was_taken_apart_translates_again() {
         assert_eq!(filter.check(), Ok(()));
         assert_eq!(seen(), right, "before");
         network.nft(command);
-        assert_eq!(filter.check(), Err(BackendError::Gone), "{command}");
+        assert_eq!(filter.check(), Err(BackendError::NotEnforced), "{command}");
         drop(filter);
         let mut filter = network.open(config.clone());
         filter.reconcile(at(0), &[(element, LONG)]).unwrap();

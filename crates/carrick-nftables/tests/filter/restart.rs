@@ -119,7 +119,10 @@ fn removal_from_a_missing_table_fails() {
     let element = [flow(false, UDP, 100, Direction::Both)];
     filter.add(at(0), &element, LONG).unwrap();
     network.nft("flush ruleset");
-    assert_eq!(filter.remove(at(0), &element), Err(BackendError::Gone));
+    assert_eq!(
+        filter.remove(at(0), &element),
+        Err(BackendError::NotEnforced)
+    );
 }
 
 #[test]

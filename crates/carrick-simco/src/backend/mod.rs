@@ -39,7 +39,7 @@ pub enum BackendError {
     #[error(
         "the table of the middlebox was removed or changed by another program (e.g. nft flush ruleset); restart the middlebox"
     )]
-    Gone,
+    NotEnforced,
     /// Error of the system.
     #[error("{0}")]
     System(String),
@@ -52,7 +52,9 @@ impl BackendError {
             Self::Full => NegativeReply::NoResources,
             Self::NoPorts => NegativeReply::LackOfPorts,
             Self::NoAddresses => NegativeReply::LackOfAddresses,
-            Self::OutOfStep | Self::Gone | Self::System(_) => NegativeReply::ConfigurationFailed,
+            Self::OutOfStep | Self::NotEnforced | Self::System(_) => {
+                NegativeReply::ConfigurationFailed
+            }
         }
     }
 }
@@ -135,7 +137,7 @@ pub trait Backend {
     /// default does nothing.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it is not; others if that can't be determined.
+    /// [`BackendError::NotEnforced`] if it is not; others if that can't be determined.
     fn check(&mut self) -> Result<(), BackendError> {
         Ok(())
     }

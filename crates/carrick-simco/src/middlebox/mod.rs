@@ -528,11 +528,11 @@ impl<B: Backend> Middlebox<B> {
     /// programs may change it.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it does not: the middlebox must stop, since its rules are no longer
+    /// [`BackendError::NotEnforced`] if it does not: the middlebox must stop, since its rules are no longer
     /// enforced.
     pub fn check_backend(&mut self) -> Result<(), BackendError> {
         match self.backend.check() {
-            Err(BackendError::Gone) => Err(BackendError::Gone),
+            Err(BackendError::NotEnforced) => Err(BackendError::NotEnforced),
             // Unknown; checked again next time.
             Ok(()) | Err(_) => Ok(()),
         }
