@@ -28,7 +28,7 @@ pub enum NftablesError {
     #[error(
         "table {0} is in use by another middlebox: stop it (`ss -xap | grep carrick-nftables-{0}` shows the process), or give each middlebox its own table (`backend.table`)"
     )]
-    Taken(String),
+    Locked(String),
     /// The table was removed after its creation.
     #[error("the table was removed by another program: restart the middlebox")]
     Missing,

@@ -27,13 +27,13 @@ fn translated(v6: bool, internal: u16, port: u16, direction: Direction) -> [Elem
 }
 
 impl Network {
-    /// From where a packet of the inner host's port seems to come.
+    /// Returns the source address of a packet of the inner host, as seen outside.
     fn seen_outside(&self, v6: bool, internal: u16) -> Option<SocketAddr> {
         let external = outside(v6, 6000);
         self.datagram(Side::Inside, inside(v6, internal), external, external)
     }
 
-    /// From where a packet to the translator's port seems to come at the inner host's.
+    /// Returns the source address of a packet to the translator's port, as seen by the inner host.
     fn seen_inside(&self, v6: bool, port: u16, internal: u16) -> Option<SocketAddr> {
         let (from, to) = (outside(v6, 6000), translator(v6, port));
         self.datagram(Side::Outside, from, to, inside(v6, internal))
@@ -104,7 +104,7 @@ fn translation_of_a_flow_is_first_come_first_served() {
 
 #[test]
 #[ignore = "needs root"]
-fn ports_are_reserved_of_the_version_that_is_wanted() {
+fn ports_of_the_requested_version_are_reserved() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let wanted = PrrParameters {

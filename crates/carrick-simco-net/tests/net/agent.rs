@@ -116,10 +116,7 @@ async fn held_rule_is_lost_when_ended_or_not_refreshed() {
     assert!(!long.is_held());
     middlebox.daemon.stop().await.unwrap();
     in_time("its lifetime is over", short.lost()).await;
-    assert!(
-        short.is_held(),
-        "it is held and will be requested again"
-    );
+    assert!(short.is_held(), "it is held and will be requested again");
 }
 
 /// Forwards octets until a message on `breaks` ends all connections.
