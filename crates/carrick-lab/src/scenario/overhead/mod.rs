@@ -23,7 +23,9 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes};
+use setup::{
+    BRIEF, FLOW_SIZES, FlowControlSetting, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes,
+};
 
 /// Repetitions in a short run, which takes at most a minute and gives useful intervals.
 const SHORT: u64 = 5;
@@ -104,7 +106,7 @@ struct Pair {
 /// Results of one type of flow control in the second part.
 #[derive(Clone, Debug)]
 struct FlowCell {
-    flow: Flow,
+    flow: FlowControlSetting,
     /// Results of each repetition, by [`FLOW_SIZES`].
     loads: Vec<Vec<Load>>,
     /// Number of messages accepted without a reader, by [`FLOW_SIZES`].
