@@ -34,7 +34,7 @@ impl<P: Pinholes> CallPinholes<P> {
         }
     }
 
-    /// Returns the share of the quota for calls being set up.
+    /// Releases the share of the quota for calls being set up.
     pub(crate) fn established(&mut self) {
         self.quota.established();
     }
@@ -101,7 +101,7 @@ impl<P: Pinholes> CallPinholes<P> {
         self.settle();
     }
 
-    /// Returns the quota of pinholes that are closed or were not opened.
+    /// Releases the quota of pinholes that are closed or were not opened.
     fn settle(&mut self) {
         while self.closing.try_join_next().is_some() {}
         self.quota.keep(self.held.len() + self.closing.len());

@@ -109,7 +109,7 @@ impl UsageTable {
     }
 }
 
-/// Usage of one call, returned when dropped.
+/// Usage of one call, released when dropped.
 pub(crate) struct CallQuota {
     sources: Arc<SourceQuotas>,
     source: Option<Source>,
@@ -124,7 +124,7 @@ impl CallQuota {
         }
     }
 
-    /// Returns the share for calls being set up.
+    /// Releases the share for calls being set up.
     pub(crate) fn established(&mut self) {
         if std::mem::take(&mut self.setting_up) {
             self.change(|used| used.setups -= 1);

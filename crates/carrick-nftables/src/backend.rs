@@ -353,7 +353,7 @@ impl NftablesBackend {
         let table = self.config.table.clone();
         let begin = || {
             let mut batch = Batch::default();
-            table::empty_patterns(&mut batch, &table);
+            table::delete_all_patterns(&mut batch, &table);
             batch
         };
         let (counts, created) = self.commit(now, begin, &[], plan)?;

@@ -160,7 +160,7 @@ pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &
 }
 
 /// Writes the removal of all patterns.
-pub(crate) fn empty_patterns(batch: &mut Batch, table: &str) {
+pub(crate) fn delete_all_patterns(batch: &mut Batch, table: &str) {
     for chain in [BLOCKS, PATTERNS] {
         batch.push(msg::DEL_RULE, 0, |w| {
             w.name(rule::TABLE, table);

@@ -73,7 +73,7 @@ pub enum BindError {
     },
     /// Another endpoint in this network namespace has the SCTP port on plain IP, with this address.
     #[error(
-        "SCTP port {port} of {address} is taken on plain IP: stop the program that has it, or use another SCTP port"
+        "SCTP port {port} of {address} is in use on plain IP: stop the program that uses it, or choose another SCTP port"
     )]
     SctpPortTaken {
         /// The address.

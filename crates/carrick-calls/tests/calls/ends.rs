@@ -161,7 +161,7 @@ fn each_finished_call_has_a_record() {
 
 /// RFC 3261, section 12.2.2
 #[test]
-fn request_without_dialog_gets_481() {
+fn request_without_dialog_is_refused() {
     let mut world = World::new();
     world.established();
     world.caller.forget();

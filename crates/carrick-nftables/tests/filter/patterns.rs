@@ -110,7 +110,7 @@ fn overlapping_wildcards_are_independent() {
 
 #[test]
 #[ignore = "needs root"]
-fn prohibit_blocks_running_flows() {
+fn prohibit_blocks_established_flows() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {

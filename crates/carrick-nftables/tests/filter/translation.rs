@@ -88,7 +88,7 @@ fn reused_port_leads_to_the_new_host() {
 
 #[test]
 #[ignore = "needs root"]
-fn translation_of_a_flow_is_first_come_first_served() {
+fn first_binding_of_a_flow_is_used() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let first = translated(false, 5000, 4000, Direction::Both);

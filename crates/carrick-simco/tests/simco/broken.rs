@@ -104,7 +104,7 @@ impl Net<FailingBackend> {
 
 /// RFC 5189, section 2.1.4
 #[test]
-fn partly_failed_request_leaves_nothing_behind() {
+fn partly_failed_request_changes_nothing() {
     let (mut net, faults) = net();
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5)).rule;
