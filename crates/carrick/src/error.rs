@@ -60,10 +60,10 @@ pub enum BindError {
     /// The system keeps low UDP ports to privileged programs.
     #[error("UDP port {0} needs privileges: use 1024 or more")]
     PrivilegedPort(u16),
-    /// The UDP port is taken, also if the SCTP port is free: one UDP port carries the packets of one
+    /// The UDP port is in use, also if the SCTP port is free: one UDP port carries the packets of one
     /// endpoint.
     #[error(
-        "UDP port {port} of {address} is taken: stop the program that has it, or use another encapsulation port"
+        "UDP port {port} of {address} is in use: stop the program that uses it, or choose another encapsulation port"
     )]
     PortTaken {
         /// The address.

@@ -255,7 +255,7 @@ fn a_second_process_on_plain_ip_is_refused() {
         return;
     }
     assert!(line.contains("listening"), "{line}");
-    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is taken"));
+    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is in use"));
     // A wildcard address would be refused as well: of 127/8 the addresses of a host contain only one.
     let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
     client.feed(b"hello\n".to_vec());
