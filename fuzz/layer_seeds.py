@@ -18,7 +18,7 @@ def step(code, end=SERVER, *rest):
 
 
 def connect(end=CLIENT, wrong=False):
-    """To the server."""
+    """Connects to the server."""
     return step(0, end, (0 if end == OTHER else 1) | wrong << 1)
 
 
@@ -32,7 +32,7 @@ def run(ticks):
 
 
 def wait(exponent):
-    """2^n ms in which nothing arrives."""
+    """Waits 2^n ms without delivering a packet."""
     return step(21, SERVER, exponent)
 
 

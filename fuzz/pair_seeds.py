@@ -30,22 +30,22 @@ def world(near, far=None, flags=0, sizes=ROOMY, link=0):
 
 
 def further(near, far=None):
-    """Of a world whose link has LATER: what came after the other extensions."""
+    """Settings of the extensions added later, for a world whose link has LATER."""
     return bytes(near) + bytes(far or near)
 
 
 def last(near, far=None):
-    """Of a world whose link has LAST: how addresses are reached, and the protection of chunks."""
+    """Encapsulation of addresses and protection of chunks, for a world whose link has LAST."""
     return bytes(near) + bytes(far or near)
 
 
 def protect(key, end, *steps):
-    """Put a key in (0), use it (1), take it away (2), go on in the clear (3)."""
+    """Adds a key (0), uses it (1), removes it (2), ends the protection (3)."""
     return b"".join(more(12, end, 0x80 | key << 2 | what) for what in steps)
 
 
 def rebind(which):
-    """The translator in front of the first side gives an address another port."""
+    """Makes the translator in front of the first side assign another port to an address."""
     return more(24, NEAR, 0x80 | which)
 
 
@@ -67,7 +67,7 @@ def run(ticks):
 
 
 def wait(exponent):
-    """2^n ms without a packet."""
+    """Waits 2^n ms without delivering a packet."""
     return base(5, NEAR, exponent)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Replays the kept corpus of fuzz targets and then fuzzes each for a while.
+# Replays the corpora of fuzz targets, then fuzzes each for a while.
 #
 #   fuzz/run.sh SECONDS [TARGET...]     all targets if none is named
 #
-# A failing input is written to fuzz/artifacts/TARGET/. What was found on the way is kept in
+# A failing input is written to fuzz/artifacts/TARGET/. New inputs are kept in
 # target/fuzz-corpus/TARGET for the next run. The targets are built with the flags that cargo-fuzz
 # uses, so that neither that tool nor a nightly toolchain is needed.
 set -eu

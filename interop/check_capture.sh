@@ -1,11 +1,11 @@
 #!/bin/sh
-# Fails if tshark finds anything wrong with the SCTP in a capture: a malformed packet, a bad CRC32c, an expert
-# item of severity error, or a datagram on an encapsulation port that is no SCTP.
+# Fails if tshark finds an error in the SCTP packets of a capture: a malformed packet, a bad CRC32c, an expert
+# item of severity error, or a datagram on an encapsulation port that is not SCTP.
 #
 # Usage: check_capture.sh FILE [UDP-PORT...]      (default port: 9899)
 #
-# Nothing is tolerated: the harness switches all offloads off where it captures, so that no packet is seen before its checksum is there
-# or larger than the link lets through.
+# No error is tolerated: offloads are disabled where packets are captured, so that each has its checksum and its size
+# on the link.
 set -eu
 
 file=${1:?usage: check_capture.sh FILE [UDP-PORT...]}
@@ -21,7 +21,7 @@ done
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 
-# PPIDs in the tests are message numbers; dissecting the payload by them (3 would be M3UA) would find nonsense.
+# PPIDs in the tests are message numbers, by which tshark must not dissect the payload (3 would be M3UA).
 look() {
     # shellcheck disable=SC2086 # a list of options
     tshark -n -r "$file" $decode -o sctp.checksum:"CRC 32c" -o sctp.ulp_dissection:FALSE -o sctp.reassembly:FALSE \
@@ -43,8 +43,8 @@ fi
 wrong="_ws.malformed || sctp.checksum.status == 0 || (sctp && _ws.expert.severity == 0x00800000) || (udp && udp.checksum.status == 0)"
 look -Y "($wrong$not_sctp) && !icmp && !icmpv6" -T fields -e frame.number -e _ws.col.Info -e _ws.expert.message >"$report"
 if [ -s "$report" ]; then
-    echo "check_capture: $file: $(wc -l <"$report") of $packets SCTP packets are wrong; frames:" >&2
+    echo "check_capture: $file: $(wc -l <"$report") of $packets SCTP packets have errors; frames:" >&2
     head -n 20 "$report" >&2
     exit 1
 fi
-echo "check_capture: $file: $packets SCTP packets, nothing wrong"
+echo "check_capture: $file: $packets SCTP packets without errors"

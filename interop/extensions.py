@@ -1,4 +1,4 @@
-"""What is tested of extensions: that data arrives, and that the extension was used, as both programs and the capture say."""
+"""Scenarios of extensions: data arrives, and the programs and the capture show that the extension was used."""
 
 from network import address
 
@@ -7,7 +7,7 @@ DATA, AUTH, ECNE, CWR, I_DATA = 0, 15, 12, 13, 64
 ASCONF_ACK, RE_CONFIG, PAD, FORWARD_TSN, ASCONF, I_FORWARD_TSN = 128, 130, 132, 192, 193, 194
 TYPE = "sctp.chunk_type"
 TIMERS = ["--rto-initial", "300", "--rto-min", "100", "--rto-max", "1000"]
-# The shutdown guard of usrsctp is five times RTO.Max, in which all that was accepted has to arrive, also on a busy machine.
+# The shutdown guard timer of usrsctp is five times RTO.Max: all accepted data has to arrive until then, also on a busy machine.
 LONG_GUARD = [*TIMERS[:-1], "6000"]
 # No break of a few seconds makes the only path unreachable.
 BREAK_TIMERS = ["--rto-initial", "500", "--rto-min", "500", "--rto-max", "1000", "--path-max-retrans", "9"]
@@ -15,10 +15,10 @@ KEYS = ["--keys", "1:one-secret,2:another-secret"]
 ROLES = {"near": "far", "far": "near"}
 
 
-# Checks of what the programs say
+# Checks of the output of the programs
 
 def did(which, *operations):
-    """These were asked for, and nothing was refused."""
+    """Checks that the operations were requested, and none was refused."""
     def check(run):
         events = run[which].seen("did")
         bad = [e for e in events if e["result"] != "asked"]
@@ -54,7 +54,7 @@ def in_force(name):
 
 
 def counted(which, name, least=1):
-    """A counter of carrick."""
+    """Checks that a counter of carrick has at least this value."""
     def check(run):
         facts = run[which].end.get("facts")
         if facts and facts[name] < least:
@@ -75,7 +75,7 @@ def counted_at_most(which, name, most=0):
 
 
 def some_missing(sender, receiver):
-    """Messages were given up, and not most of them."""
+    """Checks that some messages were abandoned, but not most of them."""
     def check(run):
         sent, got = (run[which].end[what]["messages"] for which, what in ((sender, "sent"), (receiver, "received")))
         return None if sent // 3 <= got < sent else f"{got} of {sent} messages arrived: some should not have"
@@ -90,7 +90,7 @@ def kinds(packet):
 
 
 def sent_by(side, kind, least=1):
-    """Chunks of this type."""
+    """Checks that the side sent chunks of this type."""
     def check(capture):
         count = sum(kinds(packet).count(kind) for packet in capture.packets(TYPE) if packet["side"] == side)
         return None if count >= least else f"{side} sent {count} chunks of type {kind}, not {least}"
@@ -107,7 +107,7 @@ def never_sent(kind):
 
 
 def authenticated(*wanted):
-    """All chunks of these types come behind an AUTH chunk, and some do on both sides."""
+    """Checks that all chunks of these types follow an AUTH chunk, and that both sides sent some."""
     def check(capture):
         bare, seen = 0, set()
         for packet in capture.packets(TYPE):
@@ -124,7 +124,7 @@ def authenticated(*wanted):
 
 
 def values(field, side, *wanted):
-    """The field has had exactly these values in AUTH chunks of the side. (INIT lists algorithms, too.)"""
+    """Checks that the field had exactly these values in AUTH chunks of the side. (INIT lists algorithms, too.)"""
     def check(capture):
         packets = [packet for packet in capture.packets(TYPE, field) if packet["side"] == side and AUTH in kinds(packet)]
         found = {value for packet in packets for value in packet[field]}
@@ -135,7 +135,7 @@ def values(field, side, *wanted):
 
 
 def data_moved(side):
-    """Data of the side was first on path 0 and in the end on path 1."""
+    """Checks that data of the side moved from path 0 to path 1."""
     def check(capture):
         paths = [packet["path"] for packet in capture.packets(TYPE) if packet["side"] == side and DATA in kinds(packet)]
         if paths[:1] != [0] or set(paths[-5:]) != {1}:
@@ -146,7 +146,7 @@ def data_moved(side):
 
 
 def source_moved(side, old, new):
-    """Data of the side came first from one address and in the end from the other."""
+    """Checks that data of the side was first sent from one address and at the end from the other."""
     def check(capture):
         sources = [packet["from"] for packet in capture.packets(TYPE) if packet["side"] == side and DATA in kinds(packet)]
         if sources[:1] != [old] or set(sources[-5:]) != {new}:
@@ -157,7 +157,7 @@ def source_moved(side, old, new):
 
 
 def interleaved(side):
-    """A fragment of another stream came before a message was finished."""
+    """Checks that a fragment of another stream was sent within a message."""
     def check(capture):
         fields = ("sctp.data_sid", "sctp.data_b_bit", "sctp.data_e_bit")
         unfinished, between = set(), 0
@@ -175,10 +175,10 @@ def interleaved(side):
     return check
 
 
-# Building them
+# Scenarios
 
 class Extensions:
-    """The scenarios of one pair; those that a peer has no support for are left out, see README.md."""
+    """Scenarios of one pair, without those that a peer does not support, see README.md."""
 
     def __init__(self, make):
         self.make = make
@@ -190,8 +190,8 @@ class Extensions:
         return (source, sink) if sender == "near" else (sink, source)
 
     def partial(self, sender, rule, offered="partial", forward=FORWARD_TSN, **more):
-        """Messages are abandoned, and FORWARD-TSN reports it: those that are lost, where retransmissions are
-        limited; those of a break that lasts longer than they live, where their lifetime is."""
+        """Messages are abandoned, and FORWARD-TSN is sent: lost messages with a limit of retransmissions, messages
+        of a break longer than their lifetime with a limit of the lifetime."""
         from scenarios import ended, fine
         receiver = ROLES[sender]
         timed = rule.startswith("timed")
@@ -206,7 +206,7 @@ class Extensions:
                  *self.both(sender, source, sink), checks, [sent_by(sender, forward)], limit=40, **faults, **more)
 
     def nothing_given_up(self, sender):
-        """Messages may be given up, and interleaved, but not both: who lacks I-FORWARD-TSN gets all of them."""
+        """Messages may be abandoned or interleaved, but not both: a peer without I-FORWARD-TSN receives all of them."""
         from scenarios import arrived, ended, fine
         receiver = ROLES[sender]
         common = ["--extensions", "partial,interleaving", "--streams", 8, *TIMERS]
@@ -219,7 +219,7 @@ class Extensions:
                  near_listens=sender == "far", loss=2.0, limit=40)
 
     def authentication(self, algorithm, identifier, **more):
-        """DATA is taken only authenticated, both ways; a key change on the way."""
+        """DATA is accepted only authenticated in both directions, with a key change during the transfer."""
         from scenarios import arrived, ended, fine
         common = ["--extensions", "authentication", "--authenticate", DATA, "--hmac", algorithm, *KEYS, "--streams", 4]
         size = 2 * MEGA
@@ -251,10 +251,10 @@ class Extensions:
         self.add(f"addresses-of-{mover}", arguments["near"], arguments["far"], checks, wire, transport=transport,
                  paths_of={mover: (0,), other: (0, 1)}, limit=40, **more)
 
-    def streams(self, asker, association=True, sizes="1-3000"):
-        """Streams are reset in both directions and added, then all numbers, while echoes of these sizes go on."""
+    def streams(self, requester, association=True, sizes="1-3000"):
+        """Streams are reset in both directions and added, then all numbers are reset, while echoes of these sizes continue."""
         from scenarios import arrived, fine
-        other = ROLES[asker]
+        other = ROLES[requester]
         size = 3 * MEGA
         common = ["--extensions", "reconfiguration", "--streams", 4, *TIMERS]
         steps = [f"reset-out@{MEGA}", f"reset-in@{2 * MEGA}", f"add-streams=2/2@{3 * MEGA}"]
@@ -264,16 +264,16 @@ class Extensions:
         echo = ["--mode", "echo", *common]
         asked = [word for step in steps for word in ("--do", step)]
         arguments = {"near": source, "far": echo}
-        arguments[asker] = [*arguments[asker], *asked]
-        checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("reconfiguration"), did(asker, *(s.partition("@")[0] for s in steps)),
-                  reported(asker, "streams-reset", direction="outgoing", success=True), reported(asker, "streams-added", success=True),
+        arguments[requester] = [*arguments[requester], *asked]
+        checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("reconfiguration"), did(requester, *(s.partition("@")[0] for s in steps)),
+                  reported(requester, "streams-reset", direction="outgoing", success=True), reported(requester, "streams-added", success=True),
                   reported(other, "streams-reset", direction="incoming", success=True), reported(other, "streams-added")]
         if association:
-            checks += [reported(asker, "association-reset", success=True), reported(other, "association-reset")]
-        self.add(f"streams-{asker}-asks", arguments["near"], arguments["far"], checks, [sent_by(side, RE_CONFIG, len(steps)) for side in ROLES], limit=40)
+            checks += [reported(requester, "association-reset", success=True), reported(other, "association-reset")]
+        self.add(f"streams-{requester}-asks", arguments["near"], arguments["far"], checks, [sent_by(side, RE_CONFIG, len(steps)) for side in ROLES], limit=40)
 
     def numbers(self):
-        """All numbers are reset while only the side that asks for it has data to send."""
+        """All numbers are reset while only the requesting side has data to send."""
         from scenarios import arrived, fine
         common = ["--extensions", "reconfiguration", "--streams", 4, *TIMERS]
         source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-3000", "--rate", 3 * MEGA, "--end", "shutdown",
@@ -307,7 +307,7 @@ class Extensions:
                  transport=transport, marks=2.0, limit=40, **more)
 
     def search(self, transport, **more):
-        """carrick probes with HEARTBEAT and PAD what the path takes; the peer skips PAD and answers."""
+        """carrick probes the path MTU with HEARTBEAT and PAD; the peer skips PAD and sends HEARTBEAT ACK."""
         from scenarios import arrived, ended, fine
         source = ["--mode", "source", "--bytes", 2 * MEGA, "--sizes", "1-20000", "--rate", MEGA, "--end", "shutdown", "--search-mtu"]
         checks = [fine, ended("near", "shutdown", "self"), arrived("near", "far"), counted("near", "probes_answered", 2), mtu_found(1500)]
@@ -323,7 +323,7 @@ def never_sent_by(side, kind):
 
 
 def mtu_found(most):
-    """What is found is near the link's MTU, and not above."""
+    """Checks that the discovered path MTU is near the link's MTU, and not above."""
     def check(run):
         mtus = run["near"].end["facts"]["mtus"]
         return None if all(most - 64 <= mtu <= most for mtu in mtus) else f"near found MTUs {mtus}, not {most}"
@@ -336,7 +336,7 @@ def hmac_used(identifier):
 
 
 def asconf_authenticated(mover):
-    """ASCONF of the side that moves and ASCONF-ACK of the other."""
+    """Checks that ASCONF of the moving side and ASCONF-ACK of the other side are authenticated."""
     def check(capture):
         bare = 0
         for packet in capture.packets(TYPE):
@@ -350,12 +350,12 @@ def asconf_authenticated(mover):
 
 
 def add_all(make):
-    """What both stacks of the pair have, and what works in the peers: see "What the peers lack" in README.md."""
+    """Adds the scenarios of the extensions that both stacks of the pair support, see "What the peers lack" in README.md."""
     them, stacks = Extensions(make), {make.near, make.far}
     kernel, usrsctp = "kernel" in stacks, "usrsctp" in stacks
     for sender in ROLES:
         them.partial(sender, "retransmissions:0")
-        # The time of a guest of a busy machine is slower: its messages may outlive the break.
+        # The clock of a guest is slow on a busy machine: messages may outlive the break.
         them.partial(sender, "timed:300", quick=sender == "near" or not kernel)
         if kernel:
             them.nothing_given_up(sender)
@@ -370,8 +370,8 @@ def add_all(make):
         for transport in ("udp", "ip"):
             if not (usrsctp and mover == "far" and transport == "udp"):
                 them.addresses(mover, transport, quick=transport == "ip")
-    for asker in ROLES:
-        them.streams(asker, association=not usrsctp, sizes="1-1400" if usrsctp else "1-3000")
+    for requester in ROLES:
+        them.streams(requester, association=not usrsctp, sizes="1-1400" if usrsctp else "1-3000")
     if usrsctp:
         them.numbers()
     for sender in ROLES:

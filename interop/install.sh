@@ -26,7 +26,7 @@ run() {
     shift
     if ! DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1; then
         tail -n 5 "$log" >&2
-        echo "interop: that failed; check the network and the package sources of this host" >&2
+        echo "interop: installation failed; check the network and the package sources of this host" >&2
         exit 1
     fi
 }

@@ -1,4 +1,4 @@
-"""Two hosts joined by two disjoint paths, in network namespaces of their own, with loss and breaks on the way.
+"""Two hosts with two disjoint paths, in separate network namespaces, with loss and breaks of the paths.
 
        side a            middle             side b
     eth0 10.77.0.1 --- a0 [br0] b0 --- 10.77.0.2 eth0     path 0, also fd77::/64
@@ -23,11 +23,11 @@ _numbers = itertools.count()
 
 
 class NetworkError(Exception):
-    """A command that sets up the network failed."""
+    """Failure of a command that sets up the network."""
 
 
 def run(*command):
-    """Runs a command; its standard output."""
+    """Runs a command and returns its standard output."""
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise NetworkError(f"'{' '.join(command)}' failed: {done.stderr.strip() or done.stdout.strip()}")
@@ -35,17 +35,17 @@ def run(*command):
 
 
 def address(side, path, family="v4"):
-    """The address of a side on a path."""
+    """Returns the address of a side on a path."""
     return PREFIX[family][path] + HOST_PART[side]
 
 
 def with_length(side, path):
-    """Both addresses of a side on a path, with their prefix lengths."""
+    """Returns both addresses of a side on a path, with their prefix lengths."""
     return [address(side, path, "v4") + "/24", address(side, path, "v6") + "/64"]
 
 
 def _delete(namespace):
-    """Ends what runs in one of our namespaces (nothing else can be there) and removes it."""
+    """Ends the processes in a namespace of a scenario and removes it."""
     pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True).stdout.split()
     for pid in pids:
         try:
@@ -64,7 +64,7 @@ def _alive(pid):
 
 
 def remove_stale():
-    """Removes namespaces of runs that are no more; their names."""
+    """Removes the namespaces of runs whose process has ended, and returns their names."""
     names = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.strip()]
     stale = [name for name in names if (found := _OURS.match(name)) and not _alive(found[1])]
     for name in stale:
@@ -73,7 +73,7 @@ def remove_stale():
 
 
 class Network:
-    """The namespaces of one scenario. `guests` names the sides that are user-mode Linux."""
+    """Namespaces of one scenario. `guests` names the sides that are user-mode Linux."""
 
     def __init__(self, guests=()):
         self.guests = set(guests)
@@ -108,11 +108,11 @@ class Network:
         nft = ["ip", "netns", "exec", self.middle, "nft"]
         run(*nft, "add table bridge way")
         run(*nft, "add chain bridge way forward { type filter hook forward priority 0 ; policy accept ; }")
-        # Neighbour discovery is not what loss is for, and ARP is not touched either.
+        # Loss does not apply to neighbour discovery and ARP.
         run(*nft, "add rule bridge way forward icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
 
     def _plain(self, namespace, interface):
-        """No offload: what is captured or handed to a guest has its checksums and the size that the link has."""
+        """Disables offloads, so that captured packets have their checksums and their size on the link."""
         for feature in ("tx", "rx", "tso", "gso", "gro", "tx-udp-segmentation", "tx-sctp-segmentation"):
             # What a device does not have is off already.
             subprocess.run(

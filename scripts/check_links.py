@@ -2,7 +2,7 @@
 """Checks the links in the project's documents: the file must exist, and where a link to a Rust or Python file
 has the name of a test in backquotes as its text, that file must have this test.
 
-Prints what is wrong, one line each; exit status 1 if anything is.
+Prints the faults, one per line; exit status 1 if there are any.
 """
 import pathlib
 import re

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Checks what `carrick reproduce` wrote into a directory: every scenario's JSON and CSV, and the report.
 
-Usage: check_report.py [--live] DIR. With --live only what ran in real time is checked, which must be there. Prints what is wrong, one line each; exit status 1
-if anything is.
+Usage: check_report.py [--live] DIR. With --live only the results of real time are checked, which must exist. Prints the faults, one per line; exit
+status 1 if there are any.
 
-Only a run with --full decides whether the published figures hold: of it the means themselves are asked, and its repetitions and lengths
-must be the published ones. A short run is checked for its form (every row, its number, its label in the report, its line in the CSV), for what is exact at
-any length (bounds, orders such as "six streams are faster than one", no false failover), and for the published figures within its precision:
-a row is a fault if even its 95 % interval lies outside. With five short repetitions, as in overhead, that is little, so that a short run without faults
-confirms no figure; but an interval that would hide what a figure of overhead is to show is a fault. The last line says how many of the scenarios were full runs.
+Only a run with --full decides whether the published figures hold: its means are compared, and its repetitions and lengths must be the
+published ones. A short run is checked for its form (every row, its number, its label in the report, its line in the CSV), for results that are
+exact at any length (bounds, orders such as "six streams are faster than one", no false failover), and for the published figures within its
+precision: a row is a fault if even its 95 % interval is outside. With five short repetitions, as in overhead, the precision is low, so that a
+short run without faults confirms no figure; but an interval too wide for a figure of overhead is a fault. The last line reports the number of
+full runs.
 """
 import csv
 import json
@@ -21,7 +22,7 @@ LIVE_FIELDS = ["id", "label", "unit", "published", "simulated", "simulated_ci95"
 LOSSES = ("0", "0.5", "1", "2", "3", "5", "7", "10")
 REQUIRED_TIMES = ("failover-a", "failover-b", "failover-c", "failover-b-arrived", "failover-c-arrived", "failover", "transfer-a", "transfer-bc")
 FLOWS = (*(f"extra{bytes}" for bytes in (50, 100, 150, 200, 250)), "memory-left.sws-both", "true.sws-both", "best", "best-as-it-is")
-# Of Fig. 6, with one switch or more off; avoidance at the sender is among them in those of WITHOUT_THE_SENDERS.
+# Rows of Fig. 6 with at least one switch off; in those of WITHOUT_THE_SENDERS, avoidance at the sender is off.
 WITHOUT_THE_SENDERS = tuple(f"extra50.sws-{ends}{nagle}" for nagle in ("", "-no-nagle") for ends in ("receiver", "none"))
 SWITCHED = ("extra50.sws-both-no-nagle", "extra50.sws-sender", "extra50.sws-sender-no-nagle", *WITHOUT_THE_SENDERS)
 SWITCHED_SIZES = (100, 700, 1000)
@@ -126,7 +127,7 @@ def check_scenario(path, report, faults):
 
 
 def disagreement(row):
-    """What is wrong with a live row beside the simulated one, by its own numbers."""
+    """Returns the contradiction between a live row and the simulated one, by the numbers of the row."""
     if row["live"] is None or row["simulated"] is None:
         return None
     apart = abs(row["live"] - row["simulated"])
@@ -144,7 +145,7 @@ def disagreement(row):
 
 
 def check_live(path, live, report, faults):
-    """The part of a run with --live: every row measured both ways, a note where they are far apart."""
+    """Checks the live part of a run: each row is measured and simulated, with a note if the values differ widely."""
     if not live.get("rows"):
         if not live.get("notes"):
             faults.append(f"{path.name}: no live run and no reason")
@@ -192,7 +193,7 @@ def satellite(rows, full):
         yield f"best {best} is not under standard {standard} and modified {modified}"
     if not modified < standard:
         yield f"modified {modified} is not under standard {standard}"
-    # From SEND, with what waits in the sender, and from the first transmission, as the bounds are.
+    # From SEND, including the time in the send buffer, and from the first transmission, as in the bounds.
     for key in ("best.delay", "best.recovery"):
         row = rows[key]
         if outside(row, 0, 1.1 * row["bound"], full):
@@ -305,12 +306,12 @@ def overhead(rows, full):
                 yield f"{row['id']} is {row['measured']}"
             if full and kind == "counted" and row["n"] < 100:
                 yield f"{row['id']} is the mean of {row['n']} seeds"
-        # What a program meets beside a flow of RFC 9260 is measured and explained, whatever it is.
+        # The result of a program next to a flow of RFC 9260 is measured and explained, whatever it is.
         row = rows.get(f"best-beside.{size}.jain")
         if row and row["measured"] < 0.99 and not row["note"]:
             yield f"{row['id']} is {row['measured']}, without a reason"
         row = rows[f"counted.{size}.share"]
-        # Of five intervals of 95 % one misses more often by chance: as many of 99 % miss together as rarely as one alone (16 repetitions).
+        # One of five intervals of 95 % misses in a quarter of the runs. With intervals of 99 %, five together miss as rarely as one of 95 % (16 repetitions).
         slack = 0 if full else 1.38 * (row["ci95"] or 0)
         if not 48 - slack <= row["measured"] <= 52 + slack:
             yield f"{row['id']} is {row['measured']}, published 50"
@@ -320,11 +321,11 @@ def overhead(rows, full):
     for size in SWITCHED_SIZES:
         for flow in SWITCHED:
             if "Published" not in rows[f"{flow}.{size}"]["note"]:
-                yield f"{flow}.{size} does not say what was published"
+                yield f"{flow}.{size} has no note of the published result"
         for flow in WITHOUT_THE_SENDERS:
             if rows[f"{flow}.{size}.more"]["published"] != 20:
-                yield f"{flow}.{size}.more does not say what was published"
-    # Runs of one seed are the same where a switch does nothing.
+                yield f"{flow}.{size}.more has no note of the published result"
+    # Runs of one seed are equal where a switch has no effect.
     for switch, on, off in (
         ("avoidance at the sender", "extra50.sws-both-no-nagle", "extra50.sws-receiver-no-nagle"),
         ("Nagle", "extra50.sws-receiver", "extra50.sws-receiver-no-nagle"),
@@ -332,7 +333,7 @@ def overhead(rows, full):
     ):
         if all(measured(rows, f"{on}.{size}") == measured(rows, f"{off}.{size}") for size in SWITCHED_SIZES):
             yield f"{switch} changes nothing"
-    # Wider ones would hide what the figures are to show.
+    # Wider intervals would hide the differences that the figures show.
     widest = {"share": 12, "jain": 0.1, **{str(size): 0.1 for size in FLOW_SIZES}}
     for row in rows.values():
         limit = widest.get(row["id"].rsplit(".", 1)[-1])
@@ -354,7 +355,7 @@ FULL = {
 
 
 def check_claims(result, rows, faults):
-    """What the scenario is to show, also where the form of the report is wrong."""
+    """Checks the claims of a scenario, also if the form of the report is wrong."""
     name = result.get("scenario")
     full = result.get("full") is True and result.get("full_repetitions") is None
     try:

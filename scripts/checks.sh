@@ -1,7 +1,7 @@
 # Shell functions that ./check and ./test.sh share: single checks with a log, a line and a time each.
 # Sourced from the top of the checkout.
 
-# Property tests draw the same cases in each run; another seed looks elsewhere.
+# Property tests draw the same cases in each run; another seed draws other cases.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 # Everything of the workspace with one set of features, so that each crate is compiled once.
@@ -21,7 +21,7 @@ want() {
 }
 
 # check NAME COMMAND...: runs the command with its output in a log. Prints a line every 30 s, one
-# with the time at the end, and if the command failed what did and the end of the log without what passed.
+# with the time at the end, and after a failure the failed tests and the end of the log without passed tests.
 check() {
   local name=$1 start=$SECONDS pid
   shift
@@ -57,7 +57,7 @@ culprits() {
   grep -aE "^test .* FAILED$|^thread '.* panicked at |^(FAIL|error)" "$logs/$1.log" | sort -u | head -n 20 | sed "s/^/  $1: /"
 }
 
-# skip NAME REASON: a check that can't run on this machine. Continuous integration must run all.
+# skip NAME REASON: records a check that can't run on this machine. In continuous integration, that is a failure.
 skip() {
   want "$1" || return 0
   if [ -n "${CI:-}" ]; then
@@ -69,14 +69,14 @@ skip() {
   fi
 }
 
-# need TOOL NAME COMMAND...: the check if the tool is there.
+# need TOOL NAME COMMAND...: runs the check if the tool exists, and skips it otherwise.
 need() {
   local tool=$1
   shift
   if command -v "$tool" >/dev/null; then check "$@"; else skip "$1" "$tool is missing: install it, or run as root on Debian"; fi
 }
 
-# Prints the failures and the counts. The status of the whole run.
+# Prints the failures and the counts. Returns the status of the run.
 finish() {
   local passed failed skipped name
   passed=$(grep -c '^passed' "$results")

@@ -90,7 +90,7 @@ Test = collections.namedtuple("Test", "path line name rule")
 
 
 def sources(lines, at):
-    """Sources in the doc lines and attributes above line `at`, in their order."""
+    """Returns the sources in the doc lines and attributes above line `at`, in their order."""
     first = at
     while first > 0 and re.match(r"\s*(///|#\[)", lines[first - 1]):
         first -= 1
@@ -101,7 +101,7 @@ def sources(lines, at):
 
 
 def collect():
-    """The tests of each section: {document: {section: [test]}}, with a dotted key for appendices, too."""
+    """Returns the tests of each section: {document: {section: [test]}}, with a dotted key for appendices, too."""
     files = subprocess.run(["git", "ls-files", "crates/*.rs"], check=True, capture_output=True, text=True).stdout.split()
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(files):
@@ -129,7 +129,7 @@ def document_order(document):
 
 
 def sentence(name):
-    """A test's name as a sentence."""
+    """Returns the name of a test as a sentence."""
     words = name.split("_")
     out = []
     while words:
@@ -147,7 +147,7 @@ def heading(document):
 
 
 def anchor(document):
-    """The anchor of a document's heading, as GitHub and mdBook make it."""
+    """Returns the anchor of a document's heading, as GitHub and mdBook generate it."""
     return re.sub(r"[^\w -]", "", heading(document).lower()).replace(" ", "-")
 
 

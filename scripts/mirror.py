@@ -33,14 +33,14 @@ def is_test(path):
 
 
 def code(path):
-    """Lines of a file without its test module."""
+    """Yields the lines of a file without its test module."""
     for line in path.read_text().split("\n"):
         if line.startswith("#[cfg(test)]"):
             return
         yield line
 
 
-def survey():
+def measure():
     methods = collections.defaultdict(collections.Counter)
     upward = collections.Counter()
     for path in sorted(ROOT.rglob("*.rs")):
@@ -65,7 +65,7 @@ def survey():
 
 
 def main():
-    methods, upward = survey()
+    methods, upward = measure()
     least = 1 if "--all" in sys.argv else 20
     ranked = sorted(methods.items(), key=lambda entry: -entry[1].total())
     ranked = [(name, files) for name, files in ranked if files.total() >= least]

@@ -32,7 +32,7 @@ SECTION_SUFFIX = re.compile(r"_\d+(_[a-z]?\d+)*$")
 LONGEST_NAME = 50
 CODE_FENCE = re.compile(r"^\s*(```|~~~)")
 
-# A character literal, so that its quotes begin no string; a lifetime is none.
+# Character literal, whose quotes begin no string; not a lifetime.
 CHARACTER = re.compile(r"'(\\.[^']*|[^\\'])'")
 RAW_STRING = re.compile(r'b?r(#*)"')
 
@@ -144,7 +144,7 @@ def faults(path):
 
 
 def files(paths):
-    """The tracked text files below these paths."""
+    """Returns the tracked text files below these paths."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "--", *paths], cwd=ROOT, capture_output=True, text=True, check=True
     )

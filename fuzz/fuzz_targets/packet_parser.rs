@@ -1,5 +1,5 @@
-//! Any bytes at all, read as a packet to the innermost parameter: no panic, every slice within
-//! the packet, and the same chunks when they are written and read again.
+//! Arbitrary bytes, parsed as a packet down to the innermost parameter: no panic, every slice within
+//! the packet, and the same chunks after encoding and parsing them again.
 #![no_main]
 
 #[path = "../../crates/carrick-wire/tests/support/walk.rs"]

@@ -1,5 +1,5 @@
-//! Any bytes at all, read as SIMCO messages of both sides and as a byte stream: no panic, and what
-//! can be read is written and read the same again.
+//! Arbitrary bytes, parsed as SIMCO messages of both sides and as a byte stream: no panic, and a parsed
+//! message is the same after encoding and parsing it again.
 #![no_main]
 
 #[path = "../../crates/carrick-simco/tests/support/messages.rs"]

@@ -1,5 +1,5 @@
-//! A SIMCO middlebox and agents that the input steers: no panic, every limit kept, every message
-//! readable, and in the end no rule and no element of the packet filter is left.
+//! SIMCO middlebox and agents, driven by the input: no panic, no limit exceeded, every message can be
+//! parsed, and in the end no rule and no element of the packet filter is left.
 #![no_main]
 
 #[path = "../../crates/carrick-simco/tests/support/session.rs"]
@@ -8,5 +8,5 @@ mod session;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    session::steer(bytes);
+    session::run(bytes);
 });

@@ -7,7 +7,7 @@ import time
 import sctp_socket as sctp
 from options import EXTENSIONS, emit
 
-# In the order in which they may be set: dynamic addresses want authentication to be decided.
+# In the order in which they may be set: dynamic addresses require authentication to be set before.
 SUPPORTED = {"partial": 113, "reconfiguration": 117, "interleaving": 125, "authentication": 129, "addresses": 128, "ecn": 130}
 AUTH_CHUNK, HMAC_IDENT, AUTH_KEY, AUTH_ACTIVE_KEY = 21, 22, 23, 24
 SET_PEER_PRIMARY, BINDX_REMOVE = 5, 101
@@ -28,14 +28,14 @@ def _set(sock, name, value):
 
 
 def apply(sock, options):
-    """Before the socket is bound."""
+    """Sets the options of the extensions, before the socket is bound."""
     offered = options.extensions
     if offered is not None:
         if "interleaving" in offered:
             _set(sock, sctp.FRAGMENT_INTERLEAVE, 2)
         for name, number in SUPPORTED.items():
             if name == "interleaving" and name not in offered:
-                continue  # off by default, and not to be set without FRAGMENT_INTERLEAVE
+                continue  # off by default; setting it requires FRAGMENT_INTERLEAVE
             _set(sock, number, struct.pack("=iI", 0, name in offered))
         _set(sock, ENABLE_STREAM_RESET, struct.pack("=iI", 0, EVERY_REQUEST if "reconfiguration" in offered else 0))
     if options.authenticate or options.keys:
@@ -56,7 +56,7 @@ def use_key(sock, number):
 
 
 def in_force(sock):
-    """The extensions that both sides have."""
+    """Returns the extensions in force, which both sides support."""
     found = []
     for name in EXTENSIONS:
         _, value = struct.unpack("=iI", sock.getsockopt(sctp.SOL_SCTP, SUPPORTED[name], 8))
@@ -66,7 +66,7 @@ def in_force(sock):
 
 
 def rule(options):
-    """The control message that says when a message is given up."""
+    """Returns the control message with the partial reliability policy of a message."""
     if not options.reliability:
         return []
     kind, value = options.reliability
@@ -74,11 +74,11 @@ def rule(options):
 
 
 class Plan:
-    """What is still to be done."""
+    """Operations that are not complete."""
 
     def __init__(self, operations):
         self.waiting, self.retry_at = list(operations), 0.0
-        self.blocks = False  # it waits until everything that was sent is acknowledged
+        self.blocks = False  # an operation waits until all sent data is acknowledged
 
     def carry_out(self, sock, done):
         while self.waiting and self.waiting[0][2] <= done and time.monotonic() >= self.retry_at:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""PID 1 of the guest: brings up user-mode Linux on the host's own files and runs the peer program.
+"""PID 1 of the guest: boots user-mode Linux on the host's files and runs the peer program.
 
 What to do comes in the environment variable CARRICK_GUEST (base64 of JSON), which the kernel hands over from
 its command line. A line "stop" on the console becomes SIGTERM for the peer. The last line is "EXIT status".
@@ -38,14 +38,14 @@ def run(*command):
 
 
 def raw_console():
-    """No echo and no changed line ends: the console carries JSON lines."""
+    """Disables echo and changes of line ends: the console carries JSON lines."""
     attributes = termios.tcgetattr(0)
     attributes[0] = attributes[1] = attributes[3] = 0
     termios.tcsetattr(0, termios.TCSANOW, attributes)
 
 
 def load_module(name):
-    """Loads a module and before it what it depends on, by modules.dep (modprobe expects another directory layout)."""
+    """Loads a module after its dependencies, by modules.dep (modprobe expects another directory layout)."""
     directory = f"/usr/lib/uml/modules/{os.uname().release}"
     with open(f"{directory}/modules.dep", encoding="ascii") as file:
         depends = dict(line.rstrip("\n").split(":") for line in file)
@@ -54,7 +54,7 @@ def load_module(name):
         return  # built in
     for module in [*reversed(depends[path].split()), path]:
         with open(f"{directory}/{module}", "rb") as file:
-            # Already loaded is no error.
+            # It may be loaded already.
             if LIBC.syscall(SYS_FINIT_MODULE, file.fileno(), b"", 0) != 0 and ctypes.get_errno() != errno.EEXIST:
                 raise OSError(ctypes.get_errno(), f"loading {module}: {os.strerror(ctypes.get_errno())}")
 
@@ -65,7 +65,7 @@ def network(guest):
         load_module(module)
     run("/sbin/ip", "link", "set", "lo", "up")
     for number, nic in enumerate(guest["nics"]):
-        # No duplicate address detection: the addresses are ours and needed at once.
+        # No duplicate address detection: the addresses are unique and needed immediately.
         sysctl(f"ipv6/conf/eth{number}/accept_dad", 0)
         sysctl(f"ipv4/conf/eth{number}/rp_filter", 0)
         run("/sbin/ip", "link", "set", f"eth{number}", "up")
@@ -100,7 +100,7 @@ def main():
 if __name__ == "__main__":
     try:
         status = main()
-    except Exception as problem:  # PID 1 must not die: the kernel would panic
+    except Exception as problem:  # PID 1 must not end: the kernel would panic
         print(f"guest: {problem}")
         status = 3
     print(f"EXIT {status}", flush=True)

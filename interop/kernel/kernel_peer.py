@@ -33,7 +33,7 @@ def parse_nic(text):
 
 
 def hardware_address(nic):
-    """Fixed for an address: a MAC that changes between boots leaves stale ARP entries behind."""
+    """Returns a MAC address derived from the IP address: one that changes between boots leaves stale ARP entries."""
     octets = nic["addresses"][0].partition("/")[0].split(".")
     return "02:00:" + ":".join(f"{int(octet):02x}" for octet in octets)
 
@@ -55,18 +55,18 @@ def command(nics, options, arguments, scratch):
 
 
 class Guest:
-    """The running guest; its console is a pair of pipes."""
+    """Running guest, with its console on a pair of pipes."""
 
     def __init__(self, line):
         self.process = subprocess.Popen(
             line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             env={**os.environ, "LD_PRELOAD": os.path.abspath(XSTATE)},
         )
-        self.ended = False  # the `end` line has been seen
+        self.ended = False  # the `end` line was received
         self.status = None
 
     def stop(self, _number, _frame):
-        """Before `end`: the peer aborts and reports. After it the guest has nothing left to do."""
+        """Stops the guest: before `end` the peer aborts and reports; after it the guest is killed."""
         if self.ended:
             self.kill()
             return
@@ -86,7 +86,7 @@ class Guest:
             pass
 
     def relay(self):
-        """Passes the JSON lines on; everything else is for people."""
+        """Forwards JSON lines to standard output, and all other lines to standard error."""
         for raw in self.process.stdout:
             text = raw.decode(errors="replace").strip()
             if text.startswith("{"):
@@ -102,7 +102,7 @@ class Guest:
                 print(f"kernel-peer: {text}", file=sys.stderr, flush=True)
         self.kill()
         self.process.wait()
-        while True:  # the helpers of the guest, which fall to this process when it dies
+        while True:  # processes of the guest, which this process inherits when the guest ends
             try:
                 os.waitpid(-1, 0)
             except ChildProcessError:
@@ -130,7 +130,7 @@ def main():
         signal.signal(signal.SIGINT, guest.stop)
         guest.relay()
     if guest.status is None:
-        print("kernel-peer: the guest ended without a word; check that the taps exist and are free", file=sys.stderr)
+        print("kernel-peer: the guest ended without output; check that the taps exist and are not in use", file=sys.stderr)
         return 3
     return guest.status
 

@@ -1,4 +1,4 @@
-"""Messages whose content the receiver can foretell ("Messages" in interop/README.md)."""
+"""Messages with content that the receiver can compute ("Messages" in interop/README.md)."""
 
 import struct
 
@@ -11,7 +11,7 @@ _RAMP_VIEW = memoryview(_RAMP)
 
 
 def splitmix64(seed, n):
-    """Number n of the sequence that starts at seed."""
+    """Returns number n of the sequence that starts at seed."""
     z = (seed + (n + 1) * 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
@@ -19,7 +19,7 @@ def splitmix64(seed, n):
 
 
 def content(stream, index, length):
-    """The user data of message `index` of `stream`."""
+    """Returns the user data of message `index` of `stream`."""
     start = (index + 29 * stream) & 255
     if length < 8:
         return _RAMP[start : start + length]
@@ -27,14 +27,14 @@ def content(stream, index, length):
 
 
 class Source:
-    """The messages of one sender, in order."""
+    """Messages of one sender, in order."""
 
     def __init__(self, options, streams):
         self.options, self.streams = options, streams
         self.left, self.number = options.bytes, 0
 
     def next(self):
-        """(stream, ppid, unordered, data), or None after the last."""
+        """Returns (stream, ppid, unordered, data), or None after the last message."""
         if self.left == 0:
             return None
         n, options = self.number, self.options
@@ -51,11 +51,11 @@ class Source:
 
 
 class _Stream:
-    """What has arrived on one stream."""
+    """Messages received on one stream."""
 
     def __init__(self):
-        self.next = 0  # every index below has been seen
-        self.ahead = set()  # indexes seen at or above `next`
+        self.next = 0  # all lower indexes were received
+        self.ahead = set()  # received indexes at or above `next`
         self.last_ordered = -1
 
     def see(self, index):
@@ -69,7 +69,7 @@ class _Stream:
 
 
 class Check:
-    """Verifies arriving messages: content, once, in order per stream."""
+    """Checks received messages: content, no duplicates, order per stream."""
 
     MOST_LINES = 20
 
@@ -82,7 +82,7 @@ class Check:
             emit("error", message=message)
 
     def message(self, stream, ppid, unordered, data):
-        """Judges one whole message (a memoryview)."""
+        """Checks one complete message (a memoryview)."""
         length, where = len(data), f"stream {stream}, PPID {ppid}, {len(data)} bytes"
         start = (ppid + 29 * stream) & 255
         if length >= 8:
@@ -105,7 +105,7 @@ class Check:
             seen.last_ordered = max(seen.last_ordered, ppid)
 
     def complete(self):
-        """After a SHUTDOWN no index may be missing."""
+        """Checks after a SHUTDOWN that no index is missing."""
         for number, stream in sorted(self.streams.items()):
             if stream.ahead:
                 self.fail(f"stream {number}: index {stream.next} never arrived, {max(stream.ahead)} did")

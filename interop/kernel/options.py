@@ -1,4 +1,4 @@
-"""The command line of the peer program, as interop/README.md defines it."""
+"""Command line of the peer program, as interop/README.md defines it."""
 
 import argparse
 import ipaddress
@@ -12,7 +12,7 @@ OPERATIONS = ["add-address", "delete-address", "set-primary", "reset-out", "rese
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and exits with status 2."""
+    """Parser that reports an error in one line and exits with status 2."""
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}; the options are in interop/README.md\n")
@@ -39,7 +39,7 @@ def _addresses(text):
 
 
 def parse_sizes(text):
-    """`A`, `A-B` or `A,B,C` as (kind, numbers)."""
+    """Parses `A`, `A-B` or `A,B,C` to (kind, numbers)."""
     try:
         if "-" in text:
             low, high = (int(part) for part in text.split("-"))
@@ -49,7 +49,7 @@ def parse_sizes(text):
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not A, A-B or A,B,C") from None
     if min(numbers) < 1 or max(numbers) > MAX_MESSAGE or (kind == "range" and numbers[0] > numbers[1]):
-        raise argparse.ArgumentTypeError(f"sizes lie between 1 and {MAX_MESSAGE}, the smaller first")
+        raise argparse.ArgumentTypeError(f"sizes must be between 1 and {MAX_MESSAGE}, the smaller first")
     return kind, numbers
 
 
@@ -70,7 +70,7 @@ def _keys(text):
 
 
 def _operation(text):
-    """`NAME[=VALUE]@BYTES` as (name, value, bytes, all of it but the bytes)."""
+    """Parses `NAME[=VALUE]@BYTES` to (name, value, bytes, text before the @)."""
     whole, _, after = text.rpartition("@")
     name, _, value = whole.partition("=")
     if name not in OPERATIONS or not after.isdigit():
@@ -79,7 +79,7 @@ def _operation(text):
 
 
 def _extensions(common):
-    """What extends the base protocol."""
+    """Adds the options of extensions."""
     names = _list_of(EXTENSIONS + ["none"])
     common.add_argument("--extensions", type=names)
     common.add_argument("--reliability", type=_rule)
@@ -102,7 +102,7 @@ def _list_of(known):
 
 
 def parser(prog):
-    """The parser of the peer's command line."""
+    """Returns the parser of the command line."""
     port = _number(1, 65535)
     millis = _number(1, 3_600_000)
     count = _number(0, (1 << 64) - 1)

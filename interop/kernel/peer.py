@@ -17,14 +17,14 @@ from messages import Check, Source
 from options import STARTED, emit, parser
 
 PIECE = 1 << 18
-# An echo that the peer does not take must not fill the memory.
+# Limit of echoes that the peer does not read.
 MOST_ECHO = 8 << 20
 MOST_PIECES_A_TURN = 64
 RATE_TICK = 0.005
 
 
 class Ended(Exception):
-    """The association is over: how, and by whom."""
+    """End of the association, with its kind and its originator."""
 
     def __init__(self, ended, by, cause=0):
         super().__init__(ended)
@@ -32,7 +32,7 @@ class Ended(Exception):
 
 
 class Peer:
-    """One association from the socket to the summary."""
+    """Association from the socket to the summary."""
 
     def __init__(self, options):
         self.options = options
@@ -79,7 +79,7 @@ class Peer:
         self.sock, _ = listener.accept()
         self.sock.setblocking(False)
         listener.close()
-        # COMM_UP was for the listening socket.
+        # COMM_UP was reported on the listening socket.
         self.established()
 
     def established(self):
@@ -96,7 +96,7 @@ class Peer:
     # The loop
 
     def wait(self, sock, events):
-        """The poll events of the socket; raises at the time limit and on a signal."""
+        """Returns the poll events of the socket; raises Ended at the time limit and on a signal."""
         if self.stop:
             raise Ended("failed", "self")
         left = STARTED + self.options.time_limit - time.monotonic()
@@ -249,7 +249,7 @@ class Peer:
             raise self.broken(number, socket.ntohs(error))
 
     def broken(self, number, cause=0):
-        """What an error number of the socket says about the end."""
+        """Returns the end that an error number of the socket indicates."""
         if not self.up:
             return Ended("refused", "self", cause)
         if number == errno.ECONNRESET:
@@ -291,7 +291,7 @@ def main():
     try:
         peer = Peer(options)
     except OSError as problem:
-        print(f"linux-peer: this kernel gives no SCTP socket ({problem.strerror}); load its module sctp", file=sys.stderr)
+        print(f"linux-peer: this kernel has no SCTP sockets ({problem.strerror}); load its module sctp", file=sys.stderr)
         return 3
 
     def stop(_number, _frame):

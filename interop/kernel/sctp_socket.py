@@ -20,7 +20,7 @@ RCVINFO = struct.Struct("=HHHxxIIIIi")
 
 
 def sockaddr(address, port):
-    """A struct sockaddr_in or sockaddr_in6."""
+    """Returns a struct sockaddr_in or sockaddr_in6."""
     ip = ipaddress.ip_address(address)
     if ip.version == 4:
         return struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + ip.packed + bytes(8)
@@ -28,7 +28,7 @@ def sockaddr(address, port):
 
 
 def parse_sockaddr(raw):
-    """(address as text, number of bytes used)."""
+    """Returns (address as text, number of bytes used)."""
     (family,) = struct.unpack_from("=H", raw)
     if family == socket.AF_INET:
         return str(ipaddress.ip_address(bytes(raw[4:8]))), 16
@@ -37,10 +37,10 @@ def parse_sockaddr(raw):
 
 
 def open_socket(options):
-    """A one-to-one style socket with the options of the command line, not bound yet."""
+    """Returns an unbound one-to-one style socket with the options of the command line."""
     sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
     sock.setblocking(False)
-    # A whole message must fit, or the stack says EMSGSIZE.
+    # A complete message must fit, or the stack returns EMSGSIZE.
     sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 20 << 20 if max(options.sizes[1]) > 1 << 20 else 4 << 20)
     sock.setsockopt(SOL_SCTP, INITMSG, struct.pack("=HHHH", options.streams, 65535, 0, 0))
     sock.setsockopt(SOL_SCTP, RECVRCVINFO, 1)
@@ -83,7 +83,7 @@ def connect(sock, addresses, port):
 
 
 def peer_addresses(sock):
-    """The addresses of the peer that the association knows."""
+    """Returns the peer addresses of the association."""
     raw = sock.getsockopt(SOL_SCTP, GET_PEER_ADDRS, 1024)
     (number,) = struct.unpack_from("=I", raw, 4)
     found, at = [], 8
@@ -95,13 +95,13 @@ def peer_addresses(sock):
 
 
 def send(sock, stream, ppid, flags, data, more=()):
-    """Sends one message; BlockingIOError when there is no room. `ppid` in host byte order."""
+    """Sends one message; BlockingIOError if the send buffer is full. `ppid` in host byte order."""
     info = SNDINFO.pack(stream, flags, socket.htonl(ppid), 0, 0)
     sock.sendmsg([data] if data else [], [(SOL_SCTP, CMSG_SNDINFO, info), *more], socket.MSG_NOSIGNAL)
 
 
 def receive(sock, buffer):
-    """(bytes, flags, (stream, ppid, unordered) or None) of the next piece of a message or a notification."""
+    """Returns (bytes, flags, (stream, ppid, unordered) or None) of the next part of a message or a notification."""
     size, ancillary, flags, _ = sock.recvmsg_into([buffer], 256)
     for level, kind, raw in ancillary:
         if level == SOL_SCTP and kind == CMSG_RCVINFO:

@@ -1,4 +1,4 @@
-//! Extensions on the command line: what is offered, and what is done with them on the way.
+//! Extensions on the command line: those offered, and operations during the transfer.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -16,37 +16,37 @@ use tokio::time::Instant;
 
 use crate::output::emit;
 
-/// How long an operation waits that came at a bad moment.
+/// Pause before an operation is repeated that was not possible.
 const RETRY: Duration = Duration::from_millis(20);
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExtensionOptions {
-    /// Extensions to offer, of partial, authentication, addresses, reconfiguration, interleaving,
-    /// ecn, or none [default: the stack's]
+    /// Extensions to offer: partial, authentication, addresses, reconfiguration, interleaving, ecn; or
+    /// none [default: those of the stack]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     extensions: Option<Vec<Name>>,
-    /// source: when messages are given up, timed:MS or retransmissions:N
+    /// source: when messages are abandoned: full (never), timed:MS or retransmissions:N
     #[arg(long, value_name = "RULE", value_parser = reliability, default_value = "full")]
     pub(crate) reliability: Reliability,
     /// Messages may be missing
     #[arg(long)]
     pub(crate) gaps: bool,
-    /// Chunk types to take only authenticated, as numbers
+    /// Chunk types accepted only authenticated, as numbers
     #[arg(long, value_name = "TYPE,...", value_delimiter = ',')]
     authenticate: Vec<u8>,
     /// Shared keys; the first is used
     #[arg(long, value_name = "ID:SECRET,...", value_delimiter = ',', value_parser = key)]
     keys: Vec<SharedKey>,
-    /// Algorithm to ask the peer for
+    /// Preferred algorithm
     #[arg(long, value_enum, default_value = "sha256")]
     hmac: Hmac,
-    /// How streams share the association
+    /// Stream scheduler
     #[arg(long, value_enum, default_value = "fcfs")]
     scheduler: Scheduler,
-    /// Look for the largest packet that each path takes
+    /// Path MTU discovery
     #[arg(long)]
     search_mtu: bool,
-    /// Operation to perform when this number of user bytes was sent and received
+    /// Operation to perform after this number of user bytes sent and received
     #[arg(long = "do", value_name = "OPERATION@BYTES")]
     operations: Vec<Planned>,
 }
@@ -74,7 +74,7 @@ enum Scheduler {
     Rr,
 }
 
-/// An operation, and after how many bytes it is due.
+/// Operation, and the number of user bytes after which it is performed.
 #[derive(Clone, Debug)]
 struct Planned {
     name: String,
@@ -86,7 +86,7 @@ struct Planned {
 enum Operation {
     AddAddress(IpAddr),
     DeleteAddress(IpAddr),
-    /// The peer is to send to this address of ours.
+    /// Request the peer to use this local address as its primary path.
     SetPrimary(IpAddr),
     Reset(StreamDirection),
     ResetAssociation,
@@ -98,7 +98,7 @@ impl FromStr for Planned {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no OPERATION@BYTES");
+        let wrong = || format!("'{text}' is not OPERATION@BYTES");
         let (name, after) = text.rsplit_once('@').ok_or_else(wrong)?;
         let (what, value) = name.split_once('=').unwrap_or((name, ""));
         let address = || value.parse().map_err(|_| wrong());
@@ -128,7 +128,7 @@ impl FromStr for Planned {
 fn reliability(text: &str) -> Result<Reliability, String> {
     let number = |text: &str| {
         text.parse::<u32>()
-            .map_err(|_| format!("'{text}' is no number"))
+            .map_err(|_| format!("'{text}' is not a number"))
     };
     match text.split_once(':') {
         None if text == "full" => Ok(Reliability::Full),
@@ -136,12 +136,12 @@ fn reliability(text: &str) -> Result<Reliability, String> {
             number(ms)?.into(),
         ))),
         Some(("retransmissions", count)) => Ok(Reliability::Retransmissions(number(count)?)),
-        _ => Err("not full, timed:MS or retransmissions:N".into()),
+        _ => Err("give full, timed:MS or retransmissions:N".into()),
     }
 }
 
 fn key(text: &str) -> Result<SharedKey, String> {
-    let wrong = || "not ID:SECRET".to_owned();
+    let wrong = || "give ID:SECRET".to_owned();
     let (id, secret) = text.split_once(':').ok_or_else(wrong)?;
     Ok(SharedKey {
         id: SharedKeyId(id.parse().map_err(|_| wrong())?),
@@ -150,7 +150,7 @@ fn key(text: &str) -> Result<SharedKey, String> {
 }
 
 impl ExtensionOptions {
-    /// The same association with the extensions of the command line.
+    /// Applies the extensions of the command line to a configuration.
     pub(crate) fn apply(&self, mut config: AssociationConfig) -> AssociationConfig {
         if let Some(names) = &self.extensions {
             let has = |name| names.contains(&name);
@@ -202,7 +202,7 @@ impl Plan {
         self.waiting.is_empty()
     }
 
-    /// Does what is due.
+    /// Performs the operations that are due.
     pub(crate) async fn carry_out(&mut self, bytes: u64, endpoint: &Endpoint, sender: &SendHalf) {
         if self.retry_at.is_some_and(|at| at > Instant::now()) {
             return;
@@ -271,7 +271,7 @@ async fn perform(
 }
 
 /// Returns the report of the extensions in the summary.
-fn facts(stats: &AssociationStats, paths: &[PathStats]) -> Value {
+fn state_of(stats: &AssociationStats, paths: &[PathStats]) -> Value {
     let Extensions {
         partial_reliability,
         authentication,
@@ -308,7 +308,7 @@ fn facts(stats: &AssociationStats, paths: &[PathStats]) -> Value {
 }
 
 /// Returns the report of the association's current state; `None` when it has ended.
-pub(crate) async fn look(sender: &SendHalf) -> Option<Value> {
+pub(crate) async fn extension_state(sender: &SendHalf) -> Option<Value> {
     let (stats, paths) = (sender.stats().await.ok()?, sender.paths().await.ok()?);
-    Some(facts(&stats, &paths))
+    Some(state_of(&stats, &paths))
 }

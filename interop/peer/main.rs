@@ -1,10 +1,10 @@
-//! The peer program of `interop/README.md` on carrick: one association, messages on it whose content
-//! the receiver can foretell, a summary.
+//! Peer program of `interop/README.md` on carrick: one association, messages with content that the
+//! receiver can compute, a summary.
 //!
 //! - `options`: the command line
-//! - `extensions`: what is offered, and what is done with it
+//! - `extensions`: offered extensions and operations on them
 //! - `output`: JSON lines
-//! - `messages`: what a source sends and a receiver checks
+//! - `messages`: sending and checking of messages
 //! - `session`: the association
 //! - `stop`: signals
 
@@ -24,13 +24,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use options::Role;
 use output::emit;
-use session::{Outcome, Session, Tally};
+use session::{Outcome, RunCounters, Session};
 use stop::Stop;
 
-/// Exit status when the environment lacks something.
+/// Exit status for a deficiency of the host.
 const ENVIRONMENT: u8 = 3;
 
-/// How long the endpoint may take to send its last packets when the program ends.
+/// Time limit for sending the last packets at the end of the program.
 const CLOSING: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -46,15 +46,15 @@ fn main() -> ExitCode {
         .build();
     match runtime {
         Ok(runtime) => runtime.block_on(run(&role)),
-        Err(error) => complain(
+        Err(error) => fail(
             &format!("no threads or no epoll: {error}; raise the limits of this process"),
             ENVIRONMENT,
         ),
     }
 }
 
-/// One line for people, and the exit status.
-fn complain(what: &str, status: u8) -> ExitCode {
+/// Prints an error and returns the exit status.
+fn fail(what: &str, status: u8) -> ExitCode {
     eprintln!("carrick-peer: {what}");
     status.into()
 }
@@ -63,7 +63,7 @@ async fn run(role: &Role) -> ExitCode {
     let mut stop = match Stop::new() {
         Ok(stop) => stop,
         Err(error) => {
-            return complain(
+            return fail(
                 &format!("no signals: {error}; raise the limits of this process"),
                 ENVIRONMENT,
             );
@@ -72,9 +72,9 @@ async fn run(role: &Role) -> ExitCode {
     let endpoint = match Endpoint::bind(role.config()) {
         Ok(endpoint) => endpoint,
         Err(error @ BindError::Config(_)) => {
-            return complain(&error.to_string(), 2);
+            return fail(&error.to_string(), 2);
         }
-        Err(error) => return complain(&error.to_string(), ENVIRONMENT),
+        Err(error) => return fail(&error.to_string(), ENVIRONMENT),
     };
     emit(
         "ready",
@@ -83,7 +83,7 @@ async fn run(role: &Role) -> ExitCode {
 
     let options = role.options();
     let limit = Instant::from_std(output::started()) + Duration::from_secs(options.time_limit);
-    let mut tally = Tally::new(options);
+    let mut counters = RunCounters::new(options);
     let set_up = tokio::select! {
         biased;
         () = stop.requested() => Err(Outcome::FAILED),
@@ -92,23 +92,23 @@ async fn run(role: &Role) -> ExitCode {
             Ok(association) => Ok(association),
             Err(ConnectError::Failed(reason)) => Err(Outcome::refused(&reason)),
             Err(error) => {
-                tally.check.fail(&error.to_string());
+                counters.check.fail(&error.to_string());
                 Err(Outcome::FAILED)
             }
         },
     };
     let outcome = match set_up {
         Ok(association) => {
-            Session::new(association, &endpoint, &mut tally)
+            Session::new(association, &endpoint, &mut counters)
                 .run(&mut stop, limit)
                 .await
         }
         Err(outcome) => outcome,
     };
-    let ok = tally.report(outcome);
-    // Whether it was the signal or the time that came first makes no difference.
+    let ok = counters.report(outcome);
+    // A signal and the time limit have the same effect.
     let _ = timeout(Duration::from_secs(options.linger), stop.requested()).await;
-    // After that time whatever was to be sent will not be.
+    // Packets not sent by then are dropped.
     let _ = timeout(CLOSING, endpoint.close()).await;
     if ok {
         ExitCode::SUCCESS

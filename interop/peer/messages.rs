@@ -1,4 +1,4 @@
-//! Messages whose content the receiver can foretell ("Messages" in `interop/README.md`).
+//! Messages with content that the receiver can compute ("Messages" in `interop/README.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -9,20 +9,20 @@ use serde_json::json;
 use crate::options::{Options, Sizes};
 use crate::output::emit;
 
-/// Error lines of a run at most.
-const MOST_LINES: u64 = 20;
+/// Maximum number of error lines of a run.
+const MAX_LINES: u64 = 20;
 
 const PIECE: usize = 1 << 16;
 
-/// Counts up modulo 256, long enough for a piece from every start.
+/// Bytes that count up modulo 256, long enough for a piece from any start.
 static RAMP: LazyLock<Vec<u8>> = LazyLock::new(|| (0..=255).cycle().take(PIECE + 256).collect());
 
-/// The value of byte 0 of the message `index` of `stream`, if it counted up from there.
+/// Returns the value from which the bytes of message `index` of `stream` count up.
 fn start(stream: u16, index: u32) -> usize {
     (index as usize + 29 * usize::from(stream)) % 256
 }
 
-/// The content of the message `index` of `stream`.
+/// Returns the content of message `index` of `stream`.
 fn content(stream: u16, index: u32, length: usize) -> Bytes {
     let ramp = &RAMP[start(stream, index)..];
     let mut data = Vec::with_capacity(length);
@@ -36,13 +36,13 @@ fn content(stream: u16, index: u32, length: usize) -> Bytes {
     data.into()
 }
 
-/// A message to send.
+/// Message to send.
 pub(crate) struct Outgoing {
     pub(crate) options: SendOptions,
     pub(crate) data: Bytes,
 }
 
-/// The messages of one sender, in order.
+/// Messages of one sender, in order.
 pub(crate) struct Source {
     streams: u64,
     sizes: Sizes,
@@ -50,7 +50,7 @@ pub(crate) struct Source {
     unordered: u64,
     reliability: Reliability,
     number: u64,
-    /// Bytes that no message has been made of.
+    /// User bytes left for further messages.
     left: u64,
 }
 
@@ -101,7 +101,7 @@ impl Iterator for Source {
     }
 }
 
-/// Number n of the splitmix64 sequence that starts at `seed`.
+/// Returns number n of the splitmix64 sequence that starts at `seed`.
 fn split_mix(seed: u64, n: u64) -> u64 {
     let step = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = seed.wrapping_add(step);
@@ -113,16 +113,16 @@ fn split_mix(seed: u64, n: u64) -> u64 {
 /// Messages received on one stream.
 #[derive(Default)]
 struct Stream {
-    /// Every index below has been seen.
+    /// All lower indexes were received.
     next: u32,
-    /// Indexes seen at or above `next`.
+    /// Received indexes at or above `next`.
     ahead: BTreeSet<u32>,
     last_ordered: Option<u32>,
 }
 
 impl Stream {
     /// Records an index; returns true if it is new.
-    fn see(&mut self, index: u32) -> bool {
+    fn record(&mut self, index: u32) -> bool {
         if index < self.next || !self.ahead.insert(index) {
             return false;
         }
@@ -133,7 +133,7 @@ impl Stream {
     }
 }
 
-/// Judges what arrives: content, once, in order per stream.
+/// Checks received messages: content, no duplicates, order per stream.
 #[derive(Default)]
 pub(crate) struct Check {
     streams: BTreeMap<StreamId, Stream>,
@@ -141,15 +141,15 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Something is wrong.
+    /// Reports and counts an error.
     pub(crate) fn fail(&mut self, message: &str) {
         self.errors += 1;
-        if self.errors <= MOST_LINES {
+        if self.errors <= MAX_LINES {
             emit("error", json!({ "message": message }));
         }
     }
 
-    /// Judges one message.
+    /// Checks one message.
     pub(crate) fn message(&mut self, message: Message) {
         let (stream, index, ordered) = (message.stream, message.ppid.0, message.ssn.is_some());
         let length = message.payload.len();
@@ -160,7 +160,7 @@ impl Check {
             ));
         };
         if message.part != Part::Whole {
-            fail("not a whole message");
+            fail("incomplete message");
         }
         let data = message.payload.into_bytes();
         if let Some((header, _)) = data.split_at_checked(8) {
@@ -176,7 +176,7 @@ impl Check {
         }
         let seen = self.streams.entry(stream).or_default();
         let last = seen.last_ordered;
-        let is_new = seen.see(index);
+        let is_new = seen.record(index);
         if ordered {
             seen.last_ordered = last.max(Some(index));
         }
@@ -190,7 +190,7 @@ impl Check {
         }
     }
 
-    /// After a SHUTDOWN no index may be missing.
+    /// Checks after a SHUTDOWN that no index is missing.
     pub(crate) fn complete(&mut self) {
         let gaps: Vec<String> = self
             .streams

@@ -1,4 +1,4 @@
-//! The command line of the peer program, as `interop/README.md` defines it.
+//! Command line of the peer program, as `interop/README.md` defines it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::extensions::ExtensionOptions;
 
-/// Messages are at most this large.
+/// Maximum size of a message.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 
 /// One association of carrick for the tests against other stacks; see interop/README.md.
@@ -68,10 +68,10 @@ pub(crate) struct Options {
     /// source: message sizes, A, A-B or A,B,C
     #[arg(long, default_value = "1024")]
     pub(crate) sizes: Sizes,
-    /// Outbound streams to ask for
+    /// Outbound streams to request
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..))]
     pub(crate) streams: u16,
-    /// source: user bytes a second at most; 0: as fast as it goes
+    /// source: maximum number of user bytes per second; 0: no limit
     #[arg(long, default_value_t = 0)]
     pub(crate) rate: u64,
     /// source: every N-th message is unordered; 0: none
@@ -86,7 +86,7 @@ pub(crate) struct Options {
     /// Action after the last message
     #[arg(long, value_enum, default_value = "wait")]
     pub(crate) end: End,
-    /// A line whenever another N user bytes have arrived; 0: none
+    /// Print a line for each N received user bytes; 0: none
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) progress: u64,
     /// RTO.Initial in ms
@@ -110,10 +110,10 @@ pub(crate) struct Options {
     /// No Nagle delay
     #[arg(long)]
     nodelay: bool,
-    /// Seconds that the stack stays after the end
+    /// Seconds for which the stack keeps running after the end
     #[arg(long, value_name = "S", default_value_t = 0, value_parser = value_parser!(u64).range(..=3600))]
     pub(crate) linger: u64,
-    /// Seconds that the run may take
+    /// Time limit of the run in seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = value_parser!(u64).range(1..=86400))]
     pub(crate) time_limit: u64,
     #[command(flatten)]
@@ -156,7 +156,7 @@ impl std::str::FromStr for Addresses {
     }
 }
 
-/// The sizes of a source's messages, each 1 to [`MAX_MESSAGE`].
+/// Message sizes of a source, each 1 to [`MAX_MESSAGE`].
 #[derive(Clone, Debug)]
 pub(crate) enum Sizes {
     List(Vec<usize>),
@@ -190,7 +190,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The command line, or the exit status if there is nothing to do.
+/// Parses the command line. Returns the exit status after an error or the help.
 pub(crate) fn parse() -> Result<CommandLine, u8> {
     CommandLine::try_parse().map_err(|error| {
         if matches!(
@@ -222,7 +222,7 @@ impl Role {
         }
     }
 
-    /// The endpoint for this role.
+    /// Returns the configuration of the endpoint.
     pub(crate) fn config(&self) -> Config {
         let options = self.options();
         let local = options.local.iter().flat_map(|list| list.0.iter().copied());
@@ -242,7 +242,7 @@ impl Role {
 }
 
 impl Options {
-    /// Options of the set-up.
+    /// Returns the options of the set-up.
     pub(crate) fn connect(&self) -> ConnectOptions {
         match self.transport {
             Transport::Udp => ConnectOptions::new().encapsulation_port(self.remote_encaps_port),

@@ -1,4 +1,4 @@
-//! One JSON object a line on standard output.
+//! JSON objects on standard output, one per line.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// When the program started; first called at its beginning.
+/// Returns the start time of the program; to be called first at its start.
 pub(crate) fn started() -> Instant {
     *STARTED
 }

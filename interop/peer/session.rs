@@ -1,4 +1,4 @@
-//! One association from its set-up to its end.
+//! Association from its set-up to its end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use carrick::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use crate::extensions::{Plan, look};
+use crate::extensions::{Plan, extension_state};
 use crate::messages::{Check, Outgoing, Source};
 use crate::options::{End, Mode, Options};
 use crate::output::emit;
 use crate::stop::Stop;
 
-/// An echo that the peer does not take must not fill the memory.
-const MOST_ECHO: usize = 8 << 20;
+/// Maximum number of echoed bytes that the peer has not read.
+const MAX_ECHO: usize = 8 << 20;
 
-/// How often the association is looked at, which can't be done after its end.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which the state of the extensions is recorded, since it is not available after the end.
+const STATE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How it ended, and by whom.
+/// End of an association, and its originator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     ended: &'static str,
@@ -64,7 +64,7 @@ impl Outcome {
         }
     }
 
-    /// The set-up failed.
+    /// Converts the reason of a failed set-up.
     pub(crate) fn refused(reason: &CloseReason) -> Self {
         Self {
             cause: Self::of(reason).cause,
@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// Messages and their bytes.
+/// Number of messages and of their bytes.
 #[derive(Clone, Copy, Default)]
 struct Total {
     messages: u64,
@@ -88,17 +88,17 @@ impl Total {
 }
 
 /// Counters of a run, with or without an association.
-pub(crate) struct Tally {
+pub(crate) struct RunCounters {
     options: Options,
     pub(crate) check: Check,
     sent: Total,
     received: Total,
     unordered: u64,
-    /// Last report of the association's extensions.
-    facts: Value,
+    /// Last recorded state of the extensions.
+    extension_state: Value,
 }
 
-impl Tally {
+impl RunCounters {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             options: options.clone(),
@@ -106,11 +106,11 @@ impl Tally {
             sent: Total::default(),
             received: Total::default(),
             unordered: 0,
-            facts: Value::Null,
+            extension_state: Value::Null,
         }
     }
 
-    /// Prints the summary. Returns whether all is well.
+    /// Prints the summary. Returns whether the run succeeded.
     pub(crate) fn report(&self, outcome: Outcome) -> bool {
         let options = &self.options;
         let aborted_by_peer = outcome.ended == "abort" && outcome.by == "peer";
@@ -133,17 +133,17 @@ impl Tally {
                     "unordered": self.unordered,
                 },
                 "errors": self.check.errors,
-                "facts": self.facts,
+                "extension_state": self.extension_state,
             }),
         );
         ok
     }
 }
 
-/// An established association and what is to be done with it.
+/// Established association, and the work left on it.
 pub(crate) struct Session<'a> {
     options: Options,
-    tally: &'a mut Tally,
+    counters: &'a mut RunCounters,
     sender: SendHalf,
     receiver: RecvHalf,
     events: Option<Events>,
@@ -151,15 +151,15 @@ pub(crate) struct Session<'a> {
     plan: Plan,
     peers: BTreeMap<PathId, IpAddr>,
     source: Option<Source>,
-    /// Messages that wait for the stack: echoes, or one of the source.
+    /// Messages that the stack has not accepted yet: echoes, or one of the source.
     queue: VecDeque<Outgoing>,
     queued: usize,
     up_since: Instant,
     progress_due: u64,
-    told_sent: bool,
-    /// Messages that the stack gave back.
+    sent_reported: bool,
+    /// Messages returned undelivered by the stack.
     undelivered: u64,
-    /// This side has begun the shutdown.
+    /// True if this side has begun the shutdown.
     ending: bool,
     peer_shuts: bool,
 }
@@ -169,9 +169,9 @@ impl<'a> Session<'a> {
     pub(crate) fn new(
         mut association: Association,
         endpoint: &Endpoint,
-        tally: &'a mut Tally,
+        counters: &'a mut RunCounters,
     ) -> Self {
-        let options = tally.options.clone();
+        let options = counters.options.clone();
         let events = association.take_events();
         let (sender, receiver) = association.split();
         let streams = sender.outbound_streams();
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
             endpoint: endpoint.clone(),
             plan: options.extensions.plan(),
             options,
-            tally,
+            counters,
             sender,
             receiver,
             events,
@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
             queue: VecDeque::new(),
             queued: 0,
             up_since: Instant::now(),
-            told_sent: false,
+            sent_reported: false,
             undelivered: 0,
             ending: false,
             peer_shuts: false,
@@ -210,30 +210,30 @@ impl<'a> Session<'a> {
 
     /// Carries messages until the end of the association or `limit`.
     pub(crate) async fn run(mut self, stop: &mut Stop, limit: Instant) -> Outcome {
-        let outcome = self.carry(stop, limit).await;
+        let outcome = self.transfer(stop, limit).await;
         if matches!(outcome.ended, "failed" | "timeout") {
-            self.sender.abort(b"the run was given up");
+            self.sender.abort(b"run aborted");
         }
         if outcome.ended == "shutdown" {
             if self.options.mode != Mode::Echo && !self.options.extensions.gaps {
-                self.tally.check.complete();
+                self.counters.check.complete();
             }
             if self.undelivered > 0 {
-                let what = format!("{} messages came back undelivered", self.undelivered);
-                self.tally.check.fail(&what);
+                let what = format!("{} messages were returned undelivered", self.undelivered);
+                self.counters.check.fail(&what);
             }
         }
         outcome
     }
 
-    async fn carry(&mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+    async fn transfer(&mut self, stop: &mut Stop, limit: Instant) -> Outcome {
         let mut next_look = Instant::now();
         loop {
             if Instant::now() >= next_look {
-                self.look().await;
-                next_look = Instant::now() + LOOK;
+                self.record_state().await;
+                next_look = Instant::now() + STATE_INTERVAL;
             }
-            let bytes = self.tally.sent.bytes + self.tally.received.bytes;
+            let bytes = self.counters.sent.bytes + self.counters.received.bytes;
             let plan = &mut self.plan;
             plan.carry_out(bytes, &self.endpoint, &self.sender).await;
             if let Some(outcome) = self.end_if_done().await {
@@ -247,12 +247,12 @@ impl<'a> Session<'a> {
                 () = stop.requested() => return Outcome::FAILED,
                 () = sleep_until(limit) => return Outcome::TIMEOUT,
                 Some(notification) = next_event(events) => self.notification(notification),
-                received = self.receiver.recv(), if self.queued < MOST_ECHO => match received {
+                received = self.receiver.recv(), if self.queued < MAX_ECHO => match received {
                     Ok(Some(message)) => self.message(message),
                     Ok(None) => return self.ended(&CloseReason::Shutdown).await,
                     Err(RecvError::Ended(reason)) => return self.ended(&reason).await,
                     Err(error) => {
-                        self.tally.check.fail(&error.to_string());
+                        self.counters.check.fail(&error.to_string());
                         return Outcome::FAILED;
                     }
                 },
@@ -265,20 +265,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Notes what the association says about its extensions.
-    async fn look(&mut self) {
-        if let Some(facts) = look(&self.sender).await {
-            self.tally.facts = facts;
+    /// Records the state of the extensions.
+    async fn record_state(&mut self) {
+        if let Some(extension_state) = extension_state(&self.sender).await {
+            self.counters.extension_state = extension_state;
         }
     }
 
-    /// Until when `--rate` makes the source wait.
+    /// Returns the time until which `--rate` delays the source.
     fn pause(&self) -> Option<Instant> {
         if self.options.rate == 0 || self.source.is_none() || self.queue.is_empty() {
             return None;
         }
-        let due = self.tally.sent.bytes as f64 / self.options.rate as f64;
-        // Beyond the range of a duration it is beyond the time limit as well.
+        let due = self.counters.sent.bytes as f64 / self.options.rate as f64;
+        // A time out of the range of a duration is beyond the time limit, too.
         let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::from_secs(86_400));
         let at = self.up_since + due;
         (at > Instant::now()).then_some(at)
@@ -291,9 +291,9 @@ impl<'a> Session<'a> {
         };
         if let Some(message) = source.next() {
             self.enqueue(message);
-        } else if !self.told_sent {
-            self.told_sent = true;
-            let sent = self.tally.sent;
+        } else if !self.sent_reported {
+            self.sent_reported = true;
+            let sent = self.counters.sent;
             emit(
                 "sent",
                 json!({ "messages": sent.messages, "bytes": sent.bytes }),
@@ -307,11 +307,11 @@ impl<'a> Session<'a> {
     }
 
     fn message(&mut self, message: Message) {
-        let tally = &mut *self.tally;
+        let counters = &mut *self.counters;
         let unordered = message.ssn.is_none();
-        tally.received.add(message.payload.len());
-        tally.unordered += u64::from(unordered);
-        let (received, sent) = (tally.received.bytes, tally.sent.bytes);
+        counters.received.add(message.payload.len());
+        counters.unordered += u64::from(unordered);
+        let (received, sent) = (counters.received.bytes, counters.sent.bytes);
         if self.options.mode == Mode::Echo {
             let options = SendOptions {
                 ppid: message.ppid,
@@ -321,7 +321,7 @@ impl<'a> Session<'a> {
             let data = message.payload.into_bytes();
             self.enqueue(Outgoing { options, data });
         } else {
-            tally.check.message(message);
+            counters.check.message(message);
         }
         let step = self.options.progress;
         if step > 0 && received >= self.progress_due {
@@ -334,8 +334,8 @@ impl<'a> Session<'a> {
     fn handed_over(&mut self, result: Result<(), SendError>) {
         let length = self.queue.front().map_or(0, |message| message.data.len());
         match result {
-            Ok(()) => self.tally.sent.add(length),
-            // The receiving side learns why; nothing more can be sent.
+            Ok(()) => self.counters.sent.add(length),
+            // The receiving side reports the reason; no more can be sent.
             Err(SendError::Ended(_) | SendError::EndpointClosed | SendError::ShuttingDown) => {
                 self.peer_shuts = true;
                 self.queue.clear();
@@ -343,7 +343,7 @@ impl<'a> Session<'a> {
                 return;
             }
             Err(error) => self
-                .tally
+                .counters
                 .check
                 .fail(&format!("sending {length} bytes: {error}")),
         }
@@ -352,14 +352,14 @@ impl<'a> Session<'a> {
         self.load();
     }
 
-    /// Begins the end when everything is done; the outcome if that is all.
+    /// Begins the shutdown when all work is done. Returns the outcome if there is none to wait for.
     async fn end_if_done(&mut self) -> Option<Outcome> {
         let options = &self.options;
         let awaits_peer =
             options.end == End::Wait || (options.mode != Mode::Source && options.expect == 0);
         let done = self.queue.is_empty()
             && self.plan.is_done()
-            && self.tally.received.bytes >= options.expect;
+            && self.counters.received.bytes >= options.expect;
         if awaits_peer || !done || self.ending || self.peer_shuts {
             return None;
         }
@@ -368,7 +368,7 @@ impl<'a> Session<'a> {
             self.sender.abort(b"done");
             return Some(Outcome::ABORTED);
         }
-        self.look().await;
+        self.record_state().await;
         let sender = self.sender.clone();
         // The receiving side reports the result.
         tokio::spawn(async move { sender.shutdown().await });
@@ -379,7 +379,9 @@ impl<'a> Session<'a> {
         match notification {
             Notification::Event(event) => self.event(event),
             Notification::Lagged(count) => {
-                eprintln!("carrick-peer: {count} notifications came too fast and were lost");
+                eprintln!(
+                    "carrick-peer: {count} notifications were lost: they were read too slowly"
+                );
             }
         }
     }
@@ -401,7 +403,7 @@ impl<'a> Session<'a> {
             }
             Event::PeerError(error) => {
                 let what = format!("the peer sent an ERROR: {}", error.cause);
-                self.tally.check.fail(&what);
+                self.counters.check.fail(&what);
             }
             Event::Dormant | Event::NoProgress | Event::MessageAborted { .. } => {
                 eprintln!("carrick-peer: {event:?}")
@@ -484,14 +486,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The association is over, and everything was received.
+    /// Handles the end of the association, after all messages were received.
     async fn ended(&mut self, reason: &CloseReason) -> Outcome {
         while let Some(notification) = next_event(self.events.as_mut()).await {
             self.notification(notification);
         }
         if let CloseReason::AbortedByProtocol(cause) = reason {
-            let what = format!("the peer broke the protocol: {cause}");
-            self.tally.check.fail(&what);
+            let what = format!("protocol violation by the peer: {cause}");
+            self.counters.check.fail(&what);
         }
         let by_self = *reason == CloseReason::Shutdown && self.ending && !self.peer_shuts;
         Outcome {
@@ -505,7 +507,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The peer knows something about an address of this side.
+/// Reports the state of a local address.
 fn own(address: IpAddr, state: &str) {
     emit("own", json!({ "addr": address, "state": state }));
 }
@@ -514,7 +516,7 @@ async fn next_event(events: Option<&mut Events>) -> Option<Notification> {
     events?.next().await
 }
 
-/// Hands a message to the stack as soon as there is room. Cancel-safe.
+/// Passes a message to the stack when it has room. Cancel-safe.
 async fn send(sender: &SendHalf, message: Option<&Outgoing>) -> Result<(), SendError> {
     match message {
         Some(message) => sender.send(message.data.clone(), message.options).await,

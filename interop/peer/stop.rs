@@ -4,14 +4,14 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for the order to stop.
+/// Signals that request the end of the program.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Stop {
-    /// From now on the signals don't kill the program.
+    /// Installs the handlers; from now on, the signals do not kill the program.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -19,7 +19,7 @@ impl Stop {
         })
     }
 
-    /// Ready when a signal comes. Cancel-safe.
+    /// Waits for a signal. Cancel-safe.
     pub(crate) async fn requested(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

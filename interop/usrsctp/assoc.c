@@ -23,7 +23,7 @@ static void set(struct socket *socket, int name, const void *value, socklen_t si
 		environment(what, "this release of usrsctp does not take the option");
 }
 
-/* usrsctp does not say when its UDP port is taken. */
+/* usrsctp does not report that its UDP port is in use. */
 static void check_port_free(uint16_t port)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -107,7 +107,7 @@ struct socket *assoc_socket(const struct options *o)
 	return socket;
 }
 
-/* The port that the socket is bound to, in network byte order. */
+/* Returns the port that the socket is bound to, in network byte order. */
 static uint16_t bound_port_raw(struct socket *socket)
 {
 	struct sockaddr *addresses = NULL;

@@ -1,4 +1,4 @@
-/* One association on usrsctp's socket API: set-up, options and what its notifications mean. */
+/* One association on usrsctp's socket API: set-up, options and meaning of its notifications. */
 #ifndef ASSOC_H
 #define ASSOC_H
 
@@ -12,25 +12,25 @@ struct outcome {
 	unsigned int cause;
 };
 
-/* Starts the stack and gives a socket with all options set, not bound yet. Exits with status 3 if that fails. */
+/* Starts the stack and returns a socket with all options set, not bound yet. Exits with status 3 if that fails. */
 struct socket *assoc_socket(const struct options *options);
 
-/* Binds, then listens or starts to connect. Exits with status 3 if the host lacks something. */
+/* Binds, then listens or starts to connect. Exits with status 3 on a deficiency of the host. */
 void assoc_start(struct socket *socket, const struct options *options);
 
-/* The port that the socket is bound to. */
+/* Returns the port that the socket is bound to. */
 uint16_t bound_port(struct socket *socket);
 
-/* The negotiated number of outbound streams; prints `up`. */
+/* Prints `up` and returns the negotiated number of outbound streams. */
 uint16_t assoc_up(struct socket *socket);
 
-/* How it ended, by the error number of the socket. */
+/* Returns the end that an error number of the socket indicates. */
 struct outcome assoc_broken(int error, bool up, unsigned int cause);
 
-/* Address of a notification as text. */
+/* Returns the address of a notification as text. */
 const char *address_text(const struct sockaddr *address, char *into, size_t size);
 
-/* One line on standard error, and the end with status 3. */
+/* Prints one line on standard error and exits with status 3. */
 _Noreturn void environment(const char *what, const char *advice);
 
 #endif

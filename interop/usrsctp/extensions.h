@@ -1,4 +1,4 @@
-/* Extensions: what is offered, what is done with them on the way, what is told of them. */
+/* Extensions: those offered, operations during the transfer, and reports. */
 #ifndef EXTENSIONS_H
 #define EXTENSIONS_H
 
@@ -6,13 +6,13 @@
 
 #include "options.h"
 
-/* Sets what is offered, before the socket is bound. Exits with status 3 if the stack refuses. */
+/* Sets the offered extensions, before the socket is bound. Exits with status 3 if the stack refuses. */
 void extensions_apply(struct socket *socket, const struct options *options);
 
-/* Does what is due after so many bytes. True if something waits for a better moment. */
+/* Performs the operations that are due after this number of bytes. True if one has to be repeated. */
 bool extensions_do(struct socket *socket, struct options *options, uint64_t bytes);
 
-/* Tells of a notification about an extension. */
+/* Reports a notification about an extension. */
 void extensions_notification(const union sctp_notification *notification);
 
 #endif

@@ -53,7 +53,7 @@ bool source_next(struct source *source, struct message *into)
 	return true;
 }
 
-/* A set of indexes as a bit map that grows with the highest. */
+/* Set of indexes: a bit map that grows with the highest index. */
 struct stream {
 	uint8_t *seen;
 	size_t bytes;
@@ -65,7 +65,7 @@ struct check {
 	unsigned long errors;
 };
 
-/* Far above what any test sends; keeps a wrong PPID from asking for 512 MiB of bit map. */
+/* Far above the number of any test; bounds the bit map for a wrong PPID, which would take 512 MiB. */
 enum { MOST_INDEX = 1 << 28 };
 
 struct check *check_new(void)

@@ -1,4 +1,4 @@
-/* Messages whose content the receiver can foretell ("Messages" in interop/README.md). */
+/* Messages with content that the receiver can compute ("Messages" in interop/README.md). */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
@@ -21,19 +21,19 @@ struct message {
 
 struct source source_new(const struct options *options, uint16_t streams_out);
 
-/* False after the last message. */
+/* Returns the next message; false after the last one. */
 bool source_next(struct source *source, struct message *into);
 
-/* What has arrived on all streams. */
+/* Messages received on all streams. */
 struct check;
 
 struct check *check_new(void);
 void check_message(struct check *check, const struct message *message);
 
-/* After a SHUTDOWN no index may be missing. */
+/* Checks after a SHUTDOWN that no index is missing. */
 void check_complete(struct check *check);
 
-/* Counts and prints what is wrong. */
+/* Counts and prints an error. */
 void check_fail(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 unsigned long check_errors(const struct check *check);
 

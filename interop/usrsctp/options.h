@@ -1,4 +1,4 @@
-/* The command line of the peer program, as interop/README.md defines it. */
+/* Command line of the peer program, as interop/README.md defines it. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -34,7 +34,7 @@ enum reliability { FULL, TIMED, RETRANSMISSIONS };
 enum operation { DO_ADD_ADDRESS, DO_DELETE_ADDRESS, DO_SET_PRIMARY, DO_RESET_OUT, DO_RESET_IN, DO_RESET_ASSOCIATION,
 	DO_ADD_STREAMS, DO_USE_KEY };
 
-/* Something to do after so many bytes. */
+/* Operation after a number of user bytes. */
 struct planned {
 	enum operation operation;
 	const char *name, *value;
@@ -70,7 +70,7 @@ struct options {
 /* Exits with status 2 and one line on standard error if the command line is wrong. */
 struct options parse_options(int argc, char **argv);
 
-/* Packs addresses with this port one after the other, as bindx and connectx want them; the size in bytes. */
+/* Packs addresses with this port consecutively, as bindx and connectx require, and returns the size in bytes. */
 size_t pack_addresses(const struct addresses *from, uint16_t port, uint8_t *into);
 
 #endif

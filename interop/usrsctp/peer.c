@@ -1,5 +1,5 @@
 /*
- * The peer program (interop/README.md) on usrsctp: one association, driven by one loop. The stack's own threads only
+ * The peer program (interop/README.md) on usrsctp: one association, driven by one loop. The threads of the stack only
  * wake it.
  */
 #include <errno.h>
@@ -120,7 +120,7 @@ static bool ahead_of_rate(const struct peer *p)
 
 static const uint16_t RULES[] = { SCTP_PR_SCTP_NONE, SCTP_PR_SCTP_TTL, SCTP_PR_SCTP_RTX };
 
-/* True if something went out or was dropped. */
+/* Sends queued messages; true if one was sent or dropped. */
 static bool write_some(struct peer *p)
 {
 	bool moved = false;
@@ -271,7 +271,7 @@ static void piece_arrived(struct peer *p, const uint8_t *data, size_t size, cons
 	p->assembled = 0;
 }
 
-/* Reads until there is nothing more; true if there was something. */
+/* Reads all available messages and notifications; true if there was one. */
 static bool read_some(struct peer *p)
 {
 	static uint8_t data[PIECE] __attribute__((aligned(8)));

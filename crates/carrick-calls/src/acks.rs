@@ -30,7 +30,8 @@ struct PendingAck {
 /// INVITEs without an offer whose ACKs are sent here.
 #[derive(Clone)]
 pub(crate) struct DelayedAcks {
-    kept: Arc<Mutex<BTreeMap<Key, PendingAck>>>,
+    pending: Arc<Mutex<BTreeMap<Key, PendingAck>>>,
+    /// Records that a dialog has a 2xx.
     sequencer: DialogSequencer,
 }
 
@@ -38,14 +39,14 @@ impl DelayedAcks {
     /// Starts empty. A 2xx is reported to `sequencer` before the library acknowledges it.
     pub(crate) fn new(sequencer: DialogSequencer) -> Self {
         Self {
-            kept: Arc::default(),
+            pending: Arc::default(),
             sequencer,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, PendingAck>> {
         // A panic leaves the map consistent: each change is one insertion.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the ACK of a 2xx with a body, and again whenever the 2xx is retransmitted.
@@ -57,7 +58,7 @@ impl DelayedAcks {
         body: Option<(Header, Vec<u8>)>,
     ) {
         let key = (dialog.call_id.clone(), dialog.local_tag.clone());
-        let Some(invite) = self.lock().get(&key).map(|kept| kept.invite.clone()) else {
+        let Some(invite) = self.lock().get(&key).map(|pending| pending.invite.clone()) else {
             return;
         };
         let Ok(mut ack) = endpoint.make_ack(&invite, response) else {
@@ -80,8 +81,8 @@ impl DelayedAcks {
         };
         let ack = SipMessage::Request(ack);
         // From here on, it is sent again for each retransmitted 2xx.
-        if let Some(kept) = self.lock().get_mut(&key) {
-            kept.sent = Some((ack.clone(), connection.clone(), to.clone()));
+        if let Some(pending) = self.lock().get_mut(&key) {
+            pending.sent = Some((ack.clone(), connection.clone(), to.clone()));
         }
         let _ = connection.send(ack, Some(&to)).await;
     }
@@ -92,7 +93,8 @@ impl DelayedAcks {
         self.lock().remove(&key);
     }
 
-    fn sending(&self, request: &mut Request) {
+    /// Keeps an INVITE without an offer, which the ACK is later made from.
+    fn before_send_request(&self, request: &mut Request) {
         if request.method != Method::Invite {
             return;
         }
@@ -104,12 +106,12 @@ impl DelayedAcks {
                 .headers
                 .retain(|header| !matches!(header, Header::ContentType(_)));
         }
-        let mut kept = self.lock();
+        let mut pending = self.lock();
         if !request.body.is_empty() {
-            kept.remove(&key);
-        } else if kept.get(&key).is_none_or(|kept| kept.seq != seq) {
+            pending.remove(&key);
+        } else if pending.get(&key).is_none_or(|pending| pending.seq != seq) {
             let invite = request.clone();
-            kept.insert(
+            pending.insert(
                 key,
                 PendingAck {
                     seq,
@@ -120,7 +122,8 @@ impl DelayedAcks {
         }
     }
 
-    fn received(&self, response: &mut Response) {
+    /// Marks a 2xx whose ACK is sent here, and repeats the ACK if it was sent before.
+    fn after_received_response(&self, response: &mut Response) {
         let is_invite = response
             .cseq_header()
             .and_then(|cseq| cseq.method())
@@ -132,17 +135,18 @@ impl DelayedAcks {
             return;
         };
         self.sequencer.answered(&key);
-        let kept = self.lock();
-        let Some(kept) = kept.get(&key).filter(|kept| kept.seq == seq) else {
+        let pending = self.lock();
+        let Some(pending) = pending.get(&key).filter(|pending| pending.seq == seq) else {
             return;
         };
         response.headers.push(Header::Via(ACK_MARK.into()));
-        if let Some((ack, connection, to)) = kept.sent.clone() {
+        if let Some((ack, connection, to)) = pending.sent.clone() {
             tokio::spawn(async move { connection.send(ack, Some(&to)).await.ok() });
         }
     }
 }
 
+/// Returns the dialog and the `CSeq` number of a message.
 fn key(message: &impl rsipstack::sip::prelude::HeadersExt) -> Option<(Key, u32)> {
     let call = message.call_id_header().ok()?.value().to_owned();
     let tag = message.from_header().ok()?.tag().ok()??;
@@ -153,14 +157,14 @@ fn key(message: &impl rsipstack::sip::prelude::HeadersExt) -> Option<(Key, u32)>
 impl MessageInspector for DelayedAcks {
     fn before_send(&self, mut message: SipMessage, _: Option<&SipAddr>) -> SipMessage {
         if let SipMessage::Request(request) = &mut message {
-            self.sending(request);
+            self.before_send_request(request);
         }
         message
     }
 
     fn after_received(&self, mut message: SipMessage, _: Option<&SipAddr>) -> SipMessage {
         if let SipMessage::Response(response) = &mut message {
-            self.received(response);
+            self.after_received_response(response);
         }
         message
     }

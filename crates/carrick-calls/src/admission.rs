@@ -39,7 +39,7 @@ const MAX_ANSWERS: usize = 256;
 /// Requests outside of calls, and INVITEs from an address above its limits, are answered statelessly.
 pub(crate) struct Admission {
     pub(crate) config: B2buaConfig,
-    most: usize,
+    max_transactions: usize,
     sequencer: DialogSequencer,
     pub(crate) sources: Arc<SourceQuotas>,
     answers: Arc<Semaphore>,
@@ -54,10 +54,10 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(config: B2buaConfig, sequencer: DialogSequencer) -> Self {
         let calls = config.max_calls.saturating_mul(TRANSACTIONS_PER_CALL);
-        let most = calls.saturating_add(TRANSACTIONS).min(usize::MAX / 2);
+        let max_transactions = calls.saturating_add(TRANSACTIONS).min(usize::MAX / 2);
         Self {
-            sources: SourceQuotas::new(config.per_address, most / ADDRESS_SHARE),
-            most,
+            sources: SourceQuotas::new(config.per_address, max_transactions / ADDRESS_SHARE),
+            max_transactions,
             sequencer,
             answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
             connections: Connections::new(&config),
@@ -69,7 +69,7 @@ impl Admission {
     }
 
     /// Returns the address whose limits apply to a request, or `None` for a configured SIP server.
-    pub(crate) fn counted(&self, from: Option<SocketAddr>) -> Option<IpAddr> {
+    pub(crate) fn limited_address(&self, from: Option<SocketAddr>) -> Option<IpAddr> {
         let address = from.map(|from| from.ip());
         address.filter(|address| !self.config.is_hop(*address))
     }
@@ -97,11 +97,11 @@ impl Admission {
             return true;
         }
         let key = TransactionKey::from_request(request, TransactionRole::Server);
-        let repeated = key.is_ok_and(|key| {
+        let retransmitted = key.is_ok_and(|key| {
             endpoint.transactions.contains_key(&key)
                 || endpoint.finished_transactions.contains_key(&key)
         });
-        if repeated {
+        if retransmitted {
             return true;
         }
         let begins = begins_dialog(request);
@@ -109,13 +109,19 @@ impl Admission {
             self.answer(&endpoint, request, fault, from.clone(), at.clone());
             return false;
         }
-        let most = if begins { self.most } else { 2 * self.most };
-        let kept = endpoint.transactions.len() + endpoint.finished_transactions.len();
-        if kept > most {
+        let most = if begins {
+            self.max_transactions
+        } else {
+            2 * self.max_transactions
+        };
+        let current = endpoint.transactions.len() + endpoint.finished_transactions.len();
+        if current > most {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        let source = self.counted(at.get_socketaddr().ok()).filter(|_| begins);
+        let source = self
+            .limited_address(at.get_socketaddr().ok())
+            .filter(|_| begins);
         if source.is_some_and(|from| !self.sources.admits(Instant::now(), from)) {
             self.count_address_limit();
             self.answer(

@@ -14,13 +14,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::media::Opening;
 use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
 
-/// The middlebox translates addresses, so session descriptions would have to be rewritten, which this
-/// agent does not do.
+/// Error: the middlebox translates addresses. Session descriptions would have to be rewritten, which
+/// this agent does not do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the middlebox translates addresses, but addresses in session descriptions are not rewritten, so media would not arrive: use a middlebox without `translation`"
 )]
-pub struct Translates;
+pub struct TranslatorUnsupported;
 
 /// Maximum number of requests whose outcome is unknown, including cancelled ones.
 const MAX_REQUESTS: usize = 4096;
@@ -37,15 +37,19 @@ pub struct MiddleboxAgent {
 }
 
 impl MiddleboxAgent {
-    /// Requests rules with this lifetime in the client's session; the client refreshes them. A caller
-    /// waits at most `patience` for a rule. A rule granted later is deleted, in a later session if
-    /// this one is lost.
+    /// Creates an agent that requests rules with this lifetime in the client's session; the client
+    /// refreshes them. A call waits at most `patience` for a rule. A rule granted later is deleted, in
+    /// a later session if this one is lost.
     ///
     /// # Errors
-    /// When the middlebox is a translator.
-    pub fn new(client: Client, lifetime: Lifetime, patience: Duration) -> Result<Self, Translates> {
+    /// The middlebox is a translator.
+    pub fn new(
+        client: Client,
+        lifetime: Lifetime,
+        patience: Duration,
+    ) -> Result<Self, TranslatorUnsupported> {
         if client.capabilities().address_translator {
-            return Err(Translates);
+            return Err(TranslatorUnsupported);
         }
         let end = CancellationToken::new();
         Ok(Self {
@@ -58,15 +62,15 @@ impl MiddleboxAgent {
         })
     }
 
-    /// Requests a rule in a separate task; `None` if there are too many.
-    fn ask(&self, request: EnableRequest) -> Option<PendingRequest> {
+    /// Requests a rule in a separate task; `None` if [`MAX_REQUESTS`] are in progress.
+    fn request(&self, request: EnableRequest) -> Option<PendingRequest> {
         let room = Arc::clone(&self.room).try_acquire_owned().ok()?;
         let (client, end) = (self.client.clone(), self.end.clone());
         let cancelled = CancellationToken::new();
         let token = cancelled.clone();
-        let asking = async move { client.enable_cancellable(request, &token).await };
-        let asking = end.clone().run_until_cancelled_owned(asking);
-        let task = tokio::spawn(async { asking.await.unwrap_or(Err(RequestError::Ended)) });
+        let requesting = async move { client.enable_cancellable(request, &token).await };
+        let requesting = end.clone().run_until_cancelled_owned(requesting);
+        let task = tokio::spawn(async { requesting.await.unwrap_or(Err(RequestError::Ended)) });
         Some(PendingRequest {
             task: Some(task),
             cancelled,
@@ -119,31 +123,34 @@ impl Pinholes for MiddleboxAgent {
 
     async fn open(&self, opening: &Opening) -> Result<HeldRule, Refusal> {
         let request = opening.request(self.lifetime);
-        let Some(mut asked) = self.ask(request) else {
-            return Err(Refusal::Silent(RequestError::TooMany.to_string()));
+        let Some(mut pending) = self.request(request) else {
+            return Err(Refusal::NoAnswer(RequestError::TooMany.to_string()));
         };
-        match tokio::time::timeout(self.patience, asked.outcome()).await {
+        match tokio::time::timeout(self.patience, pending.outcome()).await {
             // The middlebox may have become a translator since.
             Ok(Ok(rule))
                 if rule
                     .outside()
-                    .is_some_and(|o| end(&o) != end(&request.internal)) =>
+                    .is_some_and(|o| first_port(&o) != first_port(&request.internal)) =>
             {
                 // Not awaited, so that the caller gets its answer now.
                 let closing = OpenPinhole::close(rule);
                 tokio::spawn(self.end.clone().run_until_cancelled_owned(closing));
-                Err(Refusal::Refused(Translates.to_string()))
+                Err(Refusal::Refused(TranslatorUnsupported.to_string()))
             }
             Ok(Ok(rule)) => Ok(rule),
             Ok(Err(error @ RequestError::Refused(_))) => Err(Refusal::Refused(error.to_string())),
-            Ok(Err(error)) => Err(Refusal::Silent(error.to_string())),
-            Err(_) => Err(Refusal::Silent(format!("no answer in {:?}", self.patience))),
+            Ok(Err(error)) => Err(Refusal::NoAnswer(error.to_string())),
+            Err(_) => Err(Refusal::NoAnswer(format!(
+                "no answer in {:?}",
+                self.patience
+            ))),
         }
     }
 }
 
 /// Returns the first address and port of a tuple for one host.
-fn end(tuple: &AddressTuple) -> Option<(IpAddr, u16)> {
+fn first_port(tuple: &AddressTuple) -> Option<(IpAddr, u16)> {
     match tuple.scope {
         Scope::Full { address, port, .. } => Some((address, port)),
         Scope::ProtocolsOnly(_) => None,

@@ -11,8 +11,8 @@ use rsipstack::transaction::transaction::TransactionEventSender;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::call_leg::{
-    CallLeg, PeerAction, Side, end, forwarded_status, number, relay, retarget, spawn_polled_once,
-    still_has_dialog,
+    CallLeg, PeerAction, Side, cseq_number, end, forwarded_status, relay, retarget,
+    spawn_polled_once, still_has_dialog,
 };
 use crate::call_pinholes::CallPinholes;
 use crate::change::{PendingOffer, SessionChange, begin_change};
@@ -42,9 +42,9 @@ pub(crate) struct Call<P: Pinholes> {
     pub(crate) pinholes: CallPinholes<P>,
 }
 
-/// Event from a task of a call.
+/// Event from one of the tasks of a call.
 pub(crate) enum CallEvent {
-    /// Response to a re-INVITE or UPDATE.
+    /// Outcome of a forwarded re-INVITE or UPDATE.
     Changed(Box<SessionChange>),
     /// A side has stopped answering.
     Vanished,
@@ -69,7 +69,7 @@ pub(crate) enum EndReason {
 
 impl EndReason {
     /// Returns status and text for the Reason header; `None` if a side ended the call.
-    fn why(&self) -> Option<(u16, String)> {
+    fn status_and_text(&self) -> Option<(u16, String)> {
         Some(match self {
             Self::HungUp => return None,
             Self::Vanished => (408, "the other side does not answer".to_owned()),
@@ -95,7 +95,7 @@ impl<P: Pinholes> Call<P> {
             let why = self.established(&mut callee, pending_offer).await;
             ended = CallEnd::from(&why);
             self.shared.counts.ended(ended);
-            reason_of_end = why.why();
+            reason_of_end = why.status_and_text();
             // Reason header (RFC 3326) of the BYE.
             let why = reason_of_end.as_ref();
             let why = why.map(|(cause, text)| reason(*cause, text));
@@ -111,7 +111,7 @@ impl<P: Pinholes> Call<P> {
         self.pinholes.close().await;
         self.remove(&self.caller.dialog);
         let invite = self.caller.dialog.initial_request();
-        self.shared.loops.forget_taken(&invite);
+        self.shared.loops.forget_received(&invite);
         let refused = self.refused.get();
         let record = CallRecord {
             set_up,
@@ -175,6 +175,7 @@ impl<P: Pinholes> Call<P> {
         }
     }
 
+    /// Handles the requests of both sides until the call has to end.
     async fn connected(
         &mut self,
         callee: &mut CallLeg,
@@ -187,7 +188,7 @@ impl<P: Pinholes> Call<P> {
         // The first tick is immediate.
         probe.tick().await;
         let mut changing = false;
-        let passing = Arc::new(Semaphore::new(MAX_FORWARDED));
+        let forwarding = Arc::new(Semaphore::new(MAX_FORWARDED));
         loop {
             let (side, action) = tokio::select! {
                 action = self.caller.next() => (Side::Caller, action),
@@ -231,14 +232,14 @@ impl<P: Pinholes> Call<P> {
                     let _ = handle.reply(StatusCode::NotImplemented).await;
                 }
                 Some(PeerAction::Relay(request, handle)) => {
-                    pass(other.clone(), request, handle, &passing);
+                    forward(other.clone(), request, handle, &forwarding);
                 }
                 Some(PeerAction::Modify(_, handle)) if changing || pending_offer.is_some() => {
                     let _ = handle.reply(StatusCode::RequestPending).await;
                 }
                 Some(PeerAction::Modify(request, handle)) => {
                     retarget(&own.dialog, &request);
-                    let seq = number(&request).unwrap_or_default();
+                    let seq = cseq_number(&request).unwrap_or_default();
                     let change = SessionChange {
                         side,
                         seq,
@@ -254,8 +255,13 @@ impl<P: Pinholes> Call<P> {
 }
 
 /// Forwards a request and its response in a separate task, unless too many are being forwarded.
-fn pass(to: InviteDialog, request: Request, handle: TransactionHandle, passing: &Arc<Semaphore>) {
-    let room = Arc::clone(passing).try_acquire_owned();
+fn forward(
+    to: InviteDialog,
+    request: Request,
+    handle: TransactionHandle,
+    forwarding: &Arc<Semaphore>,
+) {
+    let room = Arc::clone(forwarding).try_acquire_owned();
     spawn_polled_once(async move {
         let Ok(_room) = room else {
             let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
@@ -276,11 +282,11 @@ fn probe_both(dialogs: [&InviteDialog; 2], events: &mpsc::Sender<CallEvent>, eve
         let (dialog, events) = (dialog.clone(), events.clone());
         tokio::spawn(async move {
             // The library times out after 32 s. With a shorter probe interval, stop waiting earlier.
-            let asked = tokio::time::timeout(
+            let probed = tokio::time::timeout(
                 every.max(Duration::from_secs(1)) * 2,
                 still_has_dialog(&dialog),
             );
-            if !asked.await.unwrap_or(false) {
+            if !probed.await.unwrap_or(false) {
                 let _ = events.send(CallEvent::Vanished).await;
             }
         });
@@ -290,8 +296,8 @@ fn probe_both(dialogs: [&InviteDialog; 2], events: &mpsc::Sender<CallEvent>, eve
 /// Returns the status code for a refusal.
 pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::Refused(_) | Refusal::Crowded => StatusCode::ServiceUnavailable,
-        Refusal::Silent(_) => StatusCode::ServerTimeOut,
+        Refusal::Refused(_) | Refusal::AddressLimit => StatusCode::ServiceUnavailable,
+        Refusal::NoAnswer(_) => StatusCode::ServerTimeOut,
     }
 }
 
@@ -301,6 +307,7 @@ pub(crate) fn reason(code: u16, why: &str) -> String {
     format!("SIP;cause={code};text=\"{text}\"")
 }
 
+/// Returns the SIP URI of an address.
 pub(crate) fn uri(at: std::net::SocketAddr, auth: Option<Auth>) -> Uri {
     Uri {
         scheme: Some(Scheme::Sip),

@@ -40,7 +40,7 @@ pub(crate) struct CallLeg {
     pub(crate) dialog: InviteDialog,
     pub(crate) states: DialogStateReceiver,
     /// Requests received while waiting for the end of the dialog.
-    kept: VecDeque<PeerAction>,
+    queued: VecDeque<PeerAction>,
     over: bool,
 }
 
@@ -49,14 +49,14 @@ impl CallLeg {
         Self {
             dialog,
             states,
-            kept: VecDeque::new(),
+            queued: VecDeque::new(),
             over: false,
         }
     }
 
     /// Returns the next request of the peer, or `None` after the end of the dialog. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<PeerAction> {
-        if let Some(action) = self.kept.pop_front() {
+        if let Some(action) = self.queued.pop_front() {
             return Some(action);
         }
         if self.over {
@@ -67,11 +67,11 @@ impl CallLeg {
         action
     }
 
-    /// Waits for the end of the dialog. Requests received before are kept. Cancel-safe.
+    /// Waits for the end of the dialog. Requests received before it are queued. Cancel-safe.
     pub(crate) async fn over(&mut self) {
         while !self.over {
             match self.receive().await {
-                Some(action) => self.kept.push_back(action),
+                Some(action) => self.queued.push_back(action),
                 None => self.over = true,
             }
         }
@@ -105,7 +105,7 @@ impl CallLeg {
     /// Returns the ACK of the INVITE with this `CSeq`, if it was received.
     pub(crate) fn ack_of(&self, seq: u32) -> Option<Request> {
         let ack = self.dialog.last_remote_ack()?;
-        (number(&ack) == Some(seq)).then_some(ack)
+        (cseq_number(&ack) == Some(seq)).then_some(ack)
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) enum PeerAction {
 }
 
 /// Returns the `CSeq` number of a request.
-pub(crate) fn number(request: &Request) -> Option<u32> {
+pub(crate) fn cseq_number(request: &Request) -> Option<u32> {
     request.cseq_header().ok()?.seq().ok()
 }
 

@@ -14,6 +14,7 @@ use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
 use crate::server::Shared;
 use crate::sources::CallQuota;
 
+/// Pinholes held for one call, and its share of the limits per address.
 pub(crate) struct CallPinholes<P: Pinholes> {
     shared: Arc<Shared<P>>,
     quota: CallQuota,
@@ -33,7 +34,7 @@ impl<P: Pinholes> CallPinholes<P> {
         }
     }
 
-    /// Returns the share for calls being set up.
+    /// Releases the share of the quota for calls being set up.
     pub(crate) fn established(&mut self) {
         self.quota.established();
     }
@@ -52,15 +53,15 @@ impl<P: Pinholes> CallPinholes<P> {
         let shared = Arc::clone(&self.shared);
         if !self.quota.open(missing.len()) {
             shared.admission.count_address_limit();
-            return Err(Refusal::Crowded);
+            return Err(Refusal::AddressLimit);
         }
         let begun = Instant::now();
-        let asked = missing.iter().map(|opening| {
+        let requests = missing.iter().map(|opening| {
             let answer = shared.pinholes.open(opening);
             async move { (*opening, answer.await) }
         });
-        let mut asked: FuturesUnordered<_> = asked.collect();
-        while let Some((opening, answer)) = asked.next().await {
+        let mut requests: FuturesUnordered<_> = requests.collect();
+        while let Some((opening, answer)) = requests.next().await {
             match answer {
                 Ok(held) => {
                     shared.counts.pinhole_opened();
@@ -100,7 +101,7 @@ impl<P: Pinholes> CallPinholes<P> {
         self.settle();
     }
 
-    /// Returns the quota of pinholes that are closed or were not opened.
+    /// Releases the quota of pinholes that are closed or were not opened.
     fn settle(&mut self) {
         while self.closing.try_join_next().is_some() {}
         self.quota.keep(self.held.len() + self.closing.len());

@@ -102,8 +102,8 @@ impl<P: Pinholes> Call<P> {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(EndReason::Unusable);
         };
-        let place = self.firewall_side_of(change.side);
-        let Ok(wanted) = openings(&self.shared.config, &offer, &answer, place) else {
+        let firewall_side = self.firewall_side_of(change.side);
+        let Ok(wanted) = openings(&self.shared.config, &offer, &answer, firewall_side) else {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(EndReason::Unusable);
         };
@@ -130,8 +130,13 @@ impl<P: Pinholes> Call<P> {
     ) -> Result<(), EndReason> {
         let other = self.dialog_of(pending_offer.side.other(), callee);
         let answer = Description::parse(&ack.body).map_err(|_| EndReason::Unusable)?;
-        let place = self.firewall_side_of(pending_offer.side.other());
-        let wanted = openings(&self.shared.config, &pending_offer.offer, &answer, place);
+        let firewall_side = self.firewall_side_of(pending_offer.side.other());
+        let wanted = openings(
+            &self.shared.config,
+            &pending_offer.offer,
+            &answer,
+            firewall_side,
+        );
         let wanted = wanted.map_err(|_| EndReason::Unusable)?;
         self.open(callee, &wanted).await?;
         let body = (content_type(ack.headers.iter()), ack.body.clone());

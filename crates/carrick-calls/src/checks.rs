@@ -76,9 +76,9 @@ pub(crate) fn check_request(request: &Request, begins: bool) -> Option<Immediate
         Header::ContentLength(length) => Some(length.value().trim().parse()),
         _ => None,
     });
-    let whole =
+    let complete =
         claimed.is_none_or(|length| length.is_ok_and(|length: usize| length <= request.body.len()));
-    if !whole {
+    if !complete {
         return Some(ImmediateResponse::new(StatusCode::BadRequest, Vec::new()));
     }
     if request.body.len() > MAX_BODY {
@@ -102,7 +102,7 @@ pub(crate) fn check_request(request: &Request, begins: bool) -> Option<Immediate
             vec![unsupported],
         ));
     }
-    unreadable(request)
+    check_body(request)
 }
 
 fn required(header: &Header) -> Option<&str> {
@@ -112,8 +112,8 @@ fn required(header: &Header) -> Option<&str> {
     }
 }
 
-/// Refuses bodies of INVITE and UPDATE that are not plain session descriptions.
-fn unreadable(request: &Request) -> Option<ImmediateResponse> {
+/// Returns the refusal of an INVITE or UPDATE whose body is not a plain session description.
+fn check_body(request: &Request) -> Option<ImmediateResponse> {
     if request.body.is_empty() || !matches!(request.method, Method::Invite | Method::Update) {
         return None;
     }
@@ -121,14 +121,14 @@ fn unreadable(request: &Request) -> Option<ImmediateResponse> {
         matches!(header, Header::ContentEncoding(how)
             if !how.value().trim().eq_ignore_ascii_case("identity"))
     });
-    let strange = request.headers.iter().any(|header| {
+    let other_type = request.headers.iter().any(|header| {
         let Header::ContentType(kind) = header else {
             return false;
         };
         let kind = kind.value().split(';').next().unwrap_or_default().trim();
         !kind.eq_ignore_ascii_case("application/sdp")
     });
-    let headers = match (encoded, strange) {
+    let headers = match (encoded, other_type) {
         (true, _) => Header::AcceptEncoding("identity".into()),
         (false, true) => Header::Accept("application/sdp".into()),
         (false, false) => return None,

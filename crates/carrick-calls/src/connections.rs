@@ -22,30 +22,31 @@ const SERVER_SHARE: usize = 16;
 /// Connections by their remote address.
 pub(crate) struct Connections {
     /// Maximum number of connections from addresses other than the SIP servers.
-    most: usize,
+    max_limited: usize,
     /// Maximum number of them from one address.
     per_address: usize,
-    known: Mutex<Known>,
+    limited: Mutex<LimitedConnections>,
 }
 
+/// Connections from addresses other than the SIP servers.
 #[derive(Default)]
-struct Known {
-    strangers: BTreeMap<SocketAddr, Source>,
-    of: BTreeMap<Source, usize>,
+struct LimitedConnections {
+    by_address: BTreeMap<SocketAddr, Source>,
+    per_source: BTreeMap<Source, usize>,
 }
 
 impl Connections {
     pub(crate) fn new(config: &B2buaConfig) -> Self {
         Self {
-            most: config.max_connections - config.max_connections / SERVER_SHARE,
+            max_limited: config.max_connections - config.max_connections / SERVER_SHARE,
             per_address: config.max_connections_per_address,
-            known: Mutex::default(),
+            limited: Mutex::default(),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn limited(&self) -> MutexGuard<'_, LimitedConnections> {
         // A panic can leave a count too high, not more.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a connection if the limits allow it. SIP servers are not limited.
@@ -54,32 +55,32 @@ impl Connections {
             return true;
         }
         let source = Source::of(from.ip());
-        let mut known = self.known();
-        let of_source = known.of.get(&source).copied().unwrap_or_default();
-        let room = known.strangers.len() < self.most && of_source < self.per_address;
-        if room && known.strangers.insert(from, source).is_none() {
-            known.of.insert(source, of_source + 1);
+        let mut limited = self.limited();
+        let of_source = limited.per_source.get(&source).copied().unwrap_or_default();
+        let room = limited.by_address.len() < self.max_limited && of_source < self.per_address;
+        if room && limited.by_address.insert(from, source).is_none() {
+            limited.per_source.insert(source, of_source + 1);
         }
         room
     }
 
     /// Removes a connection.
     pub(crate) fn remove(&self, from: SocketAddr) {
-        let mut known = self.known();
-        let Some(source) = known.strangers.remove(&from) else {
+        let mut limited = self.limited();
+        let Some(source) = limited.by_address.remove(&from) else {
             return;
         };
-        if let Some(count) = known.of.get_mut(&source) {
+        if let Some(count) = limited.per_source.get_mut(&source) {
             *count -= 1;
             if *count == 0 {
-                known.of.remove(&source);
+                limited.per_source.remove(&source);
             }
         }
     }
 }
 
 /// Accepts TCP connections until stopped. Connections above the limits are closed.
-pub(crate) async fn take_connections(
+pub(crate) async fn accept_connections(
     listener: TcpListener,
     failures: AcceptFailures,
     admission: Arc<Admission>,
@@ -127,7 +128,10 @@ mod tests {
         let connections = Connections::new(&config);
         let six = |n: u16| at(&format!("[2001:db8::{n:x}]:{n}"));
         assert!(connections.add(six(1), false) && connections.add(six(2), false));
-        assert!(!connections.add(six(3), false), "one host has all of that");
+        assert!(
+            !connections.add(six(3), false),
+            "both of the network's share are taken"
+        );
         connections.remove(six(1));
         assert!(connections.add(six(3), false));
         let four = |n: u16| at(&format!("192.0.2.{n}:{n}"));
@@ -139,6 +143,9 @@ mod tests {
         }
         connections.remove(six(2));
         connections.remove(six(3));
-        assert!(connections.known().of.is_empty() && connections.known().strangers.is_empty());
+        assert!(
+            connections.limited().per_source.is_empty()
+                && connections.limited().by_address.is_empty()
+        );
     }
 }

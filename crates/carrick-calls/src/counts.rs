@@ -12,9 +12,9 @@ use prometheus_client::registry::Registry;
 
 use crate::record::CallEnd;
 
-/// Upper limits of the buckets in seconds: callees answer slowly, middleboxes fast.
-const SETUP: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
-const OPENING: [f64; 12] = [
+/// Upper limits of the buckets in seconds. Callees answer slowly, middleboxes fast.
+const SETUP_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
+const OPENING_BUCKETS: [f64; 12] = [
     5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0,
 ];
 
@@ -123,8 +123,8 @@ impl Default for Counters {
             pinholes: Gauge::default(),
             refused_by: Family::default(),
             ended: Family::default(),
-            setup: Histogram::new(SETUP),
-            opening: Histogram::new(OPENING),
+            setup: Histogram::new(SETUP_BUCKETS),
+            opening: Histogram::new(OPENING_BUCKETS),
         }
     }
 }

@@ -42,7 +42,7 @@ mod server;
 mod setup;
 mod sources;
 
-pub use agent::{MiddleboxAgent, Translates};
+pub use agent::{MiddleboxAgent, TranslatorUnsupported};
 pub use config::{B2buaConfig, FirewallSide, Hop, PerAddress, Prefix};
 pub use counts::Counts;
 pub use media::{Misplaced, Opening, openings};

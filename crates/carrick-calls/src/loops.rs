@@ -12,30 +12,31 @@ type Key = (String, String);
 
 /// Current calls, identified by the headers of their INVITEs that proxies do not change.
 #[derive(Default)]
-pub(crate) struct LoopDetector(Mutex<Known>);
+pub(crate) struct LoopDetector(Mutex<CurrentInvites>);
 
 #[derive(Default)]
-struct Known {
+struct CurrentInvites {
     /// Received INVITEs with their `CSeq` numbers.
-    taken: BTreeSet<(Key, u32)>,
+    received: BTreeSet<(Key, u32)>,
     /// Sent INVITEs with their targets.
     sent: BTreeMap<Key, String>,
 }
 
 impl LoopDetector {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, CurrentInvites> {
         // A panic leaves the sets consistent: each change is one insertion.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the same INVITE is being handled already: it arrived by another route.
+    /// Returns whether the same INVITE, which arrived by another route, is being handled already.
     pub(crate) fn is_merged(&self, invite: &Request) -> bool {
-        numbered(invite).is_some_and(|key| self.lock().taken.contains(&key))
+        numbered(invite).is_some_and(|key| self.lock().received.contains(&key))
     }
 
-    pub(crate) fn take(&self, invite: &Request) {
+    /// Adds a received INVITE.
+    pub(crate) fn add_received(&self, invite: &Request) {
         if let Some(key) = numbered(invite) {
-            self.lock().taken.insert(key);
+            self.lock().received.insert(key);
         }
     }
 
@@ -47,24 +48,27 @@ impl LoopDetector {
         self.lock().sent.get(&key) == Some(&to.to_string())
     }
 
-    pub(crate) fn send(&self, dialog: &DialogId, to: &Uri) {
+    /// Adds a sent INVITE.
+    pub(crate) fn add_sent(&self, dialog: &DialogId, to: &Uri) {
         let key = (dialog.call_id.clone(), dialog.local_tag.clone());
         self.lock().sent.insert(key, to.to_string());
     }
 
     /// Removes a received INVITE.
-    pub(crate) fn forget_taken(&self, invite: &Request) {
+    pub(crate) fn forget_received(&self, invite: &Request) {
         if let Some(key) = numbered(invite) {
-            self.lock().taken.remove(&key);
+            self.lock().received.remove(&key);
         }
     }
 
+    /// Removes a sent INVITE.
     pub(crate) fn forget_sent(&self, dialog: &DialogId) {
         let key = (dialog.call_id.clone(), dialog.local_tag.clone());
         self.lock().sent.remove(&key);
     }
 }
 
+/// Returns the key and the `CSeq` number of an INVITE.
 fn numbered(invite: &Request) -> Option<(Key, u32)> {
     let call = invite.call_id_header().ok()?.value().to_owned();
     let tag = invite.from_header().ok()?.tag().ok()??;

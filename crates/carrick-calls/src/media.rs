@@ -58,7 +58,7 @@ pub struct Misplaced(pub SocketAddr);
 /// answerer is on the other one.
 ///
 /// # Errors
-/// When a description has an address of the other side.
+/// A description has an address of the other side.
 pub fn openings(
     config: &B2buaConfig,
     offer: &Description,
@@ -123,7 +123,7 @@ fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
         return;
     }
     let (Some(inner_rtcp), Some(outer_rtcp)) = (inner.rtcp, outer.rtcp) else {
-        out.extend(direction.map(|way| opening(internal, external, 1, way)));
+        out.extend(direction.map(|direction| opening(internal, external, 1, direction)));
         return;
     };
     // RTCP needs both directions, whichever side sends (RFC 3264, section 5.1).
@@ -140,7 +140,7 @@ fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
         out.push(opening(internal, external, 2 * pairs, Direction::Both));
         return;
     }
-    out.extend(direction.map(|way| opening(internal, external, 1, way)));
+    out.extend(direction.map(|direction| opening(internal, external, 1, direction)));
     if inner_rtcp.is_ipv4() == outer_rtcp.is_ipv4() {
         out.push(opening(inner_rtcp, outer_rtcp, 1, Direction::Both));
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn on_hold_only_what_is_sent_passes_and_rtcp() {
+    fn hold_closes_one_direction_but_not_rtcp() {
         let hold = |way: &str| describe("10.0.0.1", &format!("m=audio 4000 RTP/AVP 0\na={way}\n"));
         let answer =
             |way: &str| describe("192.0.2.1", &format!("m=audio 6000 RTP/AVP 0\na={way}\n"));
@@ -291,18 +291,18 @@ mod tests {
             describe(address, &lines)
         };
         let [inside, outside] = ["10.0.0.5", "203.0.113.9"];
-        let lies = misplaced(
+        let found = misplaced(
             &rtcp(outside, inside),
             &rtcp(inside, inside),
             FirewallSide::Outside,
         );
-        assert_eq!(lies, end("10.0.0.5:22"));
-        let lies = misplaced(
+        assert_eq!(found, end("10.0.0.5:22"));
+        let found = misplaced(
             &rtcp(inside, outside),
             &rtcp(outside, outside),
             FirewallSide::Inside,
         );
-        assert_eq!(lies, end("203.0.113.9:22"));
+        assert_eq!(found, end("203.0.113.9:22"));
         // A stream on hold has no RTCP either.
         let held = rtcp("0.0.0.0", inside);
         let none = openings(

@@ -12,11 +12,11 @@ pub enum Refusal {
     Refused(String),
     /// The middlebox did not answer or is unreachable.
     #[error("the middlebox does not answer: {0}")]
-    Silent(String),
+    NoAnswer(String),
     /// Not requested: the calls from one address have reached their limit
     /// ([`PerAddress`](crate::PerAddress)).
     #[error("too many pinholes for calls from this address")]
-    Crowded,
+    AddressLimit,
 }
 
 /// Middlebox as seen by an agent.

@@ -16,8 +16,8 @@ use crate::pinholes::{Pinholes, Refusal};
 const MAX_CONTACTS: usize = 16;
 
 impl<P: Pinholes> Call<P> {
-    /// Records the response to the INVITE, unless one was recorded before.
-    pub(crate) fn note(&self, by: RefusedBy, status: &StatusCode, why: &str) {
+    /// Records and counts the negative response to the INVITE, unless one was recorded before.
+    pub(crate) fn record_refusal(&self, by: RefusedBy, status: &StatusCode, why: &str) {
         let refused = (status.code(), why.to_owned());
         if self.refused.set(refused).is_ok() {
             self.shared.counts.refused(by, status.code());
@@ -26,7 +26,7 @@ impl<P: Pinholes> Call<P> {
 
     /// Refuses the INVITE of the caller, with a Reason header.
     pub(crate) fn refuse(&self, by: RefusedBy, status: StatusCode, why: &str) {
-        self.note(by, &status, why);
+        self.record_refusal(by, &status, why);
         let why = reason(status.code(), why);
         // A caller that has gone needs no response.
         let _ = self.caller.dialog.reject(Some(status), Some(why));
@@ -36,7 +36,7 @@ impl<P: Pinholes> Call<P> {
     pub(crate) fn refuse_for(&self, refusal: &Refusal) {
         let status = status_of(refusal);
         let why = refusal.to_string();
-        if *refusal == Refusal::Crowded {
+        if *refusal == Refusal::AddressLimit {
             let ImmediateResponse {
                 status,
                 mut headers,
@@ -69,16 +69,16 @@ impl<P: Pinholes> Call<P> {
         headers: Vec<Header>,
         why: &str,
     ) {
-        self.note(by, &status, why);
+        self.record_refusal(by, &status, why);
         self.respond(status.clone(), headers, None);
         // Sent too late to reach the caller; it ends the dialog.
         let _ = self.caller.dialog.reject(Some(status), None);
     }
 
     /// Forwards the callee's negative response.
-    pub(crate) fn refused(&self, response: &Response) {
+    pub(crate) fn forward_refusal(&self, response: &Response) {
         let mut status = forwarded_status(&response.status_code);
-        let reported = |header: &&Header| {
+        let is_forwarded = |header: &&Header| {
             matches!(
                 header,
                 Header::WwwAuthenticate(_)
@@ -88,18 +88,23 @@ impl<P: Pinholes> Call<P> {
                     | Header::Reason(_)
             )
         };
-        let mut headers: Vec<Header> = response.headers.iter().filter(reported).cloned().collect();
+        let mut headers: Vec<Header> = response
+            .headers
+            .iter()
+            .filter(is_forwarded)
+            .cloned()
+            .collect();
         match &response.status_code {
             // The caller has the credentials for a challenge.
-            asks @ (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired) => {
-                status = asks.clone();
+            challenge @ (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired) => {
+                status = challenge.clone();
             }
             // The call must not bypass a proxy.
             StatusCode::UseProxy => {}
-            elsewhere if elsewhere.kind() == StatusCodeKind::Redirection => {
+            redirection if redirection.kind() == StatusCodeKind::Redirection => {
                 let contacts = self.alternatives(response);
                 if !contacts.is_empty() {
-                    status = elsewhere.clone();
+                    status = redirection.clone();
                     headers.extend(contacts);
                 }
             }

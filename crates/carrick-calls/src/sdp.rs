@@ -73,7 +73,7 @@ impl Description {
     /// Parses a description.
     ///
     /// # Errors
-    /// When it is malformed or has addresses for which no pinhole can be opened.
+    /// The description is malformed or has addresses for which no pinhole can be opened.
     pub fn parse(body: &[u8]) -> Result<Self, SdpError> {
         if body.len() > MAX_BODY {
             return Err(SdpError::TooLong(body.len()));
@@ -84,11 +84,11 @@ impl Description {
             return Err(SdpError::TooMany(session.medias.len()));
         }
         let common = session.connection.as_ref();
-        let way = direction(&session.attributes).unwrap_or((true, true));
+        let default_direction = direction(&session.attributes).unwrap_or((true, true));
         let streams = session
             .medias
             .iter()
-            .map(|media| stream(media, common, way));
+            .map(|media| stream(media, common, default_direction));
         let streams = streams.collect::<Result<_, _>>()?;
         Ok(Self { streams })
     }
@@ -115,7 +115,7 @@ pub(crate) fn refusal(offer: &[u8], from: IpAddr) -> Option<Vec<u8>> {
 fn stream(
     media: &sdp_types::Media,
     common: Option<&sdp_types::Connection>,
-    way: (bool, bool),
+    default_direction: (bool, bool),
 ) -> Result<Option<Media>, SdpError> {
     if media.port == 0 {
         return Ok(None);
@@ -150,7 +150,7 @@ fn stream(
         _ if is_rtp => address.map(|ip| SocketAddr::new(ip, media.port.saturating_add(1))),
         _ => None,
     };
-    let (sends, receives) = direction(&media.attributes).unwrap_or(way);
+    let (sends, receives) = direction(&media.attributes).unwrap_or(default_direction);
     Ok(Some(Media {
         protocol,
         address: address.map(|ip| SocketAddr::new(ip, media.port)),
@@ -198,7 +198,7 @@ fn rtcp_attribute(text: &str, common: Option<IpAddr>) -> Result<SocketAddr, SdpE
     Ok(SocketAddr::new(ip, port))
 }
 
-/// Returns whether the sender of the attributes sends and receives.
+/// Returns, as a pair, whether the sender of the attributes sends and whether it receives.
 fn direction(attributes: &[sdp_types::Attribute]) -> Option<(bool, bool)> {
     attributes.iter().find_map(|a| match a.attribute.as_str() {
         "sendrecv" => Some((true, true)),

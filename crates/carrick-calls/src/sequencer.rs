@@ -9,14 +9,14 @@ use rsipstack::sip::Request;
 use rsipstack::sip::prelude::HeadersExt as _;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Identifies a dialog by its Call-ID and local tag.
+/// Call-ID and local tag, which identify a dialog.
 pub(crate) type Key = (String, String);
 
 /// Lock of one dialog. Held while a request is being handled and while the first INVITE of the dialog
 /// is being answered.
 #[derive(Clone, Default)]
 pub(crate) struct DialogLock {
-    turn: Arc<Mutex<()>>,
+    mutex: Arc<Mutex<()>>,
     /// True if a 2xx to an INVITE was received in the dialog.
     pub(crate) answered: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct DialogLock {
 impl DialogLock {
     /// Acquires the lock, in the order of calls.
     pub(crate) async fn lock(self) -> OwnedMutexGuard<()> {
-        self.turn.lock_owned().await
+        self.mutex.lock_owned().await
     }
 }
 
@@ -36,6 +36,7 @@ fn key(dialog: &DialogId) -> Key {
     (dialog.call_id.clone(), dialog.local_tag.clone())
 }
 
+/// Returns the dialog to which a received request belongs.
 fn key_of(request: &Request) -> Option<Key> {
     let call = request.call_id_header().ok()?;
     let tag = request.to_header().ok()?.tag().ok()??;
@@ -55,16 +56,16 @@ impl DialogSequencer {
 
     /// Adds a dialog that a sent INVITE creates, with its lock taken.
     pub(crate) fn begin_locked(&self, dialog: &DialogId) -> Option<OwnedMutexGuard<()>> {
-        let turn = DialogLock::default();
-        let taken = Arc::clone(&turn.turn).try_lock_owned().ok();
-        self.lock().insert(key(dialog), turn);
-        taken
+        let lock = DialogLock::default();
+        let guard = Arc::clone(&lock.mutex).try_lock_owned().ok();
+        self.lock().insert(key(dialog), lock);
+        guard
     }
 
     /// Records a 2xx to an INVITE sent in this dialog.
     pub(crate) fn answered(&self, key: &Key) {
-        if let Some(turn) = self.lock().get_mut(key) {
-            turn.answered = true;
+        if let Some(lock) = self.lock().get_mut(key) {
+            lock.answered = true;
         }
     }
 

@@ -25,7 +25,7 @@ use crate::call_leg::{ACK_TIMEOUT, CallLeg, acknowledged, max_forwards, spawn_po
 use crate::call_pinholes::CallPinholes;
 use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_request};
 use crate::config::B2buaConfig;
-use crate::connections::take_connections;
+use crate::connections::accept_connections;
 use crate::counts::{Counters, Counts, RefusedBy};
 use crate::loops::LoopDetector;
 use crate::pinholes::Pinholes;
@@ -35,7 +35,7 @@ use crate::sequencer::DialogSequencer;
 /// Capacity of the channel of call records.
 const RECORDS: usize = 1024;
 
-/// Error at the start of the agent.
+/// Reason for which the agent did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum B2buaError {
     /// The address can't be bound.
@@ -124,10 +124,10 @@ async fn listen(
 }
 
 impl<P: Pinholes> B2bua<P> {
-    /// Starts listening and taking calls.
+    /// Starts to listen and to accept calls.
     ///
     /// # Errors
-    /// When the address can't be bound or the configuration is invalid.
+    /// The address can't be bound, or the configuration is invalid.
     pub async fn start(config: B2buaConfig, pinholes: P) -> Result<Self, B2buaError> {
         config.check().map_err(B2buaError::Configuration)?;
         let end = CancellationToken::new();
@@ -152,7 +152,7 @@ impl<P: Pinholes> B2bua<P> {
         // Set only here.
         let _ = admission.endpoint.set(Arc::downgrade(&endpoint.inner));
         let accept_failures = AcceptFailures::default();
-        tokio::spawn(take_connections(
+        tokio::spawn(accept_connections(
             tcp,
             accept_failures.clone(),
             Arc::clone(&admission),
@@ -180,7 +180,7 @@ impl<P: Pinholes> B2bua<P> {
             address: shared.config.listen,
             why: error.to_string(),
         })?;
-        let taking = Self {
+        let handler = Self {
             shared: Arc::clone(&shared),
             endpoint: Arc::clone(&endpoint),
             room: Arc::clone(&room),
@@ -188,7 +188,7 @@ impl<P: Pinholes> B2bua<P> {
         };
         tokio::spawn(end.clone().run_until_cancelled_owned(async move {
             while let Some(transaction) = incoming.recv().await {
-                taking.take(transaction);
+                handler.handle(transaction);
             }
         }));
         Ok(Self {
@@ -223,7 +223,7 @@ impl<P: Pinholes> B2bua<P> {
         &self.shared.accept_failures
     }
 
-    /// Returns the calls that end from now on.
+    /// Returns a stream of the records of calls that end from now on.
     pub fn records(&self) -> Records {
         Records(self.shared.records.subscribe())
     }
@@ -239,63 +239,65 @@ impl<P: Pinholes> B2bua<P> {
         self.endpoint.shutdown();
     }
 
-    fn take(&self, transaction: Transaction) {
+    /// Handles a request that was admitted: an INVITE for a new call or a request within a call.
+    fn handle(&self, transaction: Transaction) {
         let request = &transaction.original;
         let begins = begins_dialog(request);
-        let calls = begins && request.method == Method::Invite;
-        if calls {
+        let is_call = begins && request.method == Method::Invite;
+        if is_call {
             self.shared.counts.offered();
         }
         if let Some(ImmediateResponse { status, headers }) = check_request(request, begins) {
-            if calls {
+            if is_call {
                 self.shared.counts.refused(RefusedBy::Agent, status.code());
             }
             return answer(transaction, status, headers);
         }
         match request.method {
-            Method::Invite if begins => self.invite(transaction),
+            Method::Invite if begins => self.handle_invite(transaction),
             Method::Options => {
                 let ImmediateResponse { status, headers } = capabilities();
                 answer(transaction, status, headers);
             }
-            _ => self.in_call(transaction),
+            _ => self.handle_in_dialog(transaction),
         }
     }
 
-    /// Handles a request within a dialog, in the order of arrival.
-    fn in_call(&self, mut transaction: Transaction) {
+    /// Handles a request within a dialog, in the order of arrival. ACK, BYE and CANCEL do not wait for
+    /// the requests before them.
+    fn handle_in_dialog(&self, mut transaction: Transaction) {
         let method = transaction.original.method;
         let dialog = self.shared.invite_dialog(&transaction);
-        let turn = self.shared.sequencer.of_request(&transaction.original);
-        let turn = match (&dialog, turn) {
-            (Some(_), turn) => turn.unwrap_or_default(),
+        let lock = self.shared.sequencer.of_request(&transaction.original);
+        let lock = match (&dialog, lock) {
+            (Some(_), lock) => lock.unwrap_or_default(),
             (None, _) if method == Method::Ack => return,
             // The callee's 2xx is acknowledged before the library has its dialog.
-            (None, Some(turn)) if turn.answered => turn,
+            (None, Some(lock)) if lock.answered => lock,
             (None, Some(_)) if method != Method::Bye => {
                 let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
                 return answer(transaction, status, headers);
             }
-            (None, _) => return unknown(transaction),
+            (None, _) => return answer_unknown_dialog(transaction),
         };
         let shared = Arc::clone(&self.shared);
         spawn_polled_once(async move {
-            let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
-            let mut turn = if hurries && dialog.is_some() {
+            let skips_lock = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
+            let mut guard = if skips_lock && dialog.is_some() {
                 None
             } else {
-                Some(turn.lock().await)
+                Some(lock.lock().await)
             };
             let Some(mut dialog) = dialog.or_else(|| shared.invite_dialog(&transaction)) else {
-                return unknown(transaction);
+                return answer_unknown_dialog(transaction);
             };
-            if hurries {
-                turn = None;
+            if skips_lock {
+                guard = None;
             } else {
                 acknowledged(&dialog, ACK_TIMEOUT).await;
             }
             let state = dialog.state();
-            if !hurries && !state.is_confirmed() && !state.is_terminated() {
+            if !skips_lock && !state.is_confirmed() && !state.is_terminated() {
                 let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
                 return answer(transaction, status, headers);
             }
@@ -303,7 +305,7 @@ impl<P: Pinholes> B2bua<P> {
             let mut handling = pin!(dialog.handle(&mut transaction));
             // The first poll takes the CSeq number.
             if poll!(handling.as_mut()).is_pending() {
-                drop(turn);
+                drop(guard);
                 let _ = handling.await;
             }
         });
@@ -319,7 +321,8 @@ impl<P: Pinholes> B2bua<P> {
         contact
     }
 
-    fn invite(&self, mut transaction: Transaction) {
+    /// Begins a call, or refuses its INVITE.
+    fn handle_invite(&self, mut transaction: Transaction) {
         let counts = &self.shared.counts;
         let refuse = |transaction, status: StatusCode, headers| {
             counts.refused(RefusedBy::Agent, status.code());
@@ -338,7 +341,7 @@ impl<P: Pinholes> B2bua<P> {
         };
         let admission = &self.shared.admission;
         let source = source(&transaction);
-        let Some(quota) = admission.sources.begin(admission.counted(source)) else {
+        let Some(quota) = admission.sources.begin(admission.limited_address(source)) else {
             admission.count_address_limit();
             let ImmediateResponse { status, headers } = ImmediateResponse::busy();
             return refuse(transaction, status, headers);
@@ -351,7 +354,7 @@ impl<P: Pinholes> B2bua<P> {
         let Ok(dialog) = dialog else {
             return refuse(transaction, StatusCode::BadRequest, Vec::new());
         };
-        self.shared.loops.take(&transaction.original);
+        self.shared.loops.add_received(&transaction.original);
         self.shared.sequencer.begin(&dialog.id());
         counts.calls.inc();
         let respond = transaction.tu_sender.clone();
@@ -377,14 +380,14 @@ impl<P: Pinholes> B2bua<P> {
     }
 }
 
-/// Returns the source address of a request, whatever its headers say.
+/// Returns the address from which a request was received. Its headers are not used: they may be forged.
 fn source(transaction: &Transaction) -> Option<SocketAddr> {
     let remote = transaction.connection.as_ref()?.get_remote_addr()?;
     remote.get_socketaddr().ok()
 }
 
 /// Answers a request for a dialog that does not exist (RFC 3261, section 12.2.2).
-fn unknown(transaction: Transaction) {
+fn answer_unknown_dialog(transaction: Transaction) {
     answer(
         transaction,
         StatusCode::CallTransactionDoesNotExist,
@@ -392,6 +395,7 @@ fn unknown(transaction: Transaction) {
     );
 }
 
+/// Sends a final response in a separate task.
 fn answer(mut transaction: Transaction, status: StatusCode, headers: Vec<Header>) {
     tokio::spawn(async move {
         // A peer that can't be reached retransmits.

@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, uri};
-use crate::call_leg::{CallLeg, PeerAction, Side, content_type, end, max_forwards, number};
+use crate::call_leg::{CallLeg, PeerAction, Side, content_type, cseq_number, end, max_forwards};
 use crate::change::PendingOffer;
 use crate::config::FirewallSide;
 use crate::counts::RefusedBy;
@@ -25,14 +25,21 @@ use crate::sdp::Description;
 const CANCELLED: &str = "the caller cancelled the call";
 const UNANSWERED: &str = "the callee did not answer";
 
-/// Outcome of an INVITE.
+/// Task that waits for the final response to an INVITE.
 type Answer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
 
 impl<P: Pinholes> Call<P> {
     /// Calls the callee and opens the pinholes. Returns `None` if the call failed; both dialogs have
     /// then ended or are about to. If the INVITE had no offer, the answer is still pending.
+    ///
+    /// 1. Check the offer (RFC 3264, section 5) and the route (RFC 3261, section 16.3).
+    /// 2. Send the INVITE to the callee (RFC 3261, section 13.2.1).
+    /// 3. Forward provisional responses and wait for the final one (RFC 3261, section 13.2.2).
+    /// 4. Open the pinholes of the answer, then forward it (RFC 3261, section 13.3.1.4). If the 2xx has
+    ///    an offer, its answer is in the ACK (RFC 3261, section 13.2.2.4).
     pub(crate) async fn set_up(&mut self) -> Option<(CallLeg, Option<PendingOffer>)> {
         let invite = self.caller.dialog.initial_request();
+        // 1.
         let offer = match Description::parse(&invite.body) {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
@@ -42,7 +49,7 @@ impl<P: Pinholes> Call<P> {
                 return None;
             }
         };
-        let Some(option) = self.option(&invite) else {
+        let Some(option) = self.callee_invite(&invite) else {
             let why = "no SIP server is configured for calls from this side";
             self.refuse(RefusedBy::Agent, StatusCode::NotFound, why);
             return None;
@@ -52,6 +59,7 @@ impl<P: Pinholes> Call<P> {
             self.refuse(RefusedBy::Agent, StatusCode::LoopDetected, why);
             return None;
         }
+        // 2.
         let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
         let (reported, states) = layer.new_dialog_state_channel();
@@ -60,19 +68,24 @@ impl<P: Pinholes> Call<P> {
             self.refuse(RefusedBy::Agent, StatusCode::ServerInternalError, why);
             return None;
         };
-        self.shared.loops.send(&dialog.id(), &to);
-        let turn = self.shared.sequencer.begin_locked(&dialog.id());
+        self.shared.loops.add_sent(&dialog.id(), &to);
+        let guard = self.shared.sequencer.begin_locked(&dialog.id());
         let mut callee = CallLeg::new(dialog, states);
-        let answering = self.answered(&mut callee, (answer, turn), offer.as_ref());
+        // 3.
+        let answering = self.answered(&mut callee, (answer, guard), offer.as_ref());
         let response = answering.await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
-            self.refused(&response);
+            self.forward_refusal(&response);
             self.remove(&callee.dialog);
             return None;
         }
+        // 4.
         let connected = match offer {
             Some(offer) => self.connect(&offer, &response).await.map(|()| None),
-            None => self.connect_without(&callee, response).await.map(Some),
+            None => self
+                .connect_without_offer(&callee, response)
+                .await
+                .map(Some),
         };
         if let Ok(pending_offer) = connected {
             return Some((callee, pending_offer));
@@ -83,7 +96,7 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Returns the INVITE for the callee, or `None` if no server is configured for it.
-    fn option(&self, invite: &Request) -> Option<InviteOption> {
+    fn callee_invite(&self, invite: &Request) -> Option<InviteOption> {
         let config = &self.shared.config;
         let to = match self.firewall_side {
             FirewallSide::Inside => config.outer?,
@@ -129,7 +142,7 @@ impl<P: Pinholes> Call<P> {
     async fn answered(
         &mut self,
         callee: &mut CallLeg,
-        (mut answer, turn): (Answer, Option<OwnedMutexGuard<()>>),
+        (mut answer, guard): (Answer, Option<OwnedMutexGuard<()>>),
         offer: Option<&Description>,
     ) -> Option<Response> {
         let stop = self.shared.stop.clone();
@@ -177,7 +190,7 @@ impl<P: Pinholes> Call<P> {
                 }
             }
         };
-        drop(turn);
+        drop(guard);
         if let Some((by, status, why)) = refusal {
             self.refuse(by, status, why);
         }
@@ -198,7 +211,7 @@ impl<P: Pinholes> Call<P> {
         if !self.caller.dialog.state().can_cancel() {
             return Ok(());
         }
-        // A 199 concerns only callers that know of branches (RFC 6228).
+        // A 199 concerns only a caller with several early dialogs (RFC 6228), which this agent never creates.
         if response.status_code == StatusCode::EarlyDialogTerminated {
             return Ok(());
         }
@@ -268,14 +281,14 @@ impl<P: Pinholes> Call<P> {
         Ok(())
     }
 
-    /// Handles an offer in the callee's answer, which the caller answers in its ACK.
-    async fn connect_without(
+    /// Forwards a 2xx with the callee's offer, which the caller answers in its ACK.
+    async fn connect_without_offer(
         &self,
         callee: &CallLeg,
         response: Response,
     ) -> Result<PendingOffer, ()> {
         let offer = Description::parse(&response.body);
-        let seq = number(&self.caller.dialog.initial_request());
+        let seq = cseq_number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
             let why = "the answer contains no usable offer";
             self.refuse(RefusedBy::Callee, StatusCode::BadGateway, why);
@@ -303,9 +316,9 @@ impl<P: Pinholes> Call<P> {
         let headers = vec![content_type(response.headers.iter())];
         let body = response.body.clone();
         let dialog = &self.caller.dialog;
-        let _turn = self.shared.sequencer.of(&dialog.id()).lock().await;
+        let _guard = self.shared.sequencer.of(&dialog.id()).lock().await;
         if self.caller.is_over() || dialog.accept(Some(headers), Some(body)).is_err() {
-            self.note(RefusedBy::Caller, &StatusCode::RequestTerminated, CANCELLED);
+            self.record_refusal(RefusedBy::Caller, &StatusCode::RequestTerminated, CANCELLED);
             return Err(());
         }
         Ok(())
@@ -326,7 +339,7 @@ impl<P: Pinholes> Call<P> {
     }
 }
 
-/// Cancels a call that is not answered, or was answered just now.
+/// Cancels a call that is not answered yet; if the answer crosses the CANCEL, ends the call.
 async fn abandon(callee: &InviteDialog, answer: Answer) {
     // The final response of the INVITE shows the outcome.
     let _ = callee.cancel().await;

@@ -17,12 +17,12 @@ pub(crate) struct SourceQuotas {
     limits: PerAddress,
     /// Maximum number of INVITEs per address in [`TRANSACTION_LIFETIME`].
     invites: usize,
-    known: Mutex<Known>,
+    usage: Mutex<UsageTable>,
 }
 
 #[derive(Default)]
-struct Known {
-    has: BTreeMap<Source, Usage>,
+struct UsageTable {
+    per_source: BTreeMap<Source, Usage>,
     /// Admitted INVITEs of the last [`TRANSACTION_LIFETIME`]. [`crate::admission::Admission`] bounds
     /// their number.
     recent: VecDeque<(Instant, Source)>,
@@ -43,34 +43,34 @@ impl SourceQuotas {
         Arc::new(Self {
             limits,
             invites,
-            known: Mutex::default(),
+            usage: Mutex::default(),
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn usage(&self) -> MutexGuard<'_, UsageTable> {
         // A panic leaves the counters consistent: each change is one number.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts an INVITE for a new call, and returns whether it is within the limits.
     pub(crate) fn admits(&self, now: Instant, from: IpAddr) -> bool {
-        let mut known = self.known();
-        while let Some((came, source)) = known.recent.front().copied()
-            && now.saturating_duration_since(came) >= TRANSACTION_LIFETIME
+        let mut usage = self.usage();
+        while let Some((arrived, source)) = usage.recent.front().copied()
+            && now.saturating_duration_since(arrived) >= TRANSACTION_LIFETIME
         {
-            known.recent.pop_front();
-            known.change(source, |has| has.invites -= 1);
+            usage.recent.pop_front();
+            usage.change(source, |used| used.invites -= 1);
         }
         let source = Source::of(from);
-        let has = known.has.get(&source).copied().unwrap_or_default();
-        if has.invites >= self.invites
-            || has.setups >= self.limits.setups
-            || has.calls >= self.limits.calls
+        let used = usage.per_source.get(&source).copied().unwrap_or_default();
+        if used.invites >= self.invites
+            || used.setups >= self.limits.setups
+            || used.calls >= self.limits.calls
         {
             return false;
         }
-        known.recent.push_back((now, source));
-        known.change(source, |has| has.invites += 1);
+        usage.recent.push_back((now, source));
+        usage.change(source, |used| used.invites += 1);
         true
     }
 
@@ -80,11 +80,11 @@ impl SourceQuotas {
         let source = from.map(Source::of);
         let PerAddress { calls, setups, .. } = self.limits;
         let room = source.is_none_or(|source| {
-            self.known().change(source, |has| {
-                let room = has.setups < setups && has.calls < calls;
+            self.usage().change(source, |used| {
+                let room = used.setups < setups && used.calls < calls;
                 if room {
-                    has.setups += 1;
-                    has.calls += 1;
+                    used.setups += 1;
+                    used.calls += 1;
                 }
                 room
             })
@@ -98,18 +98,18 @@ impl SourceQuotas {
     }
 }
 
-impl Known {
+impl UsageTable {
     fn change<T>(&mut self, source: Source, change: impl FnOnce(&mut Usage) -> T) -> T {
-        let has = self.has.entry(source).or_default();
-        let done = change(has);
-        if *has == Usage::default() {
-            self.has.remove(&source);
+        let used = self.per_source.entry(source).or_default();
+        let done = change(used);
+        if *used == Usage::default() {
+            self.per_source.remove(&source);
         }
         done
     }
 }
 
-/// Usage of one call, returned when dropped.
+/// Usage of one call, released when dropped.
 pub(crate) struct CallQuota {
     sources: Arc<SourceQuotas>,
     source: Option<Source>,
@@ -120,14 +120,14 @@ pub(crate) struct CallQuota {
 impl CallQuota {
     fn change(&self, change: impl FnOnce(&mut Usage)) {
         if let Some(source) = self.source {
-            self.sources.known().change(source, change);
+            self.sources.usage().change(source, change);
         }
     }
 
-    /// Returns the share for calls being set up.
+    /// Releases the share for calls being set up.
     pub(crate) fn established(&mut self) {
         if std::mem::take(&mut self.setting_up) {
-            self.change(|has| has.setups -= 1);
+            self.change(|used| used.setups -= 1);
         }
     }
 
@@ -136,10 +136,10 @@ impl CallQuota {
     pub(crate) fn open(&mut self, count: usize) -> bool {
         let most = self.sources.limits.pinholes;
         let room = self.source.is_none_or(|source| {
-            self.sources.known().change(source, |has| {
-                let room = has.pinholes + count <= most;
+            self.sources.usage().change(source, |used| {
+                let room = used.pinholes + count <= most;
                 if room {
-                    has.pinholes += count;
+                    used.pinholes += count;
                 }
                 room
             })
@@ -154,7 +154,7 @@ impl CallQuota {
     pub(crate) fn keep(&mut self, left: usize) {
         let count = self.pinholes.saturating_sub(left);
         self.pinholes -= count;
-        self.change(|has| has.pinholes -= count);
+        self.change(|used| used.pinholes -= count);
     }
 }
 
@@ -162,7 +162,7 @@ impl Drop for CallQuota {
     fn drop(&mut self) {
         self.established();
         self.keep(0);
-        self.change(|has| has.calls -= 1);
+        self.change(|used| used.calls -= 1);
     }
 }
 
@@ -180,8 +180,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn nothing_is_known(sources: &SourceQuotas) {
-        assert_eq!(sources.known().has, BTreeMap::new());
+    fn assert_no_usage(sources: &SourceQuotas) {
+        assert_eq!(sources.usage().per_source, BTreeMap::new());
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         assert!(sources.begin(Some(flood)).is_none());
         assert!(
             !sources.admits(Instant::now(), flood),
-            "at the admission too"
+            "nor is its INVITE admitted"
         );
         assert!(sources.begin(Some(other)).is_some());
         // Established calls make room for new ones up to the limit of calls.
@@ -205,7 +205,7 @@ mod tests {
         calls.pop();
         assert!(sources.begin(Some(flood)).is_some());
         drop(calls);
-        nothing_is_known(&sources);
+        assert_no_usage(&sources);
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         one.keep(1);
         assert!(two.open(2) && !one.open(1));
         drop((one, two));
-        nothing_is_known(&sources);
+        assert_no_usage(&sources);
     }
 
     #[test]
@@ -230,11 +230,11 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         assert!(sources.admits(at(0), flood) && sources.admits(at(10), flood));
         assert!(!sources.admits(at(31), flood) && sources.admits(at(31), other));
-        assert!(sources.admits(at(32), flood), "the first is forgotten");
+        assert!(sources.admits(at(32), flood), "the first no longer counts");
         assert!(!sources.admits(at(41), flood));
         assert!(sources.admits(at(1000), other));
-        assert_eq!(sources.known().has.len(), 1);
-        assert_eq!(sources.known().recent.len(), 1);
+        assert_eq!(sources.usage().per_source.len(), 1);
+        assert_eq!(sources.usage().recent.len(), 1);
     }
 
     #[test]
@@ -250,6 +250,6 @@ mod tests {
         assert!(first.open(100));
         first.keep(0);
         drop((calls, many));
-        nothing_is_known(&sources);
+        assert_no_usage(&sources);
     }
 }

@@ -235,7 +235,7 @@ fn open(config: Config) -> Result<Endpoint, Failure> {
     Endpoint::bind(config).map_err(|error| match error {
         // Another SCTP port does not help.
         BindError::PortTaken { address, port } => Failure::Run(format!(
-            "UDP port {port} of {address} is taken, which carries SCTP: stop the program that has it, or use \
+            "UDP port {port} of {address}, which carries SCTP, is in use: stop the program that uses it, or choose \
              another one with --udp-port N here and --peer-udp-port N at the peer"
         )),
         error => Failure::Run(error.to_string()),

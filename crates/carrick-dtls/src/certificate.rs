@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_unique_and_self_signed() {
+    fn certificates_are_unique_and_self_signed() {
         let certificate = Certificate::generate().unwrap();
         assert_ne!(
             certificate.fingerprint(),

@@ -16,10 +16,12 @@ pub enum DtlsError {
         reason: String,
     },
     /// The peer sent no certificate, or an unusable one.
-    #[error("the peer shows no usable certificate: {}", PeerText::new(.0))]
+    #[error("the peer presented no usable certificate: {}", PeerText::new(.0))]
     NoPeerCertificate(String),
     /// The peer ended the session with an alert.
-    #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
+    #[error(
+        "the peer ended the session with alert {0}: it may have refused this side's certificate"
+    )]
     PeerAlert(u8),
     /// The peer violated the protocol, or supports no common parameters.
     #[error("the peer's messages can't be accepted: {}", PeerText::new(.0))]
@@ -53,10 +55,10 @@ impl From<dimpl::Error> for DtlsError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The certificate could not be generated.
-    #[error("no certificate could be made: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Generation(String),
     /// The fingerprint is not 32 pairs of hexadecimal digits separated by colons.
-    #[error("no SHA-256 fingerprint: 32 pairs of hexadecimal digits with colons are wanted")]
+    #[error("invalid SHA-256 fingerprint: give 32 pairs of hexadecimal digits separated by colons")]
     NoFingerprint,
 }
 

@@ -33,7 +33,7 @@ pub struct DtlsSession {
     identity: Option<Fingerprint>,
     /// Random number of the client whose handshake this side answers.
     client: Option<[u8; 32]>,
-    /// The client has returned the cookie.
+    /// True if the client has returned the cookie.
     shown: bool,
     /// Result of the check of the peer's certificate by a later trust.
     certificate: Vec<u8>,

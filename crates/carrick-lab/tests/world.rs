@@ -67,7 +67,7 @@ mod world {
     mod trace;
     mod tuning;
 
-    pub(crate) use ledger::Seen;
+    pub(crate) use ledger::EventCounts;
 }
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ use std::thread;
 use std::time::Duration;
 
 use carrick_lab::parallel;
-use world::Seen;
+use world::EventCounts;
 use world::run::{Report, WorldOptions, run};
 
 /// Number of worlds by default.
@@ -212,7 +212,7 @@ fn coverage(results: &[Option<Report>]) -> Vec<Coverage> {
         worlds: 0,
         least,
     };
-    let mut all: Vec<Coverage> = Seen::default().named().map(begun).into();
+    let mut all: Vec<Coverage> = EventCounts::default().named().map(begun).into();
     for report in results.iter().flatten() {
         let mut seen = report.seen;
         for (coverage, (_, _, count)) in all.iter_mut().zip(seen.named()) {

@@ -22,7 +22,7 @@ pub enum Direction {
     Backward,
 }
 
-/// Identifier of one direction of one link: the index of its [`Half`](crate::link::Half).
+/// Identifier of one direction of one link: the index of its [`OneWayLink`](crate::link::OneWayLink).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HalfId(pub(crate) u32);
 

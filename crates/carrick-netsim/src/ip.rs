@@ -25,7 +25,7 @@ const SCTP: u8 = 132;
 #[non_exhaustive]
 pub enum IpError {
     /// Shorter than its headers or its length field require.
-    #[error("the IP packet is cut off")]
+    #[error("the IP packet is truncated")]
     Truncated,
     /// Neither IPv4 nor IPv6.
     #[error("IP version {0} is unknown")]

@@ -37,6 +37,7 @@
 mod capture;
 mod error;
 mod event;
+mod external_host;
 pub mod icmp;
 mod ids;
 mod ip;
@@ -46,7 +47,6 @@ mod network;
 mod node;
 mod packet;
 pub mod pcapng;
-mod port;
 mod rng;
 mod schedule;
 mod stats;
@@ -55,6 +55,7 @@ mod trace;
 pub mod traffic;
 
 pub use error::ConfigError;
+pub use external_host::ExternalHost;
 pub use ids::{Direction, InterfaceId, LinkId, NodeId};
 pub use ip::IpError;
 pub use link::{GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder};
@@ -63,7 +64,6 @@ pub use node::{Node, Outbox, Outgoing};
 pub use packet::{
     Ecn, IPV4_HEADER, IPV6_HEADER, Packet, Protocol, SCTP_ENCAPSULATION_PORT, UDP_HEADER,
 };
-pub use port::Port;
 pub use rng::Random;
 pub use schedule::Change;
 pub use stats::{DropReason, FlowStats, Flows, LinkStats, NodeStats};

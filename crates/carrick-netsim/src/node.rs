@@ -7,7 +7,7 @@ use crate::ids::InterfaceId;
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// A program on a host or a router: a protocol stack, a traffic source, a home agent.
+/// Program on a host or a router: a protocol stack, a traffic source, a home agent.
 ///
 /// The simulator calls one method at a time, then sends the packets in the [`Outbox`] and reads
 /// [`next_timeout`](Node::next_timeout) again. After a modification through

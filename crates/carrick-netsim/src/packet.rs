@@ -46,7 +46,7 @@ pub enum Protocol {
     Other(u8),
 }
 
-/// The ECN field of the IP header (RFC 3168).
+/// ECN field of the IP header.(RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// Not ECN-capable: 00.
@@ -96,7 +96,7 @@ pub struct Packet {
     pub destination: IpAddr,
     /// Protocol of the payload.
     pub protocol: Protocol,
-    /// The ECN field of the IP header.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
     /// Time to live or hop limit; each router decrements it.
     pub ttl: u8,

@@ -120,9 +120,12 @@ mod tests {
 
     #[test]
     fn every_direction_and_node_has_its_own_stream() {
-        let halves = (0..100).map(|n| Random::for_half(7, HalfId(n)));
+        let one_way_links = (0..100).map(|n| Random::for_half(7, HalfId(n)));
         let nodes = (0..100).map(|n| Random::for_node(7, NodeId(n)));
-        let mut first: Vec<u64> = halves.chain(nodes).map(|mut r| r.next_u64()).collect();
+        let mut first: Vec<u64> = one_way_links
+            .chain(nodes)
+            .map(|mut r| r.next_u64())
+            .collect();
         first.sort_unstable();
         first.dedup();
         assert_eq!(first.len(), 200);

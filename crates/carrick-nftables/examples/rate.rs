@@ -1,12 +1,12 @@
-//! Transactions per second of the middlebox with the kernel's packet filter, on one core: PER, PLC that
-//! refreshes, PLC that ends, messages and checks included, without a network.
+//! Transactions per second of the middlebox with the kernel's packet filter, on one core, without a
+//! network: PER, refreshing PLC and closing PLC, with encoding and checks.
 //!
 //! `cargo run --release -p carrick-nftables --example rate [RULES [TRANSACTIONS [STATE-FOLDER]]]`, as root.
 //! It uses a separate network namespace, which is removed.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    eprintln!("rate: there is nf_tables on Linux only");
+    eprintln!("rate: nf_tables exists on Linux only");
     std::process::exit(1);
 }
 
@@ -39,7 +39,7 @@ mod linux {
     use carrick_simco::state::{FileJournal, Journal, Moment, RuleChange};
     use nix::sched::{CloneFlags, unshare};
 
-    /// Requests that are handled before their changes go to disk and their replies leave.
+    /// Requests handled before their changes are written and their replies sent.
     const BATCH: usize = 32;
 
     struct Bench {
@@ -56,7 +56,7 @@ mod linux {
             Time::ZERO + self.started.elapsed()
         }
 
-        fn ask(&mut self, request: &Request) -> Result<(), Box<dyn Error>> {
+        fn handle(&mut self, request: &Request) -> Result<(), Box<dyn Error>> {
             let message = request.to_bytes(TransactionId(self.waiting as u32));
             let now = self.now();
             self.middlebox
@@ -169,14 +169,16 @@ mod linux {
     pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         let mut arguments = std::env::args().skip(1);
         let mut number = |default: u32| match arguments.next() {
-            Some(text) => text.parse().map_err(|_| format!("{text:?} is no number")),
+            Some(text) => text
+                .parse()
+                .map_err(|_| format!("{text:?} is not a number")),
             None => Ok(default),
         };
         let (live, count) = (number(100_000)?, number(100_000)?);
         let state = arguments.next();
         let mut bench = begin(state.as_deref().map(Path::new))?;
         for n in 0..live {
-            bench.ask(&pinhole(n))?;
+            bench.handle(&pinhole(n))?;
         }
         bench.flush()?;
         let elements = bench.middlebox.backend().elements();
@@ -188,7 +190,7 @@ mod linux {
         let measure = |bench: &mut Bench, what: &str, requests: Vec<Request>| {
             let (begin, total) = (Instant::now(), requests.len());
             for request in &requests {
-                bench.ask(request)?;
+                bench.handle(request)?;
             }
             bench.flush()?;
             let rate = total as f64 / begin.elapsed().as_secs_f64();

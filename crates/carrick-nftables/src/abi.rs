@@ -124,7 +124,7 @@ pub(crate) mod data {
 pub(crate) mod verdict {
     pub(crate) const DROP: u32 = 0;
     pub(crate) const ACCEPT: u32 = 1;
-    /// Minus 3.
+    /// The kernel's `NFT_JUMP`, -3.
     pub(crate) const JUMP: u32 = 0xffff_fffd;
 }
 

@@ -10,12 +10,12 @@ use carrick_simco::message::{Lifetime, PrrParameters};
 use nix::errno::Errno;
 
 use crate::config::NftablesConfig;
+use crate::created_table::{CreatedTable, create};
 use crate::entry::{Key, Set, entries_of};
 use crate::error::{NftablesError, backend_error};
-use crate::flow_elements::{Changes, Difference, FlowClaim, FlowElements, Wanted};
+use crate::flow_elements::{Changes, Difference, FlowClaim, FlowElements, RequiredElement};
 use crate::layout::ALIVE;
 use crate::lock::Lock;
-use crate::make::{Made, make};
 use crate::meter::{self, Counter};
 use crate::patterns::{PatternChanges, Patterns};
 use crate::socket::{Batch, Socket};
@@ -24,7 +24,7 @@ use crate::table::{self, Rule};
 /// Maximum number of elements in a batch.
 const BATCH_SIZE: usize = 4096;
 
-/// Pinholes in the Linux kernel, in a table of their own.
+/// Pinholes in the Linux kernel, in a separate table.
 ///
 /// Each call is a batch that the kernel applies entirely or not at all, and it is in force when the
 /// call returns. It uses the network namespace of the thread that opened it.
@@ -36,50 +36,50 @@ pub struct NftablesBackend {
     queries: Arc<Mutex<Socket>>,
     /// True if the kernel can change the timeout of an element (Linux 6.12). Otherwise elements are
     /// removed and added in one batch, and their counters restart.
-    updates: bool,
+    can_update: bool,
     flow_elements: FlowElements,
     patterns: Patterns,
-    made: Made,
+    table: CreatedTable,
     /// Released last.
     _lock: Lock,
 }
 
 /// State of elements that may have reached their timeout.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum InKernel {
+enum KernelElement {
     Flow(Key),
     Pattern(u32),
 }
 
 /// Changes of one call.
 #[derive(Debug, Default)]
-struct Plan {
+struct ChangePlan {
     flows: Changes,
     patterns: PatternChanges,
 }
 
 impl NftablesBackend {
     /// Creates or corrects the table. Flows and patterns of an earlier run stay until
-    /// [`Backend::reconcile`]. From here on, packets that no rule enables are dropped if the policy
-    /// says so.
+    /// [`Backend::reconcile`]. From here on, packets that no rule enables are dropped if
+    /// the policy is [`Policy::Drop`](crate::Policy::Drop).
     ///
     /// # Errors
-    /// When another backend uses the table in this network namespace, the process lacks permission,
+    /// Another backend uses the table in this network namespace, the process lacks permission,
     /// the kernel lacks support, or the configuration is invalid.
     pub fn open(config: NftablesConfig) -> Result<Self, NftablesError> {
         config.check()?;
         let lock = Lock::take(&config.table)?;
         let mut socket = Socket::open()?;
-        let made = make(&mut socket, &config)?;
-        let updates = config.move_ends && table::can_update(&mut socket, &config.table)?;
+        let table = create(&mut socket, &config)?;
+        let updates = config.update_timeouts && table::can_update(&mut socket, &config.table)?;
         Ok(Self {
             config,
             socket,
             queries: Arc::new(Mutex::new(Socket::open()?)),
-            updates,
+            can_update: updates,
             flow_elements: FlowElements::default(),
             patterns: Patterns::default(),
-            made,
+            table,
             _lock: lock,
         })
     }
@@ -92,7 +92,7 @@ impl NftablesBackend {
     /// Removes the table. Packets that it blocked pass unless another table blocks them.
     ///
     /// # Errors
-    /// When that failed.
+    /// The kernel refuses the removal.
     pub fn remove_table(mut self) -> Result<(), NftablesError> {
         self.config.keep = true;
         table::remove(&mut self.socket, &self.config.table)
@@ -113,12 +113,12 @@ impl NftablesBackend {
     }
 
     /// Applies a plan entirely or not at all.
-    fn run(&mut self, now: Time, plan: Plan) -> Result<(), BackendError> {
+    fn run(&mut self, now: Time, plan: ChangePlan) -> Result<(), BackendError> {
         let differences = plan.flows.differences(&self.flow_elements);
-        let (rules, made) = self.commit(now, Batch::default, &differences, &plan)?;
-        self.patterns.apply(&plan.patterns, &rules, made)?;
+        let (counts, created) = self.commit(now, Batch::default, &differences, &plan)?;
+        self.patterns.apply(&plan.patterns, &counts, created)?;
         plan.flows.apply(&mut self.flow_elements);
-        self.forget_connections(&differences);
+        self.delete_connections(&differences);
         Ok(())
     }
 
@@ -129,70 +129,70 @@ impl NftablesBackend {
         now: Time,
         begin: impl Fn() -> Batch,
         differences: &[Difference],
-        plan: &Plan,
+        plan: &ChangePlan,
     ) -> Result<(Vec<usize>, Vec<Rule>), BackendError> {
         // Elements that have reached their timeout count as removed.
-        let mut gone = BTreeSet::new();
+        let mut expired = BTreeSet::new();
         loop {
             let mut batch = begin();
             for difference in differences {
-                self.push_difference(&mut batch, now, difference, &gone);
+                self.push_difference(&mut batch, now, difference, &expired);
             }
             let patterns = &plan.patterns;
-            let rules = patterns.push(&mut batch, now, &self.config, self.updates, |number| {
-                gone.contains(&InKernel::Pattern(number))
+            let counts = patterns.push(&mut batch, now, &self.config, self.can_update, |number| {
+                expired.contains(&KernelElement::Pattern(number))
             });
             if batch.is_empty() {
-                return Ok((rules, Vec::new()));
+                return Ok((counts, Vec::new()));
             }
-            let mut made = Vec::new();
+            let mut created = Vec::new();
             let outcome = self
                 .socket
-                .commit(batch, |echo| made.extend(table::echoed_rule(echo)));
+                .commit(batch, |echo| created.extend(table::echoed_rule(echo)));
             match outcome {
-                Ok(()) => return Ok((rules, made)),
-                Err(Errno::ENOENT) => self.find_gone(differences, plan, &mut gone)?,
+                Ok(()) => return Ok((counts, created)),
+                Err(Errno::ENOENT) => self.find_expired(differences, plan, &mut expired)?,
                 Err(errno) => return Err(backend_error(errno)),
             }
         }
     }
 
     /// Determines which of the known elements no longer exist.
-    fn find_gone(
+    fn find_expired(
         &mut self,
         differences: &[Difference],
-        plan: &Plan,
-        gone: &mut BTreeSet<InKernel>,
+        plan: &ChangePlan,
+        expired: &mut BTreeSet<KernelElement>,
     ) -> Result<(), BackendError> {
         self.check()?;
-        let known = gone.len();
-        let there = differences.iter().filter(|d| d.before.is_some());
-        let asked: Vec<InKernel> = there
-            .map(|difference| InKernel::Flow(difference.key))
-            .chain(plan.patterns.changed().map(InKernel::Pattern))
+        let known = expired.len();
+        let existing = differences.iter().filter(|d| d.before.is_some());
+        let known_elements: Vec<KernelElement> = existing
+            .map(|difference| KernelElement::Flow(difference.key))
+            .chain(plan.patterns.changed().map(KernelElement::Pattern))
             .collect();
-        for element in asked {
-            if gone.contains(&element) {
+        for element in known_elements {
+            if expired.contains(&element) {
                 continue;
             }
             let table = &self.config.table;
             let found = match &element {
-                InKernel::Flow(key) => {
+                KernelElement::Flow(key) => {
                     table::counter(&mut self.socket, table, key.set.name(), key.octets())
                 }
-                InKernel::Pattern(number) => {
+                KernelElement::Pattern(number) => {
                     table::counter(&mut self.socket, table, ALIVE, &number.to_ne_bytes())
                 }
             };
             match found {
                 Ok(_) => {}
                 Err(Errno::ENOENT) => {
-                    gone.insert(element);
+                    expired.insert(element);
                 }
                 Err(errno) => return Err(backend_error(errno)),
             }
         }
-        if gone.len() == known {
+        if expired.len() == known {
             // Rules of patterns are missing.
             return Err(BackendError::OutOfStep);
         }
@@ -204,11 +204,11 @@ impl NftablesBackend {
         batch: &mut Batch,
         now: Time,
         difference: &Difference,
-        gone: &BTreeSet<InKernel>,
+        expired: &BTreeSet<KernelElement>,
     ) {
         let table = &self.config.table;
         let Difference { key, before, after } = difference;
-        let before = before.filter(|_| !gone.contains(&InKernel::Flow(*key)));
+        let before = before.filter(|_| !expired.contains(&KernelElement::Flow(*key)));
         let (set, octets) = (key.set.name(), key.octets());
         match (before, after) {
             (None, None) => {}
@@ -225,7 +225,7 @@ impl NftablesBackend {
             }
             (Some(before), Some(wanted)) => {
                 let left = left(now, wanted.until);
-                if before.data == wanted.data && self.updates {
+                if before.data == wanted.data && self.can_update {
                     table::update_element(batch, table, set, octets, wanted.data, left);
                 } else {
                     table::delete_element(batch, table, set, octets);
@@ -237,15 +237,15 @@ impl NftablesBackend {
 
     /// Makes the kernel translate changed flows again: it translates a connection like its first
     /// packet.
-    fn forget_connections(&mut self, differences: &[Difference]) {
+    fn delete_connections(&mut self, differences: &[Difference]) {
         for Difference { key, before, after } in differences {
-            let data = |wanted: &Option<Wanted>| wanted.and_then(|wanted| wanted.data);
+            let data = |wanted: &Option<RequiredElement>| wanted.and_then(|wanted| wanted.data);
             if key.set.is_map() && data(before) != data(after) {
                 // Usually there is no such connection.
-                let _ = table::forget_connection(&mut self.socket, key);
+                let _ = table::delete_connection(&mut self.socket, key);
                 // A connection from the other side has the addresses of the new translation.
-                if let Some(other_way) = data(after).and_then(|data| key.other_way(data)) {
-                    let _ = table::forget_connection(&mut self.socket, &other_way);
+                if let Some(reverse) = data(after).and_then(|data| key.reverse(data)) {
+                    let _ = table::delete_connection(&mut self.socket, &reverse);
                 }
             }
         }
@@ -253,7 +253,7 @@ impl NftablesBackend {
 
     fn plan_new(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut ChangePlan,
         element: &Element,
         until: Time,
     ) -> Result<(), BackendError> {
@@ -274,7 +274,7 @@ impl NftablesBackend {
         let allowed = count(|element| matches!(element, Element::Allow(..)));
         let blocks = count(|element| matches!(element, Element::Block(_)));
         let mut flows: BTreeMap<Set, usize> = BTreeMap::new();
-        for (key, _) in self.flow_elements.wanted() {
+        for (key, _) in self.flow_elements.all_required() {
             *flows.entry(key.set).or_default() += 1;
         }
         let flows = flows.into_values().max().unwrap_or(0);
@@ -296,7 +296,7 @@ impl NftablesBackend {
     }
 
     /// Returns the elements of the kernel's sets.
-    fn in_kernel(&mut self, now: Time) -> Result<BTreeMap<Key, Wanted>, BackendError> {
+    fn in_kernel(&mut self, now: Time) -> Result<BTreeMap<Key, RequiredElement>, BackendError> {
         let mut found = BTreeMap::new();
         let translates = !self.config.translation.is_empty();
         for set in Set::ALL {
@@ -305,7 +305,7 @@ impl NftablesBackend {
                 let elements = table::elements(&mut self.socket, table, set);
                 for (key, data, left) in elements.map_err(backend_error)? {
                     let until = now + left;
-                    found.insert(key, Wanted { data, until });
+                    found.insert(key, RequiredElement { data, until });
                 }
             }
         }
@@ -315,13 +315,13 @@ impl NftablesBackend {
     /// Changes the sets of flows to the required state.
     fn reconcile_flows(&mut self, now: Time) -> Result<(), BackendError> {
         let found = self.in_kernel(now)?;
-        let differs = |before: &Wanted, after: &Wanted| {
+        let differs = |before: &RequiredElement, after: &RequiredElement| {
             let (a, b) = (before.until, after.until);
             before.data != after.data || a.since(b).max(b.since(a)) > Duration::from_secs(1)
         };
         let mut differences: Vec<Difference> = Vec::new();
         for (key, before) in &found {
-            let after = self.flow_elements.wanted_of(key);
+            let after = self.flow_elements.required(key);
             if after.is_none_or(|after| differs(before, &after)) {
                 differences.push(Difference {
                     key: *key,
@@ -330,7 +330,7 @@ impl NftablesBackend {
                 });
             }
         }
-        for (key, after) in self.flow_elements.wanted() {
+        for (key, after) in self.flow_elements.all_required() {
             if !found.contains_key(&key) {
                 differences.push(Difference {
                     key,
@@ -342,22 +342,22 @@ impl NftablesBackend {
         // First the changes that block.
         differences.sort_by_key(|difference| difference.after.is_some());
         for some in differences.chunks(BATCH_SIZE) {
-            self.commit(now, Batch::default, some, &Plan::default())?;
+            self.commit(now, Batch::default, some, &ChangePlan::default())?;
         }
-        self.forget_connections(&differences);
+        self.delete_connections(&differences);
         Ok(())
     }
 
     /// Recreates the rules of patterns in one batch.
-    fn reconcile_patterns(&mut self, now: Time, plan: &Plan) -> Result<(), BackendError> {
+    fn reconcile_patterns(&mut self, now: Time, plan: &ChangePlan) -> Result<(), BackendError> {
         let table = self.config.table.clone();
         let begin = || {
             let mut batch = Batch::default();
-            table::empty_patterns(&mut batch, &table);
+            table::delete_all_patterns(&mut batch, &table);
             batch
         };
-        let (rules, made) = self.commit(now, begin, &[], plan)?;
-        self.patterns.apply(&plan.patterns, &rules, made)
+        let (counts, created) = self.commit(now, begin, &[], plan)?;
+        self.patterns.apply(&plan.patterns, &counts, created)
     }
 }
 
@@ -377,7 +377,7 @@ impl Backend for NftablesBackend {
         elements: &[Element],
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         for element in elements {
             self.plan_new(&mut plan, element, ends(now, lifetime))?;
         }
@@ -390,7 +390,7 @@ impl Backend for NftablesBackend {
         elements: &[Element],
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         let until = ends(now, lifetime);
         for element in elements {
             if let Element::Flow(flow) = element {
@@ -406,7 +406,7 @@ impl Backend for NftablesBackend {
     }
 
     fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError> {
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         for element in elements {
             if let Element::Flow(flow) = element {
                 for (key, data) in entries_of(flow) {
@@ -427,7 +427,7 @@ impl Backend for NftablesBackend {
     ) -> Result<(), BackendError> {
         self.flow_elements = FlowElements::default();
         self.patterns = Patterns::default();
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         for (element, lifetime) in elements {
             self.plan_new(&mut plan, element, ends(now, *lifetime))
                 .map_err(|error| self.needed(elements).unwrap_or(error))?;
@@ -442,9 +442,12 @@ impl Backend for NftablesBackend {
 
     fn check(&mut self) -> Result<(), BackendError> {
         let patterns = self.patterns.rules();
-        match self.made.is_whole(&mut self.socket, &self.config, patterns) {
+        match self
+            .table
+            .is_intact(&mut self.socket, &self.config, patterns)
+        {
             Ok(true) => Ok(()),
-            Ok(false) => Err(BackendError::Gone),
+            Ok(false) => Err(BackendError::NotEnforced),
             Err(errno) => Err(BackendError::System(format!(
                 "cannot read the table: {errno}"
             ))),
@@ -456,7 +459,7 @@ impl Backend for NftablesBackend {
         let table = self.config.table.clone();
         let socket = Arc::clone(&self.queries);
         Some(Box::new(move || {
-            // A panic leaves no partly read answer: each query has its own sequence number.
+            // A panic leaves no partly read answer, since each query has its own sequence number.
             let mut socket = socket.lock().unwrap_or_else(PoisonError::into_inner);
             meter::read(&mut socket, &table, &rules).map_err(backend_error)
         }))
@@ -469,7 +472,7 @@ impl Backend for NftablesBackend {
     fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let mut why = BackendError::NoAddresses;
         for pool in &mut self.config.translation {
-            match pool.take(wanted) {
+            match pool.allocate(wanted) {
                 Ok(reservation) => return Ok(reservation),
                 Err(BackendError::NoPorts) => why = BackendError::NoPorts,
                 Err(_) => {}
@@ -478,10 +481,10 @@ impl Backend for NftablesBackend {
         Err(why)
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let mut why = BackendError::NoAddresses;
         for pool in &mut self.config.translation {
-            match pool.readopt(reservation) {
+            match pool.restore(reservation) {
                 Ok(()) => return Ok(()),
                 Err(BackendError::NoPorts) => why = BackendError::NoPorts,
                 Err(_) => {}
@@ -492,7 +495,7 @@ impl Backend for NftablesBackend {
 
     fn release(&mut self, reservation: &Reservation) {
         for pool in &mut self.config.translation {
-            pool.give(reservation);
+            pool.free(reservation);
         }
     }
 }

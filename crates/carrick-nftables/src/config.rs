@@ -27,9 +27,9 @@ pub struct NftablesConfig {
     /// Addresses and ports for traditional NAT; empty for a packet filter only. Packets to the
     /// addresses must be routed to this host.
     pub translation: Vec<PortPool>,
-    /// True if the timeout of an element is changed in place if the kernel can (Linux 6.12). Otherwise
+    /// True if the timeout of an element may be changed in place, if the kernel can (Linux 6.12). Otherwise
     /// the element is removed and added in one batch, as on older kernels, and its counters restart.
-    pub move_ends: bool,
+    pub update_timeouts: bool,
     /// True if the table stays when the backend is dropped, so that rules stay in force during a
     /// restart. Otherwise the table is removed, and packets that it blocked pass.
     pub keep: bool,
@@ -46,7 +46,7 @@ impl Default for NftablesConfig {
             max_patterns: 1024,
             max_blocks: 1024,
             translation: Vec::new(),
-            move_ends: true,
+            update_timeouts: true,
             keep: true,
         }
     }
@@ -68,23 +68,23 @@ impl NftablesConfig {
     /// # Errors
     /// [`NftablesError::Configuration`] with the invalid value.
     pub fn check(&self) -> Result<(), NftablesError> {
-        let wrong = |text: String| Err(NftablesError::Configuration(text));
+        let invalid = |text: String| Err(NftablesError::Configuration(text));
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = &self.table;
         if name.is_empty() || name.len() > 64 || !name.chars().all(letter) {
-            return wrong(format!(
+            return invalid(format!(
                 "table {name:?}: give 1 to 64 letters, digits, hyphens and underscores"
             ));
         }
         if let Some(name) = &self.internal_interface
             && (name.is_empty() || name.len() > 15)
         {
-            return wrong(format!(
+            return invalid(format!(
                 "internal interface {name:?}: give the name of an interface, 1 to 15 octets"
             ));
         }
         if self.max_elements == 0 {
-            return wrong("elements: must be at least 1".to_owned());
+            return invalid("elements: must be at least 1".to_owned());
         }
         Ok(())
     }

@@ -95,7 +95,7 @@ impl Key {
     }
 
     /// Returns the key of the reverse flow, sent to the outside address.
-    pub(crate) fn other_way(&self, outside: SocketAddr) -> Option<Self> {
+    pub(crate) fn reverse(&self, outside: SocketAddr) -> Option<Self> {
         let set = match self.set {
             Set::Snat4 => Set::Dnat4,
             Set::Snat6 => Set::Dnat6,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_is_a_set_and_a_translation_is_a_map() {
+    fn flows_are_in_sets_and_translations_in_maps() {
         assert_eq!(sets(&flow(Direction::Outbound, None)), [Set::Out4]);
         assert_eq!(sets(&flow(Direction::Inbound, None)), [Set::In4]);
         let both = flow(Direction::Both, Some("198.51.100.1:9"));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_filled_up_to_four_octets_and_come_back() {
+    fn padded_fields_round_trip() {
         let (key, _) = entries_of(&flow(Direction::Outbound, None))[0];
         assert_eq!(
             key.octets(),
@@ -232,8 +232,8 @@ mod tests {
         let [_, (snat, Some(outside)), _, (dnat, _)] = both[..] else {
             panic!("{both:?}");
         };
-        assert_eq!(snat.other_way(outside), Some(dnat));
-        assert_eq!(dnat.other_way(outside), None);
+        assert_eq!(snat.reverse(outside), Some(dnat));
+        assert_eq!(dnat.reverse(outside), None);
         for end in ["198.51.100.1:9", "[2001:db8::1]:65535"] {
             let end = end.parse().unwrap();
             assert_eq!(from_map_data(&map_data(end)), Some(end));

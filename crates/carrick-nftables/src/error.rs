@@ -28,7 +28,7 @@ pub enum NftablesError {
     #[error(
         "table {0} is in use by another middlebox: stop it (`ss -xap | grep carrick-nftables-{0}` shows the process), or give each middlebox its own table (`backend.table`)"
     )]
-    Taken(String),
+    Locked(String),
     /// The table was removed after its creation.
     #[error("the table was removed by another program: restart the middlebox")]
     Missing,
@@ -61,7 +61,7 @@ pub(crate) fn backend_error(errno: Errno) -> BackendError {
             BackendError::Full
         }
         Errno::EEXIST | Errno::EBUSY => BackendError::OutOfStep,
-        Errno::ENOENT => BackendError::Gone,
+        Errno::ENOENT => BackendError::NotEnforced,
         errno => BackendError::System(format!("packet filter: {errno}")),
     }
 }

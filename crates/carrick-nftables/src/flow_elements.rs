@@ -34,13 +34,13 @@ impl FlowClaim {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Claim {
-    who: FlowClaim,
+    flow_claim: FlowClaim,
     until: Time,
 }
 
 /// Required state of an element in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequiredElement {
     pub(crate) data: Option<SocketAddr>,
     pub(crate) until: Time,
 }
@@ -51,11 +51,11 @@ pub(crate) struct Wanted {
 struct Claims(Vec<Claim>);
 
 impl Claims {
-    fn wanted(&self, key: &Key) -> Option<Wanted> {
-        let data = self.0.first()?.who.data(key);
-        let same = self.0.iter().filter(|c| c.who.data(key) == data);
+    fn wanted(&self, key: &Key) -> Option<RequiredElement> {
+        let data = self.0.first()?.flow_claim.data(key);
+        let same = self.0.iter().filter(|c| c.flow_claim.data(key) == data);
         let until = same.map(|claim| claim.until).max()?;
-        Some(Wanted { data, until })
+        Some(RequiredElement { data, until })
     }
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct FlowElements {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Difference {
     pub(crate) key: Key,
-    pub(crate) before: Option<Wanted>,
-    pub(crate) after: Option<Wanted>,
+    pub(crate) before: Option<RequiredElement>,
+    pub(crate) after: Option<RequiredElement>,
 }
 
 /// Changes that are not committed yet.
@@ -80,40 +80,61 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    fn claims(&mut self, held: &FlowElements, key: Key) -> &mut Vec<Claim> {
-        let now = || held.claims.get(&key).cloned().unwrap_or_default();
+    fn claims(&mut self, current: &FlowElements, key: Key) -> &mut Vec<Claim> {
+        let now = || current.claims.get(&key).cloned().unwrap_or_default();
         &mut self.claims.entry(key).or_insert_with(now).0
     }
 
     /// Adds a flow.
-    pub(crate) fn add(&mut self, held: &FlowElements, key: Key, who: FlowClaim, until: Time) {
-        let claims = self.claims(held, key);
-        let data = who.data(&key);
-        let last = claims.iter().rposition(|c| c.who.data(&key) == data);
+    pub(crate) fn add(
+        &mut self,
+        current: &FlowElements,
+        key: Key,
+        flow_claim: FlowClaim,
+        until: Time,
+    ) {
+        let claims = self.claims(current, key);
+        let data = flow_claim.data(&key);
+        let last = claims.iter().rposition(|c| c.flow_claim.data(&key) == data);
         claims.reserve_exact(1);
-        claims.insert(last.map_or(claims.len(), |at| at + 1), Claim { who, until });
+        claims.insert(
+            last.map_or(claims.len(), |at| at + 1),
+            Claim { flow_claim, until },
+        );
     }
 
     /// Changes the expiry of a flow.
-    pub(crate) fn extend(&mut self, held: &FlowElements, key: Key, who: FlowClaim, until: Time) {
-        let claims = self.claims(held, key);
-        if let Some(claim) = claims.iter_mut().find(|claim| claim.who == who) {
+    pub(crate) fn extend(
+        &mut self,
+        current: &FlowElements,
+        key: Key,
+        flow_claim: FlowClaim,
+        until: Time,
+    ) {
+        let claims = self.claims(current, key);
+        if let Some(claim) = claims
+            .iter_mut()
+            .find(|claim| claim.flow_claim == flow_claim)
+        {
             claim.until = until;
         }
     }
 
     /// Removes a flow.
-    pub(crate) fn remove(&mut self, held: &FlowElements, key: Key, who: FlowClaim) {
-        let claims = self.claims(held, key);
-        if let Some(at) = claims.iter().position(|claim| claim.who == who) {
+    pub(crate) fn remove(&mut self, current: &FlowElements, key: Key, flow_claim: FlowClaim) {
+        let claims = self.claims(current, key);
+        if let Some(at) = claims
+            .iter()
+            .position(|claim| claim.flow_claim == flow_claim)
+        {
             claims.remove(at);
         }
     }
 
     /// Returns the resulting changes in the kernel.
-    pub(crate) fn differences(&self, held: &FlowElements) -> Vec<Difference> {
+    pub(crate) fn differences(&self, current: &FlowElements) -> Vec<Difference> {
         let difference = |(key, claims): (&Key, &Claims)| {
-            let before = held.claims.get(key).and_then(|c| c.wanted(key));
+            let before = current.claims.get(key).and_then(|c| c.wanted(key));
             let after = claims.wanted(key);
             (before != after).then_some(Difference {
                 key: *key,
@@ -125,12 +146,12 @@ impl Changes {
     }
 
     /// Applies committed changes.
-    pub(crate) fn apply(self, held: &mut FlowElements) {
+    pub(crate) fn apply(self, current: &mut FlowElements) {
         for (key, claims) in self.claims {
             if claims.0.is_empty() {
-                held.claims.remove(&key);
+                current.claims.remove(&key);
             } else {
-                held.claims.insert(key, claims);
+                current.claims.insert(key, claims);
             }
         }
     }
@@ -138,13 +159,13 @@ impl Changes {
 
 impl FlowElements {
     /// Returns all elements.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = (Key, Wanted)> + '_ {
+    pub(crate) fn all_required(&self) -> impl Iterator<Item = (Key, RequiredElement)> + '_ {
         let wanted = |(key, claims): (&Key, &Claims)| Some((*key, claims.wanted(key)?));
         self.claims.iter().filter_map(wanted)
     }
 
     /// Returns the required state of an element, if it exists.
-    pub(crate) fn wanted_of(&self, key: &Key) -> Option<Wanted> {
+    pub(crate) fn required(&self, key: &Key) -> Option<RequiredElement> {
         self.claims.get(key)?.wanted(key)
     }
 
@@ -170,49 +191,52 @@ mod tests {
     }
 
     fn change(
-        held: &mut FlowElements,
+        current: &mut FlowElements,
         make: impl FnOnce(&mut Changes, &FlowElements),
     ) -> Vec<Difference> {
         let mut changes = Changes::default();
-        make(&mut changes, held);
-        let differences = changes.differences(held);
-        changes.apply(held);
+        make(&mut changes, current);
+        let differences = changes.differences(current);
+        changes.apply(current);
         differences
     }
 
     /// Returns a bidirectional flow and one in the outward direction only.
-    fn who(port: u16) -> [FlowClaim; 2] {
+    fn flow_claims(port: u16) -> [FlowClaim; 2] {
         let end = Some(([198, 51, 100, 1], port).into());
         [Direction::Both, Direction::Outbound].map(|direction| FlowClaim { end, direction })
     }
 
     #[test]
     fn shared_element_is_added_and_removed_once() {
-        let (mut held, key, [both, out]) = (FlowElements::default(), snat(), who(1));
+        let (mut current, key, [both, out]) = (FlowElements::default(), snat(), flow_claims(1));
         let at = Time::from_millis;
-        let added = change(&mut held, |c, h| c.add(h, key, both, at(5)));
+        let added = change(&mut current, |c, h| c.add(h, key, both, at(5)));
         assert_eq!((added.len(), added[0].before), (1, None));
-        assert_eq!(change(&mut held, |c, h| c.add(h, key, out, at(5))), []);
-        let longer = change(&mut held, |c, h| c.extend(h, key, out, at(9)));
+        assert_eq!(change(&mut current, |c, h| c.add(h, key, out, at(5))), []);
+        let longer = change(&mut current, |c, h| c.extend(h, key, out, at(9)));
         assert_eq!(longer[0].after.unwrap().until, at(9));
-        let shorter = change(&mut held, |c, h| c.extend(h, key, both, at(4)));
-        assert_eq!(shorter, [], "the other lives longer");
-        let sooner = change(&mut held, |c, h| c.remove(h, key, out));
+        let shorter = change(&mut current, |c, h| c.extend(h, key, both, at(4)));
+        assert_eq!(shorter, [], "the other flow ends later");
+        let sooner = change(&mut current, |c, h| c.remove(h, key, out));
         assert_eq!(sooner[0].after.unwrap().until, at(4));
-        let gone = change(&mut held, |c, h| c.remove(h, key, both));
-        assert_eq!((gone[0].after, held.len()), (None, 0));
+        let removed = change(&mut current, |c, h| c.remove(h, key, both));
+        assert_eq!((removed[0].after, current.len()), (None, 0));
     }
 
     #[test]
     fn second_data_takes_over_a_shared_element() {
-        let (mut held, key) = (FlowElements::default(), snat());
-        let [[first, third], [second, _]] = [1, 2].map(who);
+        let (mut current, key) = (FlowElements::default(), snat());
+        let [[first, third], [second, _]] = [1, 2].map(flow_claims);
         let until = Time::from_millis(5);
-        change(&mut held, |c, h| c.add(h, key, first, until));
-        assert_eq!(change(&mut held, |c, h| c.add(h, key, second, until)), []);
-        assert_eq!(change(&mut held, |c, h| c.add(h, key, third, until)), []);
-        assert_eq!(change(&mut held, |c, h| c.remove(h, key, first)), []);
-        let next = change(&mut held, |c, h| c.remove(h, key, third));
+        change(&mut current, |c, h| c.add(h, key, first, until));
+        assert_eq!(
+            change(&mut current, |c, h| c.add(h, key, second, until)),
+            []
+        );
+        assert_eq!(change(&mut current, |c, h| c.add(h, key, third, until)), []);
+        assert_eq!(change(&mut current, |c, h| c.remove(h, key, first)), []);
+        let next = change(&mut current, |c, h| c.remove(h, key, third));
         assert_eq!(next[0].before.unwrap().data, third.end);
         assert_eq!(next[0].after.unwrap().data, second.end);
     }

@@ -3,8 +3,8 @@
 //! ```text
 //! table inet carrick {
 //!     set out4, in4, out6, in6     flows by protocol . source . port . destination . port
-//!     map snat4, dnat4, ...        the same to an address . port, on a translator only
-//!     set alive                    numbers of patterns whose life is not over
+//!     map snat4, dnat4, ...        flows, mapped to an address . port, on a translator only
+//!     set alive                    numbers of unexpired patterns
 //!     chain site                   the administrator's own; never touched
 //!     chain blocks                 a rule and a direction of each PDR: ... @alive drop
 //!     chain patterns               the same for wildcards: ... @alive accept
@@ -76,7 +76,7 @@ pub(crate) fn chains(config: &NftablesConfig) -> Vec<(&'static str, Option<Hook>
 
 /// Set in this configuration.
 #[derive(Debug)]
-pub(crate) struct WantedSet {
+pub(crate) struct RequiredSet {
     pub(crate) name: &'static str,
     /// Layout identifier; `nft` shows it as a comment.
     pub(crate) comment: Vec<u8>,
@@ -86,12 +86,12 @@ pub(crate) struct WantedSet {
 }
 
 /// Returns the sets of this configuration.
-pub(crate) fn sets(config: &NftablesConfig) -> Vec<WantedSet> {
+pub(crate) fn sets(config: &NftablesConfig) -> Vec<RequiredSet> {
     let translates = !config.translation.is_empty();
     let flows = (1..).zip(Set::ALL.map(Some));
     let wanted = flows.filter(|(_, which)| which.is_some_and(|w| translates || !w.is_map()));
     let all = wanted.chain([(100, None)]).map(|(id, flows)| {
-        let mut set = WantedSet {
+        let mut set = RequiredSet {
             name: flows.map_or(ALIVE, Set::name),
             comment: Vec::new(),
             id,
@@ -105,7 +105,7 @@ pub(crate) fn sets(config: &NftablesConfig) -> Vec<WantedSet> {
     all.collect()
 }
 
-impl WantedSet {
+impl RequiredSet {
     /// Writes the set.
     pub(crate) fn add(&self, batch: &mut Batch, config: &NftablesConfig) {
         match self.flows {
@@ -320,12 +320,12 @@ pub(crate) fn add_pattern(
         external,
     } = pattern;
     let inside = config.internal_interface.as_deref();
-    let ways = [
+    let directions = [
         (out, internal, external, End::Source),
         (inward, external, internal, End::Destination),
     ];
     let mut rules = 0;
-    for (_, source, destination, end) in ways.into_iter().filter(|way| way.0) {
+    for (_, source, destination, end) in directions.into_iter().filter(|way| way.0) {
         rules += 1;
         add_rule(batch, &config.table, chain, netlink::ECHO, |e| {
             e.version(ip);

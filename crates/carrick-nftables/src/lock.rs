@@ -23,7 +23,7 @@ impl Lock {
         let name = SocketAddr::from_abstract_name(format!("carrick-nftables-{table}"));
         let socket = name.and_then(|name| UnixDatagram::bind_addr(&name));
         let socket = socket.map_err(|error: Error| match error.kind() {
-            ErrorKind::AddrInUse => NftablesError::Taken(table.to_owned()),
+            ErrorKind::AddrInUse => NftablesError::Locked(table.to_owned()),
             _ => NftablesError::System {
                 what: "lock the table",
                 errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()),

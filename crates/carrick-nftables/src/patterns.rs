@@ -14,17 +14,17 @@ use crate::table::{self, Rule};
 
 /// Pattern in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Rules {
+struct PatternRules {
     /// Its number in the set of unexpired patterns.
     number: u32,
-    made: Vec<Rule>,
+    rules: Vec<Rule>,
     until: Time,
 }
 
 /// All patterns.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
-    rules: BTreeMap<Element, Rules>,
+    rules: BTreeMap<Element, PatternRules>,
     numbers: BTreeSet<u32>,
     /// Number of blocking patterns.
     blocks: usize,
@@ -37,8 +37,8 @@ pub(crate) struct PatternChanges {
     new: Vec<(Element, u32, Time)>,
     /// Number of new blocking patterns.
     new_blocks: usize,
-    moved: Vec<(Element, u32, Time)>,
-    gone: Vec<(Element, Rules)>,
+    extended: Vec<(Element, u32, Time)>,
+    removed: Vec<(Element, PatternRules)>,
 }
 
 fn is_block(element: &Element) -> bool {
@@ -52,7 +52,7 @@ impl Patterns {
 
     /// Returns the rules of all patterns.
     pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> + '_ {
-        self.rules.values().flat_map(|rules| &rules.made).copied()
+        self.rules.values().flat_map(|rules| &rules.rules).copied()
     }
 
     /// Returns the number of a pattern in the set of unexpired patterns.
@@ -63,7 +63,7 @@ impl Patterns {
     /// Adds a pattern.
     ///
     /// # Errors
-    /// When it exists or the limit is reached; blocking patterns have a separate limit.
+    /// The pattern exists, or the limit is reached; blocking patterns have a separate limit.
     pub(crate) fn add(
         &mut self,
         changes: &mut PatternChanges,
@@ -107,7 +107,7 @@ impl Patterns {
     ) -> Result<(), BackendError> {
         let rules = self.rules.get(element).ok_or(BackendError::OutOfStep)?;
         if rules.until != until {
-            changes.moved.push((*element, rules.number, until));
+            changes.extended.push((*element, rules.number, until));
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Patterns {
         element: &Element,
     ) -> Result<(), BackendError> {
         let rules = self.rules.get(element).ok_or(BackendError::OutOfStep)?;
-        changes.gone.push((*element, rules.clone()));
+        changes.removed.push((*element, rules.clone()));
         Ok(())
     }
 
@@ -127,29 +127,29 @@ impl Patterns {
     pub(crate) fn apply(
         &mut self,
         changes: &PatternChanges,
-        rules: &[usize],
-        made: Vec<Rule>,
+        counts: &[usize],
+        created: Vec<Rule>,
     ) -> Result<(), BackendError> {
-        if made.len() != rules.iter().sum::<usize>() {
+        if created.len() != counts.iter().sum::<usize>() {
             return Err(BackendError::OutOfStep);
         }
-        let mut made = made.into_iter();
-        for ((element, number, until), count) in changes.new.iter().zip(rules) {
-            let rules = Rules {
+        let mut created = created.into_iter();
+        for ((element, number, until), count) in changes.new.iter().zip(counts) {
+            let rules = PatternRules {
                 number: *number,
-                made: made.by_ref().take(*count).collect(),
+                rules: created.by_ref().take(*count).collect(),
                 until: *until,
             };
             self.rules.insert(*element, rules);
             self.numbers.insert(*number);
             self.blocks += usize::from(is_block(element));
         }
-        for (element, _, until) in &changes.moved {
+        for (element, _, until) in &changes.extended {
             if let Some(rules) = self.rules.get_mut(element) {
                 rules.until = *until;
             }
         }
-        for (element, rules) in &changes.gone {
+        for (element, rules) in &changes.removed {
             self.rules.remove(element);
             self.numbers.remove(&rules.number);
             self.blocks -= usize::from(is_block(element));
@@ -161,19 +161,19 @@ impl Patterns {
 impl PatternChanges {
     /// Returns the numbers of changed patterns that existed before.
     pub(crate) fn changed(&self) -> impl Iterator<Item = u32> + '_ {
-        let gone = self.gone.iter().map(|(_, rules)| rules.number);
-        gone.chain(self.moved.iter().map(|(_, number, _)| *number))
+        let removed = self.removed.iter().map(|(_, rules)| rules.number);
+        removed.chain(self.extended.iter().map(|(_, number, _)| *number))
     }
 
-    /// Writes the changes except those of elements `gone` from the kernel. Returns the number of rules
-    /// of each new pattern. `updates`: the kernel can change timeouts in place.
+    /// Writes the changes, but no removal of elements that have expired in the kernel. Returns the number
+    /// of rules of each new pattern. `updates`: the kernel can change timeouts in place.
     pub(crate) fn push(
         &self,
         batch: &mut Batch,
         now: Time,
         config: &NftablesConfig,
         updates: bool,
-        gone: impl Fn(u32) -> bool,
+        has_expired: impl Fn(u32) -> bool,
     ) -> Vec<usize> {
         let table = &config.table;
         let mut rules = Vec::new();
@@ -182,20 +182,20 @@ impl PatternChanges {
             let key = number.to_ne_bytes();
             table::add_element(batch, table, ALIVE, &key, None, left(now, *until));
         }
-        for (_, number, until) in &self.moved {
+        for (_, number, until) in &self.extended {
             let (key, left) = (number.to_ne_bytes(), left(now, *until));
             if updates {
                 table::update_element(batch, table, ALIVE, &key, None, left);
             } else {
-                if !gone(*number) {
+                if !has_expired(*number) {
                     table::delete_element(batch, table, ALIVE, &key);
                 }
                 table::add_element(batch, table, ALIVE, &key, None, left);
             }
         }
-        for (element, rules) in &self.gone {
-            table::delete_rules(batch, table, chain_of(element), &rules.made);
-            if !gone(rules.number) {
+        for (element, rules) in &self.removed {
+            table::delete_rules(batch, table, chain_of(element), &rules.rules);
+            if !has_expired(rules.number) {
                 table::delete_element(batch, table, ALIVE, &rules.number.to_ne_bytes());
             }
         }

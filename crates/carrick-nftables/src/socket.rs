@@ -139,18 +139,18 @@ impl Socket {
     /// # Errors
     /// Those of the kernel. EINTR if something changed during the dump: it may be incomplete and has
     /// to be repeated.
-    pub(crate) fn ask(
+    pub(crate) fn query(
         &mut self,
         kind: u16,
         flags: u16,
         build: impl FnOnce(&mut Writer),
         each: impl FnMut(&Message<'_>),
     ) -> Result<(), Errno> {
-        self.ask_family(abi::INET, kind, flags, build, each)
+        self.query_family(abi::INET, kind, flags, build, each)
     }
 
     /// Queries one address family.
-    pub(crate) fn ask_family(
+    pub(crate) fn query_family(
         &mut self,
         family: u8,
         kind: u16,
@@ -169,12 +169,12 @@ impl Socket {
         let flags = flags | end | netlink::REQUEST;
         request.message(kind, flags, number, family, 0, build);
         self.send(&[&request.octets])?;
-        let (mut outcome, mut disturbed) = (Err(Errno::ENOBUFS), false);
+        let (mut outcome, mut interrupted) = (Err(Errno::ENOBUFS), false);
         self.receive(true, |message| {
             if message.sequence != number {
                 return false;
             }
-            disturbed |= message.flags & netlink::DUMP_INTERRUPTED != 0;
+            interrupted |= message.flags & netlink::DUMP_INTERRUPTED != 0;
             match end_of(message) {
                 Some(0) => outcome = Ok(()),
                 Some(errno) => outcome = Err(Errno::from_raw(errno)),
@@ -186,7 +186,7 @@ impl Socket {
             true
         })?;
         match outcome {
-            Ok(()) if disturbed => Err(Errno::EINTR),
+            Ok(()) if interrupted => Err(Errno::EINTR),
             outcome => outcome,
         }
     }
@@ -200,7 +200,7 @@ impl Socket {
     ) -> Result<T, Errno> {
         for _ in 0..DUMP_ATTEMPTS {
             let mut all = T::default();
-            match self.ask(kind, netlink::DUMP, &build, |m| each(&mut all, m)) {
+            match self.query(kind, netlink::DUMP, &build, |m| each(&mut all, m)) {
                 Err(Errno::EINTR) => {}
                 outcome => return outcome.map(|()| all),
             }
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     /// Returns a socket connected to a simulated kernel.
-    fn line() -> (Socket, OwnedFd) {
+    fn connected_socket() -> (Socket, OwnedFd) {
         use nix::sys::socket::socketpair;
         let flags = SockFlag::SOCK_CLOEXEC;
         let (fd, kernel) =
@@ -343,15 +343,15 @@ mod tests {
 
     #[test]
     fn interrupted_dump_is_repeated() {
-        let (mut socket, kernel) = line();
+        let (mut socket, kernel) = connected_socket();
         answer(&kernel, 0, "old", netlink::DUMP_INTERRUPTED, 0);
         answer(&kernel, 1, "new", 0, 0);
         assert_eq!(names(&mut socket), Ok(vec![b"new".to_vec()]));
     }
 
     #[test]
-    fn a_dump_that_failed_in_its_middle_is_an_error() {
-        let (mut socket, kernel) = line();
+    fn failed_dump_is_an_error() {
+        let (mut socket, kernel) = connected_socket();
         answer(&kernel, 0, "half", 0, -(Errno::ENOMEM as i32));
         assert_eq!(names(&mut socket), Err(Errno::ENOMEM));
     }

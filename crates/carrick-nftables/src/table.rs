@@ -35,23 +35,23 @@ pub(crate) fn remove(socket: &mut Socket, name: &str) -> Result<(), NftablesErro
 
 /// Returns whether the kernel can change the timeout of an existing element.
 pub(crate) fn can_update(socket: &mut Socket, table: &str) -> Result<bool, NftablesError> {
-    let wrong = |errno| NftablesError::of("check the sets of the table", errno);
+    let failed = |errno| NftablesError::of("check the sets of the table", errno);
     let key = [1, 0, 0, 0];
     let [short, long] = [100, 10_000].map(Duration::from_secs);
     let mut batch = Batch::default();
     add_number_set(&mut batch, table, PROBE, 1, false);
     add_element(&mut batch, table, PROBE, &key, None, short);
-    socket.commit(batch, |_| ()).map_err(wrong)?;
+    socket.commit(batch, |_| ()).map_err(failed)?;
     let mut batch = Batch::default();
     update_element(&mut batch, table, PROBE, &key, None, long);
-    socket.commit(batch, |_| ()).map_err(wrong)?;
+    socket.commit(batch, |_| ()).map_err(failed)?;
     let left = dump(socket, table, PROBE, |left, element| {
         *left = expiration(&element);
     });
-    let left: Duration = left.map_err(wrong)?;
+    let left: Duration = left.map_err(failed)?;
     let mut batch = Batch::default();
     delete_set(&mut batch, table, PROBE);
-    socket.commit(batch, |_| ()).map_err(wrong)?;
+    socket.commit(batch, |_| ()).map_err(failed)?;
     Ok(left > short)
 }
 
@@ -128,14 +128,14 @@ pub(crate) fn delete_element(batch: &mut Batch, table: &str, set: &str, key: &[u
 pub(crate) struct Rule {
     handle: u64,
     /// Hash of its expressions: a replaced rule keeps its handle.
-    does: u64,
+    expressions: u64,
 }
 
 impl Rule {
     pub(crate) fn of(rule: &Attributes<'_>) -> Option<Self> {
         Some(Self {
             handle: rule.long(rule::HANDLE)?,
-            does: hash(rule.find(rule::EXPRESSIONS).unwrap_or(&[])),
+            expressions: hash(rule.find(rule::EXPRESSIONS).unwrap_or(&[])),
         })
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &
 }
 
 /// Writes the removal of all patterns.
-pub(crate) fn empty_patterns(batch: &mut Batch, table: &str) {
+pub(crate) fn delete_all_patterns(batch: &mut Batch, table: &str) {
     for chain in [BLOCKS, PATTERNS] {
         batch.push(msg::DEL_RULE, 0, |w| {
             w.name(rule::TABLE, table);
@@ -244,7 +244,7 @@ pub(crate) fn counters(
     set: &str,
     mut each: impl FnMut(&[u8], Traffic),
 ) -> Result<(), Errno> {
-    let outcome = socket.ask(
+    let outcome = socket.query(
         NFTABLES << 8 | msg::GET_ELEMENT,
         netlink::DUMP,
         |w| {
@@ -274,7 +274,7 @@ pub(crate) fn counter(
     key: &[u8],
 ) -> Result<Traffic, Errno> {
     let mut traffic = Traffic::default();
-    socket.ask(
+    socket.query(
         NFTABLES << 8 | msg::GET_ELEMENT,
         0,
         |w| {
@@ -292,7 +292,7 @@ pub(crate) fn counter(
 }
 
 /// Removes the tracked connection that began with a packet between these ends.
-pub(crate) fn forget_connection(socket: &mut Socket, key: &Key) -> Result<(), Errno> {
+pub(crate) fn delete_connection(socket: &mut Socket, key: &Key) -> Result<(), Errno> {
     let v4 = key.set.ip().length == 4;
     let length = key.set.ip().length as usize;
     let octets = key.octets();
@@ -307,7 +307,7 @@ pub(crate) fn forget_connection(socket: &mut Socket, key: &Key) -> Result<(), Er
     } else {
         [conntrack::V6_SRC, conntrack::V6_DST]
     };
-    socket.ask_family(
+    socket.query_family(
         key.set.ip().family,
         CONNTRACK << 8 | msg::DEL_CONNTRACK,
         0,

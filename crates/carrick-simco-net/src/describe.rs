@@ -32,7 +32,7 @@ pub struct RuleText {
 }
 
 impl RuleText {
-    fn of(kind: &'static str) -> Self {
+    fn of_kind(kind: &'static str) -> Self {
         Self {
             kind: Some(kind),
             ..Self::default()
@@ -52,18 +52,18 @@ impl RuleText {
     pub fn of_request(request: &Request) -> Self {
         let stream = |enable: &EnableRequest| Self {
             group: enable.group.map(|group| group.0),
-            direction: Some(way(enable.parameters.direction)),
-            ..Self::of("enabled").between(&enable.internal, &enable.external)
+            direction: Some(direction_name(enable.parameters.direction)),
+            ..Self::of_kind("enabled").between(&enable.internal, &enable.external)
         };
         match request {
             Request::Reserve(reserve) => Self {
                 group: reserve.group.map(|group| group.0),
                 protocol: Some(reserve.parameters.protocol),
-                ..Self::of("reserved")
+                ..Self::of_kind("reserved")
             },
             Request::Enable(enable) | Request::EnableReserved { enable, .. } => stream(enable),
             Request::Disable(disable) => {
-                Self::of("disabled").between(&disable.internal, &disable.external)
+                Self::of_kind("disabled").between(&disable.internal, &disable.external)
             }
             _ => Self::default(),
         }
@@ -75,10 +75,10 @@ impl RuleText {
             Reply::Enabled(enabled) => Self {
                 group: Some(enabled.group.0),
                 outside: Some(enabled.outside.to_string()),
-                ..Self::of("enabled")
+                ..Self::of_kind("enabled")
             },
             Reply::EnableStatus(status) => Self {
-                direction: Some(way(status.parameters.direction)),
+                direction: Some(direction_name(status.parameters.direction)),
                 ..Self::of_reply(&Reply::Enabled(status.enabled))
                     .between(&status.internal, &status.external)
             },
@@ -86,11 +86,11 @@ impl RuleText {
                 group: Some(reserved.group.0),
                 protocol: Some(reserved.outside.protocol),
                 outside: Some(reserved.outside.to_string()),
-                ..Self::of("reserved")
+                ..Self::of_kind("reserved")
             },
-            Reply::Disabled { .. } => Self::of("disabled"),
+            Reply::Disabled { .. } => Self::of_kind("disabled"),
             Reply::DisableStatus { disable, .. } => {
-                Self::of("disabled").between(&disable.internal, &disable.external)
+                Self::of_kind("disabled").between(&disable.internal, &disable.external)
             }
             _ => Self::default(),
         }
@@ -103,7 +103,7 @@ impl From<&Rule> for RuleText {
             RuleKind::Reserved { reservation } => Self {
                 protocol: Some(reservation.outside.protocol),
                 outside: Some(reservation.outside.to_string()),
-                ..Self::of("reserved")
+                ..Self::of_kind("reserved")
             },
             RuleKind::Enabled {
                 parameters,
@@ -113,13 +113,13 @@ impl From<&Rule> for RuleText {
                 reservation,
                 ..
             } => Self {
-                direction: Some(way(parameters.direction)),
+                direction: Some(direction_name(parameters.direction)),
                 outside: reservation.map(|_| reported.outside.to_string()),
-                ..Self::of("enabled").between(internal, external)
+                ..Self::of_kind("enabled").between(internal, external)
             },
             RuleKind::Disabled {
                 internal, external, ..
-            } => Self::of("disabled").between(internal, external),
+            } => Self::of_kind("disabled").between(internal, external),
         };
         Self {
             group: Some(rule.group.0),
@@ -128,7 +128,7 @@ impl From<&Rule> for RuleText {
     }
 }
 
-fn way(direction: Direction) -> &'static str {
+fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::Inbound => "in",
         Direction::Outbound => "out",

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_open_to_other_users_are_refused() {
+    fn keys_readable_by_other_users_are_refused() {
         let name = format!("carrick-private-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, "key").unwrap();

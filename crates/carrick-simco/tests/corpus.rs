@@ -1,4 +1,4 @@
-//! The fuzzers' kept inputs, and random ones, on every change.
+//! Inputs of the fuzz corpora, and random ones, run with every change.
 
 #[path = "support/messages.rs"]
 #[allow(unreachable_pub, reason = "the fuzz targets use it too")]
@@ -21,17 +21,17 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_kept_messages_are_read() {
+fn corpus_messages_are_parsed() {
     for octets in corpus("simco_messages") {
         messages::read(&octets);
     }
 }
 
 #[test]
-fn the_kept_sessions_end_with_nothing_left() {
+fn corpus_sessions_leave_no_rules() {
     let outcomes = corpus("simco_session")
         .iter()
-        .map(|octets| session::steer(octets))
+        .map(|octets| session::run(octets))
         .collect::<Vec<_>>();
     assert!(outcomes.iter().any(|o| o.rules >= 3), "{outcomes:?}");
 }
@@ -40,19 +40,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn random_messages_are_read(octets in vec(any::<u8>(), 0..300)) {
+    fn random_messages_are_parsed(octets in vec(any::<u8>(), 0..300)) {
         messages::read(&octets);
     }
 
     #[test]
-    fn random_sessions_end_with_nothing_left(octets in vec(any::<u8>(), 0..600)) {
-        // A session is open, so that the rest is worth something.
+    fn random_sessions_leave_no_rules(octets in vec(any::<u8>(), 0..600)) {
+        // With an open session, so that the requests are handled.
         let open = [0x00, 0x06, 0x00];
-        session::steer(&[&open[..], &octets].concat());
+        session::run(&[&open[..], &octets].concat());
     }
 
     #[test]
-    fn random_requests_leave_nothing_behind(
+    fn random_requests_leave_no_rules(
         requests in vec((any::<[u8; 8]>(), 3..10u8, any::<bool>()), 1..120)
     ) {
         let mut octets = vec![0x00, 0x06, 0x00];
@@ -63,6 +63,6 @@ proptest! {
                 octets.push(0x04);
             }
         }
-        session::steer(&octets);
+        session::run(&octets);
     }
 }

@@ -15,19 +15,20 @@ use carrick_simco::middlebox::{
 };
 use carrick_simco::session::Identity;
 
-/// Requests of the agent that wants too much.
-const ASKED: u32 = 10_000_000;
+/// Requests of the agent that exceeds its quota.
+const REQUESTS: u32 = 10_000_000;
 
-/// Rules that it may have.
+/// Maximum number of its rules.
 const QUOTA: u32 = 1000;
 
 /// Requests that it sends before it reads the replies.
 const AT_ONCE: u32 = 1000;
 
-/// Octets by which the process may grow in the last nine tenths: less than one for each request.
+/// Octets by which the process may grow during the last nine tenths of the requests: less than one
+/// octet per request.
 const GROWTH: usize = 4 << 20;
 
-/// The most memory that the process has ever had, in octets.
+/// Maximum memory of the process so far, in octets.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -52,7 +53,7 @@ fn pinhole(number: u32) -> EnableRequest {
     }
 }
 
-/// A middlebox that knows two agents by their transport.
+/// Middlebox with two agents that the transport authenticates.
 struct World {
     middlebox: Middlebox<MemoryBackend>,
 }
@@ -74,7 +75,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, session: SessionId, number: u32, request: &Request) {
+    fn send(&mut self, session: SessionId, number: u32, request: &Request) {
         let message = request.to_bytes(TransactionId(number));
         self.middlebox
             .handle_message(Time::ZERO, session, 0, &message);
@@ -86,10 +87,10 @@ impl World {
             Some(SessionOutput::Send { message, .. }) => {
                 match FromMiddlebox::parse(&message).unwrap().1 {
                     FromMiddlebox::Reply(reply) => reply,
-                    FromMiddlebox::Notification(reported) => panic!("{reported:?} is no reply"),
+                    FromMiddlebox::Notification(reported) => panic!("{reported:?} is not a reply"),
                 }
             }
-            other => panic!("{other:?} is no reply"),
+            other => panic!("{other:?} is not a reply"),
         }
     }
 
@@ -103,7 +104,7 @@ impl World {
             version: VERSION,
             challenge: None,
         };
-        self.ask(session, 0, &establish);
+        self.send(session, 0, &establish);
         assert!(matches!(self.reply(session), Reply::Established(_)));
         session
     }
@@ -115,15 +116,15 @@ fn ten_million_requests_take_bounded_memory() {
     let [greedy, other] = ["greedy", "other"].map(|name| world.open(name));
     let (mut granted, mut refused, mut served) = (0, 0, 0);
     let mut early = 0;
-    for first in (0..ASKED).step_by(AT_ONCE as usize) {
-        if first == ASKED / 10 {
+    for first in (0..REQUESTS).step_by(AT_ONCE as usize) {
+        if first == REQUESTS / 10 {
             early = peak();
         }
         for number in first..first + AT_ONCE {
-            world.ask(greedy, number, &Request::Enable(pinhole(number)));
+            world.send(greedy, number, &Request::Enable(pinhole(number)));
         }
-        // Another agent opens and closes meanwhile.
-        world.ask(other, first, &Request::Enable(pinhole(first)));
+        // Another agent opens and closes pinholes meanwhile.
+        world.send(other, first, &Request::Enable(pinhole(first)));
         let Reply::Enabled(enabled) = world.reply(other) else {
             panic!("the other agent is refused");
         };
@@ -131,7 +132,7 @@ fn ten_million_requests_take_bounded_memory() {
             rule: enabled.rule,
             lifetime: Lifetime(0),
         };
-        world.ask(other, first, &end);
+        world.send(other, first, &end);
         assert_eq!(world.reply(other), Reply::Deleted);
         served += 1;
         for _ in 0..AT_ONCE {
@@ -144,10 +145,10 @@ fn ten_million_requests_take_bounded_memory() {
         assert!(world.middlebox.rules().len() <= QUOTA as usize);
     }
     let grown = peak() - early;
-    println!("{grown} octets more after {ASKED} requests");
-    assert_eq!((granted, refused), (QUOTA, ASKED - QUOTA));
-    assert_eq!(served, ASKED / AT_ONCE);
+    println!("{grown} octets more after {REQUESTS} requests");
+    assert_eq!((granted, refused), (QUOTA, REQUESTS - QUOTA));
+    assert_eq!(served, REQUESTS / AT_ONCE);
     assert_eq!(world.middlebox.rules().len(), QUOTA as usize);
     assert_eq!(world.middlebox.backend().live(Time::ZERO).count(), 1000);
-    assert!(grown <= GROWTH, "{grown} octets more");
+    assert!(grown <= GROWTH, "the process grew by {grown} octets");
 }

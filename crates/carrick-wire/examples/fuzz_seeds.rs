@@ -425,7 +425,7 @@ fn malformed(seeds: &mut Seeds) {
 
 fn main() -> ExitCode {
     let Some(folder) = env::args_os().nth(1) else {
-        eprintln!("the caller gave no folder: name the one that the seeds go to");
+        eprintln!("no folder given: name the folder to which the seeds are written");
         return ExitCode::FAILURE;
     };
     let mut seeds = Seeds::default();
@@ -447,7 +447,7 @@ fn main() -> ExitCode {
     for (name, bytes) in &seeds.0 {
         if let Err(error) = fs::write(folder.join(name), bytes) {
             eprintln!(
-                "cannot write to {}: {error}: does it exist?",
+                "cannot write to {}: {error}; create the folder first",
                 folder.display()
             );
             return ExitCode::FAILURE;

@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// The future of a set-up was dropped.
     ConnectCancelled,
     Send(AssociationId, Outgoing),
-    /// The user took messages: there is room for more.
+    /// The user has read messages, so the receive buffer has room.
     Resume(AssociationId),
     Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),
     /// Answers when the peer has acknowledged everything.

@@ -60,10 +60,10 @@ pub enum BindError {
     /// The system keeps low UDP ports to privileged programs.
     #[error("UDP port {0} needs privileges: use 1024 or more")]
     PrivilegedPort(u16),
-    /// The UDP port is taken, also if the SCTP port is free: one UDP port carries the packets of one
+    /// The UDP port is in use, also if the SCTP port is free: one UDP port carries the packets of one
     /// endpoint.
     #[error(
-        "UDP port {port} of {address} is taken: stop the program that has it, or use another encapsulation port"
+        "UDP port {port} of {address} is in use: stop the program that uses it, or choose another encapsulation port"
     )]
     PortTaken {
         /// The address.
@@ -73,7 +73,7 @@ pub enum BindError {
     },
     /// Another endpoint in this network namespace has the SCTP port on plain IP, with this address.
     #[error(
-        "SCTP port {port} of {address} is taken on plain IP: stop the program that has it, or use another SCTP port"
+        "SCTP port {port} of {address} is in use on plain IP: stop the program that uses it, or choose another SCTP port"
     )]
     SctpPortTaken {
         /// The address.

@@ -178,7 +178,7 @@ mod tests {
     /// it.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_port_is_taken_with_each_address() {
+    fn port_is_bound_with_each_address() {
         // Documentation addresses, which are only part of names here.
         let [a, b, c] = [1, 2, 3].map(|n| IpAddr::from([192, 0, 2, n]));
         let mut first = Claim::choose(&[a, b], random).unwrap();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_not_overtaken() {
+    async fn waiting_senders_are_served_in_order() {
         let credit = SendCredit::new(10);
         let nine = credit.try_take(9).unwrap();
         let mut large = Box::pin(credit.take(100));
@@ -213,7 +213,7 @@ mod tests {
     /// Takes, holds, cancels and returns credit on several threads at once: never more than the capacity is
     /// in use, and no sender waits for free credit.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn credit_is_neither_lost_nor_given_twice() {
+    async fn credit_is_neither_lost_nor_granted_twice() {
         const CAPACITY: u32 = 100;
         let credit = SendCredit::new(CAPACITY);
         let held = Arc::new(AtomicU32::new(0));

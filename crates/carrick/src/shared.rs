@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) peer_port: u16,
     /// Extensions that both sides offered.
     pub(crate) extensions: Extensions,
-    /// Messages larger than a packet are accepted.
+    /// True if messages larger than a packet are accepted.
     pub(crate) fragments: bool,
     /// Transport of the endpoint; `None` over DTLS.
     pub(crate) transport: Option<Transport>,

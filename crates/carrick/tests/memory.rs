@@ -253,8 +253,8 @@ fn a_small_chunk_occupies_little_of_its_packets() {
     assert!(kept(748, 100, 8, 500) <= 3.0);
 }
 
-/// One packet of those that share an allocation has a new chunk. The factor of five is for the payload
-/// alone; the message in its tables takes some 250 bytes, of which 128 count.
+/// Of the packets that share an allocation, only one has a chunk that is not yet delivered. The factor of
+/// five is for the payload alone; tables take some 250 bytes per message, of which 128 are counted.
 #[test]
 fn a_chunk_occupies_at_most_five_times_its_size() {
     let _alone = alone();

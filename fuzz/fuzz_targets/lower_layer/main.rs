@@ -1,9 +1,9 @@
-//! Three endpoints with sessions below SCTP, and a network that the input steers: arbitrary bytes to
-//! sessions that stand, that are half open, or that there are none of; datagrams that are lost,
-//! doubled and changed; peers that reconnect; strangers that never complete a handshake.
+//! Three endpoints with sessions below SCTP, and a network, driven by the input: arbitrary bytes to
+//! established, half-open and missing sessions; lost, duplicated and changed datagrams; peers that
+//! reconnect; hosts that never complete a handshake.
 //!
-//! Whatever happens: no panic, no endless loop, bounded memory, no more sessions than allowed, every
-//! association over a session that exists, and in the end nothing is left.
+//! For any input: no panic, no endless loop, bounded memory, no more sessions than allowed, every
+//! association over an existing session, and in the end no unused session is left.
 #![no_main]
 
 #[path = "../two_endpoints/input.rs"]
@@ -18,7 +18,7 @@ use input::Input;
 use libfuzzer_sys::fuzz_target;
 use world::World;
 
-/// Bytes that all of it may occupy.
+/// Maximum memory of the world in bytes.
 const MEMORY: usize = 16 << 20;
 
 fuzz_target!(|bytes: &[u8]| {

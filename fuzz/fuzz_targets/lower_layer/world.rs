@@ -1,4 +1,4 @@
-//! A server, two clients behind one address, and strangers; what the input makes of them.
+//! A server, two clients behind one address, and other hosts, driven by the input.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ const PORT: u16 = 5000;
 const ENDS: usize = 3;
 const SERVER: usize = 0;
 
-/// Of each end; few, so that they are reached.
+/// Limits of each end, low enough to be reached.
 const LIMITS: SessionLayerConfig = SessionLayerConfig {
     max_sessions: 5,
     max_handshakes: 2,
@@ -25,10 +25,10 @@ const LIMITS: SessionLayerConfig = SessionLayerConfig {
     idle_timeout: Duration::from_secs(10),
 };
 
-/// Associations of each end at most.
+/// Maximum number of associations of each end.
 const ASSOCIATIONS: usize = 8;
 
-/// Datagrams on their way at most; further ones are lost.
+/// Maximum number of datagrams in datagram; further ones are lost.
 const CAPACITY: usize = 256;
 
 const MAX_SENDS: usize = 200;
@@ -39,14 +39,14 @@ struct End {
 }
 
 impl End {
-    /// `life` counts how often this end has lost everything.
-    fn new(number: usize, life: u8) -> Self {
+    /// Creates an end; `restarts` is the number of times it has lost its state.
+    fn new(number: usize, restarts: u8) -> Self {
         let address = address(number).ip();
-        let seed = [number as u8 + 1 + (life << 2); 32];
+        let seed = [number as u8 + 1 + (restarts << 2); 32];
         let mut config = EndpointConfig::new(PORT, vec![address], seed);
         config.max_associations = ASSOCIATIONS;
         config.association = AssociationConfig::modern().with(|c| {
-            // A peer that is gone is given up within half a minute.
+            // A peer that has disappeared is unreachable after half a minute.
             c.timers.rto_max = Duration::from_secs(4);
             c.paths.association_max_retrans = 4;
             c.timers.max_init_retransmits = 4;
@@ -55,7 +55,7 @@ impl End {
             c.buffers.send_buffer = 20_000;
         });
         let toys = Toys {
-            runs: life << 5,
+            runs: restarts << 5,
             ..Toys::new(number as u8)
         };
         let layer = SessionLayer::new(toys, LIMITS, &mut config);
@@ -67,7 +67,7 @@ impl End {
 }
 
 #[derive(Clone)]
-struct Flight {
+struct InFlight {
     from: SocketAddr,
     to: usize,
     bytes: Vec<u8>,
@@ -76,17 +76,17 @@ struct Flight {
 pub struct World {
     now: Time,
     ends: Vec<End>,
-    flights: VecDeque<Flight>,
-    old: VecDeque<Flight>,
+    in_flight: VecDeque<InFlight>,
+    delivered: VecDeque<InFlight>,
     sends: usize,
-    lives: u8,
-    /// A datagram was changed, or made up in the name of one of the ends.
+    restarts: u8,
+    /// True if a datagram was changed, or forged with the address of one of the ends.
     tampered: bool,
-    /// An end lost its state, or aborted.
-    cut: bool,
+    /// True if an end lost its state or aborted.
+    state_lost: bool,
 }
 
-/// The clients share one, and have ports of their own.
+/// Returns the address of an end. The clients share an address and have different ports.
 fn address(end: usize) -> SocketAddr {
     let host = if end == SERVER { 1 } else { 2 };
     SocketAddr::new(IpAddr::from([192, 0, 2, host]), 4000 + end as u16)
@@ -97,16 +97,16 @@ impl World {
         Self {
             now: Time::from_millis(1000),
             ends: (0..ENDS).map(|end| End::new(end, 0)).collect(),
-            flights: VecDeque::new(),
-            old: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            delivered: VecDeque::new(),
             sends: 0,
-            lives: 0,
+            restarts: 0,
             tampered: false,
-            cut: false,
+            state_lost: false,
         }
     }
 
-    /// Does what the next byte of the input says.
+    /// Performs the step that the next byte of the input selects.
     pub fn step(&mut self, input: &mut Input<'_>) {
         let code = input.byte();
         let end = usize::from(code >> 6) % ENDS;
@@ -116,7 +116,7 @@ impl World {
             6..=9 => self.deliver(0),
             10 => (0..input.below(32)).for_each(|_| self.deliver(0)),
             11 => self.deliver(input.below(CAPACITY)),
-            12 => drop(self.flights.pop_front()),
+            12 => drop(self.in_flight.pop_front()),
             13 => self.repeat(input),
             14 | 15 => self.change(input),
             16..=18 => self.inject(end, input),
@@ -126,18 +126,18 @@ impl World {
                 let _ = core.shutdown(now, id);
             }),
             24 => {
-                self.cut = true;
+                self.state_lost = true;
                 self.with(end, input, |core, now, id| {
                     let _ = core.abort(now, id, b"enough");
                 });
             }
             25 => {
-                self.cut = true;
+                self.state_lost = true;
                 let End { core, layer } = &mut self.ends[end];
                 layer.close(self.now, core);
             }
-            26 => self.lose_everything(end),
-            27 => self.flights.clear(),
+            26 => self.restart(end),
+            27 => self.in_flight.clear(),
             _ => self.run(Duration::from_millis(u64::from(input.byte()) * 10)),
         }
         self.drain();
@@ -146,7 +146,7 @@ impl World {
     fn connect(&mut self, from: usize, input: &mut Input<'_>) {
         let what = input.byte();
         let to = (from + 1 + usize::from(what & 1)) % ENDS;
-        // In some cases another peer is expected there.
+        // In some cases, another peer is expected at the address.
         let peer = if what & 2 != 0 { 9 } else { to as u8 };
         let End { core, layer } = &mut self.ends[from];
         let config = (*core.default_config()).clone();
@@ -174,17 +174,17 @@ impl World {
         }
         self.with(end, input, |core, now, id| {
             let options = SendOptions::on_stream(len as u16 % 3);
-            // One that has no room, or is not there, takes nothing.
+            // A full or missing association refuses the message.
             let _ = core.send(now, id, options, Bytes::from(vec![7; len]));
         });
     }
 
-    /// A datagram comes once more, from the way or from before.
+    /// Delivers a datagram again, one in datagram or one delivered before.
     fn repeat(&mut self, input: &mut Input<'_>) {
         let from = if input.byte() & 1 == 0 {
-            &self.flights
+            &self.in_flight
         } else {
-            &self.old
+            &self.delivered
         };
         if !from.is_empty() {
             let copy = from[input.below(from.len())].clone();
@@ -193,12 +193,12 @@ impl World {
     }
 
     fn change(&mut self, input: &mut Input<'_>) {
-        if self.flights.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
         self.tampered = true;
-        let index = input.below(self.flights.len());
-        let bytes = &mut self.flights[index].bytes;
+        let index = input.below(self.in_flight.len());
+        let bytes = &mut self.in_flight[index].bytes;
         let (at, value) = (input.below(bytes.len().clamp(1, 64)), input.byte());
         if let Some(byte) = bytes.get_mut(at) {
             *byte = value;
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Returns the address of one of the ends, or of a stranger.
+    /// Returns the address of one of the ends, or of another host.
     fn any_address(&mut self, input: &mut Input<'_>) -> SocketAddr {
         let who = input.byte();
         if usize::from(who) < ENDS * 32 {
@@ -218,12 +218,12 @@ impl World {
         SocketAddr::new(IpAddr::from([198, 51, 100, who]), 4000 + u16::from(who & 7))
     }
 
-    /// Any bytes at all.
+    /// Delivers arbitrary bytes.
     fn inject(&mut self, to: usize, input: &mut Input<'_>) {
         let from = self.any_address(input);
         let len = input.below(120);
         let bytes = input.bytes(len).to_vec();
-        self.launch(Flight { from, to, bytes });
+        self.launch(InFlight { from, to, bytes });
     }
 
     /// Starts or continues a handshake from any address.
@@ -231,37 +231,37 @@ impl World {
         let from = self.any_address(input);
         let kind = [HELLO, ANSWER][usize::from(input.byte() & 1)];
         let bytes = vec![kind, input.byte() & 7, input.byte() & 3];
-        self.launch(Flight { from, to, bytes });
+        self.launch(InFlight { from, to, bytes });
     }
 
     /// Ends the program without an ABORT, and starts it again at the same address.
-    fn lose_everything(&mut self, end: usize) {
-        self.cut = true;
-        self.lives = (self.lives + 1) & 7;
-        self.ends[end] = End::new(end, self.lives);
+    fn restart(&mut self, end: usize) {
+        self.state_lost = true;
+        self.restarts = (self.restarts + 1) & 7;
+        self.ends[end] = End::new(end, self.restarts);
     }
 
-    fn launch(&mut self, flight: Flight) {
-        if self.flights.len() < CAPACITY {
-            self.flights.push_back(flight);
+    fn launch(&mut self, datagram: InFlight) {
+        if self.in_flight.len() < CAPACITY {
+            self.in_flight.push_back(datagram);
         }
     }
 
     fn deliver(&mut self, index: usize) {
-        let Some(flight) = self.flights.remove(index) else {
+        let Some(datagram) = self.in_flight.remove(index) else {
             return;
         };
         let route = Route {
-            local: Some(address(flight.to).ip()),
-            remote: flight.from.ip(),
-            encapsulation: Some(flight.from.port()),
+            local: Some(address(datagram.to).ip()),
+            remote: datagram.from.ip(),
+            encapsulation: Some(datagram.from.port()),
             ecn: Ecn::NotCapable,
         };
-        let End { core, layer } = &mut self.ends[flight.to];
-        layer.handle_datagram(self.now, core, &route, &flight.bytes);
-        self.old.push_back(flight);
-        if self.old.len() > 32 {
-            self.old.pop_front();
+        let End { core, layer } = &mut self.ends[datagram.to];
+        layer.handle_datagram(self.now, core, &route, &datagram.bytes);
+        self.delivered.push_back(datagram);
+        if self.delivered.len() > 32 {
+            self.delivered.pop_front();
         }
         self.drain();
     }
@@ -296,11 +296,11 @@ impl World {
         let until = self.now + by;
         let mut turns = 0_u32;
         loop {
-            while !self.flights.is_empty() {
+            while !self.in_flight.is_empty() {
                 (0..64).for_each(|_| self.deliver(0));
                 self.now += Duration::from_millis(1);
                 turns += 1;
-                assert!(turns < 100_000, "they never come to rest");
+                assert!(turns < 100_000, "the ends never stop sending");
             }
             if !self.next_timer(until) {
                 break;
@@ -309,7 +309,7 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// Takes what the ends have to say.
+    /// Processes the events and datagrams of the ends.
     fn drain(&mut self) {
         for number in 0..ENDS {
             let mut buf = Vec::new();
@@ -328,9 +328,9 @@ impl World {
                 let to = (0..ENDS).find(|end| address(*end) == target);
                 for bytes in all.chunks(transmit.segment_size.unwrap_or(all.len())) {
                     let (from, bytes) = (address(number), bytes.to_vec());
-                    // What goes to a stranger is lost.
+                    // Datagrams to other hosts are lost.
                     if let Some(to) = to {
-                        self.launch(Flight { from, to, bytes });
+                        self.launch(InFlight { from, to, bytes });
                     }
                 }
             }
@@ -351,17 +351,19 @@ impl World {
         let mut count = 0;
         for id in core.associations() {
             count += 1;
-            let session = layer.session_of(id).expect("each is over a session");
-            assert!(layer.remote(session).is_some(), "and that exists");
+            let session = layer
+                .session_of(id)
+                .expect("each association has a session");
+            assert!(layer.remote(session).is_some(), "the session exists");
         }
         assert!(count <= ASSOCIATIONS, "{count} associations");
     }
 
-    /// The network works again: what was not disturbed comes to rest, and of what ends nothing stays.
+    /// Repairs the network. Undisturbed associations complete, and ended ones leave no session.
     pub fn settle(&mut self) {
         self.drain();
         self.run(Duration::from_secs(90));
-        if !self.tampered && !self.cut {
+        if !self.tampered && !self.state_lost {
             for End { core, .. } in &self.ends {
                 for stats in core
                     .associations()
@@ -383,11 +385,7 @@ impl World {
         self.run(Duration::from_secs(40));
         for End { core, layer } in &self.ends {
             assert_eq!(core.associations().count(), 0);
-            assert_eq!(
-                layer.sessions().count(),
-                0,
-                "sessions without use go in time"
-            );
+            assert_eq!(layer.sessions().count(), 0, "unused sessions time out");
         }
     }
 }

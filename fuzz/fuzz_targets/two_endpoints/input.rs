@@ -23,7 +23,7 @@ impl<'a> Input<'a> {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// A number below `limit`, which must not be zero.
+    /// Returns a number below `limit`, which must not be zero.
     pub fn below(&mut self, limit: usize) -> usize {
         let value = if limit > 256 {
             usize::from(self.half())

@@ -2,10 +2,10 @@
 //! time, packets that are lost, duplicated, delayed or changed, and forged ones. The input also selects the
 //! extensions and policies of each side.
 //!
-//! Whatever happens: no panic, no endless loop, bounded memory, and every packet that leaves is one
-//! that can be read. As long as no packet was changed or forged, users get what was sent: each
-//! message once, whole, in the order of its stream; and when the network works again, everything
-//! that was not given up arrives and every association is established or gone.
+//! For any input: no panic, no endless loop, bounded memory, and every sent packet can be parsed. As long
+//! as no packet was changed or forged, users receive each message once, complete, in the order of its
+//! stream; and when the network works again, every message that was not abandoned arrives, and every
+//! association is established or closed.
 #![no_main]
 
 mod input;
@@ -22,7 +22,7 @@ use input::Input;
 use libfuzzer_sys::fuzz_target;
 use network::Network;
 
-/// Bytes that all of it may occupy: both endpoints' buffers several times over.
+/// Maximum memory of the world in bytes: several times the buffers of both endpoints.
 const MEMORY: usize = 24 << 20;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,21 +1,21 @@
-//! Counts the bytes that are allocated, to see that nothing grows without bound.
+//! Counts allocated bytes, to detect unbounded growth.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-struct Counting;
+struct CountingAllocator;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 pub fn in_use() -> usize {
     IN_USE.load(Relaxed)
 }
 
-// SAFETY: everything is left to the system's allocator; only sizes are counted.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: the system's allocator does all the work; only sizes are counted.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size(), Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.

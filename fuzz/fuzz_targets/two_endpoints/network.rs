@@ -1,4 +1,4 @@
-//! The endpoints, the packets between them, and the steps that the input asks for.
+//! The endpoints, the packets between them, and the steps that the input selects.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -14,14 +14,14 @@ use crate::input::Input;
 use crate::messages::Direction;
 use crate::settings::Settings;
 
-/// Packets on their way at most; further ones are lost.
+/// Maximum number of packets in flight; further ones are lost.
 const CAPACITY: usize = 512;
 
-pub struct Flight {
-    /// As the receiver sees it.
+pub struct InFlight {
+    /// Route as seen by the receiver.
     pub route: Route,
     pub to: usize,
-    /// The UDP port that it was sent to.
+    /// Destination UDP port.
     pub port: Option<u16>,
     pub bytes: Bytes,
 }
@@ -33,19 +33,19 @@ pub struct Network {
     pub addresses: [Vec<IpAddr>; 2],
     /// The UDP port by which each address is reached, and seen by the other side.
     pub ports: [[Option<u16>; 3]; 2],
-    pub flights: VecDeque<Flight>,
-    /// The last packets, which can come again after they arrived.
-    pub old: VecDeque<Flight>,
-    /// Ports that the translator has given.
+    pub in_flight: VecDeque<InFlight>,
+    /// Last delivered packets, which may be delivered again.
+    pub delivered: VecDeque<InFlight>,
+    /// Number of ports that the translator has assigned.
     translated: u16,
     /// Messages by the endpoint that sends them.
     pub messages: [Direction; 2],
     pub sends: usize,
     pub connects: usize,
-    /// A packet was changed or forged: nothing but safety can be promised.
+    /// True if a packet was changed or forged: only safety is checked then.
     pub tampered: bool,
-    /// An association was cut off, which its peer may not have learnt.
-    pub cut: bool,
+    /// True if an association ended without its peer being notified.
+    pub ended_silently: bool,
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -76,18 +76,18 @@ impl Network {
             ports: settings.ports,
             settings,
             addresses,
-            flights: VecDeque::new(),
-            old: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            delivered: VecDeque::new(),
             translated: 0,
             messages: [Direction::default(), Direction::default()],
             sends: 0,
             connects: 0,
             tampered: false,
-            cut: false,
+            ended_silently: false,
         }
     }
 
-    /// Does what the next byte of the input says.
+    /// Performs the step that the next byte of the input selects.
     pub fn step(&mut self, input: &mut Input<'_>) {
         let code = input.byte();
         let end = usize::from(code & 1);
@@ -102,7 +102,7 @@ impl Network {
             9..=13 => self.deliver(0),
             14 => (0..input.below(32)).for_each(|_| self.deliver(0)),
             15 => self.deliver_one_of(input),
-            16 => drop(self.flights.pop_front()),
+            16 => drop(self.in_flight.pop_front()),
             17 => self.duplicate(input),
             18 => self.replay(input),
             19 => self.change(input),
@@ -142,18 +142,18 @@ impl Network {
         }
     }
 
-    /// A router marks a packet instead of dropping it, and perhaps those behind it.
+    /// Marks a packet instead of dropping it, and possibly the packets after it, as a router does (RFC 3168).
     fn mark(&mut self, input: &mut Input<'_>) {
         let count = input.below(4) + 1;
-        for flight in self.flights.iter_mut().take(count) {
+        for flight in self.in_flight.iter_mut().take(count) {
             if flight.route.ecn != Ecn::NotCapable {
                 flight.route.ecn = Ecn::CongestionExperienced;
             }
         }
     }
 
-    /// The links take packets of another size from now on, or a translator in front of the first
-    /// side forgets the port of an address.
+    /// Changes the MTU of the links, or the port that a translator in front of the first side assigned to
+    /// an address.
     fn link_mtu(&mut self, input: &mut Input<'_>) {
         let sizes = [usize::MAX, 1280, 1400, 9000];
         let what = input.byte();
@@ -165,13 +165,13 @@ impl Network {
         }
     }
 
-    /// How an address of one side is reached and seen.
+    /// Returns the UDP port by which an address of one side is reached and seen.
     pub fn port(&self, end: usize, address: IpAddr) -> Option<u16> {
         let at = self.addresses[end].iter().position(|a| *a == address)?;
         self.ports[end][at]
     }
 
-    /// Of the packets under way, all are lost that have a chunk of one type.
+    /// Drops all packets in flight that have a chunk of one type.
     fn lose_kind(&mut self, input: &mut Input<'_>) {
         let kinds = [
             ChunkType::FORWARD_TSN,
@@ -192,9 +192,9 @@ impl Network {
             ChunkType::I_FORWARD_TSN,
         ];
         let kind = kinds[usize::from(input.byte() & 15)];
-        // Both acknowledge.
+        // Both are acknowledgements.
         let lost = |of| of == kind || kind == ChunkType::SACK && of == ChunkType::NR_SACK;
-        self.flights.retain(|flight| {
+        self.in_flight.retain(|flight| {
             let packet = Packet::parse(&flight.bytes).ok();
             let mut chunks = packet.iter().flat_map(|p| p.chunks()).flatten();
             !chunks.any(|chunk| lost(chunk.kind))
@@ -225,53 +225,53 @@ impl Network {
     }
 
     pub fn deliver(&mut self, index: usize) {
-        let Some(flight) = self.flights.remove(index) else {
+        let Some(flight) = self.in_flight.remove(index) else {
             return;
         };
         self.ends[flight.to].handle_datagram(self.now, &flight.route, flight.bytes.clone());
-        self.old.push_back(flight);
-        if self.old.len() > 32 {
-            self.old.pop_front();
+        self.delivered.push_back(flight);
+        if self.delivered.len() > 32 {
+            self.delivered.pop_front();
         }
         self.drain();
     }
 
     fn deliver_one_of(&mut self, input: &mut Input<'_>) {
-        if !self.flights.is_empty() {
-            let index = input.below(self.flights.len());
+        if !self.in_flight.is_empty() {
+            let index = input.below(self.in_flight.len());
             self.deliver(index);
         }
     }
 
-    pub fn launch(&mut self, flight: Flight) {
-        if self.flights.len() < CAPACITY {
-            self.flights.push_back(flight);
+    pub fn launch(&mut self, flight: InFlight) {
+        if self.in_flight.len() < CAPACITY {
+            self.in_flight.push_back(flight);
         }
     }
 
     fn duplicate(&mut self, input: &mut Input<'_>) {
-        if self.flights.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
-        let index = input.below(self.flights.len());
-        let copy = self.flights[index].copy();
+        let index = input.below(self.in_flight.len());
+        let copy = self.in_flight[index].copy();
         self.launch(copy);
     }
 
-    /// A packet that arrived already comes once more.
+    /// Delivers a packet that arrived before once more.
     fn replay(&mut self, input: &mut Input<'_>) {
-        if self.old.is_empty() {
+        if self.delivered.is_empty() {
             return;
         }
-        let copy = self.old[input.below(self.old.len())].copy();
+        let copy = self.delivered[input.below(self.delivered.len())].copy();
         self.launch(copy);
     }
 
     fn lose_all(&mut self, end: usize) {
-        self.flights.retain(|f| f.to == end);
+        self.in_flight.retain(|f| f.to == end);
     }
 
-    /// Takes what the endpoints have to say.
+    /// Processes the events and packets of the endpoints.
     pub fn drain(&mut self) {
         for end in [0, 1] {
             let mut buf = Vec::new();
@@ -311,7 +311,7 @@ impl Network {
         if searches && !transmit.may_fragment && header + bytes.len() > self.settings.link_mtu {
             return;
         }
-        // Packets to or from an address that is gone, or that never was, are lost.
+        // Packets to or from an address that no longer exists, or never did, are lost.
         if self.ends[to].local_addresses().contains(&route.remote)
             && self.ends[end].local_addresses().contains(&local)
         {
@@ -325,7 +325,7 @@ impl Network {
                 encapsulation: self.port(end, local),
                 ..Route::plain(route.remote, local)
             };
-            self.launch(Flight {
+            self.launch(InFlight {
                 route,
                 to,
                 port,
@@ -346,7 +346,7 @@ impl Network {
         }
     }
 
-    /// Buffers keep their limits.
+    /// Checks the limits of the buffers.
     fn check(&self, end: usize) {
         let mut count = 0;
         for id in self.ends[end].associations() {
@@ -369,7 +369,7 @@ impl Network {
     }
 }
 
-impl Flight {
+impl InFlight {
     pub fn copy(&self) -> Self {
         Self {
             route: self.route,

@@ -14,7 +14,7 @@ use crate::network::Network;
 use crate::protection;
 use crate::settings::{KEYS, key};
 
-/// Messages and associations that the users ask for at most: enough to fill all buffers.
+/// Maximum numbers of messages and associations that the users request: enough to fill all buffers.
 const MAX_SENDS: usize = 2000;
 const MAX_CONNECTS: usize = 40;
 
@@ -32,12 +32,12 @@ impl Network {
         });
         let peers: Vec<PeerAddress> = ways.collect();
         let port = self.ends[1 - end].port();
-        // A peer that is connected already is refused, and no harm.
+        // Refused if an association with the peer exists.
         let config = self.settings.sides[end].clone();
         let _ = self.ends[end].associate(self.now, &peers, port, config);
     }
 
-    /// An association of the endpoint, if it has any.
+    /// Returns an association of the endpoint, if it has any.
     pub fn choose(&self, end: usize, input: &mut Input<'_>) -> Option<AssociationId> {
         let all: Vec<AssociationId> = self.ends[end].associations().collect();
         if all.len() < 2 {
@@ -46,7 +46,7 @@ impl Network {
         Some(all[input.below(all.len())])
     }
 
-    /// A message, which may be given up if `partial`.
+    /// Sends a message, which may be abandoned if `partial`.
     pub fn send(&mut self, end: usize, partial: bool, input: &mut Input<'_>) {
         let what = input.byte();
         let size = match what & 3 {
@@ -60,7 +60,7 @@ impl Network {
             return;
         };
         self.sends += 1;
-        let (book, number, ppid) = self.messages[end].next_place(id);
+        let (book, number, ppid) = self.messages[end].next_message(id);
         let stream = u16::from(what >> 2 & 3) + if how & 0x40 != 0 { 4 } else { 0 };
         let mut options = SendOptions::on_stream(stream);
         options.unordered = what & 0x10 != 0;
@@ -117,7 +117,7 @@ impl Network {
     }
 
     pub fn abort(&mut self, end: usize, input: &mut Input<'_>) {
-        self.cut = true;
+        self.ended_silently = true;
         self.operate(end, input, |e, now, id, input| {
             let reason = vec![b'r'; input.below(3000)];
             let _ = e.abort(now, id, &reason);
@@ -138,11 +138,11 @@ impl Network {
         });
     }
 
-    /// An ICMP message about a packet on its way, or about nothing.
+    /// Reports an ICMP message about a packet in flight, or about no packet.
     pub fn icmp(&mut self, end: usize, input: &mut Input<'_>) {
         let kind = match input.byte() & 7 {
             0 => {
-                self.cut = true;
+                self.ended_silently = true;
                 IcmpKind::ProtocolUnreachable
             }
             1 => IcmpKind::PortUnreachable,
@@ -151,7 +151,7 @@ impl Network {
                 mtu: usize::from(input.half()),
             },
         };
-        let about = self.flights.iter().rev().find(|f| f.to != end);
+        let about = self.in_flight.iter().rev().find(|f| f.to != end);
         let (remote, encapsulation, quoted) = match about {
             Some(flight) => (flight.route.local, flight.port, flight.bytes.clone()),
             None => (None, None, Bytes::copy_from_slice(input.bytes(28))),
@@ -167,7 +167,7 @@ impl Network {
 
     /// Removes or adds a local address. The first one is removed only if all peers can be notified.
     pub fn local_address(&mut self, end: usize, any: bool, input: &mut Input<'_>) {
-        let first = usize::from(!any || !self.peers_can_be_told(end));
+        let first = usize::from(!any || !self.peers_can_be_notified(end));
         let which = first + input.below(self.addresses[end].len() - first);
         let address = self.addresses[end][which];
         if self.ends[end].local_addresses().contains(&address) {
@@ -177,8 +177,8 @@ impl Network {
         }
     }
 
-    /// Dynamic addresses are in force in all associations, and another address would be left.
-    fn peers_can_be_told(&self, end: usize) -> bool {
+    /// Returns whether dynamic addresses are in force in all associations, and another address remains.
+    fn peers_can_be_notified(&self, end: usize) -> bool {
         let end = &self.ends[end];
         let mut all = end
             .associations()
@@ -186,7 +186,7 @@ impl Network {
         end.local_addresses().len() > 1 && all.all(|stats| stats.extensions.dynamic_addresses)
     }
 
-    /// Streams are reset or added.
+    /// Resets or adds streams.
     pub fn reconfigure(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let what = input.byte();
@@ -197,7 +197,7 @@ impl Network {
             ][usize::from(what >> 2 & 3) % 3];
             let count = usize::from(what >> 4 & 3);
             let streams = [0, 1, 2].map(|n| StreamId(n * u16::from(what >> 6)));
-            // What does not fit now is refused, and no harm.
+            // A request that is not possible now is refused.
             let _ = match what & 3 {
                 0 => e.add_streams(now, id, u16::from(what >> 2 & 3), u16::from(what >> 4 & 3)),
                 1 => e.reset_association(now, id),
@@ -206,7 +206,7 @@ impl Network {
         });
     }
 
-    /// Keys come, go and change.
+    /// Adds, removes or changes keys.
     pub fn keys(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let what = input.byte();
@@ -215,7 +215,7 @@ impl Network {
             }
             let number = u16::from(what >> 2) % KEYS;
             let name = SharedKeyId(number);
-            // A key that is in use stays, one that is not there can't be used.
+            // A key in use can't be removed, a missing one can't be used.
             let _ = match what & 3 {
                 0 => e.add_key(now, id, key(number)),
                 1 => e.activate_key(now, id, name),
@@ -225,7 +225,7 @@ impl Network {
         });
     }
 
-    /// The peer is asked to send to an address of this side.
+    /// Requests the peer to send to an address of this side.
     pub fn ask_for_address(&mut self, end: usize, input: &mut Input<'_>) {
         let address = self.addresses[end][input.below(self.addresses[end].len())];
         self.operate(end, input, |e, now, id, _| {
@@ -233,7 +233,7 @@ impl Network {
         });
     }
 
-    /// How streams share the association, and when paths fail.
+    /// Changes the stream scheduler or the error thresholds of paths.
     pub fn adjust(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let (what, value) = (input.byte(), input.byte());
@@ -263,7 +263,7 @@ impl Network {
         });
     }
 
-    /// Both users have all keys again.
+    /// Gives both users all keys again.
     pub fn agree_on_keys(&mut self) {
         for end in &mut self.ends {
             let ids: Vec<AssociationId> = end.associations().collect();

@@ -1,5 +1,5 @@
-//! A protection of chunks with the outline of the DTLS chunk and no cryptography: keys with numbers,
-//! record numbers, a window against replays, a sum instead of a tag.
+//! Chunk protection with the structure of the DTLS chunk and no cryptography: numbered keys, record
+//! numbers, a replay window, and a checksum instead of a tag.
 //!
 //! ```text
 //! | key (1) | record number (4) | chunks, changed | sum (4) |
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
 use carrick_proto::{AssociationId, ChunkType, Endpoint, ParameterType};
 
-/// Keys that both users know.
+/// Number of keys that both users have.
 pub const KEYS: u8 = 3;
 
 const HEADER: usize = 5;
@@ -23,7 +23,7 @@ const WINDOW: u32 = 64;
 pub struct Offer {
     required: bool,
     version: u8,
-    /// It takes nothing in the clear but INIT as soon as there is a key to send with.
+    /// True if only INIT is accepted unprotected once a key to send with exists.
     strict: bool,
 }
 
@@ -79,7 +79,7 @@ struct Sealer {
     has: [bool; KEYS as usize],
     sends_with: Option<u8>,
     number: u32,
-    /// The next record number that has not been seen, and which of those before have.
+    /// Replay window: the lowest record number not received yet, and a bit map of the numbers before it.
     next: u32,
     seen: u64,
 }
@@ -168,7 +168,7 @@ fn with(end: &mut Endpoint, id: AssociationId, work: impl FnOnce(&mut Sealer)) {
     }
 }
 
-/// A key is put in, used, taken away, or all is in the clear again.
+/// Adds, uses or removes a key, or ends the protection.
 pub fn change(end: &mut Endpoint, id: AssociationId, what: u8) {
     let key = what >> 2 & 3;
     if key >= KEYS {
@@ -182,7 +182,7 @@ pub fn change(end: &mut Endpoint, id: AssociationId, what: u8) {
     });
 }
 
-/// Both users have all keys, and use the same.
+/// Gives both users all keys and makes them use the same one.
 pub fn agree(end: &mut Endpoint, id: AssociationId) {
     with(end, id, |sealer| {
         sealer.has = [true; KEYS as usize];

@@ -1,4 +1,4 @@
-//! The parameters of both sides, as the input's first bytes say.
+//! Parameters of both sides, drawn from the first bytes of the input.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use carrick_proto::{
 use crate::input::Input;
 use crate::protection;
 
-/// Keys that the users know, 0 being the null key.
+/// Number of keys that the users have; 0 is the null key.
 pub const KEYS: u16 = 4;
 
 /// Packet size limit of links in a world without a limit.
@@ -29,15 +29,15 @@ pub struct Settings {
     pub sides: [AssociationConfig; 2],
     /// Addresses of each side.
     pub addresses: usize,
-    /// The world has extensions, and operations on them.
+    /// True if the world has extensions and operations on them.
     pub extended: bool,
-    /// The largest packet that passes, its IP header included, where its sender looks for it.
+    /// Maximum size of a packet with its IP header, where the sender searches for the path MTU.
     pub link_mtu: usize,
-    /// By which UDP port the addresses of each side are reached, at first; `None` for plain IP.
+    /// Initial UDP ports by which the addresses of each side are reached; `None` for plain IP.
     pub ports: [[Option<u16>; 3]; 2],
 }
 
-/// The secret of a key; both users know the same.
+/// Returns the secret of a key, which both users share.
 pub fn key(id: u16) -> SharedKey {
     SharedKey {
         id: SharedKeyId(id),
@@ -60,7 +60,7 @@ impl Settings {
             for side in &mut sides {
                 extend(side, input);
             }
-            // As above, for what came after these, and the last.
+            // The same for the extensions added after these, and for the last ones.
             if link & 4 != 0 {
                 for side in &mut sides {
                     extend_further(side, input);
@@ -83,7 +83,7 @@ impl Settings {
     }
 }
 
-/// A bit says of each address whether it is in UDP, another one whether they share a port.
+/// Returns the UDP port of each address: one bit per address selects UDP, another a shared port.
 fn encapsulation(end: usize, bits: u8) -> [Option<u16>; 3] {
     [0, 1, 2].map(|n: u16| {
         let port = 4000 + 1000 * end as u16 + if bits & 8 == 0 { 0 } else { n };
@@ -93,7 +93,7 @@ fn encapsulation(end: usize, bits: u8) -> [Option<u16>; 3] {
 
 /// Returns the settings that both sides share.
 fn base(flags: u8, sizes: u8) -> AssociationConfig {
-    // Tiny chunks only where few of them fill the buffer: they take the most time.
+    // Small chunks only with a small buffer, because they take the most time.
     let tiny = [7, 101][usize::from(sizes >> 3 & 1)];
     AssociationConfig::rfc9260().with(|c| {
         c.buffers.receive_buffer = [1500, 4000, 20_000, 100_000][usize::from(sizes & 3)];
@@ -201,7 +201,7 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
     }
 }
 
-/// Several paths at once.
+/// Returns the policy for concurrent paths.
 fn multipath(bits: u8) -> Multipath {
     let bit = |n: u8| usize::from(bits >> n & 1);
     let routes: [&'static dyn DataRoute; 4] =
@@ -255,7 +255,7 @@ fn authentication(bits: u16) -> AuthenticationConfig {
     }
 }
 
-/// How losses are found and made good.
+/// Sets the loss detection and recovery.
 fn recovery(side: &mut AssociationConfig, bits: u8) {
     let bit = |n: u8| bits >> n & 1 != 0;
     let modern = Policies::modern();
@@ -276,7 +276,7 @@ fn recovery(side: &mut AssociationConfig, bits: u8) {
     policies.count_data_header = !bit(7);
 }
 
-/// Failover, path MTU discovery and ways.
+/// Sets failover, path MTU discovery and encapsulation.
 fn paths(side: &mut AssociationConfig, bits: u8) {
     side.paths.potentially_failed_max_retrans =
         [None, Some(0), Some(1), Some(3)][usize::from(bits & 3)];

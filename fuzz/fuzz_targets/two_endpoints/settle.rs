@@ -1,4 +1,4 @@
-//! The network works again, and everything comes to its end.
+//! Repair of the network, and completion of all associations.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use carrick_proto::{AssociationId, AssociationStats, ReconfigError, StateName};
 
 use crate::network::Network;
 
-/// Quarters of a minute in which everything has to come to its end.
+/// Maximum number of quarter minutes until all messages are delivered.
 const SETTLE_ROUNDS: u32 = 60;
 
 impl Network {
-    /// Everything arrives, without delay, for this long; users read all they get.
+    /// Delivers all packets without delay for this time; users read all messages.
     pub fn run(&mut self, duration: Duration) {
         let until = self.now + duration;
         let mut turns = 0_u32;
         loop {
-            while !self.flights.is_empty() {
+            while !self.in_flight.is_empty() {
                 // A hundred packets at once, then some time for timers.
                 for _ in 0..100 {
                     self.deliver(0);
@@ -24,7 +24,7 @@ impl Network {
                 self.drain();
                 self.now += Duration::from_millis(1);
                 turns += 1;
-                assert!(turns < 100_000, "the endpoints never come to rest");
+                assert!(turns < 100_000, "the endpoints never stop sending");
             }
             if !self.next_timer(until) {
                 break;
@@ -42,7 +42,7 @@ impl Network {
             }
         }
         self.drain();
-        // Small chunks through a small buffer take their time; what is stuck does not move at all.
+        // Small chunks through a small buffer are slow; a deadlock makes no progress at all.
         let (mut idle, mut left) = (0, self.unsent());
         while idle < SETTLE_ROUNDS {
             self.agree_on_keys();
@@ -54,7 +54,7 @@ impl Network {
             idle = if now == left { idle + 1 } else { 0 };
             left = now;
         }
-        if self.tampered || self.cut {
+        if self.tampered || self.ended_silently {
             return;
         }
         for end in [0, 1] {
@@ -64,11 +64,11 @@ impl Network {
                 self.messages[end].assert_complete(id);
             }
         }
-        self.nothing_is_under_way();
+        self.assert_no_request_pending();
     }
 
-    /// No request to re-configure streams waits for ever.
-    fn nothing_is_under_way(&mut self) {
+    /// Checks that no request to re-configure streams waits forever.
+    fn assert_no_request_pending(&mut self) {
         for end in &mut self.ends {
             let ids: Vec<AssociationId> = end.associations().collect();
             for id in ids {
@@ -79,7 +79,7 @@ impl Network {
         }
     }
 
-    /// Bytes that the senders still hold.
+    /// Returns the number of bytes that the senders still hold.
     pub fn unsent(&self) -> usize {
         let ends = self.ends.iter();
         let all = ends.flat_map(|end| {
@@ -98,7 +98,7 @@ impl Network {
     }
 }
 
-/// Established, and nothing is left to be done.
+/// Returns whether an association is established and has no work left.
 fn is_at_rest(stats: &AssociationStats) -> bool {
     stats.state == StateName::Established
         && (stats.queued_messages, stats.outstanding_chunks) == (0, 0)

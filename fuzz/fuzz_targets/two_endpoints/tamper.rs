@@ -1,12 +1,12 @@
-//! Packets that are changed on the way, or that come from nowhere.
+//! Packets changed in transit, and forged packets.
 
 use carrick_proto::Route;
 use carrick_wire::{ChunkType, Packet};
 
 use crate::input::Input;
-use crate::network::{Flight, Network};
+use crate::network::{InFlight, Network};
 
-/// Chunks that a chunk may be turned into.
+/// Types that the type of a chunk may be changed to.
 const KINDS: [ChunkType; 16] = [
     ChunkType::FORWARD_TSN,
     ChunkType::I_FORWARD_TSN,
@@ -27,14 +27,14 @@ const KINDS: [ChunkType; 16] = [
 ];
 
 impl Network {
-    /// Some bytes of a packet change, and its checksum is right for them.
+    /// Changes some bytes of a packet and corrects its checksum.
     pub fn change(&mut self, input: &mut Input<'_>) {
-        if self.flights.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
         self.tampered = true;
-        let index = input.below(self.flights.len());
-        let mut bytes = self.flights[index].bytes.to_vec();
+        let index = input.below(self.in_flight.len());
+        let mut bytes = self.in_flight[index].bytes.to_vec();
         for _ in 0..=input.below(4) {
             // Mostly near the beginning, where the headers are.
             let reach = if input.byte() & 1 == 0 { 64 } else { 65_536 };
@@ -45,28 +45,32 @@ impl Network {
             }
         }
         fix_checksum(&mut bytes);
-        self.flights[index].bytes = bytes.into();
+        self.in_flight[index].bytes = bytes.into();
     }
 
     pub fn truncate(&mut self, input: &mut Input<'_>) {
-        if self.flights.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
         self.tampered = true;
-        let index = input.below(self.flights.len());
-        let mut bytes = self.flights[index].bytes.to_vec();
+        let index = input.below(self.in_flight.len());
+        let mut bytes = self.in_flight[index].bytes.to_vec();
         bytes.truncate(input.below(bytes.len() + 1));
         fix_checksum(&mut bytes);
-        self.flights[index].bytes = bytes.into();
+        self.in_flight[index].bytes = bytes.into();
     }
 
-    /// A packet from nowhere: chunks from the input behind the header of a real packet, so that
-    /// its tag is right, or behind one from the input.
+    /// Forges a packet: chunks from the input after the header of a real packet, with its verification tag,
+    /// or after a header from the input.
     pub fn forge(&mut self, end: usize, input: &mut Input<'_>) {
         self.tampered = true;
         let how = input.byte();
         let mut bytes = Vec::new();
-        let model = self.flights.iter().chain(&self.old).rfind(|f| f.to == end);
+        let model = self
+            .in_flight
+            .iter()
+            .chain(&self.delivered)
+            .rfind(|f| f.to == end);
         let route = match model {
             Some(model) if how & 1 == 0 => {
                 bytes.extend_from_slice(&model.bytes[..12.min(model.bytes.len())]);
@@ -82,14 +86,14 @@ impl Network {
             bytes.extend_from_slice(input.bytes(count));
         }
         if how & 8 != 0 {
-            // Again and again, up to a large packet.
+            // Repeated, up to a large packet.
             let chunks = bytes.get(12..).unwrap_or_default().to_vec();
             while !chunks.is_empty() && bytes.len() + chunks.len() <= 65_000 {
                 bytes.extend_from_slice(&chunks);
             }
         }
         fix_checksum(&mut bytes);
-        let flight = Flight {
+        let flight = InFlight {
             route,
             to: end,
             port: None,
@@ -98,8 +102,8 @@ impl Network {
         self.launch(flight);
     }
 
-    /// A chunk of an earlier packet comes alone, as another type, with other numbers: what begins
-    /// with a TSN or a serial number stays near those that are valid now.
+    /// Sends a chunk of an earlier packet alone, with another type and other numbers: TSNs and serial numbers
+    /// stay near the valid ones.
     pub fn mutate(&mut self, end: usize, input: &mut Input<'_>) {
         let found = self.chunk_to(end, input);
         let Some((header, mut chunk, route)) = found else {
@@ -129,7 +133,7 @@ impl Network {
         }
         let mut bytes = [header, chunk].concat();
         fix_checksum(&mut bytes);
-        let flight = Flight {
+        let flight = InFlight {
             route,
             to: end,
             port: None,
@@ -138,13 +142,13 @@ impl Network {
         self.launch(flight);
     }
 
-    /// A chunk of an earlier packet rides on one that is under way.
+    /// Adds a chunk of an earlier packet to a packet in flight.
     pub fn splice(&mut self, end: usize, input: &mut Input<'_>) {
         let Some((_, chunk, _)) = self.chunk_to(end, input) else {
             return;
         };
         let in_front = input.byte() & 1 != 0;
-        let Some(flight) = self.flights.iter_mut().rfind(|f| f.to == end) else {
+        let Some(flight) = self.in_flight.iter_mut().rfind(|f| f.to == end) else {
             return;
         };
         self.tampered = true;
@@ -161,12 +165,12 @@ impl Network {
         }
     }
 
-    /// A packet's header, one of its chunks with the padding, and its way: of one that went there.
+    /// Returns the header of a packet to this end, one of its chunks with padding, and its route.
     fn chunk_to(&self, end: usize, input: &mut Input<'_>) -> Option<(Vec<u8>, Vec<u8>, Route)> {
-        let to: Vec<&Flight> = self
-            .old
+        let to: Vec<&InFlight> = self
+            .delivered
             .iter()
-            .chain(&self.flights)
+            .chain(&self.in_flight)
             .filter(|f| f.to == end)
             .collect();
         if to.is_empty() {

@@ -13,34 +13,34 @@ fn provisional_responses_are_forwarded_unchanged() {
     let mut world = World::new();
     let invite = world.invited();
     let mut tags = Vec::new();
-    for said in [
+    for status in [
         "180 Ringing",
         "181 Call Is Being Forwarded",
         "182 Queued",
         "183 Session Progress",
         "187 Something New",
     ] {
-        world.callee.answer(&invite, said, "");
-        let heard = world.caller.expect(&said[..3]);
-        assert_eq!(heard.body(), "");
+        world.callee.answer(&invite, status, "");
+        let response = world.caller.expect(&status[..3]);
+        assert_eq!(response.body(), "");
         let contact = format!("<sip:{}>", world.caller.b2bua);
-        assert_eq!(heard.header("Contact"), contact);
-        tags.push(heard.header("To").to_owned());
+        assert_eq!(response.header("Contact"), contact);
+        tags.push(response.header("To").to_owned());
     }
     tags.dedup();
     assert!(tags.len() == 1 && tags[0].contains(";tag="), "{tags:?}");
     assert_eq!(world.open(), [""; 0]);
     let early = audio("192.0.2.7", 7000);
     world.callee.answer(&invite, "180 Ringing", &early);
-    let heard = world.caller.expect_again("180");
-    assert_eq!(heard.body(), early);
-    assert_eq!(heard.header("Content-Type"), "application/sdp");
+    let response = world.caller.expect_again("180");
+    assert_eq!(response.body(), early);
+    assert_eq!(response.header("Content-Type"), "application/sdp");
     assert_eq!(world.open(), ["10.0.0.1:4000 192.0.2.7:7000 2"]);
-    // A 199 has no meaning for a caller that knows one branch only.
+    // A 199 has no meaning for a caller with one early dialog.
     world
         .callee
         .answer(&invite, "199 Early Dialog Terminated", "");
-    assert!(!world.caller.hears("199", SOON));
+    assert!(!world.caller.receives("199", SOON));
     world.answered(&invite);
     let answer = world.caller.expect("200");
     assert_eq!(answer.header("To"), tags[0]);
@@ -67,8 +67,8 @@ fn redirection_is_forwarded_with_own_contacts() {
             format!("Contact: {number}"),
         ];
         world.callee.answer(&invite, status, "");
-        let heard = world.caller.expect(&status[..3]);
-        let contacts = heard
+        let response = world.caller.expect(&status[..3]);
+        let contacts = response
             .0
             .lines()
             .filter_map(|line| line.strip_prefix("Contact: "));

@@ -24,7 +24,7 @@ fn reinvite_replaces_the_pinholes() {
     let new = "10.0.0.9:4400 192.0.2.1:6000 2";
     assert!(world.open().contains(&new.to_owned()));
     world.caller.request("ACK", "");
-    world.until("the old one is closed", |world| world.open() == [new]);
+    world.until("the old pinhole is closed", |world| world.open() == [new]);
     // The callee changes too, by UPDATE.
     world.callee.request("UPDATE", &audio("192.0.2.9", 6600));
     let changed = world.caller.expect("UPDATE");
@@ -32,7 +32,7 @@ fn reinvite_replaces_the_pinholes() {
         .caller
         .answer(&changed, "200 OK", &audio("10.0.0.9", 4400));
     world.callee.expect("200");
-    world.until("the new one only", |world| {
+    world.until("only the new pinhole is open", |world| {
         world.open() == ["10.0.0.9:4400 192.0.2.9:6600 2"]
     });
     world.hang_up(Side::Caller);
@@ -42,8 +42,8 @@ fn reinvite_replaces_the_pinholes() {
 fn hold_and_resume_change_the_pinholes() {
     let mut world = World::new();
     world.established();
-    let with = |body: String, way: &str| format!("{body}a={way}\r\n");
-    for (way, back, expected) in [
+    let with = |body: String, direction: &str| format!("{body}a={direction}\r\n");
+    for (direction, answered_direction, expected) in [
         (
             "inactive",
             "inactive",
@@ -61,14 +61,16 @@ fn hold_and_resume_change_the_pinholes() {
     ] {
         world
             .caller
-            .request("INVITE", &with(audio("10.0.0.1", 4000), way));
+            .request("INVITE", &with(audio("10.0.0.1", 4000), direction));
         let held = world.callee.expect("INVITE");
-        world
-            .callee
-            .answer(&held, "200 OK", &with(audio("192.0.2.1", 6000), back));
+        world.callee.answer(
+            &held,
+            "200 OK",
+            &with(audio("192.0.2.1", 6000), answered_direction),
+        );
         world.caller.expect("200");
         world.caller.request("ACK", "");
-        world.until(way, |world| world.open() == expected);
+        world.until(direction, |world| world.open() == expected);
     }
 }
 
@@ -106,7 +108,7 @@ fn refused_pinholes_of_a_reinvite_end_the_call() {
 }
 
 #[test]
-fn other_requests_are_passed_on_or_answered() {
+fn other_requests_are_forwarded_or_answered() {
     let mut world = World::new();
     world.established();
     world.caller.request("INFO", "dtmf");
@@ -129,23 +131,23 @@ fn simultaneous_reinvites_are_refused() {
     let mut world = World::new();
     world.established();
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));
-    let asked = world.callee.expect("INVITE");
+    let reinvite = world.callee.expect("INVITE");
     world.callee.request("INVITE", &audio("192.0.2.9", 6600));
     world.callee.expect("491");
     world.callee.request("ACK", "");
-    world.callee.answer(&asked, "491 Request Pending", "");
+    world.callee.answer(&reinvite, "491 Request Pending", "");
     world.caller.expect("491");
     world.caller.request("ACK", "");
     assert_eq!(world.open(), [AUDIO]);
     // A later change by one side succeeds.
     world.callee.request("INVITE", &audio("192.0.2.9", 6600));
-    let asked = world.caller.expect("INVITE");
+    let reinvite = world.caller.expect("INVITE");
     world
         .caller
-        .answer(&asked, "200 OK", &audio("10.0.0.1", 4000));
+        .answer(&reinvite, "200 OK", &audio("10.0.0.1", 4000));
     let answer = world.callee.expect("200");
     world.callee.acknowledge(&answer, "");
-    world.until("moved", |world| {
+    world.until("the pinhole is replaced", |world| {
         world.open() == ["10.0.0.1:4000 192.0.2.9:6600 2"]
     });
     world.hang_up(Side::Caller);
@@ -161,12 +163,12 @@ fn info_is_forwarded_in_order_and_bounded() {
     }
     let refused = world.caller.expect("500");
     assert_eq!(refused.header("Retry-After"), "2");
-    let passed: Vec<Message> = (0..16).map(|_| world.callee.expect_next("INFO")).collect();
+    let forwarded: Vec<Message> = (0..16).map(|_| world.callee.expect_next("INFO")).collect();
     assert!(world.callee.next_within(SOON).is_none());
-    let bodies: Vec<&str> = passed.iter().map(Message::body).collect();
+    let bodies: Vec<&str> = forwarded.iter().map(Message::body).collect();
     let first: Vec<String> = (0..16).map(|n| format!("digit {n}")).collect();
     assert_eq!(bodies, first);
-    for info in &passed {
+    for info in &forwarded {
         world.callee.answer(info, "200 OK", "");
     }
     world.hang_up(Side::Caller);

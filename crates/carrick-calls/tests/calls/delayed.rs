@@ -8,13 +8,13 @@ use crate::world::{MiddleboxMode, Side, World};
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 const SOON: Duration = Duration::from_millis(300);
 
-/// A world whose caller is known to be inside by where its INVITE comes from: no description says it.
+/// World whose caller is inside by the source address of its INVITE, since the INVITE has no description.
 fn world() -> World {
     World::with(|config| config.internal.push("127.0.0.1".parse().unwrap()))
 }
 
-/// Until the caller has the offer of the callee. Returns the INVITE of the one, the offer of the other.
-fn offered(world: &mut World) -> (Message, Message) {
+/// Runs a call until the caller has the callee's offer. Returns the INVITE and the 2xx with the offer.
+fn offer_in_2xx(world: &mut World) -> (Message, Message) {
     world.caller.invite("");
     let invite = world.callee.expect("INVITE");
     assert_eq!(invite.body(), "");
@@ -31,10 +31,10 @@ fn offered(world: &mut World) -> (Message, Message) {
 fn answer_in_ack_waits_for_the_pinholes() {
     let mut world = world();
     world.mode(MiddleboxMode::Hang);
-    let (invite, offer) = offered(&mut world);
-    assert!(!world.callee.hears("ACK", SOON), "no answer yet");
+    let (invite, offer) = offer_in_2xx(&mut world);
+    assert!(!world.callee.receives("ACK", SOON), "no answer yet");
     world.caller.confirm_with(&offer, &audio("10.0.0.1", 4000));
-    assert!(!world.callee.hears("ACK", SOON), "no pinhole yet");
+    assert!(!world.callee.receives("ACK", SOON), "no pinhole yet");
     assert_eq!(world.open(), [""; 0]);
     world.mode(MiddleboxMode::Grant);
     let ack = world.callee.expect("ACK");
@@ -46,7 +46,7 @@ fn answer_in_ack_waits_for_the_pinholes() {
     );
     assert_eq!(ack.0.matches("Via:").count(), 1, "{ack:?}");
     assert_eq!(world.open(), [AUDIO]);
-    // The answer of the callee is repeated when its ACK is lost.
+    // The callee repeats its 2xx if the ACK is lost.
     world.answered(&invite);
     let again = world.callee.expect_again("ACK");
     assert_eq!(again.0, ack.0);
@@ -62,7 +62,7 @@ fn unusable_answer_in_ack_ends_the_call() {
     ] {
         let mut world = world();
         world.mode(mode);
-        let (_, offer) = offered(&mut world);
+        let (_, offer) = offer_in_2xx(&mut world);
         world.caller.confirm_with(&offer, &body);
         let ack = world.callee.expect("ACK");
         assert!(ack.body().contains("m=audio 0 RTP/AVP 0"), "{ack:?}");
@@ -73,7 +73,7 @@ fn unusable_answer_in_ack_ends_the_call() {
 #[test]
 fn bye_before_the_answer_in_ack_ends_the_call() {
     let mut world = world();
-    offered(&mut world);
+    offer_in_2xx(&mut world);
     world.callee.request("BYE", "");
     world.callee.expect("200");
     world.callee.expect("ACK");
@@ -117,21 +117,21 @@ fn reinvite_without_offer_replaces_the_pinholes() {
     let mut world = World::new();
     world.established();
     world.callee.request("INVITE", "");
-    let asked = world.caller.expect("INVITE");
-    assert_eq!(asked.body(), "");
+    let reinvite = world.caller.expect("INVITE");
+    assert_eq!(reinvite.body(), "");
     world
         .caller
-        .answer(&asked, "200 OK", &audio("10.0.0.1", 4000));
+        .answer(&reinvite, "200 OK", &audio("10.0.0.1", 4000));
     let offer = world.callee.expect("200");
     assert_eq!(offer.body(), audio("10.0.0.1", 4000));
-    assert!(!world.caller.hears("ACK", SOON), "no answer yet");
-    // Another one meanwhile has to wait.
+    assert!(!world.caller.receives("ACK", SOON), "no answer yet");
+    // Another offer in the meantime is refused.
     world.caller.request("UPDATE", &audio("10.0.0.1", 4800));
     world.caller.expect("491");
     world.callee.acknowledge(&offer, &audio("192.0.2.1", 6600));
     let ack = world.caller.expect("ACK");
     assert_eq!(ack.body(), audio("192.0.2.1", 6600));
-    world.until("moved", |world| {
+    world.until("the pinhole is replaced", |world| {
         world.open() == ["10.0.0.1:4000 192.0.2.1:6600 2"]
     });
     world.hang_up(Side::Caller);

@@ -1,4 +1,4 @@
-//! How calls end.
+//! End of calls.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn bye_closes_the_pinholes_and_is_forwarded() {
 fn pinholes_close_without_an_answer_to_bye() {
     let mut world = World::new();
     world.established();
-    world.callee.silent();
+    world.callee.stop_receiving();
     world.caller.request("BYE", "");
     world.caller.expect("200");
     world.until("closed", |world| world.open().is_empty());
@@ -85,11 +85,11 @@ fn silent_side_is_detected_and_the_call_ended() {
     for side in [Side::Caller, Side::Callee] {
         let mut world = World::with(|config| config.probe = Duration::from_secs(1));
         world.established();
-        let [gone, left] = world.sides(side);
-        gone.silent();
-        let asked = left.expect("OPTIONS");
-        left.answer(&asked, "200 OK", "");
-        left.expect_bye();
+        let [silent, remaining] = world.sides(side);
+        silent.stop_receiving();
+        let options = remaining.expect("OPTIONS");
+        remaining.answer(&options, "200 OK", "");
+        remaining.expect_bye();
         world.until("closed", |world| world.open().is_empty());
     }
 }
@@ -98,22 +98,22 @@ fn silent_side_is_detected_and_the_call_ended() {
 fn side_without_the_dialog_is_detected() {
     let mut world = World::with(|config| config.probe = Duration::from_millis(500));
     world.established();
-    let asked = world.callee.expect("OPTIONS");
+    let options = world.callee.expect("OPTIONS");
     world
         .callee
-        .answer(&asked, "481 Call/Transaction Does Not Exist", "");
+        .answer(&options, "481 Call/Transaction Does Not Exist", "");
     world.caller.expect_bye();
     world.until("closed", |world| world.open().is_empty());
 }
 
 #[test]
-fn a_call_whose_sides_answer_goes_on() {
+fn answered_probes_keep_the_call() {
     let mut world = World::with(|config| config.probe = Duration::from_millis(1500));
     world.established();
     for _ in 0..3 {
         for peer in [&mut world.caller, &mut world.callee] {
-            let asked = peer.expect("OPTIONS");
-            peer.answer(&asked, "200 OK", "");
+            let options = peer.expect("OPTIONS");
+            peer.answer(&options, "200 OK", "");
         }
     }
     assert_eq!((world.open().len(), world.counts().calls), (1, 1));
@@ -123,7 +123,7 @@ fn a_call_whose_sides_answer_goes_on() {
 fn stop_ends_all_calls_and_closes_all_pinholes() {
     let mut world = World::new();
     world.established();
-    let answering = std::thread::scope(|scope| {
+    let answered = std::thread::scope(|scope| {
         let (caller, callee) = (&mut world.caller, &mut world.callee);
         let peers = [caller, callee].map(|peer| {
             scope.spawn(move || {
@@ -134,12 +134,12 @@ fn stop_ends_all_calls_and_closes_all_pinholes() {
         world.runtime.block_on(b2bua.stop(Duration::from_secs(5)));
         peers.map(|peer| peer.join().is_ok())
     });
-    assert_eq!(answering, [true; 2]);
+    assert_eq!(answered, [true; 2]);
     assert_eq!(world.open(), [""; 0]);
 }
 
 #[test]
-fn each_call_that_is_over_is_told_of() {
+fn each_finished_call_has_a_record() {
     let mut world = World::new();
     let mut records = world.b2bua.as_ref().unwrap().records();
     world.established();
@@ -159,8 +159,9 @@ fn each_call_that_is_over_is_told_of() {
     }
 }
 
+/// RFC 3261, section 12.2.2
 #[test]
-fn a_request_of_no_call_is_answered_so() {
+fn request_without_dialog_is_refused() {
     let mut world = World::new();
     world.established();
     world.caller.forget();

@@ -1,4 +1,4 @@
-//! Too many requests, from all and from one.
+//! Floods of requests, from many addresses and from one.
 
 use std::net::UdpSocket;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::world::{MiddleboxMode, Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 
-/// Sends requests of a stranger, each for another call.
-pub(crate) fn strange(method: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
-    strange_with(method, &audio("10.0.0.1", 4000), socket, world, numbers);
+/// Sends requests from a host that is no SIP server, each for another call.
+pub(crate) fn flood(method: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
+    flood_with(method, &audio("10.0.0.1", 4000), socket, world, numbers);
 }
 
-fn strange_with(method: &str, body: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
+fn flood_with(method: &str, body: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
     let (from, to) = (socket.local_addr().unwrap(), world.caller.b2bua);
     for n in numbers {
         let request = format!(
@@ -31,20 +31,20 @@ fn strange_with(method: &str, body: &str, socket: &UdpSocket, world: &World, num
 fn overload_drops_invites_and_spares_calls() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.established();
-    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
     while world.counts().flooded == 0 {
         // Requests beyond the socket buffer are lost, possibly most of them.
         assert!(sent < 10_000_000, "{:?}", world.counts());
-        strange("INVITE", &flood, &world, sent..sent + 100);
+        flood("INVITE", &attacker, &world, sent..sent + 100);
         sent += 100;
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(world.counts().too_many < 20_000, "{:?}", world.counts());
-    // It finds room among what is in the socket, as it would by Timer E.
+    // The socket buffer is full, so the BYE is retransmitted, as by Timer E (RFC 3261, section 17.1.2.2).
     world.caller.request("BYE", "");
     let mut repeats = 0;
-    while !world.caller.hears("200", SOON) {
+    while !world.caller.receives("200", SOON) {
         repeats += 1;
         assert!(repeats < 20, "{:?}", world.counts());
         world.caller.repeat();
@@ -57,21 +57,21 @@ fn overload_drops_invites_and_spares_calls() {
 #[test]
 fn requests_outside_calls_are_answered_statelessly() {
     let mut world = World::with(|config| config.max_calls = 2);
-    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
-    flood.set_nonblocking(true).unwrap();
+    let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
+    attacker.set_nonblocking(true).unwrap();
     let mut answers = 0;
-    // More than there is room for transactions, of each.
+    // More requests of each method than there is room for transactions.
     for n in 0..100 {
         for method in ["OPTIONS", "BYE", "MESSAGE"] {
-            strange(method, &flood, &world, n * 100..(n + 1) * 100);
+            flood(method, &attacker, &world, n * 100..(n + 1) * 100);
         }
         std::thread::sleep(Duration::from_millis(10));
-        while flood.recv(&mut [0; 2048]).is_ok() {
+        while attacker.recv(&mut [0; 2048]).is_ok() {
             answers += 1;
         }
     }
-    flood.set_nonblocking(false).unwrap();
-    until_answered(&flood, &world);
+    attacker.set_nonblocking(false).unwrap();
+    until_answered(&attacker, &world);
     assert!(answers > 100, "{answers}");
     assert_eq!(world.counts().flooded, 0);
     world.established();
@@ -82,18 +82,18 @@ fn requests_outside_calls_are_answered_statelessly() {
 fn flood_of_calls_spares_existing_calls() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.established();
-    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
     while world.counts().too_many <= 100 {
         assert!(sent < 100_000, "{}", world.counts().too_many);
-        strange("INVITE", &flood, &world, sent..sent + 100);
+        flood("INVITE", &attacker, &world, sent..sent + 100);
         sent += 100;
-        // Most find no room in the socket if it has no time to read them.
+        // Without a pause, most of them would be lost in the socket buffer.
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(world.counts().calls, 1);
     world.caller.request("INFO", "dtmf");
-    // Over UDP what finds no room in the socket is sent again.
+    // Retransmitted if the socket buffer was full.
     let mut repeats = 0;
     let info = loop {
         match world.callee.next_within(Duration::from_millis(500)) {
@@ -110,18 +110,18 @@ fn flood_of_calls_spares_existing_calls() {
     world.hang_up(Side::Caller);
 }
 
-/// A socket of a host that is no SIP server.
+/// Socket of a host that is no SIP server.
 fn host(address: &str) -> UdpSocket {
     UdpSocket::bind((address, 0)).unwrap()
 }
 
-/// Waits until what was sent before has been read: it is in order.
+/// Waits until the agent has read all requests sent before: it reads them in order.
 fn until_answered(socket: &UdpSocket, world: &World) {
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut buffer = [0; 4096];
     for n in 0..100 {
         let number = 1_000_000 + n;
-        strange("OPTIONS", socket, world, number..number + 1);
+        flood("OPTIONS", socket, world, number..number + 1);
         let own = format!("Call-ID: flood-{number}\r\n");
         while let Ok(length) = socket.recv(&mut buffer) {
             if String::from_utf8_lossy(&buffer[..length]).contains(&own) {
@@ -132,7 +132,7 @@ fn until_answered(socket: &UdpSocket, world: &World) {
     panic!("no answer: {:?}", world.counts());
 }
 
-/// As many of the messages that have come as begin so.
+/// Number of received messages that begin with `start`.
 fn count(socket: &UdpSocket, start: &str) -> usize {
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut buffer = [0; 4096];
@@ -151,19 +151,21 @@ fn flood_from_one_address_spares_others() {
             ..PerAddress::of_calls(100)
         };
     });
-    let [flood, other] = ["127.0.0.2", "127.0.0.3"].map(host);
+    let [attacker, other] = ["127.0.0.2", "127.0.0.3"].map(host);
     for n in 0..20 {
-        strange("INVITE", &flood, &world, n * 20..(n + 1) * 20);
+        flood("INVITE", &attacker, &world, n * 20..(n + 1) * 20);
         std::thread::sleep(Duration::from_millis(2));
     }
     world.until("refused", |world| world.counts().crowded > 100);
-    let refused = count(&flood, "SIP/2.0 503");
+    let refused = count(&attacker, "SIP/2.0 503");
     assert!(refused > 10, "{refused}");
     assert_eq!(world.counts().calls, 4);
-    until_answered(&flood, &world);
-    // Another stranger is served, and so are the servers.
-    strange("INVITE", &other, &world, 2000..2001);
-    world.until("served", |world| world.counts().calls == 5);
+    until_answered(&attacker, &world);
+    // Another host is served, and so are the SIP servers.
+    flood("INVITE", &other, &world, 2000..2001);
+    world.until("the call of the other host is accepted", |world| {
+        world.counts().calls == 5
+    });
     world.established();
     assert_eq!(world.counts().flooded, 0);
     assert_eq!(count(&other, "SIP/2.0 503"), 0);
@@ -181,9 +183,9 @@ fn refusal_per_address_has_retry_after() {
     let refused = stranger.expect("503");
     assert_eq!(refused.header("Retry-After"), "10");
     stranger.request("ACK", "");
-    // When the first is over there is room again.
+    // The end of the first call makes room.
     world.caller.answer(&invite, "486 Busy Here", "");
-    world.until("over", |world| world.counts().calls == 0);
+    world.until("the first call is over", |world| world.counts().calls == 0);
     stranger.fresh();
     stranger.invite(&audio("192.0.2.1", 6000));
     world.caller.expect("INVITE");
@@ -192,18 +194,18 @@ fn refusal_per_address_has_retry_after() {
 #[test]
 fn refused_calls_take_a_bounded_share_of_room() {
     let mut world = World::with(|config| config.max_calls = 8);
-    let [flood, other] = ["127.0.0.2", "127.0.0.3"].map(host);
+    let [attacker, other] = ["127.0.0.2", "127.0.0.3"].map(host);
     let useless = audio("host.example.net", 4000);
     for n in 0..100 {
-        strange_with("INVITE", &useless, &flood, &world, n * 20..(n + 1) * 20);
+        flood_with("INVITE", &useless, &attacker, &world, n * 20..(n + 1) * 20);
         std::thread::sleep(Duration::from_millis(2));
     }
     world.until("refused", |world| world.counts().crowded > 100);
     let offered = world.counts().offered;
     // An eighth of the transactions for this number of calls.
     assert!(offered <= (8 * 8 + 8192) / 8, "{offered}");
-    until_answered(&flood, &world);
-    strange("INVITE", &other, &world, 5000..5001);
+    until_answered(&attacker, &world);
+    flood("INVITE", &other, &world, 5000..5001);
     world.caller.expect("INVITE");
     assert_eq!(world.counts().flooded, 0);
 }
@@ -240,7 +242,7 @@ fn pinholes_per_address_are_bounded() {
     world.caller.expect_bye();
     assert_eq!((world.open().len(), world.counts().crowded), (1, 1));
     assert_eq!(world.counts().refused_by_middlebox, 0);
-    // A middlebox that refuses takes nothing of it.
+    // Pinholes that the middlebox refuses do not count.
     world.mode(MiddleboxMode::Refuse);
     first.request("BYE", "");
     first.expect("200");

@@ -1,5 +1,5 @@
-//! The back-to-back user agent between a caller and a callee that speak SIP by hand, over UDP on
-//! loopback, with a simulated middlebox.
+//! Back-to-back user agent between a caller and a callee whose SIP messages the tests write, over UDP
+//! on loopback, with a simulated middlebox.
 
 mod answers;
 mod changes;

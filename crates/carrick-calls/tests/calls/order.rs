@@ -1,4 +1,5 @@
-//! Requests right behind the ACK of an INVITE: they may arrive before the agent's own state has changed.
+//! Requests that follow the ACK of an INVITE immediately: they may arrive before the state of the
+//! agent's dialog has changed.
 
 use std::fmt::Debug;
 use std::mem::forget;
@@ -16,14 +17,15 @@ use tracing::{Event, Metadata, Subscriber, subscriber};
 use crate::peer::{Peer, audio};
 use crate::world::{Side, World};
 
-/// Stops the thread that logs a certain event of the SIP library, until the gate is opened.
+/// Tracing subscriber that blocks the thread which logs a given event of the SIP library, until the
+/// gate is opened.
 struct Gate {
     event: &'static str,
     reached: Sender<()>,
     open: Mutex<Option<Receiver<()>>>,
 }
 
-/// The text of an event.
+/// Message of an event.
 struct Text(String);
 
 impl Visit for Text {
@@ -63,9 +65,9 @@ impl Subscriber for Gate {
 }
 
 /// Threads that compute until this is dropped.
-struct Busy(Arc<AtomicBool>);
+struct CpuLoad(Arc<AtomicBool>);
 
-impl Busy {
+impl CpuLoad {
     fn start(count: usize) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         for _ in 0..count {
@@ -76,7 +78,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for CpuLoad {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -102,7 +104,7 @@ fn stopping_at(event: &'static str) -> (Runtime, Receiver<()>, Sender<()>) {
 
 /// RFC 3261, section 15: the callee may send BYE as soon as it has the ACK.
 #[test]
-fn bye_of_the_callee_right_behind_the_ack() {
+fn bye_immediately_after_the_ack_ends_the_call() {
     let (runtime, reached, open) = stopping_at("client invite dialog confirmed");
     let mut world = World::in_runtime(runtime, "127.0.0.1", |_| ());
     let invite = world.invited();
@@ -110,7 +112,7 @@ fn bye_of_the_callee_right_behind_the_ack() {
     world.callee.expect("ACK");
     reached.recv().unwrap();
     world.callee.request("BYE", "");
-    // Requests are looked at in the order in which they arrive: with this answer the BYE has been.
+    // Requests are read in the order of arrival: after this response, the BYE has been read, too.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut last = Peer::new(world.caller.b2bua, socket);
     last.hops = 0;
@@ -127,8 +129,8 @@ fn bye_of_the_callee_right_behind_the_ack() {
 /// RFC 3261, section 14.1: an offer may follow as soon as the ACK is sent. Threads that compute
 /// meanwhile delay the agent's own at any point.
 #[test]
-fn offers_of_the_caller_right_behind_the_ack() {
-    let _busy = Busy::start(4);
+fn offer_immediately_after_the_ack_is_forwarded() {
+    let _load = CpuLoad::start(4);
     for _ in 0..50 {
         let mut world = World::new();
         let invite = world.invited();

@@ -1,4 +1,4 @@
-//! SIP by hand.
+//! SIP user agent of the tests, which sends exactly the messages that a test names.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A message as it came.
+/// Received message.
 #[derive(Clone, Debug)]
 pub(crate) struct Message(pub(crate) String);
 
@@ -44,21 +44,22 @@ impl Message {
 
 static CALLS: AtomicU32 = AtomicU32::new(1);
 
-/// One end, with the state of its one call.
+/// User agent with the state of one call.
 pub(crate) struct Peer {
     socket: UdpSocket,
     pub(crate) address: SocketAddr,
     pub(crate) b2bua: SocketAddr,
     call: u32,
     sequence: u32,
-    /// Of the dialog: From and To as this end sends them, Call-ID, where to.
+    /// From and To as sent by this side, Call-ID and remote target of the dialog.
     dialog: Option<[String; 4]>,
+    /// Branches and start lines of the messages received so far.
     seen: BTreeSet<String>,
-    /// The last final answer was a refusal.
+    /// True if the last final response was negative.
     refused: bool,
-    /// Headers of the next message.
+    /// Additional headers of the next message.
     pub(crate) more: Vec<String>,
-    /// The tag of the next answer, if it is not the usual one.
+    /// To tag of the next response, if it is not the usual one.
     pub(crate) branch: Option<String>,
     pub(crate) hops: u32,
     /// Last message sent.
@@ -83,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// The next message that begins so; others are passed over.
+    /// Waits for a message with this method or status. Other messages are skipped.
     pub(crate) fn expect(&mut self, start: &str) -> Message {
         let until = Instant::now() + PATIENCE;
         let mut others = Vec::new();
@@ -97,7 +98,7 @@ impl Peer {
         panic!("no {start}, but {others:?}");
     }
 
-    /// The next message but provisional answers, which begins so.
+    /// Returns the next message, which must have this method or status. Provisional responses are skipped.
     pub(crate) fn expect_next(&mut self, start: &str) -> Message {
         loop {
             let message = self
@@ -113,13 +114,13 @@ impl Peer {
         }
     }
 
-    /// The next message, if one comes in a while.
+    /// Returns the next message, if one arrives in time.
     pub(crate) fn next_within(&mut self, within: Duration) -> Option<Message> {
         self.receive(within)
     }
 
-    /// Returns whether such a message arrives in time. Others are skipped.
-    pub(crate) fn hears(&mut self, start: &str, within: Duration) -> bool {
+    /// Returns whether a message with this method or status arrives in time. Others are skipped.
+    pub(crate) fn receives(&mut self, start: &str, within: Duration) -> bool {
         let until = Instant::now() + within;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             match self.receive(left) {
@@ -138,7 +139,7 @@ impl Peer {
             self.socket.set_read_timeout(Some(within)).unwrap();
             let length = self.socket.recv(&mut buffer).ok()?;
             let message = Message(String::from_utf8(buffer[..length].to_vec()).unwrap());
-            // Each once: retransmissions are the transport's matter.
+            // Retransmissions are skipped.
             let branch = message.header("Via").to_owned();
             let start = message.0.lines().next().unwrap();
             if self.seen.insert(format!("{branch} {start}")) {
@@ -151,13 +152,13 @@ impl Peer {
         }
     }
 
-    /// Such a message that comes again.
+    /// Waits for a message with this method or status, also if it is a retransmission.
     pub(crate) fn expect_again(&mut self, start: &str) -> Message {
         self.seen.clear();
         self.expect(start)
     }
 
-    /// Usage no call any more, and can begin another.
+    /// Forgets the call, so that another one can begin.
     pub(crate) fn fresh(&mut self) {
         self.call = CALLS.fetch_add(1, Ordering::Relaxed);
         self.dialog = None;
@@ -170,8 +171,8 @@ impl Peer {
         }
     }
 
-    pub(crate) fn silent(&self) {
-        // Nothing is read any more, nothing answered.
+    /// Stops receiving: the socket accepts only datagrams of a port that nothing uses.
+    pub(crate) fn stop_receiving(&self) {
         self.socket.connect("127.0.0.1:9").unwrap();
     }
 
@@ -180,14 +181,14 @@ impl Peer {
         self.socket.send_to(octets, self.b2bua).unwrap();
     }
 
-    /// Sends what was sent last once more.
+    /// Sends the last message again.
     pub(crate) fn repeat(&mut self) {
         let last = self.last.clone();
         self.send(last.as_bytes());
     }
 
-    /// Likewise, as if it had come another way.
-    pub(crate) fn repeat_another_way(&mut self) {
+    /// Sends the last message again with another branch, as if a proxy had forked it.
+    pub(crate) fn repeat_with_other_branch(&mut self) {
         let other = self
             .last
             .replacen("branch=z9hG4bK", "branch=z9hG4bK-other", 1);
@@ -211,12 +212,12 @@ impl Peer {
         self.repeat();
     }
 
-    /// Offers a call.
+    /// Sends an INVITE for a call.
     pub(crate) fn invite(&mut self, body: &str) {
         self.begin("INVITE", body);
     }
 
-    /// Offers another call, until the other end has the offer.
+    /// Begins another call. Returns the INVITE that the other side receives.
     pub(crate) fn fresh_invite(&mut self, other: &mut Self) -> Message {
         self.fresh();
         other.fresh();
@@ -224,7 +225,7 @@ impl Peer {
         other.expect("INVITE")
     }
 
-    /// A request outside of calls.
+    /// Sends a request outside of a dialog.
     pub(crate) fn begin(&mut self, method: &str, body: &str) {
         let from = format!("<sip:anna@{}>;tag=a{}", self.address, self.call);
         let to = format!("<sip:bert@{}>", self.b2bua);
@@ -234,7 +235,7 @@ impl Peer {
         self.request(method, body);
     }
 
-    /// A request in the call; for ACK and CANCEL with the number of the one before.
+    /// Sends a request in the dialog. ACK and CANCEL have the `CSeq` number of the request before.
     pub(crate) fn request(&mut self, method: &str, body: &str) {
         if !matches!(method, "ACK" | "CANCEL") {
             self.sequence += 1;
@@ -261,25 +262,25 @@ impl Peer {
         self.compose(&format!("{method} {target} SIP/2.0"), &headers, body);
     }
 
-    /// Takes an answer to an INVITE as that of the dialog.
+    /// Creates the dialog from a response to an INVITE.
     pub(crate) fn join(&mut self, answer: &Message) {
         let [from, _, id, _] = self.dialog.clone().unwrap();
         let to = answer.header("To").to_owned();
         self.dialog = Some([from, to, id, answer.uri("Contact")]);
     }
 
-    /// Takes the answer to an INVITE as that of the dialog, and confirms it.
+    /// Creates the dialog from a 2xx to an INVITE, and sends the ACK.
     pub(crate) fn confirm(&mut self, answer: &Message) {
         self.confirm_with(answer, "");
     }
 
-    /// Likewise, with an answer in the ACK.
+    /// Creates the dialog from a 2xx to an INVITE, and sends an ACK with a body.
     pub(crate) fn confirm_with(&mut self, answer: &Message, body: &str) {
         self.join(answer);
         self.request("ACK", body);
     }
 
-    /// ACK of an answer to a re-INVITE, with a body.
+    /// Sends the ACK of a 2xx to a re-INVITE, with a body.
     pub(crate) fn acknowledge(&mut self, answer: &Message, body: &str) {
         let number = answer.header("CSeq").split(' ').next().unwrap();
         let last = std::mem::replace(&mut self.sequence, number.parse().unwrap());
@@ -318,14 +319,14 @@ impl Peer {
     }
 }
 
-/// A description of one audio stream.
+/// Session description of one audio stream.
 pub(crate) fn audio(address: &str, port: u16) -> String {
     format!(
         "v=0\r\no=- 1 1 IN IP4 {address}\r\ns=-\r\nc=IN IP4 {address}\r\nt=0 0\r\nm=audio {port} RTP/AVP 0\r\n"
     )
 }
 
-/// One of an audio and a video stream.
+/// Session description of an audio and a video stream.
 pub(crate) fn audio_and_video(address: &str, port: u16) -> String {
     format!(
         "{}m=video {} RTP/AVP 96\r\n",

@@ -7,8 +7,8 @@ use crate::world::{MiddleboxMode, Side, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 
-/// The pinhole of the call is still open, and closed when the middlebox answers.
-fn closes_when_it_answers(world: &World) {
+/// Checks that the pinhole of the call is still open, and that it is closed when the middlebox answers.
+fn assert_closed_when_answered(world: &World) {
     assert_eq!(world.open(), [AUDIO]);
     world.mode(MiddleboxMode::Grant);
     world.assert_over();
@@ -24,7 +24,7 @@ fn bye_does_not_wait_for_the_middlebox() {
         one.request("BYE", "");
         one.expect("200");
         other.expect_bye();
-        closes_when_it_answers(&world);
+        assert_closed_when_answered(&world);
     }
 }
 
@@ -40,7 +40,7 @@ fn refusal_does_not_wait_for_the_middlebox() {
     world.caller.expect("504");
     world.caller.request("ACK", "");
     world.callee.expect_bye();
-    closes_when_it_answers(&world);
+    assert_closed_when_answered(&world);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn cancel_does_not_wait_for_the_middlebox() {
         let cancel = world.callee.expect("CANCEL");
         world.callee.answer(&cancel, "200 OK", "");
         world.callee.answer(&invite, "487 Request Terminated", "");
-        closes_when_it_answers(&world);
+        assert_closed_when_answered(&world);
     }
 }
 

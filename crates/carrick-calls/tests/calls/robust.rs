@@ -1,9 +1,9 @@
-//! Requests that are wrong, early, repeated or branched.
+//! Requests that are invalid, early, merged or forked.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::flood::strange;
+use crate::flood::flood;
 use crate::peer::audio;
 use crate::world::{Side, World};
 
@@ -44,14 +44,14 @@ fn invalid_requests_get_their_status() {
     world.caller.hops = 0;
     world.caller.invite(&offer);
     world.caller.expect("483");
-    assert!(!world.callee.hears("INVITE", SOON));
+    assert!(!world.callee.receives("INVITE", SOON));
     world.assert_over();
 }
 
 /// RFC 3261, section 16.3
 #[test]
 fn loops_are_refused() {
-    // The agent's own address is an inside one, so that an INVITE that it sends to itself is forwarded
+    // The agent's own address is inside, so that an INVITE that it sends to itself is forwarded
     // again. No other test uses this address, so its port is free.
     let mut world = World::on("127.0.7.1", |config| {
         config.listen.set_port(5060);
@@ -62,7 +62,7 @@ fn loops_are_refused() {
     world.caller.expect("482");
     world.caller.request("ACK", "");
     world.assert_over();
-    // The caller's, and its own; a repeated INVITE may count as one more on a slow machine.
+    // The caller's INVITE and the agent's own. A retransmitted INVITE may count again on a slow machine.
     assert!((2..=4).contains(&world.counts().offered));
 }
 
@@ -70,7 +70,7 @@ fn loops_are_refused() {
 fn outside_sender_opens_no_internal_pinhole() {
     let inside = |port: u16| format!("{}m=x {port} TCP/MSRP *\r\n", audio("10.0.0.5", 4000));
     let outside = format!("{}m=x 4000 TCP/MSRP *\r\n", audio("203.0.113.9", 4000));
-    // By an offer: it goes inside, since it comes from outside, and so does its answer.
+    // By an offer from outside, which is routed inside, or by the answer to it.
     let mut world = World::new();
     world.callee.invite(&inside(22));
     let invite = world.caller.expect("INVITE");
@@ -86,17 +86,17 @@ fn outside_sender_opens_no_internal_pinhole() {
     world.callee.request("ACK", "");
     world.caller.expect_bye();
     world.assert_over();
-    assert_eq!(world.opened(), 0, "not for the 183 either");
+    assert_eq!(world.opened(), 0, "none for the 183");
     // By a new offer in a call, by the answer to one, and by an answer in an ACK.
     let mut world = World::new();
     world.established();
     world.callee.request("INVITE", &inside(22));
-    let asked = world.caller.expect("INVITE");
-    world.caller.answer(&asked, "200 OK", &outside);
+    let request = world.caller.expect("INVITE");
+    world.caller.answer(&request, "200 OK", &outside);
     world.callee.expect("488");
     world.callee.request("ACK", "");
     world.expect_bye_at_both();
-    assert_eq!(world.opened(), 1, "that of the call");
+    assert_eq!(world.opened(), 1, "only the pinhole of the first offer");
     let mut world = World::new();
     world.caller.invite(&outside);
     let invite = world.callee.expect("INVITE");
@@ -114,12 +114,15 @@ fn outside_sender_opens_no_internal_pinhole() {
     world.callee.confirm_with(&offer, &inside(22));
     world.expect_bye_at_both();
     assert_eq!(world.opened(), 0);
-    // A stranger who is neither server is outside as well.
+    // A host that is neither of the servers is outside, too.
     let mut world = World::new();
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-    strange("INVITE", &stranger, &world, 0..1);
+    flood("INVITE", &stranger, &world, 0..1);
     world.caller.expect("INVITE");
-    assert!(!world.callee.hears("INVITE", SOON), "no relay to outside");
+    assert!(
+        !world.callee.receives("INVITE", SOON),
+        "no relay to outside"
+    );
 }
 
 /// RFC 3261, section 8.2.2.2
@@ -127,9 +130,9 @@ fn outside_sender_opens_no_internal_pinhole() {
 fn merged_invites_are_refused() {
     let mut world = World::new();
     let invite = world.invited();
-    world.caller.repeat_another_way();
+    world.caller.repeat_with_other_branch();
     world.caller.expect("482");
-    assert!(!world.callee.hears("INVITE", SOON));
+    assert!(!world.callee.receives("INVITE", SOON));
     assert_eq!(world.counts().calls, 1);
     world.answered(&invite);
     let answer = world.caller.expect("200");
@@ -189,12 +192,12 @@ fn requests_before_the_answer_are_refused() {
 }
 
 #[test]
-fn a_repeated_invite_is_the_same_call() {
+fn retransmitted_invite_is_the_same_call() {
     let mut world = World::new();
     let invite = world.invited();
     world.caller.repeat();
     world.caller.repeat();
-    assert!(!world.callee.hears("INVITE", SOON));
+    assert!(!world.callee.receives("INVITE", SOON));
     assert_eq!(world.counts().offered, 1);
     world.callee.answer(&invite, "486 Busy Here", "");
     world.caller.expect("486");
@@ -217,7 +220,7 @@ fn latest_early_branch_has_the_pinholes() {
     world.answered(&invite);
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
-    world.until("the answer's", |world| {
+    world.until("only the pinhole of the answer is open", |world| {
         world.open() == ["10.0.0.1:4000 192.0.2.1:6000 2"]
     });
     // A second branch that answers is ended (RFC 3261, section 13.2.2.4).
@@ -241,8 +244,8 @@ fn challenge_and_credentials_are_forwarded() {
     let challenge = "Digest realm=\"there\", nonce=\"7\"";
     world.callee.more = vec![format!("WWW-Authenticate: {challenge}")];
     world.callee.answer(&invite, "401 Unauthorized", "");
-    let asked = world.caller.expect("401");
-    assert_eq!(asked.header("WWW-Authenticate"), challenge);
+    let challenged = world.caller.expect("401");
+    assert_eq!(challenged.header("WWW-Authenticate"), challenge);
     world.caller.request("ACK", "");
     let credentials = "Digest username=\"anna\", realm=\"there\", nonce=\"7\", uri=\"sip:bert@there\", response=\"0\"";
     world.caller.more = vec![format!("Authorization: {credentials}")];
@@ -256,7 +259,7 @@ fn challenge_and_credentials_are_forwarded() {
 }
 
 #[test]
-fn what_is_no_sip_does_no_harm() {
+fn malformed_datagrams_are_ignored() {
     let mut world = World::new();
     let to = world.caller.b2bua;
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -275,7 +278,7 @@ fn what_is_no_sip_does_no_harm() {
     ] {
         stranger.send_to(&octets, to).unwrap();
     }
-    // Without a Contact there is nowhere to send requests to.
+    // Without a Contact, requests have no target (RFC 3261, section 8.1.1.8).
     let from = world.caller.address;
     world.caller.send(format!("{start}Via: SIP/2.0/UDP {from};branch=z9hG4bK2\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: 2\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n").as_bytes());
     world.caller.expect("400");
@@ -284,7 +287,7 @@ fn what_is_no_sip_does_no_harm() {
 }
 
 #[test]
-fn calls_go_over_ipv6_as_well() {
+fn calls_over_ipv6_get_pinholes() {
     let mut world = World::on("::1", |config| {
         config.internal.push("fd00::/16".parse().unwrap());
     });

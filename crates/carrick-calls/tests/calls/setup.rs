@@ -1,4 +1,4 @@
-//! Until the answer passes, or doesn't.
+//! Set-up of calls: until the answer is forwarded, or the call refused.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn answer_waits_for_the_pinholes() {
     world.caller.expect("180");
     world.answered(&invite);
     world.callee.expect("ACK");
-    assert!(!world.caller.hears("200", SOON), "no pinhole yet");
+    assert!(!world.caller.receives("200", SOON), "no pinhole yet");
     assert_eq!(world.open(), [""; 0]);
     world.mode(MiddleboxMode::Grant);
     let answer = world.caller.expect("200");
@@ -33,7 +33,7 @@ fn answer_waits_for_the_pinholes() {
 }
 
 #[test]
-fn a_call_from_outside_goes_inside() {
+fn call_from_outside_is_routed_inside() {
     let mut world = World::new();
     world.callee.invite(&audio("192.0.2.1", 6000));
     let invite = world.caller.expect("INVITE");
@@ -66,7 +66,7 @@ fn failed_pinholes_refuse_the_call() {
 }
 
 #[test]
-fn of_several_streams_all_are_opened_or_none() {
+fn pinholes_of_all_streams_are_opened() {
     let mut world = World::new();
     world.caller.invite(&audio_and_video("10.0.0.1", 4000));
     let invite = world.callee.expect("INVITE");
@@ -89,12 +89,14 @@ fn early_media_have_pinholes_until_the_answer() {
     assert_eq!(world.open(), ["10.0.0.1:4000 192.0.2.7:7000 2"]);
     world.answered(&invite);
     world.caller.expect("200");
-    world.until("only the answer's", |world| world.open() == [AUDIO]);
+    world.until("only the pinhole of the answer is open", |world| {
+        world.open() == [AUDIO]
+    });
 }
 
 #[test]
-fn a_refusal_of_the_callee_is_the_callers() {
-    for (said, heard) in [
+fn negative_final_response_is_forwarded() {
+    for (received, forwarded) in [
         ("486 Busy Here", "486"),
         ("305 Use Proxy", "480"),
         ("407 Proxy Authentication Required", "407"),
@@ -102,9 +104,9 @@ fn a_refusal_of_the_callee_is_the_callers() {
     ] {
         let mut world = World::new();
         let invite = world.invited();
-        world.callee.answer(&invite, said, "");
+        world.callee.answer(&invite, received, "");
         world.callee.expect("ACK");
-        world.caller.expect(heard);
+        world.caller.expect(forwarded);
         world.caller.request("ACK", "");
         world.assert_over();
     }
@@ -160,7 +162,7 @@ fn cancel_while_opening_pinholes_ends_the_call() {
 }
 
 #[test]
-fn a_callee_who_does_not_answer_is_given_up() {
+fn unanswered_call_is_cancelled() {
     let mut world = World::with(|config| config.answer = Duration::from_millis(300));
     let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
@@ -173,7 +175,7 @@ fn a_callee_who_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn what_can_not_be_let_pass_is_refused_at_once() {
+fn unusable_or_excess_calls_are_refused_at_once() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.caller.invite(&audio("host.example.net", 4000));
     world.caller.expect("488");

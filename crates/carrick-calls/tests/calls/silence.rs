@@ -1,4 +1,4 @@
-//! Calls that a SIMCO middlebox does not answer in time, and what becomes of their rules.
+//! Calls whose rules a SIMCO middlebox does not confirm in time, and the end of these rules.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use carrick_simco_net::client::{Client, ClientConfig, Target};
 use tokio::runtime::Runtime;
 
 use crate::peer::{PATIENCE, Peer, audio};
-use crate::simco::{Simco, Way};
+use crate::simco::{MiddleboxState, Simco};
 use crate::world::start;
 
-/// Far longer than a test takes: no rule ends by itself.
+/// Far longer than a test takes: no rule expires.
 const LIFETIME: Lifetime = Lifetime(3600);
 
-/// The agent between two peers, with a session to a middlebox.
-struct Served {
+/// Back-to-back user agent between two peers, with a SIMCO session to a middlebox.
+struct SimcoWorld {
     _runtime: Runtime,
     simco: Simco,
     b2bua: Option<B2bua<MiddleboxAgent>>,
@@ -23,7 +23,7 @@ struct Served {
     callee: Peer,
 }
 
-impl Served {
+impl SimcoWorld {
     fn new() -> Self {
         let runtime = Runtime::new().unwrap();
         let (simco, b2bua, [caller, callee]) = runtime.block_on(async {
@@ -47,31 +47,31 @@ impl Served {
         }
     }
 
-    fn until(&self, what: &str, so: impl Fn(&Simco) -> bool) {
+    fn until(&self, what: &str, holds: impl Fn(&Simco) -> bool) {
         let until = Instant::now() + PATIENCE;
-        while !so(&self.simco) {
+        while !holds(&self.simco) {
             let rules = self.simco.rules();
             assert!(Instant::now() < until, "{what}: {rules} rules");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// A call, until its callee has answered.
+    /// Runs a call until the callee has answered.
     fn answered(&mut self) {
         let invite = self.caller.fresh_invite(&mut self.callee);
         let answer = audio("192.0.2.1", 6000);
         self.callee.answer(&invite, "200 OK", &answer);
     }
 
-    /// Until both sides know that it is refused, because the middlebox does not answer.
+    /// Waits until both sides know that the call is refused because the middlebox does not answer.
     fn refused(&mut self) {
         self.caller.expect("504");
         self.caller.request("ACK", "");
         self.callee.expect_bye();
     }
 
-    /// How often a rule was asked for.
-    fn asked(&self) -> usize {
+    /// Number of requests for the rule of a call.
+    fn rule_requests(&self) -> usize {
         let opening = Opening {
             protocol: 17,
             internal: "10.0.0.1:4000".parse().unwrap(),
@@ -80,73 +80,75 @@ impl Served {
             direction: Direction::Both,
         };
         self.simco
-            .asked(&Request::Enable(opening.request(LIFETIME)))
+            .requests(&Request::Enable(opening.request(LIFETIME)))
     }
 }
 
 #[test]
 fn rule_of_refused_call_closes_after_session_loss() {
-    let mut served = Served::new();
-    served.simco.way(Way::LosesReplies);
-    served.answered();
-    served.refused();
-    served.until("granted", |simco| simco.rules() == 1);
-    served.simco.way(Way::IsAway);
-    served.until("lost", |simco| !simco.is_connected());
-    served.simco.way(Way::Answers);
-    served.until("nothing is open", |simco| simco.rules() == 0);
-    assert_eq!(served.asked(), 1, "not once more");
+    let mut world = SimcoWorld::new();
+    world.simco.set_state(MiddleboxState::LosingReplies);
+    world.answered();
+    world.refused();
+    world.until("the rule is granted", |simco| simco.rules() == 1);
+    world.simco.set_state(MiddleboxState::Unreachable);
+    world.until("the session is lost", |simco| !simco.is_connected());
+    world.simco.set_state(MiddleboxState::Answering);
+    world.until("the rule is deleted", |simco| simco.rules() == 0);
+    assert_eq!(world.rule_requests(), 1, "the rule is not requested again");
 }
 
 #[test]
 fn rule_of_refused_call_closes_after_long_silence() {
-    let mut served = Served::new();
-    served.simco.way(Way::LosesReplies);
-    served.answered();
-    served.refused();
+    let mut world = SimcoWorld::new();
+    world.simco.set_state(MiddleboxState::LosingReplies);
+    world.answered();
+    world.refused();
     // The query for the outcome was not answered either, and is repeated.
-    served.until("asked again", |simco| simco.asked(&Request::List) >= 2);
-    served.simco.way(Way::IsAway);
-    served.until("lost", |simco| !simco.is_connected());
-    served.simco.way(Way::Answers);
-    served.until("nothing is open", |simco| simco.rules() == 0);
+    world.until("the list was requested again", |simco| {
+        simco.requests(&Request::List) >= 2
+    });
+    world.simco.set_state(MiddleboxState::Unreachable);
+    world.until("the session is lost", |simco| !simco.is_connected());
+    world.simco.set_state(MiddleboxState::Answering);
+    world.until("the rule is deleted", |simco| simco.rules() == 0);
 }
 
 #[test]
 fn rule_of_refused_call_closes_in_next_session() {
-    let mut served = Served::new();
-    served.simco.way(Way::LosesReplies);
-    served.answered();
-    served.until("granted", |simco| simco.rules() == 1);
-    served.simco.way(Way::IsAway);
-    served.refused();
-    served.simco.way(Way::Answers);
-    served.until("nothing is open", |simco| simco.rules() == 0);
-    assert_eq!(served.asked(), 1, "not once more");
+    let mut world = SimcoWorld::new();
+    world.simco.set_state(MiddleboxState::LosingReplies);
+    world.answered();
+    world.until("the rule is granted", |simco| simco.rules() == 1);
+    world.simco.set_state(MiddleboxState::Unreachable);
+    world.refused();
+    world.simco.set_state(MiddleboxState::Answering);
+    world.until("the rule is deleted", |simco| simco.rules() == 0);
+    assert_eq!(world.rule_requests(), 1, "the rule is not requested again");
 }
 
 #[test]
 fn refused_call_requests_nothing_in_next_session() {
-    let mut served = Served::new();
-    served.simco.way(Way::IsAway);
-    served.until("lost", |simco| !simco.is_connected());
-    served.answered();
-    served.refused();
-    served.simco.way(Way::Answers);
-    served.until("back", Simco::is_connected);
-    served.answered();
-    served.caller.expect("200");
-    assert_eq!((served.simco.rules(), served.asked()), (1, 1));
+    let mut world = SimcoWorld::new();
+    world.simco.set_state(MiddleboxState::Unreachable);
+    world.until("the session is lost", |simco| !simco.is_connected());
+    world.answered();
+    world.refused();
+    world.simco.set_state(MiddleboxState::Answering);
+    world.until("the session is established again", Simco::is_connected);
+    world.answered();
+    world.caller.expect("200");
+    assert_eq!((world.simco.rules(), world.rule_requests()), (1, 1));
 }
 
 #[test]
-fn all_that_is_under_way_ends_with_the_agent() {
-    let mut served = Served::new();
-    served.simco.way(Way::LosesReplies);
-    served.answered();
-    served.refused();
-    served.until("granted", |simco| simco.rules() == 1);
-    assert!(served.simco.is_connected());
-    served.b2bua = None;
-    served.until("the session is over", |simco| !simco.is_connected());
+fn pending_requests_end_with_the_agent() {
+    let mut world = SimcoWorld::new();
+    world.simco.set_state(MiddleboxState::LosingReplies);
+    world.answered();
+    world.refused();
+    world.until("the rule is granted", |simco| simco.rules() == 1);
+    assert!(world.simco.is_connected());
+    world.b2bua = None;
+    world.until("the session is over", |simco| !simco.is_connected());
 }

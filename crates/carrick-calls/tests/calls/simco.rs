@@ -1,4 +1,4 @@
-//! A SIMCO middlebox on TCP that does not always answer, and may be away.
+//! SIMCO middlebox over TCP that does not always answer, and may be unreachable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,27 +15,27 @@ use tokio::sync::watch;
 
 /// Behaviour of the middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    Answers,
-    /// It does what it is asked to, and its replies are lost.
-    LosesReplies,
-    /// It has no connection. What it granted stays.
-    IsAway,
+pub(crate) enum MiddleboxState {
+    Answering,
+    /// It carries out requests, but its replies are lost.
+    LosingReplies,
+    /// It accepts no connection. Granted rules stay.
+    Unreachable,
 }
 
-/// Messages received.
+/// State of the middlebox, as seen by the tests.
 #[derive(Default)]
-struct Seen {
-    /// Requests that came, by sub-type.
-    asked: BTreeMap<u8, usize>,
+struct Observed {
+    /// Number of requests received, by sub-type.
+    requests: BTreeMap<u8, usize>,
     rules: usize,
     connected: bool,
 }
 
 pub(crate) struct Simco {
     pub(crate) port: u16,
-    way: watch::Sender<Way>,
-    seen: Arc<Mutex<Seen>>,
+    state: watch::Sender<MiddleboxState>,
+    observed: Arc<Mutex<Observed>>,
 }
 
 impl Simco {
@@ -43,92 +43,101 @@ impl Simco {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (way, ways) = watch::channel(Way::Answers);
-        let seen = Arc::<Mutex<Seen>>::default();
+        let (state, states) = watch::channel(MiddleboxState::Answering);
+        let observed = Arc::<Mutex<Observed>>::default();
         let agent = Identity::new("agent").unwrap();
         let config = MiddleboxConfig {
             agents: vec![AgentConfig::new(agent.clone(), None)],
             anonymous: Some(agent.clone()),
             ..MiddleboxConfig::packet_filter(agent)
         };
-        let mut serving = Serving {
+        let mut server = Server {
             middlebox: Middlebox::new(config, MemoryBackend::default(), [1; 32]),
             clock: Clock::start(),
-            way: ways,
-            seen: Arc::clone(&seen),
+            state: states,
+            observed: Arc::clone(&observed),
         };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                if serving.way() != Way::IsAway {
-                    serving.serve(tcp::link(stream).unwrap()).await;
+                if server.state() != MiddleboxState::Unreachable {
+                    server.serve(tcp::link(stream).unwrap()).await;
                 }
             }
         });
-        Self { port, way, seen }
+        Self {
+            port,
+            state,
+            observed,
+        }
     }
 
-    pub(crate) fn way(&self, way: Way) {
-        self.way.send_replace(way);
+    pub(crate) fn set_state(&self, state: MiddleboxState) {
+        self.state.send_replace(state);
     }
 
-    /// Rules that live.
+    /// Number of rules.
     pub(crate) fn rules(&self) -> usize {
-        self.seen.lock().unwrap().rules
+        self.observed.lock().unwrap().rules
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.seen.lock().unwrap().connected
+        self.observed.lock().unwrap().connected
     }
 
-    /// How often this kind of request came.
-    pub(crate) fn asked(&self, kind: &Request) -> usize {
-        let header = Header::parse(&kind.to_bytes(TransactionId(1))).unwrap();
-        let seen = self.seen.lock().unwrap();
-        seen.asked.get(&header.sub_type).copied().unwrap_or(0)
+    /// Number of requests of this type received.
+    pub(crate) fn requests(&self, request: &Request) -> usize {
+        let header = Header::parse(&request.to_bytes(TransactionId(1))).unwrap();
+        let observed = self.observed.lock().unwrap();
+        observed
+            .requests
+            .get(&header.sub_type)
+            .copied()
+            .unwrap_or(0)
     }
 }
 
-struct Serving {
+/// Task that serves the connections.
+struct Server {
     middlebox: Middlebox<MemoryBackend>,
     clock: Clock,
-    way: watch::Receiver<Way>,
-    seen: Arc<Mutex<Seen>>,
+    state: watch::Receiver<MiddleboxState>,
+    observed: Arc<Mutex<Observed>>,
 }
 
-impl Serving {
-    fn way(&self) -> Way {
-        *self.way.borrow()
+impl Server {
+    fn state(&self) -> MiddleboxState {
+        *self.state.borrow()
     }
 
     async fn serve(&mut self, mut link: Link) {
         let session = self
             .middlebox
             .connected(self.clock.now(), &Connection::plain(1));
-        self.seen.lock().unwrap().connected = true;
-        let (mut came, mut replies) = (Vec::new(), Vec::new());
-        let mut way = self.way.clone();
+        self.observed.lock().unwrap().connected = true;
+        let (mut received, mut replies) = (Vec::new(), Vec::new());
+        let mut state = self.state.clone();
         loop {
             let read = tokio::select! {
-                read = link.reader.read(&mut came) => read,
-                _ = way.wait_for(|way| *way == Way::IsAway) => break,
+                read = link.reader.read(&mut received) => read,
+                _ = state.wait_for(|state| *state == MiddleboxState::Unreachable) => break,
             };
             if read.is_err() {
                 break;
             }
-            for Packet { stream, message } in came.drain(..) {
+            for Packet { stream, message } in received.drain(..) {
                 let sub_type = Header::parse(&message).unwrap().sub_type;
                 let now = self.clock.now();
                 self.middlebox
                     .handle_message(now, session, stream, &message);
-                let mut seen = self.seen.lock().unwrap();
-                *seen.asked.entry(sub_type).or_default() += 1;
-                seen.rules = self.middlebox.rules().len();
+                let mut observed = self.observed.lock().unwrap();
+                *observed.requests.entry(sub_type).or_default() += 1;
+                observed.rules = self.middlebox.rules().len();
             }
             while let Some(SessionOutput::Send { stream, message }) =
                 self.middlebox.poll_output(session)
             {
-                if self.way() == Way::Answers {
+                if self.state() == MiddleboxState::Answering {
                     replies.push(Packet { stream, message });
                 }
             }
@@ -137,6 +146,6 @@ impl Serving {
             }
         }
         self.middlebox.disconnected(session);
-        self.seen.lock().unwrap().connected = false;
+        self.observed.lock().unwrap().connected = false;
     }
 }

@@ -1,4 +1,4 @@
-//! Connections, and what is in them.
+//! TCP connections and the messages on them.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,16 +16,22 @@ fn connect(world: &World) -> TcpStream {
     connection
 }
 
-/// Sends a request over a connection. Returns the answer, which is empty if the connection is closed.
-fn ask(connection: &mut TcpStream, method: &str, number: u32, length: usize, body: &str) -> String {
+/// Sends a request over a connection. Returns the response, which is empty if the connection is closed.
+fn request(
+    connection: &mut TcpStream,
+    method: &str,
+    number: u32,
+    length: usize,
+    body: &str,
+) -> String {
     let local = connection.local_addr().unwrap();
-    let asked = format!(
+    let text = format!(
         "{method} sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: over-{local}\r\nCSeq: {number} {method}\r\nContact: <sip:a@{local}>\r\nMax-Forwards: 70\r\nContent-Type: application/sdp\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     // Writing fails if the peer no longer reads.
-    let _ = connection.write_all(asked.as_bytes());
+    let _ = connection.write_all(text.as_bytes());
     let mut answer = String::new();
-    // The final one may come with a provisional one before it.
+    // A provisional response may come before the final one.
     while !answer.contains("SIP/2.0 2") && !answer.contains("SIP/2.0 4") {
         let mut octets = [0; 4096];
         match connection.read(&mut octets) {
@@ -36,9 +42,9 @@ fn ask(connection: &mut TcpStream, method: &str, number: u32, length: usize, bod
     answer
 }
 
-/// Returns whether an OPTIONS over a connection is answered.
+/// Returns whether an OPTIONS request over a connection is answered.
 fn answers(connection: &mut TcpStream, number: u32) -> bool {
-    ask(connection, "OPTIONS", number, 0, "").starts_with("SIP/2.0 200 ")
+    request(connection, "OPTIONS", number, 0, "").starts_with("SIP/2.0 200 ")
 }
 
 #[test]
@@ -63,10 +69,10 @@ fn connections_per_address_are_bounded() {
     let closed = connect(&world).read(&mut [0; 1]).unwrap();
     assert_eq!(closed, 0, "the third is closed");
     drop(one);
-    // Until it is known to be gone.
+    // Until the agent has read the end of the connection.
     let again = (0..100).any(|number| {
         std::thread::sleep(Duration::from_millis(20));
-        !ask(&mut connect(&world), "OPTIONS", number + 1, 0, "").is_empty()
+        !request(&mut connect(&world), "OPTIONS", number + 1, 0, "").is_empty()
     });
     assert!(again && answers(&mut two, 2));
 }
@@ -92,14 +98,14 @@ fn oversized_descriptions_are_refused() {
     {
         let body = format!("{offer}{more}");
         let number = number as u32 + 1;
-        let answer = ask(&mut connection, "INVITE", number, body.len(), &body);
+        let answer = request(&mut connection, "INVITE", number, body.len(), &body);
         let wanted = format!("SIP/2.0 {status} ");
         assert!(answer.contains(&wanted), "{wanted}: {answer}");
         acknowledge(&mut connection, number);
     }
-    assert!(!world.callee.hears("INVITE", SOON));
+    assert!(!world.callee.receives("INVITE", SOON));
     assert!(answers(&mut connection, 9));
-    // A datagram that does not end where it says (RFC 3261, section 18.3).
+    // A datagram shorter than its Content-Length (RFC 3261, section 18.3).
     world.caller.more = vec!["Content-Length: 20000".to_owned()];
     world.caller.invite(&offer);
     world.caller.expect("400");
@@ -121,7 +127,7 @@ fn endless_message_closes_its_connection() {
     let [mut one, mut other] = [connect(&world), connect(&world)];
     assert!(answers(&mut other, 1));
     let endless = "x".repeat(200_000);
-    let answer = ask(&mut one, "OPTIONS", 1, 4_294_967_295, &endless);
+    let answer = request(&mut one, "OPTIONS", 1, 4_294_967_295, &endless);
     assert_eq!(answer, "", "closed");
     assert!(answers(&mut other, 2));
 }

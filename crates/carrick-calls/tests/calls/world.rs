@@ -66,9 +66,9 @@ impl Pinholes for Middlebox {
             .unwrap();
         match now {
             MiddleboxMode::Refuse => return Err(Refusal::Refused("quota \"full\"".to_owned())),
-            MiddleboxMode::NoAnswer => return Err(Refusal::Silent("no answer".to_owned())),
+            MiddleboxMode::NoAnswer => return Err(Refusal::NoAnswer("no answer".to_owned())),
             MiddleboxMode::GrantOnly(port) if port != opening.internal.port() => {
-                return Err(Refusal::Silent("no answer".to_owned()));
+                return Err(Refusal::NoAnswer("no answer".to_owned()));
             }
             MiddleboxMode::Grant
             | MiddleboxMode::Hang
@@ -105,7 +105,7 @@ impl OpenPinhole for TestPinhole {
     }
 }
 
-/// A caller inside, a callee outside, and what is between.
+/// Caller inside, callee outside, and the agent and the middlebox between them.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) b2bua: Option<B2bua<Middlebox>>,
@@ -114,7 +114,7 @@ pub(crate) struct World {
     pub(crate) callee: Peer,
 }
 
-/// The agent on this address, a caller inside and a callee outside.
+/// Starts the agent on this address, with a caller inside and a callee outside.
 pub(crate) async fn start<P: Pinholes>(
     address: &str,
     change: impl FnOnce(&mut B2buaConfig),
@@ -142,12 +142,12 @@ impl World {
         Self::on("127.0.0.1", change)
     }
 
-    /// With SIP on this address.
+    /// Creates a world with SIP on this address.
     pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
         Self::in_runtime(Runtime::new().unwrap(), address, change)
     }
 
-    /// With this runtime for the agent.
+    /// Creates a world with this runtime for the agent.
     pub(crate) fn in_runtime(
         runtime: Runtime,
         address: &str,
@@ -174,7 +174,7 @@ impl World {
         self.middlebox.mode.send_replace(mode);
     }
 
-    /// The middlebox ends one of the pinholes.
+    /// Ends one of the pinholes, as the middlebox may do.
     pub(crate) fn lose_one(&self) {
         self.middlebox.open.lock().unwrap().pop().unwrap();
         self.middlebox.lost.send_modify(|lost| *lost += 1);
@@ -189,7 +189,7 @@ impl World {
         all
     }
 
-    /// How many were ever opened.
+    /// Number of pinholes opened so far.
     pub(crate) fn opened(&self) -> usize {
         self.middlebox.opened.load(Ordering::Relaxed)
     }
@@ -198,10 +198,10 @@ impl World {
         self.b2bua.as_ref().unwrap().counts()
     }
 
-    /// Waits until something is so.
-    pub(crate) fn until(&self, what: &str, so: impl Fn(&Self) -> bool) {
+    /// Waits until a condition holds; `what` describes it.
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let until = Instant::now() + PATIENCE;
-        while !so(self) {
+        while !holds(self) {
             assert!(
                 Instant::now() < until,
                 "{what}: open {:?}, {:?}",
@@ -212,26 +212,26 @@ impl World {
         }
     }
 
-    /// Nothing is left.
+    /// Waits until no call and no pinhole is left.
     pub(crate) fn assert_over(&self) {
         self.until("the call is over", |world| {
             world.open().is_empty() && world.counts().calls == 0 && world.counts().pinholes == 0
         });
     }
 
-    /// An offer of the caller, as it comes to the callee.
+    /// Sends an INVITE of the caller. Returns it as the callee receives it.
     pub(crate) fn invited(&mut self) -> Message {
         self.caller.invite(&audio("10.0.0.1", 4000));
         self.callee.expect("INVITE")
     }
 
-    /// The callee answers it.
+    /// Answers an INVITE as the callee.
     pub(crate) fn answered(&mut self, invite: &Message) {
         self.callee
             .answer(invite, "200 OK", &audio("192.0.2.1", 6000));
     }
 
-    /// A call that is there.
+    /// Establishes a call.
     pub(crate) fn established(&mut self) {
         let invite = self.invited();
         self.answered(&invite);
@@ -241,7 +241,7 @@ impl World {
         self.until("established", |world| world.counts().established == 1);
     }
 
-    /// A peer, and the other one.
+    /// Returns the peer of a side and the other one.
     pub(crate) fn sides(&mut self, side: Side) -> [&mut Peer; 2] {
         match side {
             Side::Caller => [&mut self.caller, &mut self.callee],
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// A side ends the call, and nothing is left.
+    /// Ends the call by a BYE of a side, and waits until nothing is left.
     pub(crate) fn hang_up(&mut self, side: Side) {
         let [one, other] = self.sides(side);
         one.request("BYE", "");
@@ -258,7 +258,7 @@ impl World {
         self.assert_over();
     }
 
-    /// Checks that both sides get the end of the call and nothing is left.
+    /// Waits until both sides have received a BYE and nothing is left.
     pub(crate) fn expect_bye_at_both(&mut self) {
         self.caller.expect_bye();
         self.callee.expect_bye();

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_has_a_transport_addresses_and_a_port() {
+    fn url_has_a_transport_addresses_and_a_port() {
         let of = |text| {
             let MiddleboxUrl { scheme, host, port } = middlebox_url(text).unwrap();
             (scheme, host, port)

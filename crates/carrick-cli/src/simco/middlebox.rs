@@ -108,7 +108,7 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     let mut hangup = signal(SignalKind::hangup()).map_err(failure)?;
     let started = Daemon::start_on(listeners, &settings, backend, state);
     let mut daemon = started.map_err(failure)?;
-    let mut troubles = daemon.troubles();
+    let mut errors = daemon.errors();
     let mut accept_failures = daemon.accept_failures().reports();
     log_listeners(daemon.bound());
     if let Some(warning) = settings.backend.warning() {
@@ -131,8 +131,8 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
             ended = daemon.ended() => return ended.map_err(|why| logged(&why)),
             _ = runtime::signal_received() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
-            Some(trouble) = next(troubles.as_mut()) => {
-                warn(format_args!("{trouble}; continuing, will retry"));
+            Some(error) = next(errors.as_mut()) => {
+                warn(format_args!("{error}; continuing, will retry"));
             }
             Ok(failure) = accept_failures.recv() => warn(failure),
         }

@@ -53,7 +53,7 @@ fn content(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_arrives_the_same() {
+fn file_is_received_unchanged() {
     let file = content(20_000_000);
     for sender in [&["--size", "64K"][..], &["--size", "999"], &[]] {
         let (client, listener) = transfer(&file, sender, &[]);
@@ -130,7 +130,7 @@ fn empty_input_ends_gracefully() {
 }
 
 #[test]
-fn an_end_that_is_not_graceful_is_an_error() {
+fn ungraceful_end_is_an_error() {
     let (mut listener, udp_port) = listen(&["--recv-only"]);
     // Continues after the end of its input, so that the listener stays busy.
     let mut client = connect(&udp_port, &["-q", "60"]);
@@ -227,7 +227,7 @@ fn a_taken_udp_port_is_an_option() {
 
 /// RFC 9260, section 8.4: an ABORT without a cause, to an INIT for a port that no endpoint has.
 #[test]
-fn a_wrong_sctp_port_is_named() {
+fn error_names_a_wrong_sctp_port() {
     let (_listener, udp_port) = listen(&["--recv-only"]);
     let client = ["cat", "127.0.0.1", "8", "--peer-udp-port", &udp_port];
     let client = run(&client);
@@ -255,7 +255,7 @@ fn a_second_process_on_plain_ip_is_refused() {
         return;
     }
     assert!(line.contains("listening"), "{line}");
-    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is taken"));
+    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is in use"));
     // A wildcard address would be refused as well: of 127/8 the addresses of a host contain only one.
     let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
     client.feed(b"hello\n".to_vec());

@@ -76,7 +76,7 @@ fn the_server_receives_the_requested_data() {
 }
 
 #[test]
-fn reversed_the_client_receives() {
+fn client_receives_in_reverse_mode() {
     let arguments = ["--bytes", "3M", "--size", "1000", "--reverse"];
     let summary = measure(&["127.0.0.1"], &arguments);
     assert_eq!(bytes(&summary, "to_client"), Some(3 << 20));

@@ -81,7 +81,7 @@ impl Kind {
             panic!("{outside:?} is not an address");
         };
         let std::net::IpAddr::V4(address) = address else {
-            panic!("{outside:?} is not of IPv4");
+            panic!("{outside:?} is not an IPv4 address");
         };
         let outside = SocketAddrV4::new(address, port);
         // A firewall without translation reports the address of the internal host.

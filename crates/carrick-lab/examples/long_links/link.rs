@@ -4,77 +4,14 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_lab::sctp_host::{BulkSink, BulkSource, SctpHost};
 use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::research::Policies;
-use carrick_proto::{
-    AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event, SendError, SendOptions,
-};
+use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 const PORT: u16 = 5001;
 const RATE: u64 = 1_000_000_000;
 const MESSAGE: usize = 16 << 10;
-
-/// Connects at the start and sends as much as the buffer accepts.
-struct Source {
-    peer: IpAddr,
-    config: AssociationConfig,
-    start: Option<carrick_proto::Time>,
-    message: Bytes,
-}
-
-impl Source {
-    fn fill(&self, now: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
-        loop {
-            let options = SendOptions::default();
-            match endpoint.send(now, id, options, self.message.clone()) {
-                Ok(()) => {}
-                Err(SendError::BufferFull) => return,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-}
-
-impl Application for Source {
-    fn next_timer(&self) -> Option<carrick_proto::Time> {
-        self.start
-    }
-
-    fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
-        self.start = None;
-        endpoint
-            .connect(now, &[self.peer], PORT, None, self.config.clone())
-            .expect("a valid address");
-    }
-
-    fn on_event(
-        &mut self,
-        now: carrick_proto::Time,
-        endpoint: &mut Endpoint,
-        id: AssociationId,
-        event: Event,
-    ) {
-        if matches!(event, Event::Established { .. } | Event::SendBufferFree) {
-            self.fill(now, endpoint, id);
-        }
-    }
-}
-
-/// Counts received bytes.
-#[derive(Default)]
-struct Sink {
-    bytes: usize,
-}
-
-impl Application for Sink {
-    fn on_readable(&mut self, _: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
-        while let Some(message) = endpoint.receive(id) {
-            self.bytes += message.payload.len();
-        }
-    }
-}
 
 /// Result of one world, or the mean of several.
 #[derive(Clone, Copy, Default)]
@@ -141,22 +78,17 @@ impl World<'_> {
             endpoint.association = config.clone();
             Endpoint::new(endpoint).expect("a valid configuration")
         };
-        let source = Source {
-            peer: addresses[1],
-            config: config.clone(),
-            start: Some(carrick_proto::Time::ZERO),
-            message: Bytes::from(vec![0; MESSAGE]),
-        };
+        let source = BulkSource::new((addresses[1], PORT), config.clone(), MESSAGE);
         let [a, b]: [NodeId; 2] = hosts;
         net.set_node_program(a, Box::new(SctpHost::new(endpoint(5000, 0), source)));
         net.set_node_program(
             b,
-            Box::new(SctpHost::new(endpoint(PORT, 1), Sink::default())),
+            Box::new(SctpHost::new(endpoint(PORT, 1), BulkSink::default())),
         );
         let mut net = net.build().expect("a valid network");
         net.run_until(Time::from_millis(seconds * 1000));
-        let bytes = net.node::<SctpHost<Sink>>(b).application().bytes;
-        let sender = net.node::<SctpHost<Source>>(a).endpoint();
+        let bytes = net.node::<SctpHost<BulkSink>>(b).application().bytes;
+        let sender = net.node::<SctpHost<BulkSource>>(a).endpoint();
         let id = sender.associations().next().expect("it survives");
         let counters = sender.association_stats(id).expect("it exists").counters;
         Outcome {

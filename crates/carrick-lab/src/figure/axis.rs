@@ -20,7 +20,7 @@ pub struct Axis {
 /// Mapping of values to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences have equal lengths.
+    /// Linear: equal differences have equal lengths.
     Linear,
     /// Equal ratios have equal lengths; values must be above zero.
     Log,

@@ -84,7 +84,7 @@ pub(super) enum ChangeAction {
     },
 }
 
-/// A flow of messages from one host to another.
+/// Flow of messages from one host to another.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) name: String,

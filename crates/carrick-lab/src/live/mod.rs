@@ -52,7 +52,7 @@ pub struct LiveRun {
     /// Builds the network.
     pub world: BuildWorld,
     /// Flows in the order of the world's hosts.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<Connection>,
     /// Packet data to record.
     pub watch: PacketRecording,
     /// Expected duration after all connections are established.
@@ -82,14 +82,14 @@ impl LiveRun {
     }
 }
 
-/// One connection of a run, between two hosts that no other flow uses.
-pub struct Flow {
+/// Connection of a run, between two hosts that no other connection uses.
+pub struct Connection {
     /// Protocol stack of the hosts.
     pub stack: Stack,
     /// Index of the host that sets up the connection: 0 or 1.
     pub client: usize,
-    /// Programs of the two hosts. The first program of each flow begins one second after the
-    /// connections of all flows are established.
+    /// Programs of the two hosts. The first program of each connection begins one second after the
+    /// connections of all pairs of hosts are established.
     pub programs: [Box<dyn Program>; 2],
     /// Addresses used by the two hosts, primary first; `None` for all addresses.
     pub addresses: Option<[Vec<IpAddr>; 2]>,
@@ -102,8 +102,8 @@ pub struct Flow {
     pub may_be_lost: bool,
 }
 
-impl Flow {
-    /// Returns a flow between hosts that use all their addresses.
+impl Connection {
+    /// Returns a connection between hosts that use all their addresses.
     pub fn new(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> Self {
         Self {
             stack,

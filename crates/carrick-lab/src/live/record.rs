@@ -87,10 +87,10 @@ impl RunRecord {
     }
 
     /// Returns the record of numbered messages from the first host to the second.
-    pub(crate) fn flow(&self) -> Option<Flow<'_>> {
+    pub(crate) fn flow(&self) -> Option<FlowRecord<'_>> {
         let source: &Source = self.program(0)?;
         let sink: &Sink = self.program(1)?;
-        let mut flow = Flow {
+        let mut flow = FlowRecord {
             sends: &source.sends,
             deliveries: &sink.deliveries,
             transmissions: Vec::new(),
@@ -129,7 +129,7 @@ impl RunRecord {
 }
 
 /// Numbered messages, as recorded by programs and network.
-pub(crate) struct Flow<'a> {
+pub(crate) struct FlowRecord<'a> {
     /// Time of the SEND of each message.
     pub(crate) sends: &'a [Time],
     /// Number and time of each delivery.
@@ -142,7 +142,7 @@ pub(crate) struct Flow<'a> {
     pub(crate) segments: Vec<Segment>,
 }
 
-impl Flow<'_> {
+impl FlowRecord<'_> {
     /// Returns the records in the form of those of simulated hosts.
     pub(crate) fn log(&self) -> Log<'_> {
         Log {

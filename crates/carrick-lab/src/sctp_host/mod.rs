@@ -48,6 +48,7 @@
 //! ```
 
 mod application;
+mod bulk;
 mod log;
 mod packets;
 mod sessions;
@@ -61,6 +62,7 @@ use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 pub use application::Application;
+pub use bulk::{BulkSink, BulkSource, fill};
 pub(crate) use log::{EventLog, PathState, SharedEventLog};
 use sessions::Below;
 

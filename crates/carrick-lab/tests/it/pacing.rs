@@ -4,13 +4,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_lab::sctp_host::{Application, BulkSink, SctpHost, fill};
 use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
 use carrick_proto::cc::{Algorithm, Cubic, RateBased};
 use carrick_proto::research::Policies;
-use carrick_proto::{
-    AssociationId, Endpoint, EndpointConfig, Event, PathId, SendError, SendOptions,
-};
+use carrick_proto::{AssociationId, Endpoint, EndpointConfig, Event, PathId, SendOptions};
 
 use crate::multipath::support::{self, MESSAGE, Path, Transfer};
 
@@ -59,28 +57,12 @@ fn two_paced_paths_have_a_rate_each() {
     }
 }
 
-/// Sends what the buffer takes for 3 s, then a message each 20 ms.
+/// Fills the send buffer for 3 s, then sends a message each 20 ms.
 struct Trickle {
     peer: IpAddr,
     next: Option<carrick_proto::Time>,
     association: Option<AssociationId>,
     bulk_until: carrick_proto::Time,
-}
-
-impl Trickle {
-    fn fill(&self, now: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
-        if now >= self.bulk_until {
-            return;
-        }
-        loop {
-            let message = Bytes::from(vec![0; MESSAGE]);
-            match endpoint.send(now, id, SendOptions::default(), message) {
-                Ok(()) => {}
-                Err(SendError::BufferFull) => return,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
 }
 
 impl Application for Trickle {
@@ -94,7 +76,7 @@ impl Application for Trickle {
                 c.buffers.send_buffer = 1 << 20;
             });
             let id = endpoint.connect(now, &[self.peer], 5001, None, config);
-            self.association = Some(id.expect("a good address"));
+            self.association = Some(id.expect("a valid address"));
             self.next = Some(self.bulk_until);
             return;
         };
@@ -112,18 +94,10 @@ impl Application for Trickle {
         id: AssociationId,
         event: Event,
     ) {
-        if matches!(event, Event::Established { .. } | Event::SendBufferFree) {
-            self.fill(now, endpoint, id);
+        let has_room = matches!(event, Event::Established { .. } | Event::SendBufferFree);
+        if has_room && now < self.bulk_until {
+            fill(now, endpoint, id, &Bytes::from(vec![0; MESSAGE]));
         }
-    }
-}
-
-/// Reads what arrives.
-struct Reader;
-
-impl Application for Reader {
-    fn on_readable(&mut self, _: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
-        while endpoint.receive(id).is_some() {}
     }
 }
 
@@ -138,7 +112,7 @@ fn an_app_limited_sender_keeps_its_rate() {
     let endpoint = |n: usize| {
         let mut config = EndpointConfig::new(5001, vec![addresses[n]], [n as u8 + 1; 32]);
         config.association = support::config(policies(&RateBased));
-        Endpoint::new(config).expect("a good configuration")
+        Endpoint::new(config).expect("a valid configuration")
     };
     let source = Trickle {
         peer: addresses[1],
@@ -147,8 +121,11 @@ fn an_app_limited_sender_keeps_its_rate() {
         bulk_until: carrick_proto::Time::from_millis(3000),
     };
     net.set_node_program(hosts[0], Box::new(SctpHost::new(endpoint(0), source)));
-    net.set_node_program(hosts[1], Box::new(SctpHost::new(endpoint(1), Reader)));
-    let mut net = net.build().expect("a good network");
+    net.set_node_program(
+        hosts[1],
+        Box::new(SctpHost::new(endpoint(1), BulkSink::default())),
+    );
+    let mut net = net.build().expect("a valid network");
     let mut rate_at = |seconds| {
         net.run_until(Time::from_secs(seconds));
         let endpoint = net.node::<SctpHost<Trickle>>(hosts[0]).endpoint();

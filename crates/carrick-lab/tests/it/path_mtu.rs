@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_lab::sctp_host::{Application, BulkSink, SctpHost};
 use carrick_netsim::{
     Change, Direction, LinkConfig, LinkId, Network, NetworkBuilder, NodeId, Time,
 };
@@ -64,19 +64,6 @@ impl Application for Source {
     }
 }
 
-#[derive(Default)]
-struct Sink {
-    received: u64,
-}
-
-impl Application for Sink {
-    fn on_readable(&mut self, _: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
-        while endpoint.receive(id).is_some() {
-            self.received += 1;
-        }
-    }
-}
-
 struct World {
     net: Network,
     source: NodeId,
@@ -119,7 +106,7 @@ fn world(far: &LinkConfig) -> World {
     );
     builder.set_node_program(
         sink,
-        Box::new(SctpHost::new(endpoint(ips[3], 2), Sink::default())),
+        Box::new(SctpHost::new(endpoint(ips[3], 2), BulkSink::default())),
     );
     World {
         net: builder.build().expect("a valid network"),
@@ -145,8 +132,8 @@ impl World {
     }
 
     fn received(&self) -> u64 {
-        let sink = self.net.node::<SctpHost<Sink>>(self.sink);
-        sink.application().received
+        let sink = self.net.node::<SctpHost<BulkSink>>(self.sink);
+        sink.application().messages
     }
 
     /// Runs in steps of a millisecond until the condition holds; returns the duration.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use carrick_proto::{AssociationConfig, SharedKey, SharedKeyId};
 
 use super::dice::{Dice, Part};
-use super::ledger::KeyBook;
+use super::ledger::SharedKeys;
 use super::plan::{Ending, Side, WorldPlan};
 use super::protection::{KEYS, Sealing};
 use super::script::Operation;
@@ -128,13 +128,13 @@ impl Extras {
     }
 
     /// Returns the shared keys with which the sides start.
-    pub(crate) fn key_books(&self) -> [KeyBook; 2] {
+    pub(crate) fn key_books(&self) -> [SharedKeys; 2] {
         [0, 1].map(|side| match &self.keys {
-            Some(keys) => KeyBook {
+            Some(keys) => SharedKeys {
                 known: (u16::from(!keys.null_key)..=keys.configured).collect(),
                 active: Some(keys.active[side]),
             },
-            None => KeyBook::default(),
+            None => SharedKeys::default(),
         })
     }
 

@@ -9,34 +9,34 @@ use carrick_proto::{AssociationId, Message, Part, SendFailure, Time};
 use super::content;
 use super::plan::Side;
 
-/// A message of a side.
+/// Message of a side.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) stream: u16,
     pub(crate) unordered: bool,
     pub(crate) size: usize,
     pub(crate) may_expire: bool,
-    /// It may be abandoned although it was sent.
+    /// True if it may be abandoned although it was sent.
     pub(crate) partial: bool,
-    /// It was accepted before the number of streams was negotiated.
+    /// True if it was accepted before the number of streams was negotiated.
     pub(crate) early: bool,
     /// The sender's life: 0, or 1 after a restart of either side.
     pub(crate) life: usize,
-    /// Time at which the core accepted it; `None` while it waits or if it was refused for good.
+    /// Time at which the core accepted it; `None` while it is not accepted or if it was refused.
     pub(crate) accepted: Option<Time>,
     pub(crate) delivered: bool,
-    /// A part was delivered, but not the end.
+    /// True if a part was delivered, but not the end.
     pub(crate) begun: bool,
     /// Incarnation of the receiver to which it was delivered before its sender was established: beside
     /// COOKIE ECHO. If that receiver restarts, the sender does not learn of it and delivers it again.
     pub(crate) early_receiver: Option<usize>,
-    /// It was delivered in a late association.
-    pub(crate) to_ghost: bool,
+    /// True if it was delivered in a late association.
+    pub(crate) in_late_association: bool,
     pub(crate) failed: bool,
     pub(crate) expired: bool,
-    /// The failure reported a policy of partial reliability.
+    /// True if the failure reported a policy of partial reliability.
     pub(crate) abandoned: bool,
-    /// The failure reported that no part had been sent.
+    /// True if the failure reported that no part had been sent.
     pub(crate) unsent: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Ledger {
     /// Partially delivered messages by association and TSN: number and length so far.
     parts: BTreeMap<(Instance, u32), (usize, usize)>,
     /// Associations created by a late or duplicated COOKIE ECHO, whose DATA is delivered again.
-    pub(crate) ghosts: BTreeSet<Instance>,
+    pub(crate) late_associations: BTreeSet<Instance>,
     /// Time at which the association was established at each side.
     pub(crate) up: [Option<Time>; 2],
     /// Number of outbound streams negotiated at each side.
@@ -79,19 +79,19 @@ pub(crate) struct Ledger {
     pub(crate) resets: BTreeMap<Instance, u64>,
     ports: BTreeMap<Instance, u64>,
     /// Shared keys of each side.
-    pub(crate) keys: [KeyBook; 2],
+    pub(crate) keys: [SharedKeys; 2],
     /// First violation.
     pub(crate) failure: Option<String>,
     /// Time of the last progress.
     pub(crate) progress: Time,
     /// Events of this world, for the summary.
-    pub(crate) seen: Seen,
+    pub(crate) seen: EventCounts,
     pub(crate) verbose: bool,
 }
 
 /// Shared keys of a side, by number.
 #[derive(Debug, Default)]
-pub(crate) struct KeyBook {
+pub(crate) struct SharedKeys {
     pub(crate) known: BTreeSet<u16>,
     /// Key for sending.
     pub(crate) active: Option<u16>,
@@ -99,7 +99,7 @@ pub(crate) struct KeyBook {
 
 /// Counters of events, which show the coverage of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct EventCounts {
     pub(crate) established: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -115,19 +115,19 @@ pub(crate) struct Seen {
     pub(crate) local_changed: u64,
     pub(crate) restarted: u64,
     /// Re-configurations requested, and their results.
-    pub(crate) asked: u64,
+    pub(crate) reconfigurations: u64,
     pub(crate) reset: u64,
     pub(crate) renumbered: u64,
     pub(crate) added: u64,
     pub(crate) refused_full: u64,
-    pub(crate) ghosts: u64,
+    pub(crate) late_associations: u64,
     pub(crate) lost_peer: u64,
     pub(crate) aborted_by_peer: u64,
     pub(crate) icmp: u64,
     /// Messages received in I-DATA.
     pub(crate) interleaved: u64,
     /// Parts received while another message was delivered partially.
-    pub(crate) parts_by_turns: u64,
+    pub(crate) interleaved_parts: u64,
     /// Associations with protected chunks, and changes of their key.
     pub(crate) sealed: u64,
     pub(crate) sealing_changes: u64,
@@ -138,7 +138,7 @@ pub(crate) struct Seen {
     pub(crate) learned_ports: u64,
     /// Changes of thresholds and encapsulations, and preferred addresses accepted by the peer.
     pub(crate) thresholds: u64,
-    pub(crate) ways: u64,
+    pub(crate) encapsulations: u64,
     pub(crate) preferences: u64,
     /// Sides that moved to another address.
     pub(crate) moves: u64,
@@ -158,11 +158,11 @@ pub(crate) struct Seen {
     /// 1 if the association was over a session, and if only one side had sessions.
     pub(crate) over_sessions: u64,
     pub(crate) divided: u64,
-    /// Sessions that a peer started again.
+    /// Sessions that a peer established again.
     pub(crate) successions: u64,
 }
 
-impl Seen {
+impl EventCounts {
     /// Returns each counter with its name and the minimum number of worlds in a thousand with a
     /// count: about half of the number in 2400 worlds, and less for rare events, so that other sets
     /// of worlds have them, too.
@@ -182,24 +182,24 @@ impl Seen {
             ("primary changes", 120, &mut self.primary_changed),
             ("local address changes", 100, &mut self.local_changed),
             ("restarts", 3, &mut self.restarted),
-            ("requests to re-configure", 190, &mut self.asked),
+            ("requests to re-configure", 190, &mut self.reconfigurations),
             ("resets of streams", 150, &mut self.reset),
             ("resets of all numbers", 14, &mut self.renumbered),
             ("additions of streams", 11, &mut self.added),
             ("full send buffers", 350, &mut self.refused_full),
-            ("belated associations", 0, &mut self.ghosts),
+            ("belated associations", 0, &mut self.late_associations),
             ("peers lost", 4, &mut self.lost_peer),
             ("aborted by peer", 40, &mut self.aborted_by_peer),
             ("ICMP messages", 45, &mut self.icmp),
             ("messages in I-DATA", 220, &mut self.interleaved),
-            ("interleaved parts", 9, &mut self.parts_by_turns),
+            ("interleaved parts", 9, &mut self.interleaved_parts),
             ("sealed associations", 90, &mut self.sealed),
             ("changes of the sealing key", 85, &mut self.sealing_changes),
             ("changes of shared keys", 70, &mut self.key_changes),
             ("changes of UDP ports", 40, &mut self.rebindings),
             ("UDP ports learned", 45, &mut self.learned_ports),
             ("thresholds set", 210, &mut self.thresholds),
-            ("encapsulations set", 14, &mut self.ways),
+            ("encapsulations set", 14, &mut self.encapsulations),
             ("preferences announced", 55, &mut self.preferences),
             ("moves to another address", 18, &mut self.moves),
             ("suspected paths", 140, &mut self.suspected),
@@ -233,7 +233,7 @@ impl Ledger {
             messages: [Vec::new(), Vec::new()],
             streams: BTreeMap::new(),
             parts: BTreeMap::new(),
-            ghosts: BTreeSet::new(),
+            late_associations: BTreeSet::new(),
             up: [None; 2],
             agreed_streams: [None; 2],
             resets: BTreeMap::new(),
@@ -241,7 +241,7 @@ impl Ledger {
             keys: Default::default(),
             failure: None,
             progress: Time::ZERO,
-            seen: Seen::default(),
+            seen: EventCounts::default(),
             verbose,
         }
     }
@@ -318,11 +318,11 @@ impl Ledger {
             format!("{name} was delivered to its sender")
         });
         self.check(record.accepted.is_some(), || {
-            format!("{name} arrived before it was taken")
+            format!("{name} arrived before it was accepted")
         });
         self.check(message.stream.0 == record.stream, || {
             format!(
-                "{name} of stream {} came on {}",
+                "{name} of stream {} arrived on {}",
                 record.stream, message.stream.0
             )
         });
@@ -333,7 +333,7 @@ impl Ledger {
             )
         });
         self.check(!(record.failed && record.unsent), || {
-            format!("{name} arrived although it was said not to have been sent")
+            format!("{name} arrived, but was reported as not sent")
         });
         if message.part == Part::Aborted {
             return self.aborted(at, message, sender, number, &name);
@@ -351,8 +351,8 @@ impl Ledger {
         self.check(!message.payload.is_empty(), || {
             format!("{name}: an empty part")
         });
-        if self.ghosts.contains(&at) {
-            self.messages[sender][number].to_ghost = true;
+        if self.late_associations.contains(&at) {
+            self.messages[sender][number].in_late_association = true;
             return;
         }
         if matches!(message.part, Part::Whole | Part::First) {
@@ -376,7 +376,7 @@ impl Ledger {
                 self.seen.partial += 1;
                 let old = self.parts.insert(key, (number, bytes));
                 let of_this = self.parts.keys().filter(|(instance, _)| *instance == at);
-                self.seen.parts_by_turns += u64::from(of_this.count() > 1);
+                self.seen.interleaved_parts += u64::from(of_this.count() > 1);
                 self.check(old.is_none(), || format!("{name} began twice"));
                 0
             }
@@ -421,7 +421,7 @@ impl Ledger {
         self.check(record.partial, || {
             format!("{name} was abandoned although it is reliable")
         });
-        if !record.unordered && !self.ghosts.contains(&at) {
+        if !record.unordered && !self.late_associations.contains(&at) {
             self.streams.entry((at, record.stream)).or_default().open = None;
         }
     }
@@ -442,11 +442,11 @@ impl Ledger {
         let stream = self.streams.entry((at, record.stream)).or_default();
         let before = *stream;
         let resets = self.resets.get(&at).copied().unwrap_or(0);
-        let told = message.ssn.map(|ssn| ssn.value());
+        let reported = message.ssn.map(|ssn| ssn.value());
         let count = &mut stream.count[record.life];
         // Numbers of abandoned messages are missing, including the first ones after a reset.
         let partial = self.messages[1 - at.side].iter().any(|m| m.partial);
-        let skipped = |expected: u16| told.map_or(0, |ssn| ssn.wrapping_sub(expected));
+        let skipped = |expected: u16| reported.map_or(0, |ssn| ssn.wrapping_sub(expected));
         let fits = |skipped: u16| skipped == 0 || partial && skipped < 1 << 15;
         let expected = *count as u16;
         if !fits(skipped(expected)) && fits(skipped(0)) && stream.resets < resets {
@@ -461,7 +461,7 @@ impl Ledger {
         stream.open = Some(number);
         self.check(before.last < Some(number), || {
             format!(
-                "{name} of stream {} came after {:?}",
+                "{name} of stream {} arrived after {:?}",
                 record.stream, before.last
             )
         });
@@ -473,7 +473,7 @@ impl Ledger {
             .is_some_and(|open| self.messages[1 - at.side][open].life == record.life);
         self.check(!stays_open, || {
             format!(
-                "{name} came while {:?} of its stream was not complete",
+                "{name} arrived while {:?} of its stream was not complete",
                 before.open
             )
         });
@@ -517,20 +517,23 @@ impl Ledger {
             None => {}
         }
         self.check(failure.sent || !record.begun, || {
-            format!("{name} was delivered but is said not to have been sent")
+            format!("{name} was delivered, but reported as not sent")
         });
-        let back = failure.rest_len();
+        let returned = failure.rest_len();
         let fits = if failure.sent {
-            back <= record.size && (back > 0 || failure.unsent.is_empty())
+            returned <= record.size && (returned > 0 || failure.unsent.is_empty())
         } else {
-            back == record.size && failure.delivered.is_empty()
+            returned == record.size && failure.delivered.is_empty()
         };
         self.check(fits, || {
-            format!("{name} of {} bytes was returned with {back}", record.size)
+            format!(
+                "{name} of {} bytes was returned with {returned}",
+                record.size
+            )
         });
-        let start = record.size.saturating_sub(back);
-        for (place, piece) in failure.pieces() {
-            let offset = start + place;
+        let start = record.size.saturating_sub(returned);
+        for (position, piece) in failure.pieces() {
+            let offset = start + position;
             if !content::matches(self.seed, side, number, offset, piece) {
                 self.fail(format!(
                     "{name} was returned with wrong content from byte {offset} on"
@@ -544,9 +547,9 @@ impl Ledger {
         record.unsent = !failure.sent;
     }
 
-    /// Checks all messages at the end. `certain` are lives whose messages must all have arrived;
-    /// `forgetful` sides dropped unread messages, or all their state.
-    pub(crate) fn judge(&mut self, certain: [bool; 2], forgetful: [bool; 2], restarted: bool) {
+    /// Checks all messages at the end. `certain`: lives whose messages must all have arrived;
+    /// `forgetful`: sides that dropped unread messages or all their state.
+    pub(crate) fn check_all(&mut self, certain: [bool; 2], forgetful: [bool; 2], restarted: bool) {
         for side in 0..2 {
             let streams = self.agreed_streams[side];
             for number in 0..self.messages[side].len() {
@@ -557,10 +560,10 @@ impl Ledger {
                 let name = format!("message {number} of side {side} ({record:?})");
                 // Reported as not sent, for a valid reason.
                 let refused = record.early && streams.is_none_or(|n| record.stream >= n);
-                let given_up = record.expired || record.abandoned;
-                let returned = record.unsent && !record.begun && (given_up || refused);
+                let has_reason = record.expired || record.abandoned;
+                let returned = record.unsent && !record.begun && (has_reason || refused);
                 if certain[record.life] && record.abandoned && !record.unsent {
-                    // It may have arrived, at most once, which is checked on arrival.
+                    // Delivered at most once, which is checked on delivery.
                 } else if certain[record.life] {
                     self.check(record.delivered != returned, || {
                         format!("{name} did not arrive exactly once")
@@ -571,8 +574,8 @@ impl Ledger {
                 } else {
                     let forgotten = forgetful[1 - side] || restarted;
                     let forgotten = forgotten && record.life == 0;
-                    let told = record.delivered || record.failed || record.to_ghost;
-                    self.check(told || forgotten, || {
+                    let reported = record.delivered || record.failed || record.in_late_association;
+                    self.check(reported || forgotten, || {
                         format!("{name} disappeared without a failure")
                     });
                 }

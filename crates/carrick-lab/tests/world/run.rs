@@ -13,7 +13,7 @@ use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
 
 use super::disruption::{addresses_ever, is_due};
 use super::extras::Extras;
-use super::ledger::{Ledger, Seen};
+use super::ledger::{EventCounts, Ledger};
 use super::party::{Party, REASON, Setting};
 use super::plan::{Ending, WorldPlan};
 use super::script::{Script, net_time};
@@ -49,7 +49,7 @@ pub(crate) struct WorldOptions<'a> {
 /// Results of a successful world.
 pub(crate) struct Report {
     pub(crate) ending: &'static str,
-    pub(crate) seen: Seen,
+    pub(crate) seen: EventCounts,
     /// Packets sent by both hosts.
     pub(crate) packets: u64,
     pub(crate) seconds: f64,
@@ -342,7 +342,7 @@ impl World {
         let second_life = self.plan.ending.has_second_life() && self.restarted;
         let certain = [graceful, second_life && !self.setup_failed()];
         let mut ledger = self.ledger.borrow_mut();
-        ledger.judge(certain, forgetful, self.restarted);
+        ledger.check_all(certain, forgetful, self.restarted);
     }
 
     /// Returns whether the set-up may fail: with a short cookie lifetime, or if only one side has

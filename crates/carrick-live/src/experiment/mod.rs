@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
 use carrick_lab::live::{
-    self, Accuracy, Flow, Lateness, LivePlan, ProbeResult, RunOutcome, RunRecord, Stack,
+    self, Accuracy, Connection, Lateness, LivePlan, ProbeResult, RunOutcome, RunRecord, Stack,
 };
 
 use self::conditions::Probing;
@@ -197,7 +197,7 @@ impl Execution<'_> {
 struct BuiltRun {
     network: RunningNetwork,
     recorder: Arc<Mutex<Recorder>>,
-    flows: Vec<Flow>,
+    flows: Vec<Connection>,
     limit: Duration,
     epoch: Instant,
 }

@@ -225,7 +225,7 @@ impl Participant {
         Ok(false)
     }
 
-    /// Turns the loss of the connection into the end of the run if the loss is a result.
+    /// Ends the run after the loss of the connection if the loss is a permitted result.
     pub(crate) fn accept_loss(
         &self,
         state: &RunState,

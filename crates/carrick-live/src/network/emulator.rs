@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carrick_netsim::mobile::MobileNode;
-use carrick_netsim::{Change, ConfigError, InterfaceId, Network, NodeId, Packet, Port, Time};
+use carrick_netsim::{
+    Change, ConfigError, ExternalHost, InterfaceId, Network, NodeId, Packet, Time,
+};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
@@ -36,7 +38,7 @@ pub struct NetworkPlan {
 
 impl NetworkPlan {
     /// Makes a plan in which `hosts` become namespaces, in this order. All other nodes remain nodes of the
-    /// simulator, with their programs. A node whose program is a [`MobileNode`] around a [`Port`] keeps this
+    /// simulator, with their programs. A node whose program is a [`MobileNode`] around a [`ExternalHost`] keeps this
     /// program: the simulator runs its Mobile IP, and its namespace sends from the home address and receives
     /// at it.
     pub fn new(network: Network, hosts: impl IntoIterator<Item = NodeId>) -> Self {
@@ -113,8 +115,8 @@ impl Emulation {
                     }
                 };
                 for host in &plan.hosts {
-                    if !plan.network.runs::<MobileNode<Port>>(*host) {
-                        let program = Box::new(Port::default());
+                    if !plan.network.runs::<MobileNode<ExternalHost>>(*host) {
+                        let program = Box::new(ExternalHost::default());
                         plan.network.set_node_program(*host, program);
                     }
                 }
@@ -220,9 +222,9 @@ fn blueprints(network: &Network, hosts: &[NodeId]) -> Vec<Blueprint> {
 }
 
 /// Returns the port that connects the namespace of `node` to the network.
-fn port(network: &mut Network, node: NodeId) -> &mut Port {
-    if network.runs::<MobileNode<Port>>(node) {
-        let mobile: &mut MobileNode<Port> = network.node_mut(node);
+fn port(network: &mut Network, node: NodeId) -> &mut ExternalHost {
+    if network.runs::<MobileNode<ExternalHost>>(node) {
+        let mobile: &mut MobileNode<ExternalHost> = network.node_mut(node);
         return mobile.program_mut();
     }
     network.node_mut(node)
@@ -230,14 +232,16 @@ fn port(network: &mut Network, node: NodeId) -> &mut Port {
 
 /// Sends a packet that a host's kernel sent by the device of `interface`.
 fn send(network: &mut Network, node: NodeId, interface: InterfaceId, packet: Packet) {
-    if network.runs::<MobileNode<Port>>(node) {
+    if network.runs::<MobileNode<ExternalHost>>(node) {
         // Mobile IP selects the interface.
-        network.with_node(node, |mobile: &mut MobileNode<Port>, _, out| {
+        network.with_node(node, |mobile: &mut MobileNode<ExternalHost>, _, out| {
             mobile.with_program(out, |_, out| out.send(packet));
         });
         return;
     }
-    network.with_node(node, |_: &mut Port, _, out| out.send_on(interface, packet));
+    network.with_node(node, |_: &mut ExternalHost, _, out| {
+        out.send_on(interface, packet)
+    });
 }
 
 /// State of the emulator's thread: the network with its devices.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use carrick_lab::live::{
-    Bulk, Drain, Flow, LivePlan, LiveRun, Messages, PacketData, PacketRecording, RunOutcome,
+    Bulk, Connection, Drain, LivePlan, LiveRun, Messages, PacketData, PacketRecording, RunOutcome,
     RunRecord, Sink, Source, Stack, World,
 };
 use carrick_lab::{LiveResult, RunOptions, scenario};
@@ -79,7 +79,7 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
     LiveRun {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        flows: vec![Flow::new(
+        flows: vec![Connection::new(
             stack,
             client,
             [Box::new(Source::new(FLOW)), Box::new(sink)],
@@ -257,7 +257,7 @@ fn stop_and_check(scenario: &str, runs: Vec<LiveRun>) {
 #[ignore = "needs root"]
 fn stopped_runs_leave_no_network() {
     let long = LiveRun {
-        flows: vec![Flow::new(
+        flows: vec![Connection::new(
             sctp(true),
             0,
             [

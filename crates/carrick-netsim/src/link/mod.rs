@@ -38,7 +38,7 @@ pub(crate) enum Offer {
 
 /// One direction of a link, with its state.
 #[derive(Debug)]
-pub(crate) struct Half {
+pub(crate) struct OneWayLink {
     pub(crate) from: InterfaceId,
     pub(crate) to: InterfaceId,
     config: LinkConfig,
@@ -58,7 +58,7 @@ pub(crate) struct Half {
     stats: LinkStats,
 }
 
-impl Half {
+impl OneWayLink {
     pub(crate) fn new(
         from: InterfaceId,
         to: InterfaceId,

@@ -84,7 +84,7 @@ fn message_packet(from: Ipv4Addr, to: IpAddr, destination_port: u16, payload: By
 #[non_exhaustive]
 pub enum MessageError {
     /// Shorter than its fixed part or a length field requires.
-    #[error("the message is cut off")]
+    #[error("the message is truncated")]
     Truncated,
     /// The type is not one of the supported messages.
     #[error("message type {0} is unknown")]

@@ -10,7 +10,7 @@ use crate::capture::Captures;
 use crate::error::ConfigError;
 use crate::event::EventQueue;
 use crate::ids::{Direction, HalfId, InterfaceId, LinkId, NodeId};
-use crate::link::{Half, LinkConfig};
+use crate::link::{LinkConfig, OneWayLink};
 use crate::node::{Node, Outbox};
 use crate::rng::Random;
 use crate::stats::NodeStats;
@@ -23,7 +23,7 @@ pub struct NetworkBuilder {
     seed: u64,
     nodes: Vec<NodeState>,
     interfaces: Vec<Interface>,
-    halves: Vec<Half>,
+    one_way_links: Vec<OneWayLink>,
     error: Option<ConfigError>,
 }
 
@@ -34,7 +34,7 @@ impl NetworkBuilder {
             seed,
             nodes: Vec::new(),
             interfaces: Vec::new(),
-            halves: Vec::new(),
+            one_way_links: Vec::new(),
             error: None,
         }
     }
@@ -96,7 +96,7 @@ impl NetworkBuilder {
         forward: LinkConfig,
         backward: LinkConfig,
     ) -> LinkId {
-        let link = LinkId((self.halves.len() / 2) as u32);
+        let link = LinkId((self.one_way_links.len() / 2) as u32);
         if a == b {
             self.fail(ConfigError::SelfLink(self.name_of(a)));
         }
@@ -114,7 +114,8 @@ impl NetworkBuilder {
             }
             self.interfaces[from.index()].outgoing = Some(half);
             let random = Random::for_half(self.seed, half);
-            self.halves.push(Half::new(from, to, config, random));
+            self.one_way_links
+                .push(OneWayLink::new(from, to, config, random));
         }
         link
     }
@@ -201,7 +202,7 @@ impl NetworkBuilder {
             now: Time::ZERO,
             nodes: self.nodes,
             interfaces: self.interfaces,
-            halves: self.halves,
+            one_way_links: self.one_way_links,
             routes: Routes::default(),
             events: EventQueue::default(),
             outbox: Outbox::new(),
@@ -210,7 +211,7 @@ impl NetworkBuilder {
             tracer: None,
             captures: Captures::default(),
         };
-        network.routes.observe_links(&network.halves);
+        network.routes.observe_links(&network.one_way_links);
         network.compute_routes();
         for node in 0..network.nodes.len() {
             network.wake(NodeId(node as u32));
@@ -232,7 +233,7 @@ impl std::fmt::Debug for NetworkBuilder {
         f.debug_struct("NetworkBuilder")
             .field("seed", &self.seed)
             .field("nodes", &self.nodes.len())
-            .field("links", &(self.halves.len() / 2))
+            .field("links", &(self.one_way_links.len() / 2))
             .field("error", &self.error)
             .finish_non_exhaustive()
     }

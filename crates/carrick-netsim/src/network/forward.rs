@@ -61,7 +61,7 @@ impl Network {
             self.drop_at(self.node_of(interface), &packet, DropReason::NoRoute);
             return;
         };
-        match self.halves[half.index()].offer(self.now, packet) {
+        match self.one_way_links[half.index()].offer(self.now, packet) {
             Offer::Begin(packet) => {
                 self.begin(half, packet);
             }
@@ -77,7 +77,7 @@ impl Network {
 
     /// Reports to the sender of a packet that the packet exceeds the MTU of a link.
     fn report_too_big(&mut self, half: HalfId, packet: &Packet) {
-        let link = &self.halves[half.index()];
+        let link = &self.one_way_links[half.index()];
         let (Some(mtu), false) = (link.config().mtu, link.config().mtu_black_hole) else {
             return;
         };
@@ -143,7 +143,7 @@ impl Network {
             Step::Sent,
             &packet,
         );
-        let link = &mut self.halves[half.index()];
+        let link = &mut self.one_way_links[half.index()];
         let outbound = PacketDirection::Outbound;
         self.captures.record(self.now, link.from, outbound, &packet);
         if link.config().rate.is_none() {
@@ -156,7 +156,7 @@ impl Network {
     }
 
     fn propagate(&mut self, half: HalfId, packet: Packet) {
-        let link = &mut self.halves[half.index()];
+        let link = &mut self.one_way_links[half.index()];
         match link.propagate(self.now, packet) {
             Ok(()) => self.arm_arrival(half),
             Err(lost) => self.trace_link_drop(half, &lost, DropReason::Loss),
@@ -164,7 +164,7 @@ impl Network {
     }
 
     fn arm_arrival(&mut self, half: HalfId) {
-        if let Some(time) = self.halves[half.index()].arm() {
+        if let Some(time) = self.one_way_links[half.index()].arm() {
             self.events.push(time, Event::Arrival(half));
         }
     }
@@ -172,7 +172,7 @@ impl Network {
     /// Ends a transmission: the packet is put on the wire and the next transmission begins.
     pub(super) fn finish_transmission(&mut self, half: HalfId, packet: Packet) {
         self.propagate(half, packet);
-        while let Some(next) = self.halves[half.index()].next_waiting() {
+        while let Some(next) = self.one_way_links[half.index()].next_waiting() {
             if self.begin(half, next) {
                 break;
             }
@@ -187,7 +187,7 @@ impl Network {
             Step::Arrived,
             &packet,
         );
-        let interface = self.halves[half.index()].to;
+        let interface = self.one_way_links[half.index()].to;
         let inbound = PacketDirection::Inbound;
         self.captures.record(self.now, interface, inbound, &packet);
         let node = self.node_of(interface);

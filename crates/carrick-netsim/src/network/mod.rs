@@ -18,7 +18,7 @@ use crate::capture::Captures;
 use crate::error::ConfigError;
 use crate::event::{Event, EventQueue};
 use crate::ids::{Direction, HalfId, InterfaceId, LinkId, NodeId};
-use crate::link::Half;
+use crate::link::OneWayLink;
 use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::rng::Random;
@@ -65,7 +65,7 @@ pub struct Network {
     now: Time,
     nodes: Vec<NodeState>,
     interfaces: Vec<Interface>,
-    halves: Vec<Half>,
+    one_way_links: Vec<OneWayLink>,
     routes: Routes,
     events: EventQueue,
     outbox: Outbox,
@@ -138,27 +138,27 @@ impl Network {
 
     /// Returns the interfaces at both ends of a link; forward is from the first to the second.
     pub fn link_ends(&self, link: LinkId) -> [InterfaceId; 2] {
-        [Direction::Forward, Direction::Backward].map(|way| self.half(link, way).from)
+        [Direction::Forward, Direction::Backward].map(|way| self.one_way_link(link, way).from)
     }
 
     /// Returns the counters of one direction of a link.
     pub fn link_stats(&self, link: LinkId, direction: Direction) -> LinkStats {
-        self.half(link, direction).stats()
+        self.one_way_link(link, direction).stats()
     }
 
     /// Returns the packets and bytes that wait for the transmitter of one direction of a link.
     pub fn queue_length(&self, link: LinkId, direction: Direction) -> (usize, usize) {
-        self.half(link, direction).waiting()
+        self.one_way_link(link, direction).waiting()
     }
 
     /// Returns the configuration of one direction of a link.
     pub fn link_config(&self, link: LinkId, direction: Direction) -> &crate::LinkConfig {
-        self.half(link, direction).config()
+        self.one_way_link(link, direction).config()
     }
 
     /// Returns whether a link is up.
     pub fn is_up(&self, link: LinkId) -> bool {
-        self.half(link, Direction::Forward).is_up()
+        self.one_way_link(link, Direction::Forward).is_up()
     }
 
     /// Returns the counters of a node.
@@ -166,12 +166,12 @@ impl Network {
         &self.nodes[node.index()].stats
     }
 
-    fn half(&self, link: LinkId, direction: Direction) -> &Half {
-        &self.halves[HalfId::new(link, direction).index()]
+    fn one_way_link(&self, link: LinkId, direction: Direction) -> &OneWayLink {
+        &self.one_way_links[HalfId::new(link, direction).index()]
     }
 
-    fn half_mut(&mut self, link: LinkId, direction: Direction) -> &mut Half {
-        &mut self.halves[HalfId::new(link, direction).index()]
+    fn one_way_link_mut(&mut self, link: LinkId, direction: Direction) -> &mut OneWayLink {
+        &mut self.one_way_links[HalfId::new(link, direction).index()]
     }
 
     /// Sets the program of a node, in place of an earlier one, and reads its first timeout.
@@ -311,12 +311,12 @@ impl Network {
                 link,
                 direction,
                 config,
-            } => self.half_mut(link, direction).set_config(config),
+            } => self.one_way_link_mut(link, direction).set_config(config),
             Change::SetLoss {
                 link,
                 direction,
                 loss,
-            } => self.half_mut(link, direction).set_loss(loss),
+            } => self.one_way_link_mut(link, direction).set_loss(loss),
             Change::LinkDown(link) => self.set_link_state(link, false),
             Change::LinkUp(link) => self.set_link_state(link, true),
             Change::AddAddress { interface, address } => {
@@ -355,7 +355,7 @@ impl Network {
                 routes.retain(|route| route.prefix != prefix);
             }
             Change::Reroute => {
-                self.routes.observe_links(&self.halves);
+                self.routes.observe_links(&self.one_way_links);
                 self.compute_routes();
             }
         }
@@ -369,16 +369,16 @@ impl Network {
         for direction in [Direction::Forward, Direction::Backward] {
             let half = HalfId::new(link, direction);
             if up {
-                self.halves[half.index()].set_up();
+                self.one_way_links[half.index()].set_up();
             } else {
-                let lost = self.halves[half.index()].set_down(self.now);
+                let lost = self.one_way_links[half.index()].set_down(self.now);
                 for packet in lost {
                     self.trace_link_drop(half, &packet, crate::DropReason::Down);
                 }
             }
         }
         for direction in [Direction::Forward, Direction::Backward] {
-            let interface = self.half(link, direction).from;
+            let interface = self.one_way_link(link, direction).from;
             self.call(self.node_of(interface), |program, now, out| {
                 program.handle_link_change(now, interface, up, out);
             });
@@ -394,7 +394,7 @@ impl Network {
 
     fn compute_routes(&mut self) {
         self.routes
-            .compute(&self.nodes, &self.interfaces, &self.halves);
+            .compute(&self.nodes, &self.interfaces, &self.one_way_links);
     }
 }
 
@@ -412,7 +412,7 @@ impl std::fmt::Debug for Network {
             .field("seed", &self.seed)
             .field("now", &self.now)
             .field("nodes", &self.nodes.len())
-            .field("links", &(self.halves.len() / 2))
+            .field("links", &(self.one_way_links.len() / 2))
             .finish_non_exhaustive()
     }
 }

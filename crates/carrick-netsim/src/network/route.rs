@@ -13,7 +13,7 @@ use core::net::IpAddr;
 use super::{Interface, Network, NodeKind, NodeState};
 use crate::error::ConfigError;
 use crate::ids::{HalfId, InterfaceId, NodeId};
-use crate::link::Half;
+use crate::link::OneWayLink;
 
 /// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,15 +144,15 @@ impl Routes {
             .map(|position| self.owners[position].1)
     }
 
-    pub(super) fn observe_links(&mut self, halves: &[Half]) {
-        self.seen_up = halves.iter().map(Half::is_up).collect();
+    pub(super) fn observe_links(&mut self, one_way_links: &[OneWayLink]) {
+        self.seen_up = one_way_links.iter().map(OneWayLink::is_up).collect();
     }
 
     pub(super) fn compute(
         &mut self,
         nodes: &[NodeState],
         interfaces: &[Interface],
-        halves: &[Half],
+        one_way_links: &[OneWayLink],
     ) {
         let all = interfaces.iter().zip(0..);
         self.owners = all
@@ -165,7 +165,7 @@ impl Routes {
         let graph = Graph {
             nodes,
             interfaces,
-            halves,
+            one_way_links,
             seen_up: &self.seen_up,
         };
         self.next_hops = vec![Vec::with_capacity(self.owners.len()); nodes.len()];
@@ -181,7 +181,7 @@ impl Routes {
 struct Graph<'a> {
     nodes: &'a [NodeState],
     interfaces: &'a [Interface],
-    halves: &'a [Half],
+    one_way_links: &'a [OneWayLink],
     seen_up: &'a [bool],
 }
 
@@ -190,7 +190,7 @@ impl Graph<'_> {
     /// computation.
     fn peer(&self, interface: InterfaceId) -> Option<InterfaceId> {
         let half: HalfId = self.interfaces[interface.index()].outgoing?;
-        self.seen_up[half.index()].then(|| self.halves[half.index()].to)
+        self.seen_up[half.index()].then(|| self.one_way_links[half.index()].to)
     }
 
     fn node_of(&self, interface: InterfaceId) -> NodeId {

@@ -49,14 +49,14 @@ impl Network {
         };
         match event {
             Event::Transmitted(half) => {
-                let Some(packet) = self.halves[half.index()].transmitted(time) else {
+                let Some(packet) = self.one_way_links[half.index()].transmitted(time) else {
                     return false;
                 };
                 self.now = time;
                 self.finish_transmission(half, packet);
             }
             Event::Arrival(half) => {
-                let Some(packet) = self.halves[half.index()].arrive(time) else {
+                let Some(packet) = self.one_way_links[half.index()].arrive(time) else {
                     return false;
                 };
                 self.now = time;

@@ -96,7 +96,7 @@ fn kernel_expires_elements_and_extends_them() {
     // An expired element can still be removed together with others.
     filter.remove(at(3), &[short[0], long[0]]).unwrap();
     assert_eq!(passes(401), [false; 2]);
-    // Or be prolonged: the middlebox is right.
+    // Or extended: the middlebox decides.
     filter.add(at(3), &short, Lifetime(1)).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     filter.extend(at(5), &short, Lifetime(1000)).unwrap();
@@ -129,7 +129,7 @@ fn counters_are_read_concurrently() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let rule = |port| vec![flow(false, UDP, port, Direction::Both)];
-    // More than are asked for one by one.
+    // More elements than are queried one by one.
     let rules: Vec<_> = (1000..2000).map(rule).collect();
     for rule in &rules {
         filter.add(at(0), rule, LONG).unwrap();
@@ -138,7 +138,7 @@ fn counters_are_read_concurrently() {
         let ends = (inside(false, port), outside(false, port));
         assert_eq!(network.both_ways(ends.0, ends.1), [true; 2]);
     }
-    let two_ways = Traffic {
+    let both_directions = Traffic {
         packets: 2,
         octets: 2 * (20 + 8 + 6),
     };
@@ -148,15 +148,15 @@ fn counters_are_read_concurrently() {
         std::thread::spawn(meter).join().unwrap().unwrap()
     };
     let few = read(&mut filter, &rules[..2]);
-    assert_eq!(few, [two_ways, Traffic::default()]);
-    // Made before a rule ends, and read after that: it counts nothing.
+    assert_eq!(few, [both_directions, Traffic::default()]);
+    // A meter created before the end of a rule and read after it counts nothing.
     let meter = filter.meter(&rules).unwrap();
     filter.remove(at(0), &rules[0]).unwrap();
     let all = meter().unwrap();
     assert_eq!(all.len(), 1000);
     assert_eq!(
         (all[0], all[1], all[999]),
-        (Traffic::default(), Traffic::default(), two_ways)
+        (Traffic::default(), Traffic::default(), both_directions)
     );
     let sum: u64 = read(&mut filter, &rules).iter().map(|t| t.packets).sum();
     assert_eq!(sum, 2);
@@ -193,7 +193,7 @@ fn spoofed_packets_are_dropped() {
         internal_interface: Some("inner".to_owned()),
         ..NftablesConfig::default()
     });
-    // To the filter the inner host is the external one: its packets come from the wrong side.
+    // For the filter, the inner host is the external one: its packets arrive on the wrong side.
     let swapped = carrick_simco::backend::Flow {
         protocol: UDP,
         internal: outside(false, 700),

@@ -1,5 +1,5 @@
-//! A table of another layout is replaced: chains of the administrator are kept, and at no time is there no
-//! table.
+//! Replacement of a table of another layout: chains of the administrator are kept, and a table exists at
+//! any time.
 
 use carrick_nftables::{NftablesBackend, NftablesConfig, NftablesError};
 use carrick_simco::message::Direction;
@@ -8,7 +8,7 @@ use crate::hosts::Host;
 use crate::network::{LONG, Network, UDP, at, flow, inside, outside, within};
 use carrick_simco::backend::Backend as _;
 
-/// With other rules and sets.
+/// Returns a configuration with other rules and sets.
 fn other() -> NftablesConfig {
     NftablesConfig {
         max_elements: 5000,
@@ -29,7 +29,7 @@ fn open(network: &Network, config: NftablesConfig) -> Result<NftablesBackend, Nf
 fn administrator_rules_survive_a_new_layout() {
     let network = Network::new();
     drop(network.filter(NftablesConfig::default()));
-    // With all that rules can hang on.
+    // Rules with references to sets, chains and counters.
     for command in [
         "add set inet carrick friends { type ipv4_addr; elements = { 10.81.2.2 } }",
         "add chain inet carrick mine",
@@ -54,12 +54,16 @@ fn administrator_rules_survive_a_new_layout() {
         [53, 77, 78].map(passes),
         [[false, true], [true; 2], [false; 2]]
     );
-    // The new layout is the table's now.
+    // The table has the new layout.
     let element = [flow(false, UDP, 100, Direction::Both)];
     filter.add(at(0), &element, LONG).unwrap();
     drop(filter);
     drop(open(&network, other()).unwrap());
-    assert_eq!(passes(100), [true; 2], "sets of the same make stay");
+    assert_eq!(
+        passes(100),
+        [true; 2],
+        "sets of the same layout keep their elements"
+    );
     drop(open(&network, NftablesConfig::default()).unwrap());
     assert_eq!(passes(100), [false; 2]);
     assert_eq!(network.nft("list chain inet carrick site"), site);

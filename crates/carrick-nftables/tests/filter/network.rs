@@ -18,7 +18,8 @@ use crate::hosts::{Host, Hosts};
 pub(crate) const UDP: u8 = 17;
 pub(crate) const TCP: u8 = 6;
 
-/// Always lets pass, by the administrator's chain: what arrived after it would not have come.
+/// Port that the administrator's chain always accepts: a packet sent before one to this port has arrived
+/// or was dropped.
 const WITNESS: u16 = 9;
 
 /// End of a packet's path.
@@ -28,7 +29,7 @@ pub(crate) enum Side {
     Outside,
 }
 
-/// The hosts; they are removed when it is dropped.
+/// Three hosts, removed when dropped.
 pub(crate) struct Network {
     hosts: Hosts,
 }
@@ -41,7 +42,7 @@ pub(crate) fn outside(v6: bool, port: u16) -> SocketAddr {
     address(v6, "10.81.2.2", "fd81:2::2", port)
 }
 
-/// The firewall's address on the outer side.
+/// Address of the firewall on the outer side.
 pub(crate) fn translator(v6: bool, port: u16) -> SocketAddr {
     address(v6, "10.81.2.1", "fd81:2::1", port)
 }
@@ -58,14 +59,14 @@ impl Network {
         }
     }
 
-    /// A backend on the firewall, reconciled to nothing.
+    /// Opens a backend on the firewall without elements.
     pub(crate) fn filter(&self, config: NftablesConfig) -> NftablesBackend {
         let mut backend = self.open(config);
         backend.reconcile(Time::ZERO, &[]).unwrap();
         backend
     }
 
-    /// A backend on the firewall with what it finds.
+    /// Opens a backend on the firewall with the elements that it finds.
     pub(crate) fn open(&self, config: NftablesConfig) -> NftablesBackend {
         let table = config.table.clone();
         let backend = within(self.hosts.path(Host::Firewall), move || {
@@ -105,7 +106,7 @@ impl Network {
         })
     }
 
-    /// Waits until all that was sent from a side before has arrived or been dropped.
+    /// Waits until all packets sent from a side before have arrived or were dropped.
     pub(crate) fn settle(&self, from: Side, v6: bool) {
         let (source, sink) = match from {
             Side::Inside => (inside(v6, 0), outside(v6, WITNESS)),
@@ -117,8 +118,8 @@ impl Network {
         };
         let (receiver, sender) = (self.udp(to, sink), self.udp(from, source));
         receiver.set_nonblocking(false).unwrap();
-        let patience = Duration::from_millis(200);
-        receiver.set_read_timeout(Some(patience)).unwrap();
+        let timeout = Duration::from_millis(200);
+        receiver.set_read_timeout(Some(timeout)).unwrap();
         for _ in 0..100 {
             sender.send_to(b"witness", sink).unwrap();
             if receiver.recv(&mut [0; 16]).is_ok() {
@@ -142,7 +143,7 @@ impl Network {
         };
         let (receiver, sender) = (self.udp(other, sink), self.udp(from, source));
         let v6 = source.is_ipv6();
-        // The neighbours know each other then, so that nothing overtakes.
+        // Neighbour discovery is complete then, so that no packet overtakes another.
         self.settle(from, v6);
         sender.send_to(b"packet", to).unwrap();
         self.settle(from, v6);
@@ -180,7 +181,7 @@ impl Network {
             .unwrap()
         });
         self.settle(Side::Inside, false);
-        // Type 8, a checksum of ones' complement, and nothing else.
+        // Echo request (type 8) with its checksum and no data.
         let request = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
         let to = SockaddrStorage::from(outside(false, 0));
         sendto(raw.as_raw_fd(), &request, &to, MsgFlags::empty()).unwrap();
@@ -197,7 +198,7 @@ impl Network {
         false
     }
 
-    /// A TCP connection from the inner host, if one can be set up.
+    /// Opens a TCP connection from the inner host; `None` if it can't be established.
     pub(crate) fn connect(
         &self,
         internal: SocketAddr,
@@ -255,7 +256,7 @@ fn connect_from(internal: SocketAddr, external: SocketAddr) -> TcpStream {
     TcpStream::from(fd)
 }
 
-/// Does something in a namespace.
+/// Runs a function in a network namespace.
 pub(crate) fn within<T: Send + 'static>(
     namespace: PathBuf,
     act: impl FnOnce() -> T + Send + 'static,

@@ -1,5 +1,5 @@
-//! Kernels before Linux 6.12, which can't move the end of an element: it is removed and added in one
-//! batch.
+//! Kernels before Linux 6.12, which can't change the timeout of an element: it is removed and added in
+//! one batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use crate::network::{LONG, Network, Side, TCP, UDP, at, flow, inside, outside, t
 
 fn config() -> NftablesConfig {
     NftablesConfig {
-        move_ends: false,
+        update_timeouts: false,
         ..NftablesConfig::default()
     }
 }
@@ -77,7 +77,7 @@ fn older_kernels_extend_an_expired_wildcard() {
     assert!(connects(&network, 2));
 }
 
-/// How many packets are sent while a flow is prolonged.
+/// Packets sent while a flow is extended.
 const PACKETS: u32 = 2000;
 
 #[test]
@@ -95,7 +95,7 @@ fn older_kernels_drop_no_packet_on_extension() {
     let counter = Arc::clone(&sent);
     // Few enough at a time that no queue is full.
     let sending = std::thread::spawn(move || {
-        let mut came = 0_u32;
+        let mut received = 0_u32;
         while counter.load(Ordering::Relaxed) < PACKETS {
             for _ in 0..8 {
                 sender.send_to(&[1], external).unwrap();
@@ -103,16 +103,16 @@ fn older_kernels_drop_no_packet_on_extension() {
             }
             std::thread::sleep(Duration::from_millis(1));
             while receiver.recv(&mut [0; 16]).is_ok() {
-                came += 1;
+                received += 1;
             }
         }
         std::thread::sleep(Duration::from_millis(200));
         while receiver.recv(&mut [0; 16]).is_ok() {
-            came += 1;
+            received += 1;
         }
-        came
+        received
     });
-    // As long as packets are sent, whichever of the two threads gets the processor.
+    // As long as packets are sent, whichever thread runs.
     let mut changes = 0_u32;
     while sent.load(Ordering::Relaxed) < PACKETS && !sending.is_finished() {
         filter
@@ -120,9 +120,9 @@ fn older_kernels_drop_no_packet_on_extension() {
             .unwrap();
         changes += 1;
     }
-    let came = sending.join().unwrap();
+    let received = sending.join().unwrap();
     assert!(changes > 100, "{changes}");
-    assert_eq!(sent.load(Ordering::Relaxed), came, "{changes} changes");
+    assert_eq!(sent.load(Ordering::Relaxed), received, "{changes} changes");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn older_kernels_extend_a_translated_flow() {
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(seen(), Some(translator(false, 4000)));
     drop(filter);
-    // Another life gives it another end.
+    // The extension changes the timeout.
     let mut filter: NftablesBackend = network.open(config);
     filter
         .reconcile(at(0), &[(element, Lifetime(3600))])

@@ -9,7 +9,7 @@ use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside};
 /// A protocol without ports.
 const ICMP: u8 = 1;
 
-/// The inner host's port, and any port of the outer host's network.
+/// Pattern of an internal port and any port of the outer host's network.
 fn wildcard(v6: bool, protocol: u8, port: u16, ports: u16) -> Pattern {
     let internal = AddressTuple::range(
         Location::Internal,
@@ -110,7 +110,7 @@ fn overlapping_wildcards_are_independent() {
 
 #[test]
 #[ignore = "needs root"]
-fn prohibit_blocks_running_flows() {
+fn prohibit_blocks_established_flows() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {
@@ -169,7 +169,7 @@ fn pinholes_do_not_prevent_prohibits() {
     let wild = |n: u16| Element::Allow(wildcard(false, UDP, n * 100, 10), Direction::Both);
     let block = |n: u16| Element::Block(wildcard(false, UDP, n * 100, 10));
     let exact = |n: u16| flow(false, UDP, n * 100, Direction::Both);
-    // All that lets pass is full.
+    // The limit of passing patterns is reached.
     for n in [1, 2] {
         filter.add(at(0), &[wild(n), exact(n)], LONG).unwrap();
     }
@@ -186,7 +186,7 @@ fn pinholes_do_not_prevent_prohibits() {
     );
     filter.remove(at(0), &[block(1)]).unwrap();
     filter.add(at(0), &[block(3)], LONG).unwrap();
-    // Nor do blocks take the places of what lets pass, also after a restart.
+    // Nor do blocks count for the limit of passing patterns, also after a restart.
     drop(filter);
     let mut filter = network.open(config);
     let after = [block(2), block(3), wild(1)].map(|element| (element, LONG));

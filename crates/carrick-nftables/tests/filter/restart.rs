@@ -1,4 +1,4 @@
-//! A middlebox on the packet filter that dies and comes back.
+//! Restart of a middlebox on the packet filter.
 
 use std::time::{Duration, SystemTime};
 
@@ -73,7 +73,7 @@ fn restart_keeps_known_elements_only() {
         [[true; 2], [false; 2], [true; 2], [true; 2]]
     );
     let traffic = filter.traffic(&[stays]).unwrap().unwrap();
-    assert_eq!(traffic.packets, 8, "2 before each step");
+    assert_eq!(traffic.packets, 8, "two packets before each step");
     assert!(
         network
             .connect(inside(false, 1), outside(false, 1))
@@ -86,9 +86,9 @@ fn restart_keeps_known_elements_only() {
         let expires = line.unwrap().split("expires ").nth(1).unwrap();
         expires.contains('m')
     };
-    assert!(seconds("10.81.1.2 . 102"), "1000 s are minutes");
+    assert!(seconds("10.81.1.2 . 102"), "1000 s are shown in minutes");
     drop(filter);
-    // With a chain elsewhere the sets stay as they are.
+    // With a chain of another priority, the sets keep their elements.
     let other = NftablesConfig {
         priority: -5,
         ..config
@@ -119,7 +119,10 @@ fn removal_from_a_missing_table_fails() {
     let element = [flow(false, UDP, 100, Direction::Both)];
     filter.add(at(0), &element, LONG).unwrap();
     network.nft("flush ruleset");
-    assert_eq!(filter.remove(at(0), &element), Err(BackendError::Gone));
+    assert_eq!(
+        filter.remove(at(0), &element),
+        Err(BackendError::NotEnforced)
+    );
 }
 
 #[test]
@@ -184,18 +187,18 @@ fn too_small_limits_name_the_needed_number() {
 #[test]
 #[ignore = "needs root"]
 fn expired_elements_do_not_break_a_change() {
-    for move_ends in [true, false] {
+    for update_timeouts in [true, false] {
         let network = Network::new();
         let mut filter = network.filter(NftablesConfig {
-            move_ends,
+            update_timeouts,
             ..NftablesConfig::default()
         });
-        let [ended, lives, stuck] = [100, 101, 102].map(|p| flow(false, UDP, p, Direction::Both));
+        let [ended, current, stuck] = [100, 101, 102].map(|p| flow(false, UDP, p, Direction::Both));
         filter.add(at(0), &[ended], Lifetime(1)).unwrap();
-        filter.add(at(0), &[lives, stuck], LONG).unwrap();
+        filter.add(at(0), &[current, stuck], LONG).unwrap();
         std::thread::sleep(Duration::from_millis(1300));
         let passes = |port| network.both_ways(inside(false, port), outside(false, port));
-        filter.remove(at(2), &[ended, lives]).unwrap();
+        filter.remove(at(2), &[ended, current]).unwrap();
         assert_eq!(
             [100, 101, 102].map(passes),
             [[false; 2], [false; 2], [true; 2]]
@@ -204,15 +207,15 @@ fn expired_elements_do_not_break_a_change() {
     }
 }
 
-/// A middlebox on the packet filter, with a journal and a session of an agent.
-struct Life {
+/// Middlebox on the packet filter, with a journal and a session of an agent.
+struct Run {
     middlebox: Middlebox<NftablesBackend>,
     journal: FileJournal,
     session: SessionId,
-    began: SystemTime,
+    started: SystemTime,
 }
 
-impl Life {
+impl Run {
     fn begin(network: &Network, folder: &std::path::Path, config: NftablesConfig) -> Self {
         let (journal, recovered) = FileJournal::open(folder, [1; 8]).unwrap();
         let name = Identity::new("agent").unwrap();
@@ -224,10 +227,10 @@ impl Life {
             ..MiddleboxConfig::packet_filter(name)
         };
         let mut middlebox = Middlebox::new(settings, network.open(config), [1; 32]);
-        let began = SystemTime::now();
+        let started = SystemTime::now();
         let moment = Moment {
             time: Time::ZERO,
-            wall: began,
+            wall: started,
             boot: None,
         };
         middlebox.restore(&moment, &recovered).unwrap();
@@ -245,13 +248,13 @@ impl Life {
             middlebox,
             journal,
             session,
-            began,
+            started,
         }
     }
 
     fn now(&self) -> Moment {
         let wall = SystemTime::now();
-        let since = wall.duration_since(self.began).unwrap_or_default();
+        let since = wall.duration_since(self.started).unwrap_or_default();
         Moment {
             time: Time::ZERO + since,
             wall,
@@ -259,7 +262,7 @@ impl Life {
         }
     }
 
-    fn keep(&mut self) {
+    fn commit(&mut self) {
         let now = self.now();
         while let Some(event) = self.middlebox.poll_event() {
             if let Some(change) = RuleChange::of(&self.middlebox, &event) {
@@ -274,7 +277,7 @@ impl Life {
         let now = self.now().time;
         self.middlebox
             .handle_message(now, self.session, 0, &message);
-        self.keep();
+        self.commit();
         let Some(SessionOutput::Send { message, .. }) = self.middlebox.poll_output(self.session)
         else {
             panic!("no reply to {request:?}");
@@ -297,7 +300,7 @@ impl Life {
         )
     }
 
-    /// Lets pass from any port outside to one inside.
+    /// Enables packets from any external port to an internal one.
     fn enable_from_any(&mut self, port: u16, seconds: u32) -> PolicyRuleId {
         let (internal, external) = (inside(false, port), outside(false, 0));
         self.enable_between(
@@ -334,7 +337,7 @@ impl Life {
     fn expire(&mut self) {
         let now = self.now().time;
         self.middlebox.handle_timeout(now);
-        self.keep();
+        self.commit();
     }
 }
 
@@ -345,14 +348,14 @@ fn rules_survive_the_middlebox() {
     let folder = std::env::temp_dir().join(format!("carrick-nftables-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
-    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
-    let long = life.enable(100, 600);
-    life.enable(101, 2);
-    let twins = [(); 2].map(|()| life.enable(102, 600));
+    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    let long = run.enable(100, 600);
+    run.enable(101, 2);
+    let twins = [(); 2].map(|()| run.enable(102, 600));
     assert_eq!([100, 101, 102].map(passes), [[true; 2]; 3]);
-    drop(life);
+    drop(run);
     std::thread::sleep(Duration::from_millis(2200));
-    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
+    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
     assert_eq!(
         [100, 101, 102].map(passes),
         [[true; 2], [false; 2], [true; 2]]
@@ -362,17 +365,17 @@ fn rules_survive_the_middlebox() {
             rule,
             lifetime: Lifetime(0),
         };
-        assert_eq!(life.ask(&request), Reply::Deleted);
+        assert_eq!(run.ask(&request), Reply::Deleted);
         passes(port)
     };
     assert_eq!(end(twins[0], 102), [true; 2]);
     assert_eq!(end(twins[1], 102), [false; 2]);
     assert_eq!(end(long, 100), [false; 2]);
-    life.enable(103, 1);
+    run.enable(103, 1);
     std::thread::sleep(Duration::from_millis(1100));
-    life.expire();
+    run.expire();
     assert_eq!(passes(103), [false; 2]);
-    assert_eq!(life.middlebox.backend().elements(), 0);
+    assert_eq!(run.middlebox.backend().elements(), 0);
     assert!(!network.nft("list ruleset").contains("elements"));
     let _ = std::fs::remove_dir_all(&folder);
 }
@@ -385,19 +388,19 @@ fn kernel_expires_rules_during_downtime() {
     let _ = std::fs::remove_dir_all(&folder);
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
     let inward = |port| passes(port)[1];
-    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
-    life.enable(100, 600);
-    life.enable(101, 2);
-    let prolonged = life.enable(102, 2);
-    life.enable_from_any(103, 600);
-    life.enable_from_any(104, 2);
+    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    run.enable(100, 600);
+    run.enable(101, 2);
+    let prolonged = run.enable(102, 2);
+    run.enable_from_any(103, 600);
+    run.enable_from_any(104, 2);
     let longer = Request::ChangeLifetime {
         rule: prolonged,
         lifetime: Lifetime(600),
     };
-    assert_eq!(life.ask(&longer), Reply::LifetimeChanged(Lifetime(600)));
+    assert_eq!(run.ask(&longer), Reply::LifetimeChanged(Lifetime(600)));
     assert_eq!([100, 101, 102, 103, 104].map(inward), [true; 5]);
-    drop(life);
+    drop(run);
     // Without a middlebox the kernel removes it: the fail-safe is 5 s later.
     std::thread::sleep(Duration::from_millis(7500));
     assert_eq!(
@@ -406,16 +409,16 @@ fn kernel_expires_rules_during_downtime() {
     );
     let rules = network.nft("list ruleset");
     assert!(!rules.contains("10.81.1.2 . 101"), "{rules}");
-    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
-    assert_eq!(life.middlebox.rules().len(), 3);
+    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    assert_eq!(run.middlebox.rules().len(), 3);
     assert_eq!(
         [100, 101, 102, 103, 104].map(inward),
         [true, false, true, true, false]
     );
-    let left: Vec<PolicyRuleId> = life.middlebox.rules().iter().map(|rule| rule.id).collect();
+    let left: Vec<PolicyRuleId> = run.middlebox.rules().iter().map(|rule| rule.id).collect();
     for rule in left {
         let lifetime = Lifetime(0);
-        life.ask(&Request::ChangeLifetime { rule, lifetime });
+        run.ask(&Request::ChangeLifetime { rule, lifetime });
     }
     let rules = network.nft("list ruleset");
     assert!(!rules.contains("expires"), "{rules}");
@@ -428,22 +431,22 @@ fn kernel_expires_shortened_rules() {
     let network = Network::new();
     let folder = std::env::temp_dir().join(format!("carrick-short-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    for move_ends in [true, false] {
+    for update_timeouts in [true, false] {
         let config = NftablesConfig {
-            move_ends,
+            update_timeouts,
             ..NftablesConfig::default()
         };
         let inward = |port| network.both_ways(inside(false, port), outside(false, port))[1];
-        let mut life = Life::begin(&network, &folder, config.clone());
-        let shortened = life.enable(100, 3600);
-        let wild = life.enable_from_any(101, 3600);
-        let longest = life.enable(102, 3600);
-        life.enable(102, 2);
-        life.enable(103, 3600);
-        let short = life.enable(103, 3600);
+        let mut run = Run::begin(&network, &folder, config.clone());
+        let shortened = run.enable(100, 3600);
+        let wild = run.enable_from_any(101, 3600);
+        let longest = run.enable(102, 3600);
+        run.enable(102, 2);
+        run.enable(103, 3600);
+        let short = run.enable(103, 3600);
         let mut change = |rule, seconds| {
             let lifetime = Lifetime(seconds);
-            life.ask(&Request::ChangeLifetime { rule, lifetime })
+            run.ask(&Request::ChangeLifetime { rule, lifetime })
         };
         for rule in [shortened, wild, short] {
             assert_eq!(change(rule, 2), Reply::LifetimeChanged(Lifetime(2)));
@@ -452,14 +455,14 @@ fn kernel_expires_shortened_rules() {
         assert_eq!(change(longest, 0), Reply::Deleted);
         let ports = [100, 101, 102, 103];
         assert_eq!(ports.map(inward), [true; 4]);
-        drop(life);
+        drop(run);
         std::thread::sleep(Duration::from_millis(7500));
         assert_eq!(ports.map(inward), [false, false, false, true]);
-        let mut life = Life::begin(&network, &folder, config);
-        assert_eq!(life.middlebox.rules().len(), 1);
-        let left = life.middlebox.rules().iter().next().unwrap().id;
+        let mut run = Run::begin(&network, &folder, config);
+        assert_eq!(run.middlebox.rules().len(), 1);
+        let left = run.middlebox.rules().iter().next().unwrap().id;
         let lifetime = Lifetime(0);
-        let ended = life.ask(&Request::ChangeLifetime {
+        let ended = run.ask(&Request::ChangeLifetime {
             rule: left,
             lifetime,
         });

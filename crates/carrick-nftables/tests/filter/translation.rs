@@ -27,13 +27,13 @@ fn translated(v6: bool, internal: u16, port: u16, direction: Direction) -> [Elem
 }
 
 impl Network {
-    /// From where a packet of the inner host's port seems to come.
+    /// Returns the source address of a packet of the inner host, as seen outside.
     fn seen_outside(&self, v6: bool, internal: u16) -> Option<SocketAddr> {
         let external = outside(v6, 6000);
         self.datagram(Side::Inside, inside(v6, internal), external, external)
     }
 
-    /// From where a packet to the translator's port seems to come at the inner host's.
+    /// Returns the source address of a packet to the translator's port, as seen by the inner host.
     fn seen_inside(&self, v6: bool, port: u16, internal: u16) -> Option<SocketAddr> {
         let (from, to) = (outside(v6, 6000), translator(v6, port));
         self.datagram(Side::Outside, from, to, inside(v6, internal))
@@ -88,7 +88,7 @@ fn reused_port_leads_to_the_new_host() {
 
 #[test]
 #[ignore = "needs root"]
-fn translation_of_a_flow_is_first_come_first_served() {
+fn first_binding_of_a_flow_is_used() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let first = translated(false, 5000, 4000, Direction::Both);
@@ -104,7 +104,7 @@ fn translation_of_a_flow_is_first_come_first_served() {
 
 #[test]
 #[ignore = "needs root"]
-fn ports_are_reserved_of_the_version_that_is_wanted() {
+fn ports_of_the_requested_version_are_reserved() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let wanted = PrrParameters {
@@ -121,6 +121,6 @@ fn ports_are_reserved_of_the_version_that_is_wanted() {
         carrick_simco::message::IpVersion::V6
     );
     filter.release(&reserved);
-    filter.readopt(&reserved).unwrap();
-    assert!(filter.readopt(&reserved).is_err(), "taken");
+    filter.restore_reservation(&reserved).unwrap();
+    assert!(filter.restore_reservation(&reserved).is_err(), "taken");
 }

@@ -1,5 +1,5 @@
 //! Three hosts in a row, inside - firewall - outside, as network namespaces. Tests of other crates
-//! take this file too.
+//! include this file, too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, id};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static ROWS: AtomicU32 = AtomicU32::new(0);
 
-/// One of them.
+/// Host of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Host {
     Inside,
@@ -15,7 +15,7 @@ pub(crate) enum Host {
     Outside,
 }
 
-/// The hosts; they are removed when it is dropped.
+/// Network namespaces of the hosts, removed when dropped.
 pub(crate) struct Hosts {
     names: [String; 3],
 }
@@ -36,8 +36,8 @@ fn ip(arguments: &str) {
 }
 
 impl Hosts {
-    /// Hosts with 10.NET.1.2 inside, 10.NET.1.1 and 10.NET.2.1 between, 10.NET.2.2 outside, and the
-    /// same with `fdNET:1::2` and so on. `kind` is in their names.
+    /// Creates hosts with the addresses 10.NET.1.2 (inside), 10.NET.1.1 and 10.NET.2.1 (firewall) and
+    /// 10.NET.2.2 (outside), and with `fdNET:1::2` and so on. Their names begin with `kind`.
     pub(crate) fn new(kind: &str, net: u8) -> Self {
         let number = ROWS.fetch_add(1, Ordering::Relaxed);
         let name = |what| format!("{kind}{}-{number}{what}", id());
@@ -75,7 +75,7 @@ impl Hosts {
         hosts
     }
 
-    /// The name of a host's namespace.
+    /// Returns the name of a host's namespace.
     pub(crate) fn name(&self, host: Host) -> &str {
         match host {
             Host::Inside => &self.names[0],
@@ -84,12 +84,12 @@ impl Hosts {
         }
     }
 
-    /// Network namespace of the host.
+    /// Returns the path of a host's namespace.
     pub(crate) fn path(&self, host: Host) -> PathBuf {
         Path::new("/run/netns").join(self.name(host))
     }
 
-    /// Output of `nft` on a host.
+    /// Runs `nft` on a host and returns its output.
     pub(crate) fn nft(&self, host: Host, command: &str) -> String {
         run("ip", &["netns", "exec", self.name(host), "nft", command])
     }

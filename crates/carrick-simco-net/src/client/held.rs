@@ -8,25 +8,25 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::error::RequestError;
-use super::{Inner, inquiry};
+use super::{Inner, outcome};
 use carrick_simco::message::{
     AddressTuple, EnableRequest, GroupId, Lifetime, PolicyRuleId, Reply, Request,
 };
 
 /// Fraction of a rule's lifetime after which it is refreshed.
-const REFRESH_AT: f64 = 0.5;
+const REFRESH_SHARE: f64 = 0.5;
 
 /// Time before the end of its lifetime, by this clock, at which a rule may have expired: the middlebox
 /// counts from the request, the client from the reply. The smaller of a time and a fraction of the
 /// lifetime.
-const LATE: Duration = Duration::from_secs(1);
-const LATE_AT: f64 = 0.125;
+const EXPIRY_MARGIN: Duration = Duration::from_secs(1);
+const EXPIRY_MARGIN_SHARE: f64 = 0.125;
 
 /// Rule that is refreshed until this is dropped. After that it expires.
 pub struct HeldRule {
     inner: Arc<Inner>,
     key: u64,
-    life: watch::Receiver<Option<Instant>>,
+    lifetime_end: watch::Receiver<Option<Instant>>,
 }
 
 /// State of a held rule.
@@ -44,7 +44,7 @@ pub(super) struct Entry {
     pub(super) unverified: bool,
     due: Option<Instant>,
     /// End of the lifetime; `None` when the rule is no longer held.
-    life: watch::Sender<Option<Instant>>,
+    lifetime_end: watch::Sender<Option<Instant>>,
 }
 
 /// All held rules.
@@ -71,13 +71,13 @@ struct Entries {
 pub(super) type Successor = Arc<tokio::sync::Mutex<Option<GroupId>>>;
 
 impl Entries {
-    fn join(&mut self, group: Option<GroupId>, key: u64) {
+    fn add_to_group(&mut self, group: Option<GroupId>, key: u64) {
         if let Some(group) = group {
             self.groups.entry(group).or_default().insert(key);
         }
     }
 
-    fn leave(&mut self, group: Option<GroupId>, key: u64) {
+    fn remove_from_group(&mut self, group: Option<GroupId>, key: u64) {
         if let Some(group) = group
             && let Some(members) = self.groups.get_mut(&group)
         {
@@ -92,7 +92,7 @@ impl Entries {
 /// Group for a rule that is requested again.
 pub(super) enum GroupChoice {
     /// New group, because no other rule shares it.
-    Alone,
+    New,
     /// Previous group, because another of its rules is in force.
     Same(GroupId),
     /// Group that replaces the previous one.
@@ -101,7 +101,7 @@ pub(super) enum GroupChoice {
 
 impl Entry {
     /// Returns the requested lifetime.
-    pub(super) fn wanted(&self) -> Lifetime {
+    pub(super) fn requested_lifetime(&self) -> Lifetime {
         let enabled = self.enabled.map(|enable| enable.lifetime);
         let requested = || self.request.lifetime().unwrap_or_default();
         enabled.unwrap_or_else(requested)
@@ -109,8 +109,10 @@ impl Entry {
 
     /// Returns whether the lifetime is over at the middlebox, whose count began slightly earlier.
     fn has_expired(&self) -> bool {
-        let early = lasting(self.wanted()).mul_f64(LATE_AT).min(LATE);
-        let end = *self.life.borrow();
+        let early = duration_of(self.requested_lifetime())
+            .mul_f64(EXPIRY_MARGIN_SHARE)
+            .min(EXPIRY_MARGIN);
+        let end = *self.lifetime_end.borrow();
         end.is_some_and(|end| end <= Instant::now() + early)
     }
 }
@@ -138,12 +140,12 @@ impl HeldRules {
         request: Request,
         reply: &Reply,
     ) -> Option<(u64, watch::Receiver<Option<Instant>>)> {
-        let (rule, lifetime) = made(reply)?;
-        let (life, living) = watch::channel(Some(end(lifetime)));
+        let (rule, lifetime) = granted_rule(reply)?;
+        let (lifetime_end, lifetime_watch) = watch::channel(Some(end(lifetime)));
         let mut entries = self.lock();
         let key = entries.next;
         entries.next += 1;
-        let due = Some(refresh(lifetime));
+        let due = Some(refresh_time(lifetime));
         let entry = Entry {
             request,
             enabled: None,
@@ -152,14 +154,14 @@ impl HeldRules {
             outside: outside(reply),
             unverified: false,
             due,
-            life,
+            lifetime_end,
         };
         entries.due.extend(due.map(|due| (due, key)));
-        entries.join(entry.group, key);
+        entries.add_to_group(entry.group, key);
         entries.all.insert(key, entry);
         drop(entries);
         self.changed.notify_one();
-        Some((key, living))
+        Some((key, lifetime_watch))
     }
 
     /// Removes a rule.
@@ -169,8 +171,8 @@ impl HeldRules {
         if let Some(due) = entry.due {
             entries.due.remove(&(due, key));
         }
-        entries.leave(entry.group, key);
-        entry.life.send_replace(None);
+        entries.remove_from_group(entry.group, key);
+        entry.lifetime_end.send_replace(None);
         Some(entry)
     }
 
@@ -220,7 +222,7 @@ impl HeldRules {
         self.lock().due.first().map(|(due, _)| *due)
     }
 
-    /// Returns a rule that is due. It is not due again before [`Self::again`] or [`Self::renewed`].
+    /// Returns a rule that is due. It is not due again before [`Self::schedule`] or [`Self::renewed`].
     pub(super) fn take_due(&self, now: Instant) -> Option<(u64, Entry)> {
         let mut entries = self.lock();
         let (due, key) = *entries.due.first()?;
@@ -237,7 +239,7 @@ impl HeldRules {
     pub(super) fn regroup(&self, key: u64) -> GroupChoice {
         let mut entries = self.lock();
         let Some(group) = entries.all.get(&key).and_then(|entry| entry.group) else {
-            return GroupChoice::Alone;
+            return GroupChoice::New;
         };
         let none = BTreeSet::new();
         let members = entries.groups.get(&group).unwrap_or(&none);
@@ -247,7 +249,7 @@ impl HeldRules {
             return GroupChoice::Same(group);
         }
         if others.next().is_none() && !entries.successors.contains_key(&group) {
-            return GroupChoice::Alone;
+            return GroupChoice::New;
         }
         GroupChoice::Successor(Arc::clone(entries.successors.entry(group).or_default()))
     }
@@ -262,14 +264,14 @@ impl HeldRules {
 
     /// Records a granted lifetime.
     pub(super) fn refreshed(&self, key: u64, lifetime: Lifetime) {
-        self.set_due(key, refresh(lifetime), Some(false));
+        self.set_due(key, refresh_time(lifetime), Some(false));
         if let Some(entry) = self.lock().all.get(&key) {
-            entry.life.send_replace(Some(end(lifetime)));
+            entry.lifetime_end.send_replace(Some(end(lifetime)));
         }
     }
 
     /// Schedules a rule after this time.
-    pub(super) fn again(&self, key: u64, after: Duration) {
+    pub(super) fn schedule(&self, key: u64, after: Duration) {
         self.set_due(key, Instant::now() + after, None);
     }
 
@@ -288,7 +290,7 @@ impl HeldRules {
 
     /// Records a rule that was granted again. Returns whether it is still held.
     pub(super) fn renewed(&self, key: u64, reply: &Reply) -> bool {
-        let Some((rule, lifetime)) = made(reply) else {
+        let Some((rule, lifetime)) = granted_rule(reply) else {
             return false;
         };
         {
@@ -300,8 +302,8 @@ impl HeldRules {
             entry.outside = outside(reply);
             let (before, after) = (entry.group, group(reply));
             entry.group = after;
-            entries.leave(before, key);
-            entries.join(after, key);
+            entries.remove_from_group(before, key);
+            entries.add_to_group(after, key);
         }
         self.refreshed(key, lifetime);
         true
@@ -310,8 +312,12 @@ impl HeldRules {
 
 impl HeldRule {
     pub(super) fn new(inner: Arc<Inner>, request: Request, reply: &Reply) -> Option<Self> {
-        let (key, life) = inner.held_rules.add(request, reply)?;
-        Some(Self { inner, key, life })
+        let (key, lifetime_end) = inner.held_rules.add(request, reply)?;
+        Some(Self {
+            inner,
+            key,
+            lifetime_end,
+        })
     }
 
     /// Returns its identifier, which changes with [`super::ClientEvent::Renewed`]; zero after its end.
@@ -340,12 +346,12 @@ impl HeldRule {
     /// granted again, or its lifetime is over and no refresh was answered. In the last case the client
     /// keeps requesting it. Cancel-safe.
     pub async fn lost(&self) {
-        let mut life = self.life.clone();
+        let mut lifetime_end = self.lifetime_end.clone();
         loop {
-            let Some(end) = *life.borrow_and_update() else {
+            let Some(end) = *lifetime_end.borrow_and_update() else {
                 return;
             };
-            match tokio::time::timeout_at(end, life.changed()).await {
+            match tokio::time::timeout_at(end, lifetime_end.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
@@ -359,7 +365,7 @@ impl HeldRule {
     /// When it is refused or its outcome is unknown; the reservation is held as before.
     pub async fn enable(&self, enable: EnableRequest) -> Result<(), RequestError> {
         let rule = self.id();
-        let reply = inquiry::enable_reserved(&self.inner, enable, rule).await?;
+        let reply = outcome::enable_reserved(&self.inner, enable, rule).await?;
         if self.inner.held_rules.enabled(self.key, enable, &reply) {
             Ok(())
         } else {
@@ -370,12 +376,12 @@ impl HeldRule {
     /// Deletes the rule.
     ///
     /// # Errors
-    /// When it is refused or not answered; the rule then expires.
+    /// The request is refused or not answered; the rule then expires.
     pub async fn close(self) -> Result<(), RequestError> {
         let Some(entry) = self.inner.held_rules.remove(self.key) else {
             return Ok(());
         };
-        inquiry::end(&self.inner, &entry).await
+        outcome::end(&self.inner, &entry).await
     }
 }
 
@@ -385,19 +391,19 @@ impl Drop for HeldRule {
     }
 }
 
-fn refresh(lifetime: Lifetime) -> Instant {
-    Instant::now() + lasting(lifetime).mul_f64(REFRESH_AT)
+fn refresh_time(lifetime: Lifetime) -> Instant {
+    Instant::now() + duration_of(lifetime).mul_f64(REFRESH_SHARE)
 }
 
 fn end(lifetime: Lifetime) -> Instant {
-    Instant::now() + lasting(lifetime)
+    Instant::now() + duration_of(lifetime)
 }
 
-fn lasting(lifetime: Lifetime) -> Duration {
+fn duration_of(lifetime: Lifetime) -> Duration {
     Duration::from_secs(u64::from(lifetime.0))
 }
 
-fn made(reply: &Reply) -> Option<(PolicyRuleId, Lifetime)> {
+fn granted_rule(reply: &Reply) -> Option<(PolicyRuleId, Lifetime)> {
     match reply {
         Reply::Enabled(enabled) => Some((enabled.rule, enabled.lifetime)),
         Reply::Reserved(reserved) => Some((reserved.rule, reserved.lifetime)),

@@ -1,12 +1,11 @@
 //! Runs the load of [`carrick_simco::load`] over a connection.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
+use super::agent_link::AgentLink;
 use super::error::ClientError;
-use crate::transport::{Clock, Link, MessageWriter, Packet};
+use super::random_seed;
+use crate::transport::{Clock, Link};
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, CloseReason};
 use carrick_simco::load::{Failure, Generator, Measures, Workload};
@@ -17,8 +16,8 @@ const OUTBOX: usize = 4096;
 /// Interval of progress reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time limit for ending the session.
-const LAST: Duration = Duration::from_secs(2);
+/// Time limit for ending the session, and for closing the connection.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Workload and its duration.
 #[derive(Clone, Copy, Debug)]
@@ -64,98 +63,74 @@ pub struct LoadReport {
     pub failure: Option<Failure>,
 }
 
-struct Run {
+/// Agent and generator of a running load.
+struct LoadRun {
     clock: Clock,
     agent: Agent,
     generator: Generator,
-    out: VecDeque<Packet>,
-    begun: Time,
+    /// Time at which the session opened.
+    opened: Time,
     closed: Option<CloseReason>,
 }
 
 /// Runs a load over an open connection and ends its session.
 ///
 /// # Errors
-/// When the session does not open or is lost.
+/// The session does not open or is lost, or the system returns no random numbers.
 pub async fn run_load(
     link: Link,
     settings: AgentSettings,
     plan: &LoadPlan,
     mut report_progress: impl FnMut(LoadProgress),
 ) -> Result<LoadReport, ClientError> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|e| ClientError::Random(e.to_string()))?;
     let clock = Clock::start();
-    let mut run = Run {
+    let mut run = LoadRun {
         clock,
-        agent: Agent::new(settings, seed),
+        agent: Agent::new(settings, random_seed()?),
         generator: Generator::new(plan.workload, plan.seed),
-        out: VecDeque::new(),
-        begun: clock.now(),
+        opened: clock.now(),
         closed: None,
     };
-    let Link {
-        mut reader,
-        writer,
-        streams,
-        ..
-    } = link;
-    let (outbox, to_send) = mpsc::channel(OUTBOX);
-    tokio::spawn(write(writer, to_send));
-    run.agent.connected(clock.now(), streams);
-    let mut came = Vec::new();
-    let mut course = Phases::at(clock.now());
+    let streams = link.streams;
+    let mut link = AgentLink::start(link, &mut run.agent, clock.now(), OUTBOX, END_TIMEOUT);
+    let mut phases = Phases::new(clock.now());
     let mut report = None;
-    let mut give_up: Option<Time> = None;
+    let mut end_deadline: Option<Time> = None;
     loop {
-        run.settle();
-        run.flush(&outbox);
+        run.handle_events();
+        link.flush(&mut run.agent);
         if let Some(reason) = run.closed {
             return report.ok_or(ClientError::Session(reason));
         }
         let now = clock.now();
-        course.advance(now, plan, &mut run.generator);
-        if now.since(course.reported) >= REPORT_INTERVAL {
-            course.reported = now;
-            report_progress(course.progress(now, &run.generator));
+        phases.advance(now, plan, &mut run.generator);
+        if now.since(phases.reported) >= REPORT_INTERVAL {
+            phases.reported = now;
+            report_progress(phases.progress(now, &run.generator));
         }
-        if give_up.is_some_and(|limit| limit <= now) {
+        if end_deadline.is_some_and(|limit| limit <= now) {
             // The middlebox does not answer ST.
             return report.ok_or(ClientError::Ended);
         }
-        if let Some((measured, in_time)) = course.measured
+        if let Some((measured, in_time)) = phases.measured
             && report.is_none()
-            && run.generator.under_way() == 0
+            && run.generator.outstanding() == 0
         {
             report = Some(run.report(measured, in_time, streams));
             run.agent.terminate(now);
-            give_up = Some(now + LAST);
+            end_deadline = Some(now + END_TIMEOUT);
             continue;
         }
         let timers = [
             run.agent.poll_timeout(),
             run.generator.poll_timeout(),
-            course.next(plan, &run.generator),
-            give_up,
-            Some(course.reported + REPORT_INTERVAL),
+            phases.next(plan, &run.generator),
+            end_deadline,
+            Some(phases.reported + REPORT_INTERVAL),
         ];
         let timeout = timers.into_iter().flatten().min();
         tokio::select! {
-            end = reader.read(&mut came) => {
-                let now = clock.now();
-                for Packet { stream, message } in came.drain(..) {
-                    run.agent.handle_message(now, stream, &message);
-                }
-                if end.is_err() {
-                    run.agent.disconnected();
-                }
-            }
-            permit = outbox.reserve(), if !run.out.is_empty() => {
-                match (permit, run.out.pop_front()) {
-                    (Ok(permit), Some(packet)) => permit.send(packet),
-                    _ => run.agent.disconnected(),
-                }
-            }
+            progress = link.progress() => link.report(&progress, &mut run.agent, clock.now()),
             () = clock.sleep_until(timeout) => {}
         }
         let now = clock.now();
@@ -166,30 +141,32 @@ pub async fn run_load(
 
 /// Phases of a load: preload, measurement, outstanding replies.
 struct Phases {
+    /// Time of the last progress report.
     reported: Time,
     /// Start of the measurement.
-    from: Option<Time>,
+    measuring_since: Option<Time>,
     /// Duration of the measurement and transactions answered in it.
     measured: Option<(Duration, u64)>,
 }
 
 impl Phases {
-    fn at(now: Time) -> Self {
+    fn new(now: Time) -> Self {
         Self {
             reported: now,
-            from: None,
+            measuring_since: None,
             measured: None,
         }
     }
 
+    /// Starts or ends the measurement when its time has come.
     fn advance(&mut self, now: Time, plan: &LoadPlan, generator: &mut Generator) {
-        let due = self.next(plan, generator).is_some_and(|next| next <= now);
-        match self.from {
-            None if due => {
+        let next_phase = self.next(plan, generator).is_some_and(|next| next <= now);
+        match self.measuring_since {
+            None if next_phase => {
                 generator.start_measuring();
-                self.from = Some(now);
+                self.measuring_since = Some(now);
             }
-            Some(from) if due => {
+            Some(from) if next_phase => {
                 generator.stop();
                 self.measured = Some((now.since(from), generator.measures().transactions()));
             }
@@ -199,17 +176,18 @@ impl Phases {
 
     /// Returns the start or the end of the measurement.
     fn next(&self, plan: &LoadPlan, generator: &Generator) -> Option<Time> {
-        match (self.from, self.measured) {
+        match (self.measuring_since, self.measured) {
             (None, _) => generator.steady_since().map(|steady| steady + plan.warm_up),
             (Some(from), None) => Some(from + plan.duration),
             (Some(_), Some(_)) => None,
         }
     }
 
+    /// Returns the progress to report.
     fn progress(&self, now: Time, generator: &Generator) -> LoadProgress {
-        match (self.from, self.measured) {
+        match (self.measuring_since, self.measured) {
             (None, _) => LoadProgress::Preload(generator.pinholes()),
-            (Some(_), Some(_)) => LoadProgress::Draining(generator.under_way()),
+            (Some(_), Some(_)) => LoadProgress::Draining(generator.outstanding()),
             (Some(from), None) => {
                 let done = generator.measures().transactions();
                 LoadProgress::Measuring(now.since(from), done)
@@ -218,14 +196,14 @@ impl Phases {
     }
 }
 
-impl Run {
+impl LoadRun {
     /// Handles all events of the agent.
-    fn settle(&mut self) {
+    fn handle_events(&mut self) {
         while let Some(event) = self.agent.poll_event() {
             let now = self.clock.now();
             match &event {
                 AgentEvent::Opened(_) => {
-                    self.begun = now;
+                    self.opened = now;
                     self.generator.start(now, &mut self.agent);
                 }
                 AgentEvent::Closed(reason) => self.closed = Some(reason.clone()),
@@ -235,38 +213,17 @@ impl Run {
         }
     }
 
-    fn flush(&mut self, outbox: &mpsc::Sender<Packet>) {
-        while let Some((stream, message)) = self.agent.poll_transmit() {
-            self.out.push_back(Packet { stream, message });
-        }
-        while !self.out.is_empty()
-            && let Ok(permit) = outbox.try_reserve()
-            && let Some(packet) = self.out.pop_front()
-        {
-            permit.send(packet);
-        }
-    }
-
+    /// Returns the results.
     fn report(&self, measured: Duration, in_time: u64, streams: u16) -> LoadReport {
         let steady = self.generator.steady_since();
         LoadReport {
             measures: self.generator.measures().clone(),
             measured,
             in_time,
-            preload: steady.map_or(Duration::ZERO, |steady| steady.since(self.begun)),
+            preload: steady.map_or(Duration::ZERO, |steady| steady.since(self.opened)),
             pinholes: self.generator.pinholes(),
             streams,
             failure: self.generator.failure().cloned(),
         }
     }
-}
-
-async fn write(mut writer: Box<dyn MessageWriter>, mut to_send: mpsc::Receiver<Packet>) {
-    let mut batch = Vec::new();
-    while to_send.recv_many(&mut batch, OUTBOX).await > 0 {
-        if writer.write(&mut batch).await.is_err() {
-            return;
-        }
-    }
-    let _ = tokio::time::timeout(LAST, writer.close()).await;
 }

@@ -33,14 +33,15 @@
 //! [`Client::enable_cancellable`] is for callers that may cancel a request and then need its rule
 //! deleted.
 
+mod agent_link;
 mod error;
 mod held;
-mod inquiry;
 mod load;
+mod outcome;
+mod refresh;
+mod rule_listing;
 mod session;
-mod survey;
 mod target;
-mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,9 +61,9 @@ pub use load::{LoadPlan, LoadProgress, LoadReport, run_load};
 pub use target::{SctpTarget, Target};
 
 use held::HeldRules;
-use inquiry::Claims;
-use session::{Answer, Cancellation, Session, SessionCommand, TransactionError};
-use survey::Surveys;
+use outcome::Claims;
+use rule_listing::RuleListings;
+use session::{Answer, Cancellation, SessionCommand, SessionTask, TransactionError};
 
 /// Capacity of the queue of requests to the session task.
 const COMMANDS: usize = 1024;
@@ -160,7 +161,7 @@ pub(crate) struct Inner {
     events: broadcast::Sender<ClientEvent>,
     held_rules: HeldRules,
     claims: Claims,
-    surveys: Surveys,
+    listings: RuleListings,
     timeout: Duration,
     capabilities: Capabilities,
 }
@@ -169,13 +170,13 @@ impl Client {
     /// Connects and opens a session. Later sessions are opened by the client.
     ///
     /// # Errors
-    /// When the first session can't be opened.
+    /// The first session can't be opened.
     pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
         let (commands, to_session) = mpsc::channel(COMMANDS);
         let (events, mut reported) = broadcast::channel(EVENTS);
         let timeout = config.settings.timeout;
         let (opened, open) = oneshot::channel();
-        let session = Session::new(config, to_session, events.clone())?;
+        let session = SessionTask::new(config, to_session, events.clone())?;
         tokio::spawn(session.run(opened));
         let capabilities = open.await.unwrap_or(Err(ClientError::Ended))?;
         // Skip the event of the opening.
@@ -186,12 +187,15 @@ impl Client {
                 events,
                 held_rules: HeldRules::default(),
                 claims: Claims::default(),
-                surveys: Surveys::default(),
+                listings: RuleListings::default(),
                 timeout,
                 capabilities,
             }),
         };
-        tokio::spawn(upkeep::run(Arc::downgrade(&client.inner), Events(reported)));
+        tokio::spawn(refresh::run(
+            Arc::downgrade(&client.inner),
+            Events(reported),
+        ));
         Ok(client)
     }
 
@@ -200,7 +204,7 @@ impl Client {
         self.inner.capabilities
     }
 
-    /// Returns the events from now on.
+    /// Returns a stream of the events from now on.
     pub fn events(&self) -> Events {
         Events(self.inner.events.subscribe())
     }
@@ -213,7 +217,7 @@ impl Client {
     /// PER: enables a data stream and holds the rule.
     ///
     /// # Errors
-    /// When it is refused or its outcome is unknown.
+    /// The request is refused or its outcome is unknown.
     pub async fn enable(&self, request: EnableRequest) -> Result<HeldRule, RequestError> {
         self.hold(Request::Enable(request)).await
     }
@@ -224,14 +228,14 @@ impl Client {
     /// repeated.
     ///
     /// # Errors
-    /// When it is refused or was not carried out, or when a rule that it created must have expired.
+    /// The request is refused or was not carried out, or a rule that it created must have expired.
     pub async fn enable_cancellable(
         &self,
         request: EnableRequest,
         cancelled: &CancellationToken,
     ) -> Result<HeldRule, RequestError> {
         let request = Request::Enable(request);
-        let reply = inquiry::create_cancellable(&self.inner, &request, cancelled).await?;
+        let reply = outcome::create_cancellable(&self.inner, &request, cancelled).await?;
         HeldRule::new(Arc::clone(&self.inner), request, &reply).ok_or(RequestError::Unexpected)
     }
 
@@ -240,7 +244,7 @@ impl Client {
     /// # Errors
     /// As for [`Self::enable`].
     pub async fn enable_once(&self, request: EnableRequest) -> Result<Enabled, RequestError> {
-        match inquiry::create(&self.inner, &Request::Enable(request)).await? {
+        match outcome::create(&self.inner, &Request::Enable(request)).await? {
             Reply::Enabled(enabled) => Ok(enabled),
             _ => Err(RequestError::Unexpected),
         }
@@ -265,19 +269,19 @@ impl Client {
     /// PLC: changes the lifetime of a rule, zero to delete it. Returns the granted lifetime.
     ///
     /// # Errors
-    /// When it is refused or its outcome is unknown.
+    /// The request is refused or its outcome is unknown.
     pub async fn extend(
         &self,
         rule: PolicyRuleId,
         lifetime: Lifetime,
     ) -> Result<Lifetime, RequestError> {
-        inquiry::change_lifetime(&self.inner, rule, lifetime).await
+        outcome::change_lifetime(&self.inner, rule, lifetime).await
     }
 
     /// PRS: returns one of the three replies with the status of a rule.
     ///
     /// # Errors
-    /// When it is refused or not answered.
+    /// The request is refused or not answered.
     pub async fn status(&self, rule: PolicyRuleId) -> Result<Reply, RequestError> {
         self.request(Request::Status(rule)).await
     }
@@ -286,7 +290,7 @@ impl Client {
     /// 4540, section 8.7).
     ///
     /// # Errors
-    /// When it is refused or not answered; [`NegativeReply::ReplyTooBig`] if there are more.
+    /// The request is refused or not answered; [`NegativeReply::ReplyTooBig`] if there are more.
     pub async fn list(&self) -> Result<Vec<PolicyRuleId>, RequestError> {
         match self.request(Request::List).await? {
             Reply::List(list) => Ok(list.rules().to_vec()),
@@ -297,9 +301,9 @@ impl Client {
     /// Sends any request about policy rules once and returns the positive reply.
     ///
     /// # Errors
-    /// When it is refused or not answered; the outcome is then unknown.
+    /// The request is refused or not answered; the outcome is then unknown.
     pub async fn request(&self, request: Request) -> Result<Reply, RequestError> {
-        self.inner.ask(request).await.map_err(RequestError::from)
+        self.inner.send(request).await.map_err(RequestError::from)
     }
 
     /// Ends the session with ST. Rules expire.
@@ -318,33 +322,40 @@ impl Client {
     }
 
     async fn hold(&self, request: Request) -> Result<HeldRule, RequestError> {
-        let reply = inquiry::create(&self.inner, &request).await?;
+        let reply = outcome::create(&self.inner, &request).await?;
         HeldRule::new(Arc::clone(&self.inner), request, &reply).ok_or(RequestError::Unexpected)
     }
 }
 
+/// Returns a random seed from the operating system.
+fn random_seed() -> Result<[u8; 32], ClientError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| ClientError::Random(error.to_string()))?;
+    Ok(seed)
+}
+
 impl Inner {
     /// Sends a request once. A negative reply is an error.
-    async fn ask(&self, request: Request) -> Result<Reply, TransactionError> {
-        self.ask_for(request, None).await
+    async fn send(&self, request: Request) -> Result<Reply, TransactionError> {
+        self.send_cancellable(request, None).await
     }
 
     /// Sends a request once, unless it is cancelled before.
-    async fn ask_for(
+    async fn send_cancellable(
         &self,
         request: Request,
         cancellation: Option<&Cancellation>,
     ) -> Result<Reply, TransactionError> {
         let (answer, answered) = oneshot::channel();
-        let ask = SessionCommand::Request(request, Answer::new(answer, cancellation.cloned()));
+        let command = SessionCommand::Request(request, Answer::new(answer, cancellation.cloned()));
         // Without a session, requests wait as long as for a reply.
-        match tokio::time::timeout(self.timeout, self.commands.send(ask)).await {
+        match tokio::time::timeout(self.timeout, self.commands.send(command)).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(TransactionError::Ended),
             Err(_) => return Err(TransactionError::NotConnected),
         }
-        let patience = 2 * self.timeout;
-        let answered = tokio::time::timeout(patience, answered).await;
+        let timeout = 2 * self.timeout;
+        let answered = tokio::time::timeout(timeout, answered).await;
         let delivery = match answered.unwrap_or(Ok(Err(TransactionError::NotConnected))) {
             Ok(answer) => answer?,
             Err(_) => return Err(TransactionError::Ended),

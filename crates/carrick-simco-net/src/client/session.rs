@@ -11,8 +11,9 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{ClientConfig, ClientError, ClientEvent};
-use crate::transport::{Clock, Link, MessageWriter, Packet};
+use super::agent_link::AgentLink;
+use super::{ClientConfig, ClientError, ClientEvent, random_seed};
+use crate::transport::{Clock, Link};
 use carrick_simco::agent::{Agent, AgentEvent, CloseReason, SubmitError};
 use carrick_simco::message::{
     Capabilities, Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId,
@@ -28,7 +29,7 @@ const BATCH: usize = 64;
 const MAX_LATE: usize = 4096;
 
 /// Maximum number of requests that wait for the next session.
-const MAX_KEPT: usize = 1024;
+const MAX_QUEUED: usize = 1024;
 
 /// Maximum pause before reconnecting while a request waits.
 const REQUEST_PAUSE: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ pub(super) enum SessionCommand {
     /// Request and destination of its answer.
     Request(Request, Answer),
     /// The rule of this transaction is held already; ignore a late reply.
-    Forget(TransactionId),
+    IgnoreLateReply(TransactionId),
     /// End of the session.
     End(oneshot::Sender<()>),
 }
@@ -50,7 +51,7 @@ pub(super) enum SessionCommand {
 #[derive(Debug)]
 pub(super) enum TransactionError {
     Refused(NegativeReply),
-    TimedOut(Late),
+    TimedOut(LateReply),
     NotConnected,
     /// The session was lost before the reply, at this time.
     Lost(Instant),
@@ -58,15 +59,15 @@ pub(super) enum TransactionError {
     Ended,
 }
 
-/// Transaction that may still be answered. If the receiver is dropped, a rule that was created is
+/// Timed-out transaction that may still be answered. If the receiver is dropped, a rule that was created is
 /// deleted.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(super) struct LateReply {
     pub(super) transaction: TransactionId,
     pub(super) reply: oneshot::Receiver<Delivery>,
 }
 
-/// A request that its caller may cancel. Clones share state.
+/// Request that its caller may cancel. Clones share state.
 #[derive(Clone, Debug)]
 pub(super) struct Cancellation {
     token: CancellationToken,
@@ -124,11 +125,11 @@ impl Answer {
     }
 }
 
-/// Request that was sent.
-struct Waiting {
+/// Request that was sent and not answered yet.
+struct PendingReply {
     answer: Answer,
     /// True if the request creates a rule whose identifier is known from the reply only. PEA does not.
-    makes: bool,
+    creates_rule: bool,
 }
 
 /// Reply being delivered. If it is dropped, the rule that it created is deleted.
@@ -146,7 +147,8 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if let (Some(rule), Some(unclaimed)) = (self.reply.as_ref().and_then(made), &self.unclaimed)
+        if let (Some(rule), Some(unclaimed)) =
+            (self.reply.as_ref().and_then(created_rule), &self.unclaimed)
         {
             // Without a session the rule expires.
             let _ = unclaimed.send(rule);
@@ -157,46 +159,44 @@ impl Drop for Delivery {
 /// Receives the result of the first session.
 type FirstSession = oneshot::Sender<Result<Capabilities, ClientError>>;
 
-pub(super) struct Session {
+/// Task of a client: its configuration, commands and successive sessions.
+pub(super) struct SessionTask {
     config: ClientConfig,
     commands: mpsc::Receiver<SessionCommand>,
     /// Requests that wait for the next session. Callers time out on their own.
-    kept: VecDeque<SessionCommand>,
+    queued: VecDeque<SessionCommand>,
     events: broadcast::Sender<ClientEvent>,
     random: ChaCha8Rng,
     clock: Clock,
 }
 
 /// State of one session.
-struct Active {
+struct OpenSession {
     agent: Agent,
     clock: Clock,
-    waiting: BTreeMap<TransactionId, Waiting>,
+    pending: BTreeMap<TransactionId, PendingReply>,
     late: BTreeMap<TransactionId, (oneshot::Sender<Delivery>, bool)>,
     /// Late replies to ignore.
-    forgotten: VecDeque<TransactionId>,
+    ignored: VecDeque<TransactionId>,
     ending: Option<oneshot::Sender<()>>,
     closed: Option<CloseReason>,
-    out: VecDeque<Packet>,
     /// Rules to delete because their reply was dropped. Bounded by the number of replies being
     /// delivered.
     unclaimed: mpsc::UnboundedSender<PolicyRuleId>,
 }
 
-impl Session {
+impl SessionTask {
     pub(super) fn new(
         config: ClientConfig,
         commands: mpsc::Receiver<SessionCommand>,
         events: broadcast::Sender<ClientEvent>,
     ) -> Result<Self, ClientError> {
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|e| ClientError::Random(e.to_string()))?;
         Ok(Self {
             config,
             commands,
-            kept: VecDeque::new(),
+            queued: VecDeque::new(),
             events,
-            random: ChaCha8Rng::from_seed(seed),
+            random: ChaCha8Rng::from_seed(random_seed()?),
             clock: Clock::start(),
         })
     }
@@ -262,7 +262,7 @@ impl Session {
         loop {
             tokio::select! {
                 () = &mut wait => return !self.commands.is_closed(),
-                ask = self.commands.recv() => match ask {
+                command = self.commands.recv() => match command {
                     None => return false,
                     Some(SessionCommand::End(done)) => {
                         let _ = done.send(());
@@ -273,21 +273,21 @@ impl Session {
                         if sooner < wait.deadline() {
                             wait.as_mut().reset(sooner);
                         }
-                        self.keep(request, answer);
+                        self.queue(request, answer);
                     }
-                    Some(SessionCommand::Forget(_)) => {}
+                    Some(SessionCommand::IgnoreLateReply(_)) => {}
                 },
             }
         }
     }
 
-    fn keep(&mut self, request: Request, answer: Answer) {
-        if self.kept.len() >= MAX_KEPT {
-            let wanted = |ask: &SessionCommand| matches!(ask, SessionCommand::Request(_, a) if !a.is_closed());
-            self.kept.retain(wanted);
+    fn queue(&mut self, request: Request, answer: Answer) {
+        if self.queued.len() >= MAX_QUEUED {
+            let is_open = |command: &SessionCommand| matches!(command, SessionCommand::Request(_, a) if !a.is_closed());
+            self.queued.retain(is_open);
         }
-        if self.kept.len() < MAX_KEPT {
-            self.kept
+        if self.queued.len() < MAX_QUEUED {
+            self.queued
                 .push_back(SessionCommand::Request(request, answer));
         } else {
             answer.send(Err(TransactionError::TooMany));
@@ -304,32 +304,23 @@ impl Session {
         let mut seed = [0; 32];
         self.random.fill_bytes(&mut seed);
         let (unclaimed, mut to_delete) = mpsc::unbounded_channel();
-        let mut active = Active {
+        let mut active = OpenSession {
             agent: Agent::new(self.config.settings.clone(), seed),
             clock: self.clock,
-            waiting: BTreeMap::new(),
+            pending: BTreeMap::new(),
             late: BTreeMap::new(),
-            forgotten: VecDeque::new(),
+            ignored: VecDeque::new(),
             ending: None,
             closed: None,
-            out: VecDeque::new(),
             unclaimed,
         };
-        let Link {
-            mut reader,
-            writer,
-            streams,
-            ..
-        } = link;
-        let (outbox, to_send) = mpsc::channel(OUTBOX);
-        tokio::spawn(write(writer, to_send));
-        active.agent.connected(self.clock.now(), streams);
-        let mut came = Vec::new();
-        let mut asked = Vec::new();
+        let now = self.clock.now();
+        let mut link = AgentLink::start(link, &mut active.agent, now, OUTBOX, LINGER);
+        let mut commands = Vec::new();
         let mut open = false;
         loop {
-            active.flush(&outbox);
-            open |= active.settle(&self.events, opened);
+            link.flush(&mut active.agent);
+            open |= active.handle_events(&self.events, opened);
             if let Some(reason) = active.closed {
                 self.emit(ClientEvent::Closed(reason.clone()));
                 if let Some(done) = active.ending.take() {
@@ -338,35 +329,25 @@ impl Session {
                 return (reason, open);
             }
             let timeout = active.agent.poll_timeout();
-            let takes_requests = active.agent.is_open() && active.out.is_empty();
-            if takes_requests && !self.kept.is_empty() {
-                self.kept.drain(..).for_each(|ask| active.ask(ask));
+            let accepts_requests = active.agent.is_open() && !link.is_blocked();
+            if accepts_requests && !self.queued.is_empty() {
+                self.queued
+                    .drain(..)
+                    .for_each(|command| active.execute(command));
                 continue;
             }
             tokio::select! {
-                end = reader.read(&mut came) => {
-                    for Packet { stream, message } in came.drain(..) {
-                        active.agent.handle_message(self.clock.now(), stream, &message);
-                    }
-                    if end.is_err() {
-                        active.agent.disconnected();
-                    }
+                progress = link.progress() => {
+                    link.report(&progress, &mut active.agent, self.clock.now());
                 }
-                count = self.commands.recv_many(&mut asked, BATCH), if takes_requests => {
-                    asked.drain(..).for_each(|ask| active.ask(ask));
+                count = self.commands.recv_many(&mut commands, BATCH), if accepts_requests => {
+                    commands.drain(..).for_each(|command| active.execute(command));
                     if count == 0 {
                         // The last handle was dropped.
                         active.agent.terminate(self.clock.now());
                     }
                 }
-                permit = outbox.reserve(), if !active.out.is_empty() => {
-                    match (permit, active.out.pop_front()) {
-                        (Ok(permit), Some(packet)) => permit.send(packet),
-                        // The writer has failed.
-                        _ => active.agent.disconnected(),
-                    }
-                }
-                Some(rule) = to_delete.recv() => active.close(rule),
+                Some(rule) = to_delete.recv() => active.delete(rule),
                 () = self.clock.sleep_until(timeout) => {
                     active.agent.handle_timeout(self.clock.now());
                 }
@@ -375,16 +356,23 @@ impl Session {
     }
 }
 
-impl Active {
-    fn ask(&mut self, ask: SessionCommand) {
+impl OpenSession {
+    /// Executes a command in an open session.
+    fn execute(&mut self, command: SessionCommand) {
         let now = self.clock.now();
-        match ask {
+        match command {
             SessionCommand::Request(_, answer) if answer.is_closed() => {}
             SessionCommand::Request(request, answer) => match self.agent.submit(now, &request) {
                 Ok(transaction) => {
                     answer.sent();
-                    let makes = request.rule().is_none();
-                    self.waiting.insert(transaction, Waiting { answer, makes });
+                    let creates_rule = request.rule().is_none();
+                    self.pending.insert(
+                        transaction,
+                        PendingReply {
+                            answer,
+                            creates_rule,
+                        },
+                    );
                 }
                 Err(error) => {
                     let error = match error {
@@ -396,11 +384,11 @@ impl Active {
                     answer.send(Err(error));
                 }
             },
-            SessionCommand::Forget(transaction) => {
+            SessionCommand::IgnoreLateReply(transaction) => {
                 if self.late.remove(&transaction).is_some() {
-                    self.forgotten.push_back(transaction);
-                    while self.forgotten.len() > MAX_LATE {
-                        self.forgotten.pop_front();
+                    self.ignored.push_back(transaction);
+                    while self.ignored.len() > MAX_LATE {
+                        self.ignored.pop_front();
                     }
                 }
             }
@@ -412,7 +400,7 @@ impl Active {
     }
 
     /// Handles the agent's events. Returns whether the session has opened.
-    fn settle(
+    fn handle_events(
         &mut self,
         events: &broadcast::Sender<ClientEvent>,
         opened: &mut Option<FirstSession>,
@@ -440,7 +428,9 @@ impl Active {
                 AgentEvent::Lost { transaction, .. } => {
                     self.answer(transaction, Err(TransactionError::Lost(now)));
                 }
-                AgentEvent::LateReply { transaction, reply } => self.came_late(transaction, reply),
+                AgentEvent::LateReply { transaction, reply } => {
+                    self.handle_late_reply(transaction, reply)
+                }
                 AgentEvent::Rule { rule, lifetime } => emit(ClientEvent::Rule { rule, lifetime }),
                 AgentEvent::Closed(reason) => self.closed = Some(reason),
             }
@@ -449,46 +439,51 @@ impl Active {
     }
 
     fn answer(&mut self, transaction: TransactionId, answer: Result<Reply, TransactionError>) {
-        if let Some(Waiting { answer: to, makes }) = self.waiting.remove(&transaction) {
-            to.send(answer.map(|reply| self.delivery(reply, makes)));
+        if let Some(PendingReply {
+            answer: to,
+            creates_rule,
+        }) = self.pending.remove(&transaction)
+        {
+            to.send(answer.map(|reply| self.delivery(reply, creates_rule)));
         }
     }
 
-    fn delivery(&self, reply: Reply, makes: bool) -> Delivery {
+    fn delivery(&self, reply: Reply, creates_rule: bool) -> Delivery {
         Delivery {
             reply: Some(reply),
-            unclaimed: makes.then(|| self.unclaimed.clone()),
+            unclaimed: creates_rule.then(|| self.unclaimed.clone()),
         }
     }
 
     fn timed_out(&mut self, transaction: TransactionId) {
-        let Some(waiting) = self.waiting.remove(&transaction) else {
+        let Some(pending) = self.pending.remove(&transaction) else {
             return;
         };
         let (late, reply) = oneshot::channel();
-        self.late.insert(transaction, (late, waiting.makes));
+        self.late.insert(transaction, (late, pending.creates_rule));
         while self.late.len() > MAX_LATE {
             self.late.pop_first();
         }
-        let timed_out = TransactionError::TimedOut(Late { transaction, reply });
-        waiting.answer.send(Err(timed_out));
+        let timed_out = TransactionError::TimedOut(LateReply { transaction, reply });
+        pending.answer.send(Err(timed_out));
     }
 
-    fn came_late(&mut self, transaction: TransactionId, reply: Reply) {
-        if self.forgotten.contains(&transaction) {
+    fn handle_late_reply(&mut self, transaction: TransactionId, reply: Reply) {
+        if self.ignored.contains(&transaction) {
             return;
         }
         // An unsolicited reply may have created a rule.
         let late = self.late.remove(&transaction);
-        let makes = late.as_ref().is_none_or(|(_, makes)| *makes);
-        let delivery = self.delivery(reply, makes);
+        let creates_rule = late.as_ref().is_none_or(|(_, creates_rule)| *creates_rule);
+        let delivery = self.delivery(reply, creates_rule);
         if let Some((late, _)) = late {
             // The receiver may have been dropped.
             let _ = late.send(delivery);
         }
     }
 
-    fn close(&mut self, rule: PolicyRuleId) {
+    /// Requests the end of a rule that nothing holds.
+    fn delete(&mut self, rule: PolicyRuleId) {
         let request = Request::ChangeLifetime {
             rule,
             lifetime: Lifetime(0),
@@ -496,36 +491,12 @@ impl Active {
         // If it can't be sent, the rule expires.
         let _ = self.agent.submit(self.clock.now(), &request);
     }
-
-    /// Passes messages to the writer while it accepts them.
-    fn flush(&mut self, outbox: &mpsc::Sender<Packet>) {
-        while let Some((stream, message)) = self.agent.poll_transmit() {
-            self.out.push_back(Packet { stream, message });
-        }
-        while !self.out.is_empty()
-            && let Ok(permit) = outbox.try_reserve()
-            && let Some(packet) = self.out.pop_front()
-        {
-            permit.send(packet);
-        }
-    }
 }
 
 /// Returns the rule that a reply reports as created.
-fn made(reply: &Reply) -> Option<PolicyRuleId> {
+fn created_rule(reply: &Reply) -> Option<PolicyRuleId> {
     match reply {
         Reply::Enabled(_) | Reply::Reserved(_) | Reply::Disabled { .. } => reply.rule(),
         _ => None,
     }
-}
-
-async fn write(mut writer: Box<dyn MessageWriter>, mut to_send: mpsc::Receiver<Packet>) {
-    let mut batch = Vec::new();
-    while to_send.recv_many(&mut batch, OUTBOX).await > 0 {
-        // After the session, the remaining messages have a time limit.
-        if writer.write(&mut batch).await.is_err() {
-            return;
-        }
-    }
-    let _ = tokio::time::timeout(LINGER, writer.close()).await;
 }

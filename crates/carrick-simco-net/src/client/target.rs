@@ -17,16 +17,16 @@ pub enum Target {
     Sctp(Box<SctpTarget>),
     /// TCP.
     Tcp {
-        /// Its name or address.
+        /// Name or address of the host.
         host: String,
-        /// Its port.
+        /// TCP port.
         port: u16,
     },
     /// TLS on TCP.
     Tls {
-        /// Its name or address.
+        /// Name or address of the host.
         host: String,
-        /// Its port.
+        /// TCP port.
         port: u16,
         /// Name expected in the certificate.
         name: String,

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Interval of reports.
-const REPORTS: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Capacity of the channel of reports.
-const WAITING: usize = 16;
+const REPORT_CAPACITY: usize = 16;
 
 /// Failures to accept connections on the listeners of one program, mostly for lack of file
 /// descriptors. Counted, and reported at most once in 60 s. Clones share state.
@@ -37,7 +37,7 @@ impl Default for AcceptFailures {
         Self(Arc::new(Shared {
             total: AtomicU64::new(0),
             reported: Mutex::default(),
-            reports: broadcast::Sender::new(WAITING),
+            reports: broadcast::Sender::new(REPORT_CAPACITY),
         }))
     }
 }
@@ -59,36 +59,36 @@ impl AcceptFailures {
             match listener.accept().await {
                 Ok(accepted) => return accepted,
                 // The connection has ended already; the next one is not affected.
-                Err(error) if is_of_connection(&error) => {}
+                Err(error) if concerns_connection_only(&error) => {}
                 Err(error) => {
-                    self.note(Instant::now(), listener, &error);
+                    self.record(Instant::now(), listener, &error);
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    fn note(&self, now: Instant, listener: &TcpListener, error: &Error) {
+    fn record(&self, now: Instant, listener: &TcpListener, error: &Error) {
         let total = self.0.total.fetch_add(1, Ordering::Relaxed) + 1;
         let reported = self.0.reported.lock();
         let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
         let count = match *reported {
-            Some((at, _)) if now.saturating_duration_since(at) < REPORTS => return,
+            Some((at, _)) if now.saturating_duration_since(at) < REPORT_INTERVAL => return,
             Some((_, before)) => total - before,
             None => total,
         };
         *reported = Some((now, total));
         drop(reported);
-        let place = listener.local_addr();
-        let place = place.map_or_else(|_| "a TCP address".to_owned(), |at| at.to_string());
+        let address = listener.local_addr();
+        let address = address.map_or_else(|_| "a TCP address".to_owned(), |at| at.to_string());
         // There may be no receiver.
         let _ = self.0.reports.send(format!(
-            "cannot accept connections at {place}: {error} ({count} attempts since the last report); raise the limit of open files (LimitNOFILE= of the unit, ulimit -n)"
+            "cannot accept connections at {address}: {error} ({count} attempts since the last report); raise the limit of open files (LimitNOFILE= of the unit, ulimit -n)"
         ));
     }
 }
 
-fn is_of_connection(error: &Error) -> bool {
+fn concerns_connection_only(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
@@ -107,7 +107,7 @@ mod tests {
         let begun = Instant::now();
         let full = Error::from_raw_os_error(24);
         for seconds in [0, 1, 59, 60, 61] {
-            failures.note(begun + Duration::from_secs(seconds), &listener, &full);
+            failures.record(begun + Duration::from_secs(seconds), &listener, &full);
         }
         assert_eq!(failures.total(), 5);
         assert!(reports.try_recv().unwrap().contains("(1 attempts"));

@@ -23,7 +23,7 @@ use carrick_simco::rules::Rule;
 use carrick_simco::session::Identity;
 use carrick_simco::state::Moment;
 use rate_limits::{Category, RateLimits};
-use writer::{MOST_WAITING, Writer};
+use writer::{MAX_BUFFERED, Writer};
 
 pub(super) use writer::LogFile;
 
@@ -33,7 +33,7 @@ pub(super) struct Audit {
     on: bool,
     writer: Writer,
     /// Lines of changes that are not stored yet.
-    noted: Vec<u8>,
+    recorded: Vec<u8>,
     limits: RateLimits,
     /// Lines dropped for lack of room, in total and since the last report.
     lost: u64,
@@ -57,7 +57,7 @@ pub(super) struct AuditCounts {
 /// Line of the log.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Line<'a> {
+struct AuditLine<'a> {
     time: String,
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,33 +107,33 @@ pub(super) enum DaemonEvent<'a> {
     Stopped(Option<&'a DaemonError>),
 }
 
-impl<'a> Line<'a> {
+impl<'a> AuditLine<'a> {
     fn at(wall: SystemTime, event: &'static str) -> Self {
         Self {
-            time: moment(wall),
+            time: timestamp(wall),
             event,
             ..Self::default()
         }
     }
 
-    fn by(&mut self, by: &'a Actor, origin: &impl Fn(SessionId) -> Option<Origin<'a>>) {
+    fn set_actor(&mut self, by: &'a Actor, origin: &impl Fn(SessionId) -> Option<Origin<'a>>) {
         self.session = Some(by.session.0);
         self.agent = Some(by.agent.as_str());
         self.peer = origin(by.session).map(|(peer, _)| peer);
     }
 
-    fn about(&mut self, rule: &Rule, owner: &'a Identity) {
+    fn set_rule(&mut self, rule: &Rule, owner: &'a Identity) {
         self.rule = Some(rule.id.0);
         self.owner = Some(owner.as_str());
         self.text = RuleText::from(rule);
     }
 
-    fn refused(&mut self, reply: NegativeReply) {
+    fn set_refusal(&mut self, reply: NegativeReply) {
         self.code = Some(format!("0x03{:02x}", reply.code()));
         self.reason = Some(reply.text().into());
     }
 
-    fn wanted(&mut self, request: &Request) {
+    fn set_request(&mut self, request: &Request) {
         self.request = Some(request.kind().name());
         self.rule = request.rule().map(|rule| rule.0);
         self.lifetime = request.lifetime().map(|Lifetime(seconds)| seconds);
@@ -142,15 +142,15 @@ impl<'a> Line<'a> {
 }
 
 impl Audit {
-    /// Opens the log in this file, or none; errors go to `troubles`.
+    /// Opens the log in this file, or none; errors go to `errors`.
     pub(super) fn start(
         file: Option<LogFile>,
-        troubles: mpsc::Sender<DaemonError>,
+        errors: mpsc::Sender<DaemonError>,
     ) -> Result<Self, DaemonError> {
         let mut audit = Self {
             on: false,
-            writer: Writer::new(troubles),
-            noted: Vec::new(),
+            writer: Writer::new(errors),
+            recorded: Vec::new(),
             limits: RateLimits::default(),
             lost: 0,
             lost_unreported: 0,
@@ -165,17 +165,17 @@ impl Audit {
         self.writer.replace(with)?;
         self.on = on;
         if !on {
-            self.noted.clear();
+            self.recorded.clear();
         }
         Ok(())
     }
 
     /// Returns the counters.
     pub(super) fn counts(&self) -> AuditCounts {
-        let (failures, given_up) = self.writer.counts();
+        let (failures, lost_at_end) = self.writer.counts();
         AuditCounts {
             failures,
-            lost: self.lost + given_up,
+            lost: self.lost + lost_at_end,
             suppressed: self.limits.suppressed,
         }
     }
@@ -196,7 +196,7 @@ impl Audit {
             return;
         }
         let peer = |session| origin(session).map(|(peer, _)| peer);
-        let mut line = Line::at(at.wall, name(event));
+        let mut line = AuditLine::at(at.wall, name(event));
         match event {
             MiddleboxEvent::SessionOpened { session, agent } => {
                 line.session = Some(session.0);
@@ -217,7 +217,7 @@ impl Audit {
                 line.agent = agent.as_ref().map(Identity::as_str);
                 line.peer = peer(*session);
                 match why {
-                    SessionEnd::Refused(reply) => line.refused(*reply),
+                    SessionEnd::Refused(reply) => line.set_refusal(*reply),
                     why => line.reason = Some(session_end(*why).into()),
                 }
             }
@@ -227,9 +227,9 @@ impl Audit {
                 reply,
                 failure,
             } => {
-                line.by(by, &origin);
-                line.wanted(request);
-                line.refused(*reply);
+                line.set_actor(by, &origin);
+                line.set_request(request);
+                line.set_refusal(*reply);
                 line.failure = failure.as_ref().map(ToString::to_string);
             }
             MiddleboxEvent::RuleCreated {
@@ -238,22 +238,22 @@ impl Audit {
                 request,
                 by,
             } => {
-                line.by(by, &origin);
-                line.about(rule, owner(rule));
+                line.set_actor(by, &origin);
+                line.set_rule(rule, owner(rule));
                 line.request = Some(request.name());
                 line.lifetime = Some(lifetime.0);
             }
             MiddleboxEvent::LifetimeChanged { rule, lifetime, by } => {
-                line.by(by, &origin);
-                line.about(rule, owner(rule));
+                line.set_actor(by, &origin);
+                line.set_rule(rule, owner(rule));
                 line.request = Some("PLC");
                 line.lifetime = Some(lifetime.0);
             }
             MiddleboxEvent::RuleEnded { rule, reason, by } => {
                 if let Some(by) = by {
-                    line.by(by, &origin);
+                    line.set_actor(by, &origin);
                 }
-                line.about(rule, owner(rule));
+                line.set_rule(rule, owner(rule));
                 line.reason = Some(end_reason(*reason).into());
                 match reason {
                     EndReason::Requested => line.request = Some("PLC"),
@@ -279,59 +279,59 @@ impl Audit {
             return;
         }
         let line = match event {
-            DaemonEvent::Started(rules) => Line {
+            DaemonEvent::Started(rules) => AuditLine {
                 count: Some(rules as u64),
-                ..Line::at(wall, "started")
+                ..AuditLine::at(wall, "started")
             },
-            DaemonEvent::NotRestored(rule, owner, why) => Line {
+            DaemonEvent::NotRestored(rule, owner, why) => AuditLine {
                 rule: Some(rule.0),
                 owner: owner.map(Identity::as_str),
                 reason: Some(why.to_string()),
-                ..Line::at(wall, "rule-ended")
+                ..AuditLine::at(wall, "rule-ended")
             },
-            DaemonEvent::Reloaded => Line::at(wall, "reloaded"),
-            DaemonEvent::Stopped(why) => Line {
+            DaemonEvent::Reloaded => AuditLine::at(wall, "reloaded"),
+            DaemonEvent::Stopped(why) => AuditLine {
                 reason: why.map(ToString::to_string),
-                ..Line::at(wall, "stopped")
+                ..AuditLine::at(wall, "stopped")
             },
         };
         if let DaemonEvent::Stopped(_) = event {
-            let held = self.limits.rest();
-            self.suppressed(wall, held);
+            let unreported = self.limits.take_unreported();
+            self.suppressed(wall, unreported);
         }
         self.push(&line);
     }
 
     /// Records the number of suppressed events.
-    fn suppressed(&mut self, wall: SystemTime, held: BTreeMap<Option<Identity>, u64>) {
-        for (agent, count) in held {
-            self.push(&Line {
+    fn suppressed(&mut self, wall: SystemTime, unreported: BTreeMap<Option<Identity>, u64>) {
+        for (agent, count) in unreported {
+            self.push(&AuditLine {
                 agent: agent.as_ref().map(Identity::as_str),
                 count: Some(count),
-                ..Line::at(wall, "suppressed")
+                ..AuditLine::at(wall, "suppressed")
             });
         }
     }
 
-    fn push(&mut self, line: &Line<'_>) {
-        let before = self.noted.len();
+    fn push(&mut self, line: &AuditLine<'_>) {
+        let before = self.recorded.len();
         // A line contains nothing that JSON can't represent.
-        if before < MOST_WAITING && serde_json::to_writer(&mut self.noted, line).is_ok() {
-            self.noted.push(b'\n');
+        if before < MAX_BUFFERED && serde_json::to_writer(&mut self.recorded, line).is_ok() {
+            self.recorded.push(b'\n');
         } else {
-            self.noted.truncate(before);
-            self.found_no_room(1);
+            self.recorded.truncate(before);
+            self.count_lost(1);
         }
     }
 
-    fn found_no_room(&mut self, lines: u64) {
+    fn count_lost(&mut self, lines: u64) {
         self.lost += lines;
         self.lost_unreported += lines;
     }
 
     /// Drops the recorded lines, because their changes were not stored.
     pub(super) fn discard(&mut self) {
-        self.noted.clear();
+        self.recorded.clear();
     }
 
     /// Passes the recorded lines to the writer; their changes are stored.
@@ -339,19 +339,19 @@ impl Audit {
         if !self.on {
             return;
         }
-        let held = self.limits.due(at.time);
-        self.suppressed(at.wall, held);
+        let unreported = self.limits.take_due(at.time);
+        self.suppressed(at.wall, unreported);
         if self.lost_unreported > 0 && self.writer.is_idle() {
             let count = Some(std::mem::take(&mut self.lost_unreported));
-            self.push(&Line {
+            self.push(&AuditLine {
                 count,
-                ..Line::at(at.wall, "lines-lost")
+                ..AuditLine::at(at.wall, "lines-lost")
             });
         }
-        if !self.noted.is_empty() {
-            let lost = self.writer.take(&self.noted);
-            self.noted.clear();
-            self.found_no_room(lost);
+        if !self.recorded.is_empty() {
+            let lost = self.writer.queue(&self.recorded);
+            self.recorded.clear();
+            self.count_lost(lost);
         }
     }
 
@@ -380,7 +380,7 @@ fn session_end(why: SessionEnd) -> &'static str {
         SessionEnd::Terminated => "terminated",
         SessionEnd::Disconnected => "disconnected",
         SessionEnd::Refused(reply) => reply.text(),
-        SessionEnd::Misbehaved => "protocol violation",
+        SessionEnd::ProtocolViolation => "protocol violation",
         SessionEnd::NotEstablished => "not established in time",
         SessionEnd::Evicted => "evicted to admit another connection",
         SessionEnd::Overrun => "send queue overrun",
@@ -397,7 +397,7 @@ fn end_reason(reason: EndReason) -> &'static str {
 }
 
 /// Formats a time as in `2026-11-21T18:50:58.123Z`.
-fn moment(time: SystemTime) -> String {
+fn timestamp(time: SystemTime) -> String {
     let mut text = String::new();
     // Times before 1970 are shown as 1970, times after 9999 as empty text.
     let time = time.max(SystemTime::UNIX_EPOCH);
@@ -412,21 +412,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_has_a_date_and_milliseconds() {
+    fn timestamps_have_a_date_and_milliseconds() {
         let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_millis(seconds);
-        assert_eq!(moment(after(951_782_400_050)), "2000-02-29T00:00:00.050Z");
+        assert_eq!(
+            timestamp(after(951_782_400_050)),
+            "2000-02-29T00:00:00.050Z"
+        );
         let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
-        assert_eq!(moment(before), "1970-01-01T00:00:00.000Z");
-        assert_eq!(moment(after(300_000_000_000_000)), "", "the year 11476");
+        assert_eq!(timestamp(before), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(after(300_000_000_000_000)), "", "the year 11476");
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn full_disk_buffers_and_reports_lost_lines() {
         use std::path::Path;
-        let (troubles, mut reported) = mpsc::channel(16);
+        let (errors, mut reported) = mpsc::channel(16);
         let full = LogFile::open(Some(Path::new("/dev/full"))).unwrap();
-        let mut audit = Audit::start(full, troubles).unwrap();
+        let mut audit = Audit::start(full, errors).unwrap();
         let at = Moment {
             time: carrick_simco::Time::ZERO,
             wall: SystemTime::UNIX_EPOCH,
@@ -435,7 +438,7 @@ mod tests {
         let mut lines = 0;
         while audit.counts().lost < 3 {
             audit.daemon_event(at.wall, DaemonEvent::Reloaded);
-            assert!(audit.noted.len() < 100);
+            assert!(audit.recorded.len() < 100);
             audit.flush(&at);
             lines += 1;
         }
@@ -453,8 +456,12 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
         assert!(last.contains("\"lines-lost\",\"count\":3"), "{last}");
-        assert!(before.len() <= MOST_WAITING && before.len() > MOST_WAITING - 100);
-        assert_eq!(before.lines().count(), lines - 3, "nothing else is missing");
+        assert!(before.len() <= MAX_BUFFERED && before.len() > MAX_BUFFERED - 100);
+        assert_eq!(
+            before.lines().count(),
+            lines - 3,
+            "all other lines are written"
+        );
         assert!(reported.try_recv().is_err(), "reported once");
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     /// Lets the reader continue: all replies to what it read are with the writer.
     answered: Arc<Notify>,
     /// Received messages not handled yet.
-    waiting: VecDeque<Packet>,
+    unhandled: VecDeque<Packet>,
     /// Arrival of the last of them; the reader waits until they are answered.
     arrived: Option<Instant>,
     /// True if the receiving direction has ended: the connection ends with the last reply.
@@ -46,13 +46,13 @@ pub(super) struct Connection {
 }
 
 /// Room in the queue to the writer.
-pub(super) enum Room<'a> {
+pub(super) enum OutboxRoom<'a> {
     /// One message may be queued.
     Free(mpsc::Permit<'a, Packet>),
     /// Full; the core is notified when there is room.
     None,
     /// The writer has ended.
-    Gone,
+    Closed,
 }
 
 impl Connection {
@@ -85,7 +85,7 @@ impl Connection {
             closing,
             aborting,
             answered,
-            waiting: VecDeque::new(),
+            unhandled: VecDeque::new(),
             arrived: None,
             read_ended: false,
             reader: reader.abort_handle(),
@@ -96,33 +96,33 @@ impl Connection {
         }
     }
 
-    pub(super) fn room(&self) -> Room<'_> {
+    pub(super) fn room(&self) -> OutboxRoom<'_> {
         // Checked again after setting the mark: the writer may have made room just before.
         for mark in [true, false] {
             match self.outbox.try_reserve() {
-                Ok(permit) => return Room::Free(permit),
-                Err(TrySendError::Closed(())) => return Room::Gone,
+                Ok(permit) => return OutboxRoom::Free(permit),
+                Err(TrySendError::Closed(())) => return OutboxRoom::Closed,
                 Err(TrySendError::Full(())) if mark => self.blocked.store(true, Ordering::SeqCst),
                 Err(TrySendError::Full(())) => {}
             }
         }
-        Room::None
+        OutboxRoom::None
     }
 
     /// Adds received messages.
     pub(super) fn received(&mut self, arrived: Instant, messages: Vec<Packet>) {
         self.arrived = Some(arrived);
-        self.waiting.extend(messages);
+        self.unhandled.extend(messages);
     }
 
     /// Returns the next message to handle.
     pub(super) fn next_message(&mut self) -> Option<Packet> {
-        self.waiting.pop_front()
+        self.unhandled.pop_front()
     }
 
-    /// Returns whether messages wait to be handled.
+    /// Returns whether received messages are not handled yet.
     pub(super) fn has_messages(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.unhandled.is_empty()
     }
 
     /// Returns the arrival of the messages handled last.
@@ -151,7 +151,7 @@ impl Connection {
         self.closing.notify_one();
     }
 
-    /// Aborts the connection, which frees its place in the transport.
+    /// Aborts the connection, which frees its entry in the transport.
     pub(super) fn abort(&mut self) {
         self.ending = true;
         self.aborting.notify_one();
@@ -183,12 +183,12 @@ impl Reader {
     async fn run(mut self) {
         let session = self.session;
         loop {
-            let mut came = Vec::new();
-            let end = self.half.read(&mut came).await.err();
+            let mut received = Vec::new();
+            let end = self.half.read(&mut received).await.err();
             let arrived = Instant::now();
-            let mut came = came.into_iter();
-            while came.len() > 0 {
-                let messages = came.by_ref().take(CYCLE).collect();
+            let mut received = received.into_iter();
+            while received.len() > 0 {
+                let messages = received.by_ref().take(CYCLE).collect();
                 let input = Input::Messages {
                     session,
                     arrived,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::audit::{Audit, DaemonEvent, LogFile};
 use super::config::Settings;
-use super::connection::{Connection, Room};
+use super::connection::{Connection, OutboxRoom};
 use super::listen::Shared;
 use super::metrics::{self, Latencies};
 use super::scrape::Scrape;
@@ -87,7 +87,7 @@ pub(super) struct Core {
     clock: Clock,
     connections: BTreeMap<SessionId, Connection>,
     /// Peers of closed connections whose events are not handled yet.
-    gone: BTreeMap<SessionId, (String, Option<Source>)>,
+    closed_peers: BTreeMap<SessionId, (String, Option<Source>)>,
     /// Number of connections whose session has ended, by source.
     ending: BTreeMap<Source, usize>,
     inputs: mpsc::Sender<Input>,
@@ -105,7 +105,7 @@ impl Core {
         backend: AnyBackend,
         state: State,
         inputs: mpsc::Sender<Input>,
-        troubles: mpsc::Sender<DaemonError>,
+        errors: mpsc::Sender<DaemonError>,
     ) -> Result<Self, DaemonError> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|e| DaemonError::Random(e.to_string()))?;
@@ -123,7 +123,7 @@ impl Core {
             journal.record(&at, &change);
         }
         journal.commit()?;
-        let mut audit = Audit::start(log, troubles)?;
+        let mut audit = Audit::start(log, errors)?;
         audit.daemon_event(at.wall, DaemonEvent::Started(restored.rules));
         if !restored.ended.is_empty() {
             let rules = recovered.rules.iter();
@@ -141,7 +141,7 @@ impl Core {
             audit,
             clock,
             connections: BTreeMap::new(),
-            gone: BTreeMap::new(),
+            closed_peers: BTreeMap::new(),
             ending: BTreeMap::new(),
             inputs,
             latencies: Latencies::default(),
@@ -190,8 +190,8 @@ impl Core {
                 .chain(stop_by)
                 .chain([next_check])
                 .min();
-            let due = timeout.is_some_and(|due| due <= self.clock.now());
-            if pending.is_empty() && self.busy.is_empty() && !due {
+            let timer_expired = timeout.is_some_and(|time| time <= self.clock.now());
+            if pending.is_empty() && self.busy.is_empty() && !timer_expired {
                 tokio::select! {
                     _ = inputs.recv_many(&mut batch, BATCH) => pending.extend(batch.drain(..)),
                     () = self.clock.sleep_until(timeout) => {}
@@ -209,23 +209,25 @@ impl Core {
             }
             let now = self.clock.now();
             for input in pending.drain(..) {
-                self.take(now, input, shared);
+                self.handle_input(now, input, shared);
             }
             let mut handled = 0;
             while handled < CYCLE
                 && let Some(session) = self.busy.pop_front()
             {
-                handled += self.work(now, session, CYCLE - handled, &mut answered);
+                handled += self.handle_messages(now, session, CYCLE - handled, &mut answered);
             }
             self.middlebox.handle_timeout(now);
             if next_check <= now {
                 next_check = now + BACKEND_CHECK;
-                self.middlebox.check_backend().map_err(DaemonError::Gone)?;
+                self.middlebox
+                    .check_backend()
+                    .map_err(DaemonError::NotEnforced)?;
             }
             self.drain_events();
             self.commit().await?;
             self.dispatch();
-            if !self.gone.is_empty() {
+            if !self.closed_peers.is_empty() {
                 self.drain_events();
             }
             for (arrived, count) in answered.drain(..) {
@@ -241,7 +243,7 @@ impl Core {
         }
     }
 
-    fn take(&mut self, now: Time, input: Input, shared: &Shared) {
+    fn handle_input(&mut self, now: Time, input: Input, shared: &Shared) {
         match input {
             Input::Connected(link) => self.connected(now, link),
             Input::Messages {
@@ -262,7 +264,7 @@ impl Core {
                     self.with_room.push(session);
                 }
             }
-            Input::Written(session) => self.forget(session),
+            Input::Written(session) => self.remove_connection(session),
             Input::Room(session) => self.with_room.push(session),
             Input::Reload(settings, log, answer) => {
                 // The receiver may have been dropped.
@@ -283,7 +285,7 @@ impl Core {
 
     /// Handles at most `most` messages of a connection while its agent reads the replies. Returns
     /// their number.
-    fn work(
+    fn handle_messages(
         &mut self,
         now: Time,
         session: SessionId,
@@ -295,7 +297,7 @@ impl Core {
         };
         let mut handled = 0;
         while handled < most
-            && self.middlebox.takes_requests(session)
+            && self.middlebox.accepts_requests(session)
             && let Some(Packet { stream, message }) = connection.next_message()
         {
             handled += 1;
@@ -317,8 +319,8 @@ impl Core {
             + SPARE_CONNECTIONS;
         // Connections being closed count, too: otherwise a flood from one address would take all room.
         let of_source = link.address.and_then(|a| self.ending.get(&Source::of(a)));
-        let crowd = of_source.is_some_and(|count| *count >= SPARE_CONNECTIONS / 4);
-        if self.stopping || crowd || self.connections.len() >= most {
+        let too_many_ending = of_source.is_some_and(|count| *count >= SPARE_CONNECTIONS / 4);
+        if self.stopping || too_many_ending || self.connections.len() >= most {
             return link.writer.abort();
         }
         let peer = Peer {
@@ -350,7 +352,7 @@ impl Core {
                 && !connection.is_ending()
             {
                 if *why == SessionEnd::Evicted && connection.lingers {
-                    // The peer may never answer, and other connections need the place.
+                    // The peer may never answer, and other connections need the entry.
                     connection.abort();
                 } else {
                     connection.end();
@@ -367,12 +369,14 @@ impl Core {
             }
             let origin = |session| match self.connections.get(&session) {
                 Some(connection) => Some((connection.peer.as_str(), connection.source)),
-                None => (self.gone.get(&session)).map(|(peer, source)| (peer.as_str(), *source)),
+                None => {
+                    (self.closed_peers.get(&session)).map(|(peer, source)| (peer.as_str(), *source))
+                }
             };
             let owner = |rule: &Rule| self.middlebox.owner(rule);
             self.audit.event(&at, &event, origin, owner);
         }
-        self.gone.clear();
+        self.closed_peers.clear();
     }
 
     /// Commits recorded changes while connections read and write, then flushes the audit log.
@@ -397,7 +401,7 @@ impl Core {
             let done = journal.commit();
             (journal, done)
         });
-        let (journal, done) = committed.await.map_err(|_| DaemonError::Lost)?;
+        let (journal, done) = committed.await.map_err(|_| DaemonError::TaskFailed)?;
         self.journal = Some(journal);
         Ok(done?)
     }
@@ -419,20 +423,20 @@ impl Core {
             return;
         };
         let continues = match fill(&mut self.middlebox, session, connection) {
-            Filled::All if connection.has_messages() => true,
-            Filled::All => connection.answered(),
-            Filled::Some => true,
-            Filled::End => false,
+            FillResult::All if connection.has_messages() => true,
+            FillResult::All => connection.answered(),
+            FillResult::Some => true,
+            FillResult::End => false,
         };
         if !continues {
-            self.forget(session);
-        } else if connection.has_messages() && self.middlebox.takes_requests(session) {
+            self.remove_connection(session);
+        } else if connection.has_messages() && self.middlebox.accepts_requests(session) {
             self.busy.push_back(session);
         }
     }
 
     /// Removes a closed connection.
-    fn forget(&mut self, session: SessionId) {
+    fn remove_connection(&mut self, session: SessionId) {
         self.middlebox.disconnected(session);
         let Some(connection) = self.connections.remove(&session) else {
             return;
@@ -446,7 +450,7 @@ impl Core {
                 self.ending.remove(&source);
             }
         }
-        self.gone
+        self.closed_peers
             .insert(session, (connection.peer.clone(), connection.source));
     }
 
@@ -467,7 +471,7 @@ impl Core {
         }
         self.audit.replace(log)?;
         shared.limits.send_replace(config.limits);
-        let unchanged = keys_needing_restart(&self.settings, &settings);
+        let need_restart = keys_needing_restart(&self.settings, &settings);
         self.middlebox.reconfigure(config);
         let wall = self.clock.moment().wall;
         self.audit.daemon_event(wall, DaemonEvent::Reloaded);
@@ -480,12 +484,12 @@ impl Core {
             metrics: old.metrics,
             ..settings
         };
-        Ok(unchanged)
+        Ok(need_restart)
     }
 }
 
 /// Result of filling a writer's queue.
-enum Filled {
+enum FillResult {
     /// All messages were passed.
     All,
     /// The queue is full.
@@ -499,19 +503,19 @@ fn fill(
     middlebox: &mut Middlebox<AnyBackend>,
     session: SessionId,
     connection: &Connection,
-) -> Filled {
+) -> FillResult {
     loop {
         let permit = match connection.room() {
-            Room::Free(permit) => permit,
-            Room::None => return Filled::Some,
-            Room::Gone => return Filled::End,
+            OutboxRoom::Free(permit) => permit,
+            OutboxRoom::None => return FillResult::Some,
+            OutboxRoom::Closed => return FillResult::End,
         };
         match middlebox.poll_output(session) {
-            None => return Filled::All,
+            None => return FillResult::All,
             Some(SessionOutput::Send { stream, message }) => {
                 permit.send(Packet { stream, message });
             }
-            Some(SessionOutput::Close) => return Filled::End,
+            Some(SessionOutput::Close) => return FillResult::End,
         }
     }
 }

@@ -24,7 +24,7 @@ const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 const MAX_REQUEST: usize = 8 << 10;
 
 /// Time limit of a request and its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 16;
@@ -37,9 +37,9 @@ pub fn encode_metrics(registry: &Registry) -> String {
     text
 }
 
-/// Serves metrics over HTTP, at most 16 requests at a time and in 5 s each. `ask` returns the text, or
+/// Serves metrics over HTTP, at most 16 requests at a time and in 5 s each. `collect` returns the text, or
 /// `None` once there are no metrics (503). Connections that can't be accepted are counted in `failures`.
-pub async fn serve_metrics<F, A>(listener: TcpListener, failures: AcceptFailures, ask: F)
+pub async fn serve_metrics<F, A>(listener: TcpListener, failures: AcceptFailures, collect: F)
 where
     F: Fn() -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Option<String>> + Send + 'static,
@@ -51,14 +51,17 @@ where
             requests.join_next().await;
         }
         while requests.try_join_next().is_some() {}
-        let request = serve_request(stream, ask.clone());
-        requests.spawn(tokio::time::timeout(PATIENCE, request));
+        let request = serve_request(stream, collect.clone());
+        requests.spawn(tokio::time::timeout(REQUEST_TIMEOUT, request));
     }
 }
 
 /// Serves one request and closes the connection.
-async fn serve_request<A: Future<Output = Option<String>>>(stream: TcpStream, ask: impl Fn() -> A) {
-    let service = service_fn(|request| answer(request, &ask));
+async fn serve_request<A: Future<Output = Option<String>>>(
+    stream: TcpStream,
+    collect: impl Fn() -> A,
+) {
+    let service = service_fn(|request| answer(request, &collect));
     let connection = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(MAX_REQUEST)
@@ -69,10 +72,10 @@ async fn serve_request<A: Future<Output = Option<String>>>(stream: TcpStream, as
 
 async fn answer<A: Future<Output = Option<String>>>(
     request: Request<Incoming>,
-    ask: impl Fn() -> A,
+    collect: impl Fn() -> A,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics" | "/") => match ask().await {
+        (&Method::GET | &Method::HEAD, "/metrics" | "/") => match collect().await {
             Some(text) => (StatusCode::OK, text),
             None => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
         },

@@ -103,11 +103,11 @@ impl Listeners {
         for (listener, address) in self.metrics {
             bound.metrics = Some(address);
             let scraper = scraper.clone();
-            let ask = move || {
+            let collect = move || {
                 let scraper = scraper.clone();
                 async move { scraper.text_in_time().await }
             };
-            let task = tokio::spawn(http::serve_metrics(listener, failures.clone(), ask));
+            let task = tokio::spawn(http::serve_metrics(listener, failures.clone(), collect));
             bound.tasks.push(task.abort_handle());
         }
         if let Some(endpoint) = self.sctp {
@@ -164,7 +164,7 @@ fn bind_sctp(listen: &SctpListen, limits: &Limits) -> Result<Endpoint, DaemonErr
     let mut config = sctp::endpoint(config.port(listen.port), listen.streams);
     config.max_associations = associations(limits);
     config.max_associations_per_source = Some(associations_per_source(limits));
-    // Those that wait here take no room from others.
+    // Associations that wait to be accepted are bounded by the limits above.
     config.backlog = associations(limits);
     Endpoint::bind(config).map_err(|error| DaemonError::Listen {
         place: format!("sctp port {}", listen.port),
@@ -233,21 +233,21 @@ async fn serve_tls(
     limits: watch::Receiver<Limits>,
     core: mpsc::Sender<Input>,
 ) {
-    let mut under_way: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
+    let mut handshakes: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
     loop {
         let (stream, _) = failures.accept(&listener).await;
         let limits = *limits.borrow();
-        let patience = limits.establishment;
+        let timeout = limits.establishment;
         let source = stream.peer_addr().ok().map(|peer| Source::of(peer.ip()));
-        under_way.retain(|(_, task)| !task.is_finished());
-        let of_source = under_way.iter().filter(|(other, _)| *other == source);
+        handshakes.retain(|(_, task)| !task.is_finished());
+        let of_source = handshakes.iter().filter(|(other, _)| *other == source);
         let most = limits.half_open_per_address.max(1);
-        let in_the_way = if of_source.count() >= most {
-            under_way.iter().position(|(other, _)| *other == source)
+        let to_abort = if of_source.count() >= most {
+            handshakes.iter().position(|(other, _)| *other == source)
         } else {
-            (under_way.len() >= limits.half_open.max(1)).then_some(0)
+            (handshakes.len() >= limits.half_open.max(1)).then_some(0)
         };
-        if let Some((_, oldest)) = in_the_way.and_then(|place| under_way.remove(place)) {
+        if let Some((_, oldest)) = to_abort.and_then(|index| handshakes.remove(index)) {
             oldest.abort();
         }
         let config = match config.lock() {
@@ -257,11 +257,10 @@ async fn serve_tls(
         let core = core.clone();
         let task = tokio::spawn(async move {
             // A failed handshake concerns the peer only.
-            if let Ok(Ok(link)) = tokio::time::timeout(patience, tls::accept(stream, config)).await
-            {
+            if let Ok(Ok(link)) = tokio::time::timeout(timeout, tls::accept(stream, config)).await {
                 let _ = core.send(Input::Connected(link)).await;
             }
         });
-        under_way.push_back((source, task.abort_handle()));
+        handshakes.push_back((source, task.abort_handle()));
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! listeners ──> links ──> readers ─┐  batches of messages        ┌─> writers ──> links
 //!                                  └──> core task: Middlebox ────┘
-//!                                        │  1. all messages that are there
+//!                                        │  1. all messages received so far
 //!                                        │  2. changes of rules to the journal, one commit
 //!                                        │  3. audit log, written by a separate thread
 //!                                        └  4. replies and notifications
@@ -44,7 +44,7 @@ use core::{Core, Input};
 use scrape::Scraper;
 
 /// Capacity of the channel of errors that do not stop the middlebox.
-const TROUBLES: usize = 16;
+const ERRORS: usize = 16;
 
 /// Backend of any kind.
 pub type AnyBackend = Box<dyn Backend + Send>;
@@ -121,23 +121,23 @@ pub enum DaemonError {
     Backend(#[from] BackendError),
     /// The table of the middlebox was removed or changed. The next start restores it.
     #[error("the packet filter no longer enforces the rules: {0}")]
-    Gone(BackendError),
+    NotEnforced(BackendError),
     /// The system returned no random numbers.
     #[error("cannot get random numbers from the system: {0}")]
     Random(String),
     /// A task panicked.
     #[error("middlebox task terminated unexpectedly")]
-    Lost,
+    TaskFailed,
 }
 
 /// Middlebox running on the current runtime. It stops when dropped.
 pub struct Daemon {
-    orders: mpsc::Sender<Input>,
+    to_core: mpsc::Sender<Input>,
     scraper: Scraper,
     accept_failures: AcceptFailures,
     bound: Bound,
     restored: Restored,
-    troubles: Option<mpsc::Receiver<DaemonError>>,
+    errors: Option<mpsc::Receiver<DaemonError>>,
     done: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
 
@@ -166,21 +166,21 @@ impl Daemon {
         backend: AnyBackend,
         state: State,
     ) -> Result<Self, DaemonError> {
-        let (orders, inputs) = mpsc::channel(core::INPUTS);
-        let (trouble, troubles) = mpsc::channel(TROUBLES);
-        let core = Core::new(settings, backend, state, orders.clone(), trouble)?;
+        let (to_core, inputs) = mpsc::channel(core::INPUTS);
+        let (report, errors) = mpsc::channel(ERRORS);
+        let core = Core::new(settings, backend, state, to_core.clone(), report)?;
         let restored = core.restored().clone();
         let accept_failures = AcceptFailures::default();
-        let scraper = Scraper::new(orders.clone(), accept_failures.clone());
-        let (bound, shared) = listeners.serve(&orders, &scraper, &accept_failures);
+        let scraper = Scraper::new(to_core.clone(), accept_failures.clone());
+        let (bound, shared) = listeners.serve(&to_core, &scraper, &accept_failures);
         let done = tokio::spawn(core.run(inputs, shared));
         Ok(Self {
-            orders,
+            to_core,
             scraper,
             accept_failures,
             bound,
             restored,
-            troubles: Some(troubles),
+            errors: Some(errors),
             done,
         })
     }
@@ -202,54 +202,56 @@ impl Daemon {
 
     /// Returns the errors that do not stop the middlebox, such as those of the audit log. `None` after
     /// the first call.
-    pub fn troubles(&mut self) -> Option<mpsc::Receiver<DaemonError>> {
-        self.troubles.take()
+    pub fn errors(&mut self) -> Option<mpsc::Receiver<DaemonError>> {
+        self.errors.take()
     }
 
     /// Applies another configuration without dropping sessions. Listeners, backend and state file are
     /// unchanged; the returned keys need a restart.
     ///
     /// # Errors
-    /// When the configuration is invalid; the old one is kept.
+    /// The configuration is invalid; the old one is kept.
     pub async fn reload(&self, settings: Settings) -> Result<Vec<String>, DaemonError> {
         // Validate first; opening the file may block.
         settings.middlebox()?;
         let path = settings.audit.clone();
         let opening = tokio::task::spawn_blocking(move || audit::LogFile::open(path.as_deref()));
-        let log = opening.await.map_err(|_| DaemonError::Lost)??;
+        let log = opening.await.map_err(|_| DaemonError::TaskFailed)??;
         let (answer, answered) = oneshot::channel();
         let input = Input::Reload(Box::new(settings), log, answer);
-        self.orders
+        self.to_core
             .send(input)
             .await
-            .map_err(|_| DaemonError::Lost)?;
-        answered.await.map_err(|_| DaemonError::Lost)?
+            .map_err(|_| DaemonError::TaskFailed)?;
+        answered.await.map_err(|_| DaemonError::TaskFailed)?
     }
 
     /// Returns the metrics as served over HTTP.
     ///
     /// # Errors
-    /// When the middlebox has stopped.
+    /// The middlebox has stopped.
     pub async fn metrics(&self) -> Result<String, DaemonError> {
-        self.scraper.text().await.ok_or(DaemonError::Lost)
+        self.scraper.text().await.ok_or(DaemonError::TaskFailed)
     }
 
     /// Ends all sessions with AST and stops. Rules stay in the backend and in the state.
     ///
     /// # Errors
-    /// When it stopped earlier because of an error.
+    /// It stopped earlier because of an error.
     pub async fn stop(mut self) -> Result<(), DaemonError> {
         // If the task has ended, `done` has its result.
-        let _ = self.orders.send(Input::Stop).await;
+        let _ = self.to_core.send(Input::Stop).await;
         self.ended().await
     }
 
-    /// Waits until it stops by itself, which only a failure makes it do.
+    /// Waits until it stops because of a failure.
     ///
     /// # Errors
     /// The failure.
     pub async fn ended(&mut self) -> Result<(), DaemonError> {
-        (&mut self.done).await.unwrap_or(Err(DaemonError::Lost))
+        (&mut self.done)
+            .await
+            .unwrap_or(Err(DaemonError::TaskFailed))
     }
 }
 

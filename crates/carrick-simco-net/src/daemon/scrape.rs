@@ -13,12 +13,12 @@ use super::{AcceptFailures, http, metrics};
 use carrick_simco::backend::{Meter, Traffic};
 use carrick_simco::middlebox::MeteredRule;
 
-/// How long rule counters are served again without reading them.
-const FRESH: Duration = Duration::from_secs(1);
+/// Time for which rule counters are served again without reading them.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// How long a scrape waits for the rule counters before it is answered without them. Shorter than the
+/// Time that a scrape waits for the rule counters before it is answered without them. Shorter than the
 /// time limit of an HTTP request.
-const PATIENCE: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Metrics that the core supplies for one scrape.
 pub(super) struct Scrape {
@@ -69,7 +69,7 @@ impl Scraper {
 
     /// Returns the metrics, without rule counters if those take too long.
     pub(super) async fn text_in_time(&self) -> Option<String> {
-        match tokio::time::timeout(PATIENCE, self.text()).await {
+        match tokio::time::timeout(READ_TIMEOUT, self.text()).await {
             Ok(text) => text,
             Err(_) => self.text_with(&[]).await,
         }
@@ -78,7 +78,7 @@ impl Scraper {
     async fn traffic(&self) -> RuleTraffic {
         // Concurrent scrapes wait here and share one reading.
         let last = Arc::clone(&self.last).lock_owned().await;
-        if last.at.is_some_and(|at| at.elapsed() < FRESH) {
+        if last.at.is_some_and(|at| at.elapsed() < MAX_AGE) {
             return Arc::clone(&last.traffic);
         }
         // In a separate task: when a scrape is cancelled, the next one still waits for this reading.

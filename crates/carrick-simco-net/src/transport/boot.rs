@@ -4,7 +4,7 @@ use carrick_simco::state::BootTime;
 
 /// Returns the boot identifier.
 #[cfg(target_os = "linux")]
-pub(super) fn this() -> Option<[u8; 16]> {
+pub(super) fn current() -> Option<[u8; 16]> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     parse(&text)
 }
@@ -18,7 +18,7 @@ pub(super) fn time(boot: [u8; 16]) -> Option<BootTime> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn this() -> Option<[u8; 16]> {
+pub(super) fn current() -> Option<[u8; 16]> {
     None
 }
 
@@ -40,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_run_is_read_and_nothing_else() {
+    fn boot_identifier_is_parsed() {
         let digits = "00112233-4455-6677-8899-aabbccddeeff\n";
         let number = parse(digits).unwrap();
         assert_eq!((number[0], number[1], number[15]), (0x00, 0x11, 0xff));
         assert_eq!([parse(""), parse("12-34"), parse("x")], [None; 3]);
-        let here = this().unwrap();
+        let here = current().unwrap();
         let [first, second] = [(); 2].map(|()| time(here).unwrap());
         assert!(first.boot == here && first.since <= second.since);
     }

@@ -29,7 +29,7 @@ impl Clock {
     #[must_use]
     pub fn with_boot_time(self) -> Self {
         Self {
-            boot: boot::this(),
+            boot: boot::current(),
             ..self
         }
     }
@@ -43,7 +43,7 @@ impl Clock {
     pub fn moment(&self) -> Moment {
         #[expect(
             clippy::disallowed_methods,
-            reason = "this is where the wall's time comes from"
+            reason = "the only place that reads the wall clock"
         )]
         let wall = SystemTime::now();
         Moment {

@@ -89,7 +89,7 @@ pub enum ReadEnd {
     /// SCTP user message with another payload protocol identifier or beyond the maximum size: to be
     /// answered with BFM.
     #[error("received data on the association that is not SIMCO")]
-    Foreign,
+    NotSimco,
     /// The connection failed.
     #[error("connection failed: {0}")]
     Broken(String),
@@ -99,7 +99,7 @@ impl ReadEnd {
     /// Returns whether to notify the peer of a badly formed message.
     pub fn is_badly_formed(&self) -> bool {
         match self {
-            Self::Framing(_) | Self::Foreign => true,
+            Self::Framing(_) | Self::NotSimco => true,
             Self::Closed | Self::Broken(_) => false,
         }
     }

@@ -96,7 +96,7 @@ impl Reader {
 fn packet(message: Message) -> Result<Packet, ReadEnd> {
     let fits = message.payload.len() <= MAX_MESSAGE && message.part == Part::Whole;
     if !fits || message.ppid != Ppid(PPID) {
-        return Err(ReadEnd::Foreign);
+        return Err(ReadEnd::NotSimco);
     }
     Ok(Packet {
         stream: message.stream.0,

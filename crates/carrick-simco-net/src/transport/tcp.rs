@@ -61,7 +61,7 @@ struct ByteReader<R> {
 
 impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
     /// Splits received octets into messages.
-    fn cut(&mut self, into: &mut Vec<Packet>) {
+    fn split(&mut self, into: &mut Vec<Packet>) {
         while !self.chunk.is_empty() {
             let taken = self.messages.push(self.clock.now(), &self.chunk);
             let _ = self.chunk.split_to(taken);
@@ -81,7 +81,7 @@ impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
         while into.len() == before {
             self.chunk.reserve(CHUNK);
             let deadline = self.messages.deadline();
-            let came = tokio::select! {
+            let read = tokio::select! {
                 biased;
                 came = self.stream.read_buf(&mut self.chunk) => came,
                 () = self.clock.sleep_until(deadline) => {
@@ -89,12 +89,12 @@ impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
                     continue;
                 }
             };
-            match came {
+            match read {
                 Ok(0) => {
                     self.messages.finish()?;
                     return Err(ReadEnd::Closed);
                 }
-                Ok(_) => self.cut(into),
+                Ok(_) => self.split(into),
                 Err(error) => return Err(ReadEnd::Broken(error.to_string())),
             }
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_come_back_to_back_and_in_pieces() {
+    async fn messages_are_read_from_any_pieces() {
         let (mut near, mut link) = pair();
         let octets = [message(1), message(2), message(3)].concat();
         let sender = async {
@@ -179,7 +179,7 @@ mod tests {
 
     /// RFC 4540, section 6
     #[tokio::test(start_paused = true)]
-    async fn rest_of_a_message_has_sixty_seconds() {
+    async fn rest_of_a_message_times_out_after_60_s() {
         let (mut near, mut link) = pair();
         near.write_all(&message(1)[..9]).await.unwrap();
         let begun = tokio::time::Instant::now();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_that_is_dropped_loses_nothing() {
+    async fn cancelled_read_loses_no_message() {
         let (mut near, mut link) = pair();
         let mut got = Vec::new();
         for octet in message(7) {

@@ -100,7 +100,7 @@ pub fn client(roots: &Path) -> Result<Arc<ClientConfig>, TlsError> {
 /// Performs the server side of the handshake. Not bounded in time.
 ///
 /// # Errors
-/// When it fails.
+/// The handshake fails.
 pub async fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Link, TlsError> {
     stream.set_nodelay(true)?;
     let peer = stream.peer_addr()?;
@@ -115,7 +115,7 @@ pub async fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Link
 /// Performs the client side of the handshake with the middlebox of this name.
 ///
 /// # Errors
-/// When it fails, e.g. because the certificate has another name.
+/// The handshake fails, e.g. because the certificate has another name.
 pub async fn connect(
     stream: TcpStream,
     name: &str,

@@ -8,14 +8,14 @@ use carrick_simco_net::client::{Client, ClientConfig, ClientEvent, RequestError,
 use carrick_simco_net::daemon::{Daemon, Settings, State};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::fake::{self, Loses};
+use crate::lossy_middlebox::{self, Loss};
 use crate::support::{
-    ALL, Box3, Folder, Transport, backend, block, config, pinhole, soon, target, text,
+    ALL, Folder, TestMiddlebox, Transport, backend, block, config, in_time, pinhole, target, text,
 };
 
 #[tokio::test]
 async fn held_rule_outlives_its_lifetime() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let client = middlebox.client(Transport::Sctp, "alice").await;
     let mut events = client.events();
     let held = client.enable(pinhole(1, 10)).await.unwrap();
@@ -23,7 +23,7 @@ async fn held_rule_outlives_its_lifetime() {
     let once = client.enable_once(pinhole(3, 10)).await.unwrap();
     let mut others = vec![dropped.id(), once.rule];
     drop(dropped);
-    soon("their ends", async {
+    in_time("their ends", async {
         while !others.is_empty() {
             if let Some(ClientEvent::Rule { rule, lifetime }) = events.next().await {
                 assert_eq!(lifetime, Lifetime(0));
@@ -38,7 +38,7 @@ async fn held_rule_outlives_its_lifetime() {
 }
 
 #[tokio::test]
-async fn a_restarted_middlebox_gets_all_held_rules_again() {
+async fn held_rules_are_restored_after_a_restart() {
     for transport in ALL {
         let folder = Folder::new();
         let settings = Settings::parse(&text(&folder, "")).unwrap();
@@ -48,7 +48,7 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         let bound = daemon.bound().clone();
         let root = folder.file("cert.pem");
         let to = target(&bound, &root, transport);
-        let client = soon("connect", Client::connect(config(to, "alice")))
+        let client = in_time("connect", Client::connect(config(to, "alice")))
             .await
             .unwrap();
         let mut held = Vec::new();
@@ -58,9 +58,9 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         let blocked = client.request(Request::Disable(block(9, 9))).await;
         assert!(
             matches!(blocked, Err(RequestError::Refused(_))),
-            "alice may not"
+            "alice is not authorized"
         );
-        // The second one has other identifiers for the same rules.
+        // The restarted middlebox has other identifiers for the same rules.
         held.swap_remove(0).close().await.unwrap();
         let mut events = client.events();
         daemon.stop().await.unwrap();
@@ -69,11 +69,11 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         (sctp.port, sctp.udp_port) = bound.sctp.unwrap();
         again.listen.tcp = bound.tcp.clone();
         again.listen.tls.as_mut().unwrap().addresses = bound.tls.clone();
-        let daemon = soon("start", async {
+        let daemon = in_time("start", async {
             loop {
                 match Daemon::start(&again, backend(), State::none()).await {
                     Ok(daemon) => break daemon,
-                    // The sockets of the first are not closed yet.
+                    // The sockets of the first middlebox are not closed yet.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
             }
@@ -81,7 +81,7 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         .await;
         let mut renewed = 0;
         while renewed < 19 {
-            match soon("renewal", events.next()).await.unwrap() {
+            match in_time("renewal", events.next()).await.unwrap() {
                 ClientEvent::Renewed { .. } => renewed += 1,
                 ClientEvent::Ended { rule, refused } => panic!("{rule} {refused:?}"),
                 _ => {}
@@ -102,24 +102,24 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
 
 #[tokio::test]
 async fn held_rule_is_lost_when_ended_or_not_refreshed() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let client = middlebox.client(Transport::Tcp, "alice").await;
     let short = client.enable(pinhole(1, 10)).await.unwrap();
     let long = client.enable(pinhole(2, 100)).await.unwrap();
-    // Refreshed, it lives on.
+    // The refreshed rule stays.
     let refreshed = tokio::time::timeout(Duration::from_secs(12), short.lost()).await;
     assert!(refreshed.is_err());
     // A notification reports the end of a rule that another session ended.
     let noc = middlebox.client(Transport::Tcp, "noc").await;
     noc.extend(long.id(), Lifetime(0)).await.unwrap();
-    soon("ended", long.lost()).await;
+    in_time("ended", long.lost()).await;
     assert!(!long.is_held());
     middlebox.daemon.stop().await.unwrap();
-    soon("its life is over", short.lost()).await;
-    assert!(short.is_held(), "and asked for again as soon as that goes");
+    in_time("its lifetime is over", short.lost()).await;
+    assert!(short.is_held(), "it is held and will be requested again");
 }
 
-/// Forwards octets until all connections are to be broken.
+/// Forwards octets until a message on `breaks` ends all connections.
 async fn proxy(to: u16, mut breaks: tokio::sync::mpsc::Receiver<()>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -137,12 +137,12 @@ async fn proxy(to: u16, mut breaks: tokio::sync::mpsc::Receiver<()>) -> u16 {
 }
 
 #[tokio::test]
-async fn a_lost_connection_costs_no_rule_and_makes_none() {
-    let middlebox = Box3::start("").await;
+async fn lost_connection_neither_loses_nor_adds_rules() {
+    let middlebox = TestMiddlebox::start("").await;
     let (cut, cuts) = tokio::sync::mpsc::channel(1);
     let port = proxy(middlebox.daemon.bound().tcp[0].port(), cuts).await;
     let client = config(Target::tcp("127.0.0.1", port), "alice");
-    let client = soon("connect", Client::connect(client)).await.unwrap();
+    let client = in_time("connect", Client::connect(client)).await.unwrap();
     let mut held = Vec::new();
     for number in 0..20 {
         held.push(client.enable(pinhole(number, 100)).await.unwrap());
@@ -152,21 +152,21 @@ async fn a_lost_connection_costs_no_rule_and_makes_none() {
         let mut events = client.events();
         cut.send(()).await.unwrap();
         while !matches!(
-            soon("again", events.next()).await,
+            in_time("again", events.next()).await,
             Some(ClientEvent::Opened(_))
         ) {}
-        assert_eq!(soon("list", client.list()).await.unwrap(), before);
+        assert_eq!(in_time("list", client.list()).await.unwrap(), before);
     }
     let after: Vec<_> = held.iter().map(|rule| rule.id()).collect();
     assert_eq!(after, before);
 }
 
-async fn impatient(loses: Loses) -> Client {
-    let address = fake::start(loses).await;
-    impatient_with(address).await
+async fn client_of_lossy(loss: Loss) -> Client {
+    let address = lossy_middlebox::start(loss).await;
+    client_with_short_timeout(address).await
 }
 
-async fn impatient_with(address: std::net::SocketAddr) -> Client {
+async fn client_with_short_timeout(address: std::net::SocketAddr) -> Client {
     let mut config = ClientConfig::new(Target::tcp("127.0.0.1", address.port()));
     config.settings.timeout = Duration::from_secs(2);
     config.first_pause = Duration::from_millis(20);
@@ -174,18 +174,20 @@ async fn impatient_with(address: std::net::SocketAddr) -> Client {
 }
 
 #[tokio::test]
-async fn a_rule_whose_reply_is_lost_is_found_by_asking() {
-    let client = impatient(Loses::Reply(0x12)).await;
-    let rule = soon("PER", client.enable(pinhole(1, 100))).await.unwrap();
+async fn rule_with_lost_reply_is_found_by_queries() {
+    let client = client_of_lossy(Loss::Reply(0x12)).await;
+    let rule = in_time("PER", client.enable(pinhole(1, 100)))
+        .await
+        .unwrap();
     assert_eq!(client.list().await.unwrap(), [rule.id()]);
     assert_eq!(client.held(), 1);
 }
 
 #[tokio::test]
 async fn lost_request_is_reported_as_not_done() {
-    let client = impatient(Loses::Request(0x12)).await;
+    let client = client_of_lossy(Loss::Request(0x12)).await;
     let other = client.enable_once(pinhole(2, 100));
-    let refused = soon("PER", other).await;
+    let refused = in_time("PER", other).await;
     assert_eq!(refused.err(), Some(RequestError::NotDone));
     assert_eq!(client.list().await.unwrap(), []);
     assert!(client.enable_once(pinhole(2, 100)).await.is_ok());
@@ -193,52 +195,52 @@ async fn lost_request_is_reported_as_not_done() {
 
 #[tokio::test]
 async fn outcome_of_an_unanswered_plc_is_queried() {
-    for (loses, expected) in [(Loses::Reply(0x15), 500), (Loses::Request(0x15), 100)] {
-        let client = impatient(loses).await;
+    for (loss, expected) in [(Loss::Reply(0x15), 500), (Loss::Request(0x15), 100)] {
+        let client = client_of_lossy(loss).await;
         let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
-        let changed = soon("PLC", client.extend(rule, Lifetime(500)))
+        let changed = in_time("PLC", client.extend(rule, Lifetime(500)))
             .await
             .unwrap();
         // Remaining lifetime at the time of the query.
         let Lifetime(left) = changed;
         assert!(
             (expected - 50..=expected).contains(&left),
-            "{loses:?}: {left}"
+            "{loss:?}: {left}"
         );
     }
-    let client = impatient(Loses::Reply(0x16)).await;
+    let client = client_of_lossy(Loss::Reply(0x16)).await;
     let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
     assert_eq!(
-        soon("PLC", client.extend(rule, Lifetime(0))).await,
+        in_time("PLC", client.extend(rule, Lifetime(0))).await,
         Ok(Lifetime(0))
     );
-    let client = impatient(Loses::Request(0x15)).await;
+    let client = client_of_lossy(Loss::Request(0x15)).await;
     let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    let kept = soon("PLC", client.extend(rule, Lifetime(0))).await;
+    let kept = in_time("PLC", client.extend(rule, Lifetime(0))).await;
     assert_eq!(kept, Err(RequestError::NotDone));
 }
 
 #[tokio::test]
 async fn rule_is_found_in_the_next_session() {
-    for loses in [
-        Loses::RequestAndConnection(0x12),
-        Loses::ReplyAndConnection(0x12),
+    for loss in [
+        Loss::RequestAndConnection(0x12),
+        Loss::ReplyAndConnection(0x12),
     ] {
-        let client = impatient(loses).await;
-        let asked = soon("PER", client.enable(pinhole(1, 100))).await;
-        let rule = asked.unwrap_or_else(|error| panic!("{loses:?}: {error}"));
-        assert_eq!(client.list().await.unwrap(), [rule.id()], "{loses:?}");
+        let client = client_of_lossy(loss).await;
+        let asked = in_time("PER", client.enable(pinhole(1, 100))).await;
+        let rule = asked.unwrap_or_else(|error| panic!("{loss:?}: {error}"));
+        assert_eq!(client.list().await.unwrap(), [rule.id()], "{loss:?}");
         assert_eq!(client.held(), 1);
     }
     // Two requests for the same pinhole result in two rules.
-    let client = impatient(Loses::ReplyAndConnection(0x12)).await;
+    let client = client_of_lossy(Loss::ReplyAndConnection(0x12)).await;
     let (one, other) = tokio::join!(
         client.enable(pinhole(1, 100)),
         client.enable(pinhole(1, 100))
     );
     let mut ids = [one.unwrap(), other.unwrap()].map(|rule| {
         let id = rule.id();
-        // It stays, without a holder.
+        // The rule stays although nothing holds it.
         drop(rule);
         id
     });
@@ -248,19 +250,19 @@ async fn rule_is_found_in_the_next_session() {
 }
 
 #[tokio::test]
-async fn lost_requests_share_one_survey() {
-    const ASKED: u16 = 100;
-    let loses = Loses::ReplyAndConnection(0x12);
-    let (address, counts) = fake::start_counting(loses, 0, MAX_MESSAGE).await;
-    let client = impatient_with(address).await;
-    let asking = (0..ASKED).map(|number| {
+async fn lost_requests_share_one_listing() {
+    const REQUESTS: u16 = 100;
+    let loss = Loss::ReplyAndConnection(0x12);
+    let (address, counts) = lossy_middlebox::start_counting(loss, 0, MAX_MESSAGE).await;
+    let client = client_with_short_timeout(address).await;
+    let asking = (0..REQUESTS).map(|number| {
         let client = client.clone();
         tokio::spawn(async move { client.enable(pinhole(number, 100)).await })
     });
     let asking: Vec<_> = asking.collect();
     let mut rules = Vec::new();
     for asked in asking {
-        rules.push(soon("PER", asked).await.unwrap().unwrap());
+        rules.push(in_time("PER", asked).await.unwrap().unwrap());
     }
     let count = |kind: Request| {
         let sub_type = Header::parse(&kind.to_bytes(TransactionId(1)));
@@ -272,25 +274,29 @@ async fn lost_requests_share_one_survey() {
         count(Request::Status(PolicyRuleId(1))),
     );
     assert!(
-        asked.0 == 1 && (1..=usize::from(ASKED)).contains(&asked.1),
+        asked.0 == 1 && (1..=usize::from(REQUESTS)).contains(&asked.1),
         "{asked:?}"
     );
     let mut held: Vec<PolicyRuleId> = rules.iter().map(|rule| rule.id()).collect();
     held.sort_unstable();
-    assert_eq!(client.list().await.unwrap(), held, "each has its own");
+    assert_eq!(
+        client.list().await.unwrap(),
+        held,
+        "each request has its own rule"
+    );
 }
 
 #[tokio::test]
 async fn rule_is_ended_despite_session_loss() {
-    for loses in [
-        Loses::RequestAndConnection(0x15),
-        Loses::ReplyAndConnection(0x16),
+    for loss in [
+        Loss::RequestAndConnection(0x15),
+        Loss::ReplyAndConnection(0x16),
     ] {
-        let client = impatient(loses).await;
+        let client = client_of_lossy(loss).await;
         let rule = client.enable(pinhole(1, 100)).await.unwrap();
-        let ended = soon("PLC", rule.close()).await;
-        assert_eq!(ended, Ok(()), "{loses:?}");
-        assert_eq!(client.list().await.unwrap(), [], "{loses:?}");
+        let ended = in_time("PLC", rule.close()).await;
+        assert_eq!(ended, Ok(()), "{loss:?}");
+        assert_eq!(client.list().await.unwrap(), [], "{loss:?}");
     }
 }
 
@@ -311,7 +317,7 @@ fn reservation(lifetime: u32) -> ReserveRequest {
 
 #[tokio::test]
 async fn enabled_reservation_uses_the_lifetime_of_pea() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let client = middlebox.client(Transport::Tcp, "alice").await;
     for (reserved, enabled) in [(1000, 8), (8, 1000)] {
         let held = client.reserve(reservation(reserved)).await.unwrap();
@@ -335,40 +341,42 @@ async fn enabled_reservation_uses_the_lifetime_of_pea() {
 #[tokio::test]
 async fn older_rule_is_not_mistaken_for_a_lost_request() {
     // PRR has no addresses: two reservations differ in their age only.
-    let address = fake::start_later(Loses::Request(0x11), 1, MAX_MESSAGE).await;
-    let client = impatient_with(address).await;
+    let address = lossy_middlebox::start_later(Loss::Request(0x11), 1, MAX_MESSAGE).await;
+    let client = client_with_short_timeout(address).await;
     let older = client.request(Request::Reserve(reservation(100))).await;
     let older = older.unwrap().rule().unwrap();
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let lost = soon("PRR", client.reserve(reservation(100))).await;
+    let lost = in_time("PRR", client.reserve(reservation(100))).await;
     assert_eq!(lost.err(), Some(RequestError::NotDone));
     assert_eq!(client.list().await.unwrap(), [older]);
     // The reply that creates the rule is found.
-    let address = fake::start_later(Loses::Reply(0x11), 1, MAX_MESSAGE).await;
-    let client = impatient_with(address).await;
+    let address = lossy_middlebox::start_later(Loss::Reply(0x11), 1, MAX_MESSAGE).await;
+    let client = client_with_short_timeout(address).await;
     let older = client.request(Request::Reserve(reservation(100))).await;
-    let found = soon("PRR", client.reserve(reservation(100))).await.unwrap();
+    let found = in_time("PRR", client.reserve(reservation(100)))
+        .await
+        .unwrap();
     assert_ne!(Some(found.id()), older.unwrap().rule());
 }
 
 #[tokio::test]
-async fn groups_are_restored_without_a_state() {
+async fn groups_are_restored_by_the_agent() {
     let folder = Folder::new();
     let settings = Settings::parse(&text(&folder, "")).unwrap();
     let start = async |settings: &Settings| {
         loop {
             match Daemon::start(settings, backend(), State::none()).await {
                 Ok(daemon) => break daemon,
-                // The sockets of the first are not closed yet.
+                // The sockets of the first middlebox are not closed yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     };
-    let daemon = soon("start", start(&settings)).await;
+    let daemon = in_time("start", start(&settings)).await;
     let bound = daemon.bound().clone();
     let to = target(&bound, &folder.file("cert.pem"), Transport::Tcp);
     let client = Client::connect(config(to, "bob")).await.unwrap();
-    // One that is gone, so that no group has the same number as before.
+    // A rule that ends, so that no group has the same number as before.
     client
         .enable(pinhole(99, 100))
         .await
@@ -399,10 +407,10 @@ async fn groups_are_restored_without_a_state() {
         },
         ..settings
     };
-    let _daemon = soon("start", start(&again)).await;
+    let _daemon = in_time("start", start(&again)).await;
     let mut renewed = 0;
     while renewed < 40 {
-        if let ClientEvent::Renewed { .. } = soon("renewal", events.next()).await.unwrap() {
+        if let ClientEvent::Renewed { .. } = in_time("renewal", events.next()).await.unwrap() {
             renewed += 1;
         }
     }
@@ -422,30 +430,27 @@ async fn groups_are_restored_without_a_state() {
         }
         groups.insert(of_call[0]);
     }
-    assert_eq!(groups.len(), 10, "and no two calls share one");
+    assert_eq!(groups.len(), 10, "no two calls share a group");
 }
 
 #[tokio::test]
 async fn failed_pea_keeps_the_reservation() {
     let reserve = reservation(100);
-    for (loses, expected) in [
-        (Loses::Request(0x13), Err(RequestError::NotDone)),
-        (
-            Loses::RequestAndConnection(0x13),
-            Err(RequestError::NotDone),
-        ),
-        (Loses::Reply(0x12), Ok(())),
-        (Loses::ReplyAndConnection(0x12), Ok(())),
+    for (loss, expected) in [
+        (Loss::Request(0x13), Err(RequestError::NotDone)),
+        (Loss::RequestAndConnection(0x13), Err(RequestError::NotDone)),
+        (Loss::Reply(0x12), Ok(())),
+        (Loss::ReplyAndConnection(0x12), Ok(())),
     ] {
-        let client = impatient(loses).await;
+        let client = client_of_lossy(loss).await;
         let held = client.reserve(reserve).await.unwrap();
         let id = held.id();
-        let enabled = soon("PEA", held.enable(pinhole(1, 100))).await;
-        assert_eq!(enabled, expected, "{loses:?}");
-        assert_eq!(client.list().await.unwrap(), [id], "{loses:?}");
+        let enabled = in_time("PEA", held.enable(pinhole(1, 100))).await;
+        assert_eq!(enabled, expected, "{loss:?}");
+        assert_eq!(client.list().await.unwrap(), [id], "{loss:?}");
         let status = client.status(id).await.unwrap();
         let is_open = matches!(status, Reply::EnableStatus(_));
-        assert_eq!(is_open, expected.is_ok(), "{loses:?}: {status:?}");
+        assert_eq!(is_open, expected.is_ok(), "{loss:?}: {status:?}");
         assert!(held.is_held());
     }
 }
@@ -453,25 +458,25 @@ async fn failed_pea_keeps_the_reservation() {
 /// RFC 4540, section 8.7
 #[tokio::test]
 async fn refused_query_is_not_a_refused_request() {
-    let address = fake::start_with(Loses::Reply(0x12), HEADER_LEN).await;
-    let client = impatient_with(address).await;
-    let unknown = soon("PER", client.enable(pinhole(1, 100))).await;
+    let address = lossy_middlebox::start_with(Loss::Reply(0x12), HEADER_LEN).await;
+    let client = client_with_short_timeout(address).await;
+    let unknown = in_time("PER", client.enable(pinhole(1, 100))).await;
     assert_eq!(unknown.err(), Some(RequestError::Unanswered));
 }
 
 #[tokio::test]
 async fn rule_of_a_dropped_request_is_deleted() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let client = middlebox.client(Transport::Tcp, "bob").await;
     for number in 0..200 {
-        // Given up at different moments on the way.
-        let patience = Duration::from_micros(5 * u64::from(number));
-        let asked = tokio::time::timeout(patience, client.enable(pinhole(number, 100))).await;
+        // Cancelled at different stages of the request.
+        let timeout = Duration::from_micros(5 * u64::from(number));
+        let asked = tokio::time::timeout(timeout, client.enable(pinhole(number, 100))).await;
         if let Ok(rule) = asked {
             rule.unwrap().close().await.unwrap();
         }
     }
-    soon("no rule is left", async {
+    in_time("no rule is left", async {
         while !client.list().await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -479,8 +484,8 @@ async fn rule_of_a_dropped_request_is_deleted() {
     .await;
 }
 
-/// Starts a middlebox again where another one was.
-async fn again(settings: &Settings, bound: &carrick_simco_net::daemon::Bound) -> Daemon {
+/// Starts a middlebox again on the addresses of a stopped one.
+async fn restart(settings: &Settings, bound: &carrick_simco_net::daemon::Bound) -> Daemon {
     let again = Settings {
         listen: carrick_simco_net::daemon::Listen {
             tcp: bound.tcp.clone(),
@@ -488,11 +493,11 @@ async fn again(settings: &Settings, bound: &carrick_simco_net::daemon::Bound) ->
         },
         ..settings.clone()
     };
-    soon("start", async {
+    in_time("start", async {
         loop {
             match Daemon::start(&again, backend(), State::none()).await {
                 Ok(daemon) => break daemon,
-                // The sockets of the first are not closed yet.
+                // The sockets of the first middlebox are not closed yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
@@ -518,14 +523,14 @@ async fn held_rule_survives_withdrawn_rights() {
         let held = client.enable(pinhole(1, 6)).await.unwrap();
         let mut events = client.events();
         daemon.stop().await.unwrap();
-        let _daemon = again(&settings, &bound).await;
+        let _daemon = restart(&settings, &bound).await;
         while !matches!(
-            soon("renewal", events.next()).await.unwrap(),
+            in_time("renewal", events.next()).await.unwrap(),
             ClientEvent::Renewed { .. }
         ) {}
-        // Far longer than it was granted for.
+        // Far longer than its granted lifetime.
         tokio::time::sleep(Duration::from_secs(8)).await;
-        soon(rights, async {
+        in_time(rights, async {
             // A rule that can't be extended is requested again, possibly while the list arrives.
             while !client.list().await.unwrap().contains(&held.id()) {}
         })
@@ -549,10 +554,12 @@ async fn request_without_session_speeds_up_reconnection() {
     let mut events = client.events();
     daemon.stop().await.unwrap();
     while !matches!(
-        soon("the end", events.next()).await.unwrap(),
+        in_time("the end", events.next()).await.unwrap(),
         ClientEvent::Closed(_)
     ) {}
-    let _daemon = again(&settings, &bound).await;
-    let rule = soon("PER", client.enable(pinhole(1, 100))).await.unwrap();
+    let _daemon = restart(&settings, &bound).await;
+    let rule = in_time("PER", client.enable(pinhole(1, 100)))
+        .await
+        .unwrap();
     assert_eq!(client.list().await.unwrap(), [rule.id()]);
 }

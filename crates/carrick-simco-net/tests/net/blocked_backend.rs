@@ -10,12 +10,11 @@ use carrick_simco::backend::{
 };
 use carrick_simco::message::{Lifetime, PrrParameters};
 
-/// Blocks while it is closed; then the rules have passed 1, 2, 3... packets of 100 octets.
-/// packets of 100 octets.
+/// Blocks readings while `closed` is set. Then the rules have passed 1, 2, 3... packets of 100 octets.
 #[derive(Default)]
 pub(crate) struct BlockedBackend {
     inner: MemoryBackend,
-    /// How often it was read, or is being read.
+    /// Number of readings, finished or in progress.
     pub(crate) readings: Arc<AtomicUsize>,
     pub(crate) closed: Arc<AtomicBool>,
 }

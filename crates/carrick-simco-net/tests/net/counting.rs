@@ -9,7 +9,7 @@ use carrick_simco_net::client::Client;
 use carrick_simco_net::daemon::{Daemon, Settings, State};
 
 use crate::blocked_backend::BlockedBackend;
-use crate::support::{Folder, Transport, block, config, pinhole, soon, target, text};
+use crate::support::{Folder, Transport, block, config, in_time, pinhole, target, text};
 
 #[tokio::test]
 async fn rule_counters_are_read_once_for_many_scrapes() {
@@ -21,7 +21,7 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
     let daemon = Daemon::start(&settings, Box::new(backend), State::none());
     let daemon = Arc::new(daemon.await.unwrap());
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
-    let alice = soon("connect", Client::connect(config(to, "alice")))
+    let alice = in_time("connect", Client::connect(config(to, "alice")))
         .await
         .unwrap();
     let mut rules = Vec::new();
@@ -42,10 +42,14 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
         alice.status(rules[0].id()).await.unwrap();
     }
     assert!(scrapes.iter().all(|scrape| !scrape.is_finished()));
-    assert_eq!(readings.load(Ordering::SeqCst), 1, "for all eight");
+    assert_eq!(
+        readings.load(Ordering::SeqCst),
+        1,
+        "one reading for all eight scrapes"
+    );
     closed.store(false, Ordering::SeqCst);
     for scrape in scrapes {
-        let text = soon("metrics", scrape).await.unwrap();
+        let text = in_time("metrics", scrape).await.unwrap();
         for (n, rule) in (1..).zip(&rules[..3]) {
             let labels = format!("{{rule=\"{}\",agent=\"alice\"}}", rule.id());
             for line in [
@@ -56,9 +60,9 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
             }
         }
         let shown = text.matches("carrick_simco_rule_packets_total{").count();
-        assert_eq!(shown, 3, "no more than were wanted");
+        assert_eq!(shown, 3, "no more rules than configured");
     }
-    // Later it is read again, and without the key not at all.
+    // Later it is read again; without the key it is not read.
     let before = readings.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(1100)).await;
     daemon.metrics().await.unwrap();
@@ -89,7 +93,7 @@ async fn blocked_and_passed_traffic_are_separate() {
     );
     let daemon = daemon.await.unwrap();
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
-    let noc = soon("connect", Client::connect(config(to, "noc")))
+    let noc = in_time("connect", Client::connect(config(to, "noc")))
         .await
         .unwrap();
     let parameters = PrrParameters {

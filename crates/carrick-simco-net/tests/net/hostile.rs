@@ -14,10 +14,10 @@ use carrick_wire::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
-use crate::support::{ALL, Box3, Transport, pinhole, soon};
+use crate::support::{ALL, TestMiddlebox, Transport, in_time, pinhole};
 
 async fn connect(target: &Target) -> Link {
-    soon("connect", target.connect()).await.unwrap()
+    in_time("connect", target.connect()).await.unwrap()
 }
 
 async fn send(link: &mut Link, message: impl Into<Bytes>) {
@@ -26,14 +26,14 @@ async fn send(link: &mut Link, message: impl Into<Bytes>) {
     link.writer.write(&mut batch).await.unwrap();
 }
 
-/// All that comes until the connection ends.
-async fn rest(link: &mut Link) -> Vec<FromMiddlebox> {
-    let mut came = Vec::new();
-    soon("the end", async {
-        while link.reader.read(&mut came).await.is_ok() {}
+/// Returns all messages until the connection ends.
+async fn read_to_end(link: &mut Link) -> Vec<FromMiddlebox> {
+    let mut received = Vec::new();
+    in_time("the end", async {
+        while link.reader.read(&mut received).await.is_ok() {}
     })
     .await;
-    let parsed = came
+    let parsed = received
         .iter()
         .map(|packet| FromMiddlebox::parse(&packet.message).unwrap());
     parsed.map(|(_, message)| message).collect()
@@ -41,7 +41,7 @@ async fn rest(link: &mut Link) -> Vec<FromMiddlebox> {
 
 #[tokio::test]
 async fn half_open_flood_does_not_block_agents() {
-    let middlebox = Box3::start("[limits]\nhalf-open = 10\nestablishment = 10").await;
+    let middlebox = TestMiddlebox::start("[limits]\nhalf-open = 10\nestablishment = 10").await;
     for transport in ALL {
         let before = middlebox.client(transport, "bob").await;
         let target = middlebox.target(transport);
@@ -55,18 +55,21 @@ async fn half_open_flood_does_not_block_agents() {
         assert!(middlebox.metric("carrick_simco_half_open ").await <= 10);
         // The remaining ones are closed when their establishment times out.
         let mut last = flood.pop().unwrap();
-        assert_eq!(rest(&mut last).await, []);
+        assert_eq!(read_to_end(&mut last).await, []);
     }
-    let crowded = middlebox
+    let evicted = middlebox
         .metric("carrick_simco_half_open_evicted_total ")
         .await;
-    assert!(crowded >= 100, "{crowded} of 150, where none ends by time");
+    assert!(
+        evicted >= 100,
+        "{evicted} of 150 were evicted, although none has timed out"
+    );
 }
 
 #[tokio::test]
 async fn flood_from_one_address_spares_others() {
     let more = "anonymous = \"alice\"\n[limits]\nhalf-open = 10\nhalf-open-per-address = 4";
-    let middlebox = Box3::start(more).await;
+    let middlebox = TestMiddlebox::start(more).await;
     let tcp = middlebox.daemon.bound().tcp[0];
     let tls = middlebox.daemon.bound().tls[0];
     for transport in ALL {
@@ -75,7 +78,7 @@ async fn flood_from_one_address_spares_others() {
         for n in 0..200 {
             let socket = TcpSocket::new_v4().unwrap();
             socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-            // One that is not taken any more is none.
+            // The system may refuse a connection; only accepted ones count.
             let to = if n % 2 == 0 { tcp } else { tls };
             flood.extend(socket.connect(to).await);
         }
@@ -86,24 +89,26 @@ async fn flood_from_one_address_spares_others() {
             challenge: None,
         };
         send(&mut slow, establish.to_bytes(TransactionId(1))).await;
-        let mut came = Vec::new();
-        soon("SE", slow.reader.read(&mut came)).await.unwrap();
-        let (_, reply) = FromMiddlebox::parse(&came[0].message).unwrap();
+        let mut received = Vec::new();
+        in_time("SE", slow.reader.read(&mut received))
+            .await
+            .unwrap();
+        let (_, reply) = FromMiddlebox::parse(&received[0].message).unwrap();
         let FromMiddlebox::Reply(Reply::Established(_)) = reply else {
             panic!("{transport:?}: {reply:?}");
         };
     }
 }
 
-/// A host that completes handshakes of SCTP and sends nothing more, and answers nothing.
-struct BareHandshakes {
+/// Host that completes SCTP handshakes, then neither sends nor answers.
+struct HandshakeFlood {
     socket: UdpSocket,
     port: u16,
     next: u16,
 }
 
-impl BareHandshakes {
-    async fn start(middlebox: &Box3, from: &str) -> Self {
+impl HandshakeFlood {
+    async fn start(middlebox: &TestMiddlebox, from: &str) -> Self {
         let (port, udp_port) = middlebox.daemon.bound().sctp.unwrap();
         let socket = UdpSocket::bind((from, 0)).await.unwrap();
         let to = ("127.0.0.1", udp_port.unwrap());
@@ -115,8 +120,8 @@ impl BareHandshakes {
         }
     }
 
-    /// Sends a packet until one of these chunks comes from the association.
-    async fn ask(&self, packet: &[u8], wanted: &[ChunkType]) -> Bytes {
+    /// Sends a packet until one of these chunks arrives from the association.
+    async fn exchange(&self, packet: &[u8], wanted: &[ChunkType]) -> Bytes {
         let mut buf = [0; 2000];
         loop {
             self.socket.send(packet).await.unwrap();
@@ -139,7 +144,7 @@ impl BareHandshakes {
     }
 
     /// Sets up one more association; returns whether it was admitted.
-    async fn one_more(&mut self) -> bool {
+    async fn associate(&mut self) -> bool {
         self.next += 1;
         let header = |tag| CommonHeader {
             source_port: self.next,
@@ -157,7 +162,7 @@ impl BareHandshakes {
         let mut packet = PacketBuilder::new(&mut init, header(VerificationTag::ZERO), 1200);
         packet.init(ChunkType::INIT, fields, |_| {});
         packet.finish();
-        let answer = self.ask(&init, &[ChunkType::INIT_ACK]).await;
+        let answer = self.exchange(&init, &[ChunkType::INIT_ACK]).await;
         let packet = SctpPacket::parse(&answer).unwrap();
         let Some(Ok(chunk)) = packet.chunks().next() else {
             panic!("INIT ACK");
@@ -176,32 +181,32 @@ impl BareHandshakes {
         packet.cookie_echo(&cookie);
         packet.finish();
         let wanted = [ChunkType::COOKIE_ACK, ChunkType::ABORT];
-        let answer = self.ask(&echo, &wanted).await;
+        let answer = self.exchange(&echo, &wanted).await;
         let packet = SctpPacket::parse(&answer).unwrap();
         let mut chunks = packet.chunks().flatten();
         chunks.any(|chunk| chunk.kind == ChunkType::COOKIE_ACK)
     }
 }
 
-/// Floods a middlebox from one address with handshakes that nothing follows: `first` of them, and as many
-/// `between` before each of 16 attempts of an honest agent, all of which succeed.
+/// Floods a middlebox from one address with handshakes without requests: `first` of them, and `between`
+/// more before each of 16 attempts of another agent, all of which succeed.
 ///
 /// RFC 5062, section 8: state that a peer occupies after its handshake.
-async fn assert_bare_handshakes_lock_out_no_other(
+async fn assert_handshake_flood_spares_others(
     limits: &str,
     first: u32,
     between: u32,
     half_open_per_address: u64,
 ) {
-    let middlebox = Box3::start(limits).await;
-    let mut flood = BareHandshakes::start(&middlebox, "127.0.0.2").await;
+    let middlebox = TestMiddlebox::start(limits).await;
+    let mut flood = HandshakeFlood::start(&middlebox, "127.0.0.2").await;
     let mut admitted = 0;
     for _ in 0..first {
-        admitted += u32::from(flood.one_more().await);
+        admitted += u32::from(flood.associate().await);
     }
     for attempt in 0..16 {
         for _ in 0..between {
-            admitted += u32::from(flood.one_more().await);
+            admitted += u32::from(flood.associate().await);
         }
         let agent = middlebox.client(Transport::Sctp, "alice").await;
         assert!(agent.enable(pinhole(1, 10)).await.is_ok(), "{attempt}");
@@ -210,7 +215,7 @@ async fn assert_bare_handshakes_lock_out_no_other(
     assert!(admitted > 0);
     let half_open = middlebox.metric("carrick_simco_half_open ").await;
     assert!(half_open <= half_open_per_address, "{half_open}");
-    // Evicted associations are aborted: their places are free at once, and not after five seconds.
+    // Evicted associations are aborted, so that their entries are free at once, not after five seconds.
     let evicted = middlebox
         .metric("carrick_simco_half_open_evicted_total ")
         .await;
@@ -218,29 +223,29 @@ async fn assert_bare_handshakes_lock_out_no_other(
 }
 
 #[tokio::test]
-async fn sctp_handshakes_of_one_address_lock_out_no_other() {
+async fn sctp_handshake_flood_spares_other_addresses() {
     let limits = "[limits]\nsessions = 20\nhalf-open = 16\nhalf-open-per-address = 4";
-    // More than there are places, before each attempt of an honest agent.
-    assert_bare_handshakes_lock_out_no_other(limits, 0, 150, 4).await;
+    // More handshakes than the limit, before each attempt of the other agent.
+    assert_handshake_flood_spares_others(limits, 0, 150, 4).await;
 }
 
-/// The number of handshakes that once filled an endpoint with the default limits.
+/// 1343 handshakes once filled an endpoint with the default limits.
 #[tokio::test]
 async fn default_limits_hold_against_1343_handshakes() {
-    assert_bare_handshakes_lock_out_no_other("", 1343, 84, 32).await;
+    assert_handshake_flood_spares_others("", 1343, 84, 32).await;
 }
 
 /// RFC 4540, section 6
 #[tokio::test]
 async fn wrong_length_gets_bfm_and_ends_the_session() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let mut link = connect(&middlebox.target(Transport::Sctp)).await;
     let mut lie = Request::List.to_bytes(TransactionId(1)).to_vec();
     lie[3] = 4;
     send(&mut link, lie).await;
     let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
-    assert_eq!(rest(&mut link).await, [bfm]);
-    // In a byte stream the lie can only be within the message.
+    assert_eq!(read_to_end(&mut link).await, [bfm]);
+    // In a byte stream, only a length within the message can be wrong.
     for transport in [Transport::Tcp, Transport::Tls] {
         let mut link = connect(&middlebox.target(transport)).await;
         let establish = Request::Establish {
@@ -251,7 +256,7 @@ async fn wrong_length_gets_bfm_and_ends_the_session() {
         lie[11] = 200;
         send(&mut link, lie).await;
         let reply = FromMiddlebox::Reply(Reply::Negative(NegativeReply::BadlyFormed));
-        assert_eq!(rest(&mut link).await, [reply], "{transport:?}");
+        assert_eq!(read_to_end(&mut link).await, [reply], "{transport:?}");
     }
     let client = middlebox.client(Transport::Tcp, "alice").await;
     assert!(client.enable(pinhole(1, 10)).await.is_ok());
@@ -260,25 +265,25 @@ async fn wrong_length_gets_bfm_and_ends_the_session() {
 /// RFC 4540, section 6
 #[tokio::test]
 async fn end_within_a_message_gets_bfm() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let mut stream = TcpStream::connect(middlebox.daemon.bound().tcp[0])
         .await
         .unwrap();
     stream.write_all(&[1, 1, 0, 8, 0]).await.unwrap();
     stream.shutdown().await.unwrap();
-    let mut came = Vec::new();
-    soon("the end", stream.read_to_end(&mut came))
+    let mut received = Vec::new();
+    in_time("the end", stream.read_to_end(&mut received))
         .await
         .unwrap();
-    let (_, message) = FromMiddlebox::parse(&Bytes::from(came)).unwrap();
+    let (_, message) = FromMiddlebox::parse(&Bytes::from(received)).unwrap();
     let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
     assert_eq!(message, bfm);
 }
 
 /// RFC 4540, section 4.3.1
 #[tokio::test]
-async fn version_mismatch_reports_the_own_version() {
-    let middlebox = Box3::start("").await;
+async fn version_mismatch_reports_the_supported_version() {
+    let middlebox = TestMiddlebox::start("").await;
     for transport in ALL {
         let mut link = connect(&middlebox.target(transport)).await;
         let version = ProtocolVersion { major: 2, minor: 9 };
@@ -288,17 +293,20 @@ async fn version_mismatch_reports_the_own_version() {
         };
         send(&mut link, establish.to_bytes(TransactionId(1))).await;
         let refused = Reply::Negative(NegativeReply::VersionMismatch(VERSION));
-        assert_eq!(rest(&mut link).await, [FromMiddlebox::Reply(refused)]);
+        assert_eq!(
+            read_to_end(&mut link).await,
+            [FromMiddlebox::Reply(refused)]
+        );
     }
 }
 
 /// Requests of one agent with a quota of 50 rules.
-const ASKED: u32 = 100_000;
+const REQUESTS: u32 = 100_000;
 
-/// A hundred thousand requests with a quota of 50; what they cost is the same for each further one.
+/// 100,000 requests with a quota of 50; each further request costs the same.
 #[tokio::test]
 async fn rule_quota_of_one_agent_spares_others() {
-    let middlebox = Box3::start("anonymous = \"alice\"").await;
+    let middlebox = TestMiddlebox::start("anonymous = \"alice\"").await;
     let bob = middlebox.client(Transport::Sctp, "bob").await;
     let Link {
         mut reader,
@@ -313,7 +321,7 @@ async fn rule_quota_of_one_agent_spares_others() {
         let message = establish.to_bytes(TransactionId(0));
         let mut batch = vec![Packet { stream: 0, message }];
         writer.write(&mut batch).await.unwrap();
-        for number in 0..ASKED {
+        for number in 0..REQUESTS {
             let request = Request::Enable(pinhole((number % 50_000) as u16, 100));
             let message = request.to_bytes(TransactionId(number + 1));
             batch.push(Packet { stream: 0, message });
@@ -325,10 +333,10 @@ async fn rule_quota_of_one_agent_spares_others() {
     });
     let reading = tokio::spawn(async move {
         let (mut granted, mut refused) = (0, 0);
-        let mut came = Vec::new();
-        while granted + refused < ASKED {
-            reader.read(&mut came).await.unwrap();
-            for packet in came.drain(..) {
+        let mut received = Vec::new();
+        while granted + refused < REQUESTS {
+            reader.read(&mut received).await.unwrap();
+            for packet in received.drain(..) {
                 match FromMiddlebox::parse(&packet.message).unwrap().1 {
                     FromMiddlebox::Reply(Reply::Established(_)) => {}
                     FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
@@ -343,24 +351,24 @@ async fn rule_quota_of_one_agent_spares_others() {
     });
     let mut others = 0;
     while !reading.is_finished() {
-        let rule = soon("another agent", bob.enable(pinhole(1, 10)))
+        let rule = in_time("another agent", bob.enable(pinhole(1, 10)))
             .await
             .unwrap();
         rule.close().await.unwrap();
         others += 1;
     }
     let (granted, refused) = reading.await.unwrap();
-    assert_eq!((granted, refused), (50, ASKED - 50));
+    assert_eq!((granted, refused), (50, REQUESTS - 50));
     assert!(
         others > 0,
-        "{others} transactions of another agent meanwhile"
+        "{others} transactions of another agent during the requests"
     );
     drop(asking.await.unwrap());
     assert_eq!(middlebox.metric("carrick_simco_rules ").await, 50);
 }
 
 /// Opens a session and sends requests continuously without reading the replies.
-async fn ask_deaf(mut writer: Box<dyn MessageWriter>) {
+async fn send_without_reading(mut writer: Box<dyn MessageWriter>) {
     let establish = Request::Establish {
         version: VERSION,
         challenge: None,
@@ -377,8 +385,8 @@ async fn ask_deaf(mut writer: Box<dyn MessageWriter>) {
     }
 }
 
-/// Waits until no more of what it asks is answered.
-async fn until_it_waits(middlebox: &Box3) {
+/// Waits until the middlebox handles no more requests of the agent that does not read.
+async fn until_blocked(middlebox: &TestMiddlebox) {
     let refused = "carrick_simco_transactions_total{type=\"PRS\",result=\"refused\"";
     let mut before = None;
     for _ in 0.. {
@@ -395,19 +403,19 @@ async fn until_it_waits(middlebox: &Box3) {
 #[tokio::test]
 async fn agent_that_does_not_read_loses_its_session() {
     let more = "anonymous = \"alice\"\n[limits]\nqueued-messages = 1000";
-    let middlebox = Box3::start(more).await;
+    let middlebox = TestMiddlebox::start(more).await;
     let bob = middlebox.client(Transport::Sctp, "bob").await;
     for transport in ALL {
         let alice = middlebox.client(Transport::Tcp, "alice").await;
         let before = middlebox.metric("carrick_simco_overrun_total ").await;
         let Link { reader, writer, .. } = connect(&middlebox.target(transport)).await;
-        let asking = tokio::spawn(ask_deaf(writer));
-        soon("it waits", until_it_waits(&middlebox)).await;
-        // As long as it only asks, it is made to wait: nothing piles up.
+        let asking = tokio::spawn(send_without_reading(writer));
+        in_time("it waits", until_blocked(&middlebox)).await;
+        // Requests alone are delayed by flow control, so the queue stays short.
         let overrun = middlebox.metric("carrick_simco_overrun_total ").await;
         assert_eq!(overrun, before, "{transport:?}");
         // Notifications about rules that it may see accumulate.
-        soon("the end of its session", async {
+        in_time("the end of its session", async {
             while middlebox.metric("carrick_simco_overrun_total ").await == before {
                 let rule = alice.enable(pinhole(3, 10)).await.unwrap();
                 rule.close().await.unwrap();

@@ -7,7 +7,7 @@ use carrick_simco::state::{Journal, Moment, Recovered, RuleChange, StateError};
 use carrick_simco_net::client::Client;
 use carrick_simco_net::daemon::{Daemon, DaemonError, Settings, State};
 
-use crate::support::{Folder, Transport, backend, config, pinhole, soon, target, text};
+use crate::support::{Folder, Transport, backend, config, in_time, pinhole, target, text};
 
 #[derive(Clone, PartialEq, Debug)]
 enum Change {
@@ -16,7 +16,7 @@ enum Change {
     Ended(PolicyRuleId),
 }
 
-/// A disk that takes its time.
+/// Disk with slow commits.
 #[derive(Clone, Default)]
 struct Disk {
     recorded: Arc<Mutex<Vec<Change>>>,
@@ -62,12 +62,12 @@ async fn start(disk: &Disk) -> (Daemon, Client, Folder) {
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
     let mut config = config(to, "bob");
     config.settings.timeout = Duration::from_secs(3);
-    let client = soon("connect", Client::connect(config)).await.unwrap();
+    let client = in_time("connect", Client::connect(config)).await.unwrap();
     (daemon, client, folder)
 }
 
 #[tokio::test]
-async fn no_reply_leaves_before_its_change_is_safe() {
+async fn replies_follow_their_commits() {
     let disk = Disk::default();
     let (_daemon, client, _folder) = start(&disk).await;
     let safe = || disk.safe.load(Ordering::SeqCst);
@@ -79,7 +79,7 @@ async fn no_reply_leaves_before_its_change_is_safe() {
     assert_eq!(
         disk.commits.load(Ordering::SeqCst),
         2,
-        "who only asks waits for nothing"
+        "a query waits for no commit"
     );
     client.extend(rule, Lifetime(0)).await.unwrap();
     assert_eq!(safe(), 3);
@@ -106,7 +106,7 @@ async fn changes_of_many_requests_share_a_commit() {
         tokio::spawn(async move { client.enable_once(pinhole(number, 100)).await.unwrap() })
     });
     for asked in asking.collect::<Vec<_>>() {
-        soon("reply", asked).await.unwrap();
+        in_time("reply", asked).await.unwrap();
     }
     let commits = disk.commits.load(Ordering::SeqCst);
     assert!(
@@ -116,12 +116,12 @@ async fn changes_of_many_requests_share_a_commit() {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_kept_is_not_granted() {
+async fn unstored_change_is_not_granted() {
     let disk = Disk::default();
     let (mut daemon, client, _folder) = start(&disk).await;
     disk.broken.store(true, Ordering::SeqCst);
     assert!(client.enable_once(pinhole(1, 100)).await.is_err());
-    let end = soon("the end", daemon.ended()).await;
+    let end = in_time("the end", daemon.ended()).await;
     assert!(matches!(end, Err(DaemonError::State(_))), "{end:?}");
 }
 
@@ -139,7 +139,7 @@ async fn unstored_rules_are_not_logged() {
     let kept = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
     disk.broken.store(true, Ordering::SeqCst);
     assert!(client.enable_once(pinhole(2, 100)).await.is_err());
-    soon("the end", daemon.ended()).await.unwrap_err();
+    in_time("the end", daemon.ended()).await.unwrap_err();
     let text = std::fs::read_to_string(&path).unwrap();
     let granted: Vec<&str> = text
         .lines()
@@ -169,7 +169,7 @@ async fn restart_keeps_rules_and_identifiers() {
         let daemon = Daemon::start(&settings, backend(), state).await.unwrap();
         assert_eq!(daemon.restored().rules, rules.len(), "life {life}");
         let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Tcp);
-        let client = soon("connect", Client::connect(config(to, "bob")))
+        let client = in_time("connect", Client::connect(config(to, "bob")))
             .await
             .unwrap();
         assert_eq!(client.list().await.unwrap(), rules);
@@ -178,7 +178,7 @@ async fn restart_keeps_rules_and_identifiers() {
         client.extend(ended, Lifetime(0)).await.unwrap();
         // Ends without a notification, as after a crash.
         drop(daemon);
-        soon("release", async {
+        in_time("release", async {
             while matches!(State::open(Some(&kept)), Err(StateError::InUse(_))) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -188,7 +188,7 @@ async fn restart_keeps_rules_and_identifiers() {
 }
 
 #[test]
-fn each_rule_file_has_a_salt_of_its_own() {
+fn rule_files_have_different_salts() {
     let folder = Folder::new();
     let kept = folder.file("state");
     let mut salts = Vec::new();

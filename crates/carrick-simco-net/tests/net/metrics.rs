@@ -4,11 +4,11 @@ use carrick_simco::message::PolicyRuleId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Box3, Transport, pinhole, soon};
+use crate::support::{TestMiddlebox, Transport, in_time, pinhole};
 
 #[tokio::test]
 async fn metrics_are_served_over_http() {
-    let middlebox = Box3::start("metrics = \"127.0.0.1:0\"").await;
+    let middlebox = TestMiddlebox::start("metrics = \"127.0.0.1:0\"").await;
     let alice = middlebox.client(Transport::Sctp, "alice").await;
     let _rule = alice.enable(pinhole(1, 100)).await.unwrap();
     let _ = alice.status(PolicyRuleId(99)).await;
@@ -18,7 +18,7 @@ async fn metrics_are_served_over_http() {
         let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        soon("answer", stream.read_to_string(&mut answer))
+        in_time("answer", stream.read_to_string(&mut answer))
             .await
             .unwrap();
         answer

@@ -1,4 +1,4 @@
-//! Settings that are read again: what changes at once, and that sessions go on.
+//! Reload of the configuration: changes that apply at once, and sessions that continue.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use carrick_simco_net::daemon::Settings;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::support::{Box3, Transport, config, pinhole, soon, text};
+use crate::support::{TestMiddlebox, Transport, config, in_time, pinhole, text};
 
 #[tokio::test]
-async fn a_reload_changes_agents_and_drops_no_session() {
-    let middlebox = Box3::start("").await;
+async fn reload_changes_agents_and_drops_no_session() {
+    let middlebox = TestMiddlebox::start("").await;
     let alice = middlebox.client(Transport::Sctp, "alice").await;
     let bob = middlebox.client(Transport::Tcp, "bob").await;
     let kept = alice.enable(pinhole(1, 100)).await.unwrap();
     let orphan = bob.enable(pinhole(2, 100)).await.unwrap().id();
     let (mut of_alice, mut of_bob) = (alice.events(), bob.events());
-    // Bob goes, Carol comes, Alice may no longer reserve and has a smaller quota.
+    // Bob is removed, Carol is added, Alice loses the right to reserve and has a smaller quota.
     let old = text(&middlebox.folder, "");
     let new = old.replace("name = \"bob\"", "name = \"carol\"").replace(
         "max-rules = 50",
@@ -30,7 +30,7 @@ async fn a_reload_changes_agents_and_drops_no_session() {
         .await
         .unwrap();
     assert_eq!(fixed, Vec::<String>::new());
-    let ended = soon("AST", of_bob.next()).await.unwrap();
+    let ended = in_time("AST", of_bob.next()).await.unwrap();
     assert!(matches!(ended, ClientEvent::Closed(_)), "{ended:?}");
     let quota = alice.enable(pinhole(3, 100)).await.err();
     assert_eq!(
@@ -41,18 +41,20 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     let refused = RequestError::Refused(NegativeReply::AgentNotAuthorized);
     assert_eq!(right, Some(refused));
     assert_eq!(alice.list().await.unwrap(), [kept.id()]);
-    let quiet = tokio::time::timeout(Duration::ZERO, of_alice.next()).await;
-    assert!(quiet.is_err(), "{quiet:?}");
+    let pending = tokio::time::timeout(Duration::ZERO, of_alice.next()).await;
+    assert!(pending.is_err(), "{pending:?}");
     // Rules of the removed agent stay until they expire; its key now belongs to another agent.
     let mut carol = config(middlebox.target(Transport::Tls), "bob");
-    let refused = soon("refused", Client::connect(carol.clone())).await.err();
+    let refused = in_time("refused", Client::connect(carol.clone()))
+        .await
+        .err();
     assert!(
         matches!(refused, Some(ClientError::Session(_))),
         "{refused:?}"
     );
     let credentials = carol.settings.credentials.as_mut().unwrap();
     credentials.agent = carrick_simco::session::Identity::new("carol").unwrap();
-    let carol = soon("connect", Client::connect(carol)).await.unwrap();
+    let carol = in_time("connect", Client::connect(carol)).await.unwrap();
     assert_eq!(carol.list().await.unwrap(), []);
     let noc = middlebox.client(Transport::Tcp, "noc").await;
     assert_eq!(noc.list().await.unwrap(), [kept.id(), orphan]);
@@ -62,7 +64,7 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     let elsewhere = new.replace("tcp = [\"127.0.0.1:0\"]", "tcp = [\"127.0.0.2:0\"]");
     let there = Settings::parse(&elsewhere).unwrap();
     assert_eq!(middlebox.daemon.reload(there).await.unwrap(), ["listen"]);
-    // It is compared with what runs, not with what was read last.
+    // Compared with the running configuration, not with the one read last.
     let reload = async |text: &str| {
         middlebox
             .daemon
@@ -74,23 +76,23 @@ async fn a_reload_changes_agents_and_drops_no_session() {
 }
 
 #[tokio::test]
-async fn a_reload_takes_raised_limits_on_every_transport() {
+async fn reload_raises_limits_on_every_transport() {
     let limits = "limits = { sessions = 1, half-open = 1, half-open-per-address = 1 }";
-    let middlebox = Box3::start(limits).await;
+    let middlebox = TestMiddlebox::start(limits).await;
     let mut clients = vec![middlebox.client(Transport::Tcp, "noc").await];
     let refused = Client::connect(config(middlebox.target(Transport::Tls), "bob"));
-    assert!(soon("refused", refused).await.is_err(), "one session");
+    assert!(in_time("refused", refused).await.is_err(), "one session");
     let more = "limits = { sessions = 100, half-open = 200, half-open-per-address = 200 }";
     let new = text(&middlebox.folder, more);
     let new = new.replace("name = \"noc\"", "name = \"noc\"\nmax-sessions = 100");
     let settings = Settings::parse(&new).unwrap();
     let fixed = middlebox.daemon.reload(settings).await.unwrap();
     assert_eq!(fixed, Vec::<String>::new());
-    // More than the associations that the endpoint was made for: 66.
+    // More associations than the endpoint was created for: 66.
     for _ in 0..70 {
         clients.push(middlebox.client(Transport::Sctp, "noc").await);
     }
-    // Set-ups of TLS that are silent: more than one of an address may be under way.
+    // Silent TLS handshakes: more than one per address may be in progress.
     let tls = middlebox.daemon.bound().tls[0];
     let mut silent = Vec::new();
     for _ in 0..8 {
@@ -100,13 +102,13 @@ async fn a_reload_takes_raised_limits_on_every_transport() {
     let mut one = [0; 1];
     for stream in &mut silent {
         let closed = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut one)).await;
-        assert!(closed.is_err(), "given up for a later one");
+        assert!(closed.is_err(), "evicted for a later handshake");
     }
 }
 
 #[tokio::test]
 async fn reload_replaces_the_certificate() {
-    let middlebox = Box3::start("").await;
+    let middlebox = TestMiddlebox::start("").await;
     let before = middlebox.target(Transport::Tls);
     let alice = middlebox.client(Transport::Tls, "alice").await;
     let rule = alice.enable(pinhole(1, 100)).await.unwrap();
@@ -120,7 +122,7 @@ async fn reload_replaces_the_certificate() {
     let fixed = middlebox.daemon.reload(settings).await.unwrap();
     assert_eq!(fixed, Vec::<String>::new());
     // Clients that trust the new certificate connect; those that trust the old one do not.
-    let old = soon("refused", Client::connect(config(before, "bob"))).await;
+    let old = in_time("refused", Client::connect(config(before, "bob"))).await;
     assert!(matches!(old.err(), Some(ClientError::Connect { .. })));
     let bob = middlebox.client(Transport::Tls, "bob").await;
     assert_eq!(bob.list().await.unwrap(), []);

@@ -9,12 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::blocked_backend::BlockedBackend;
-use crate::support::{Box3, Folder, Transport, pinhole, soon, text};
+use crate::support::{Folder, TestMiddlebox, Transport, in_time, pinhole, text};
 
 /// Unblocks the packet filter, also when a test fails.
-struct LetGo(Arc<AtomicBool>);
+struct Unblock(Arc<AtomicBool>);
 
-impl Drop for LetGo {
+impl Drop for Unblock {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
@@ -28,26 +28,26 @@ async fn hanging_packet_filter_is_read_once() {
     let backend = BlockedBackend::default();
     let (readings, held) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
     let daemon = Daemon::start(&settings, Box::new(backend), State::none());
-    let middlebox = Box3 {
+    let middlebox = TestMiddlebox {
         daemon: daemon.await.unwrap(),
         folder,
     };
     let alice = middlebox.client(Transport::Tcp, "alice").await;
     let _rule = alice.enable_once(pinhole(1, 100)).await.unwrap();
     held.store(true, Ordering::SeqCst);
-    let _at_the_end = LetGo(Arc::clone(&held));
+    let _at_the_end = Unblock(Arc::clone(&held));
     for _ in 0..5 {
         // The scrape is cancelled during the reading.
-        let given_up = async {
+        let cancelled = async {
             while readings.load(Ordering::SeqCst) == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        soon("reading", async {
+        in_time("reading", async {
             tokio::select! {
                 text = middlebox.daemon.metrics() => panic!("{text:?}"),
-                () = given_up => {}
+                () = cancelled => {}
             }
         })
         .await;
@@ -59,15 +59,17 @@ async fn hanging_packet_filter_is_read_once() {
     stream.write_all(request).await.unwrap();
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);
-    soon("answer", read).await.unwrap();
+    in_time("answer", read).await.unwrap();
     assert!(answer.contains("carrick_simco_rules 1"), "{answer}");
     assert!(!answer.contains("rule_packets_total"), "{answer}");
     assert_eq!(
         readings.load(Ordering::SeqCst),
         1,
-        "no thread beside the first"
+        "no second reading was started"
     );
     held.store(false, Ordering::SeqCst);
-    let text = soon("metrics", middlebox.daemon.metrics()).await.unwrap();
+    let text = in_time("metrics", middlebox.daemon.metrics())
+        .await
+        .unwrap();
     assert!(text.contains("rule_packets_total"), "{text}");
 }

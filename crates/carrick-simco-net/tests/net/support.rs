@@ -19,17 +19,18 @@ use carrick_simco_net::client::{Client, ClientConfig, SctpTarget, Target};
 use carrick_simco_net::daemon::{AnyBackend, Bound, Daemon, Settings, State, parse_key};
 use carrick_simco_net::transport::tls;
 
-/// Nothing here takes this long; a test that does hangs.
+/// Time limit of each step, far longer than any takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+/// Awaits a step; panics after [`LIMIT`].
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     let Ok(result) = tokio::time::timeout(LIMIT, future).await else {
         panic!("{what}: still not done after {LIMIT:?}");
     };
     result
 }
 
-/// A folder of a test, removed with its files at the end.
+/// Folder of a test, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -70,8 +71,8 @@ pub(crate) const KEYS: [(&str, &str); 3] = [
     ("noc", "202122232425262728292a2b2c2d2e2f"),
 ];
 
-/// A middlebox with three agents; `noc` sees and may do everything.
-pub(crate) struct Box3 {
+/// Running middlebox with the agents `alice`, `bob` and `noc`; `noc` has all rights.
+pub(crate) struct TestMiddlebox {
     pub(crate) daemon: Daemon,
     pub(crate) folder: Folder,
 }
@@ -118,7 +119,7 @@ fn make_certificate(folder: &Folder) {
     write_key(folder, &made.signing_key.serialize_pem());
 }
 
-/// Writes the private key of the certificate, readable by its owner alone.
+/// Writes the private key of the certificate, readable by its owner only.
 pub(crate) fn write_key(folder: &Folder, pem: &str) {
     let file = folder.file("key.pem");
     let _ = std::fs::remove_file(&file);
@@ -135,7 +136,7 @@ pub(crate) fn backend() -> AnyBackend {
     Box::new(MemoryBackend::new(MemoryLimits::default()))
 }
 
-impl Box3 {
+impl TestMiddlebox {
     pub(crate) async fn start(more: &str) -> Self {
         let folder = Folder::new();
         let settings = Settings::parse(&text(&folder, more)).unwrap();
@@ -155,10 +156,10 @@ impl Box3 {
 
     pub(crate) async fn client(&self, transport: Transport, name: &str) -> Client {
         let config = config(self.target(transport), name);
-        soon("connect", Client::connect(config)).await.unwrap()
+        in_time("connect", Client::connect(config)).await.unwrap()
     }
 
-    /// The value of a metric, with its labels.
+    /// Returns the value of a metric whose line begins with `name`, labels included.
     pub(crate) async fn metric(&self, name: &str) -> u64 {
         let text = self.daemon.metrics().await.unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -220,7 +221,7 @@ pub(crate) fn pinhole(number: u16, lifetime: u32) -> EnableRequest {
     }
 }
 
-/// A block of the same.
+/// Request to block the same stream.
 pub(crate) fn block(number: u16, lifetime: u32) -> DisableRequest {
     let EnableRequest {
         internal, external, ..

@@ -9,32 +9,34 @@ use carrick_simco::message::{
 use carrick_simco_net::client::Target;
 use carrick_simco_net::transport::{Link, Packet};
 
-use crate::support::{ALL, Box3, Transport, block, pinhole, soon};
+use crate::support::{ALL, TestMiddlebox, Transport, block, in_time, pinhole};
 
-/// A session of the anonymous agent.
+/// Opens a session of the anonymous agent.
 async fn open(target: &Target) -> Link {
-    let mut link = soon("connect", target.connect()).await.unwrap();
+    let mut link = in_time("connect", target.connect()).await.unwrap();
     let establish = Request::Establish {
         version: VERSION,
         challenge: None,
     };
-    ask(&mut link, [establish]).await;
-    let mut came = Vec::new();
-    soon("SE", link.reader.read(&mut came)).await.unwrap();
-    let established = parse(&came[0]);
+    send(&mut link, [establish]).await;
+    let mut received = Vec::new();
+    in_time("SE", link.reader.read(&mut received))
+        .await
+        .unwrap();
+    let established = parse(&received[0]);
     let is_open = matches!(established, FromMiddlebox::Reply(Reply::Established(_)));
-    assert!(is_open && came.len() == 1, "{established:?}");
+    assert!(is_open && received.len() == 1, "{established:?}");
     link
 }
 
-/// Sends all of these at once.
-async fn ask(link: &mut Link, requests: impl IntoIterator<Item = Request>) {
+/// Sends these requests at once.
+async fn send(link: &mut Link, requests: impl IntoIterator<Item = Request>) {
     let message = |(n, request): (u32, Request)| Packet {
         stream: 0,
         message: request.to_bytes(TransactionId(n)),
     };
     let mut batch: Vec<Packet> = (0..).zip(requests).map(message).collect();
-    soon("the requests", link.writer.write(&mut batch))
+    in_time("the requests", link.writer.write(&mut batch))
         .await
         .unwrap();
 }
@@ -45,25 +47,25 @@ fn parse(packet: &Packet) -> FromMiddlebox {
 
 #[tokio::test]
 async fn many_long_replies_slow_the_agent_down() {
-    // A list is 12 kB; two of them may wait.
+    // A list has 12 kB; two lists may be queued.
     let more = "anonymous = \"noc\"\n[limits]\nqueued-octets = 30000";
-    let middlebox = Box3::start(more).await;
+    let middlebox = TestMiddlebox::start(more).await;
     let bob = middlebox.client(Transport::Tcp, "bob").await;
     for number in 0..1500 {
         bob.enable_once(pinhole(number, 1000)).await.unwrap();
     }
     for transport in ALL {
         let mut link = open(&middlebox.target(transport)).await;
-        ask(&mut link, std::iter::repeat_n(Request::List, 200)).await;
-        // Others are served meanwhile.
-        let rule = soon("another agent", bob.enable(pinhole(2000, 10))).await;
+        send(&mut link, std::iter::repeat_n(Request::List, 200)).await;
+        // Other agents are served meanwhile.
+        let rule = in_time("another agent", bob.enable(pinhole(2000, 10))).await;
         rule.unwrap().close().await.unwrap();
-        let (mut lists, mut came) = (0, Vec::new());
+        let (mut lists, mut received) = (0, Vec::new());
         while lists < 200 {
-            soon("the lists", link.reader.read(&mut came))
+            in_time("the lists", link.reader.read(&mut received))
                 .await
                 .unwrap();
-            for packet in came.drain(..) {
+            for packet in received.drain(..) {
                 match parse(&packet) {
                     FromMiddlebox::Reply(Reply::List(list)) => {
                         assert!((1500..=1501).contains(&list.rules().len()));
@@ -82,9 +84,9 @@ async fn many_long_replies_slow_the_agent_down() {
 /// RFC 4540, section 8.8.2
 #[tokio::test]
 async fn mass_rule_end_spares_agents_that_read() {
-    // More than messages may wait.
+    // More than the maximum number of queued messages.
     const RULES: u16 = 6000;
-    let middlebox = Box3::start("anonymous = \"bob\"").await;
+    let middlebox = TestMiddlebox::start("anonymous = \"bob\"").await;
     let bob = middlebox.client(Transport::Tcp, "bob").await;
     let noc = middlebox.client(Transport::Tcp, "noc").await;
     let mut links = Vec::new();
@@ -93,25 +95,26 @@ async fn mass_rule_end_spares_agents_that_read() {
     }
     let listening = links.into_iter().map(|link| {
         tokio::spawn(async move {
-            // Without its writer, its half would end.
+            // Without the writer, the sending direction would end.
             let mut link: Link = link;
-            let (mut there, mut ended, mut came) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+            let (mut existing, mut ended, mut received) =
+                (BTreeSet::new(), BTreeSet::new(), Vec::new());
             while ended.len() < usize::from(RULES) {
-                link.reader.read(&mut came).await.unwrap();
-                for packet in came.drain(..) {
+                link.reader.read(&mut received).await.unwrap();
+                for packet in received.drain(..) {
                     let FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) =
                         parse(&packet)
                     else {
-                        panic!("{:?} is no ARE", parse(&packet));
+                        panic!("{:?} is not an ARE", parse(&packet));
                     };
                     if lifetime == Lifetime(0) {
                         assert!(
-                            there.contains(&rule),
+                            existing.contains(&rule),
                             "{rule} before its grant was reported"
                         );
                         ended.insert(rule);
                     } else {
-                        there.insert(rule);
+                        existing.insert(rule);
                     }
                 }
             }
@@ -131,7 +134,7 @@ async fn mass_rule_end_spares_agents_that_read() {
     }
     let held = noc.prohibit(all).await.unwrap();
     for ended in listening {
-        assert_eq!(soon("the ends", ended).await.unwrap(), rules);
+        assert_eq!(in_time("the ends", ended).await.unwrap(), rules);
     }
     let overrun = middlebox.metric("carrick_simco_overrun_total ").await;
     assert_eq!(overrun, 0);
@@ -140,31 +143,31 @@ async fn mass_rule_end_spares_agents_that_read() {
 
 #[tokio::test]
 async fn requests_before_a_half_close_are_answered() {
-    const ASKED: u16 = 1000;
-    let middlebox = Box3::start("anonymous = \"bob\"").await;
-    // An association has no half that ends alone.
+    const REQUESTS: u16 = 1000;
+    let middlebox = TestMiddlebox::start("anonymous = \"bob\"").await;
+    // An SCTP association can't be half-closed.
     for transport in [Transport::Tcp, Transport::Tls] {
         for round in 0..5 {
             let mut link = open(&middlebox.target(transport)).await;
-            let first = round * ASKED;
-            let requests = (first..first + ASKED).map(|n| Request::Enable(pinhole(n, 100)));
-            ask(&mut link, requests).await;
-            soon("the end of a half", link.writer.close()).await;
-            let (mut granted, mut came) = (0, Vec::new());
-            soon("the replies", async {
-                while link.reader.read(&mut came).await.is_ok() {}
+            let first = round * REQUESTS;
+            let requests = (first..first + REQUESTS).map(|n| Request::Enable(pinhole(n, 100)));
+            send(&mut link, requests).await;
+            in_time("the half-close", link.writer.close()).await;
+            let (mut granted, mut received) = (0, Vec::new());
+            in_time("the replies", async {
+                while link.reader.read(&mut received).await.is_ok() {}
             })
             .await;
-            for packet in came {
+            for packet in received {
                 match parse(&packet) {
                     FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
                     other => panic!("{transport:?}: {other:?}"),
                 }
             }
-            assert_eq!(granted, ASKED, "{transport:?}");
+            assert_eq!(granted, REQUESTS, "{transport:?}");
         }
     }
-    soon("the end of all sessions", async {
+    in_time("the end of all sessions", async {
         while middlebox.metric("carrick_simco_sessions ").await > 0 {}
     })
     .await;

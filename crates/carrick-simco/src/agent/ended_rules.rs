@@ -16,24 +16,28 @@ pub(super) struct EndedRules {
 impl EndedRules {
     /// Records the end of a rule; requests up to this number may be answered as if it had not ended.
     /// Beyond `most`, the oldest are dropped.
-    pub(super) fn add(&mut self, rule: PolicyRuleId, made: u64, most: usize) {
-        self.rules.insert(rule, made);
-        self.order.push_back((made, rule));
+    pub(super) fn add(&mut self, rule: PolicyRuleId, last_request: u64, most: usize) {
+        self.rules.insert(rule, last_request);
+        self.order.push_back((last_request, rule));
         while self.order.len() > most {
-            self.forget_first();
+            self.remove_first();
         }
     }
 
     /// Removes ends that no outstanding request concerns.
     pub(super) fn answered_before(&mut self, number: u64) {
-        while self.order.front().is_some_and(|(made, _)| *made < number) {
-            self.forget_first();
+        while self
+            .order
+            .front()
+            .is_some_and(|(last_request, _)| *last_request < number)
+        {
+            self.remove_first();
         }
     }
 
-    fn forget_first(&mut self) {
-        if let Some((made, rule)) = self.order.pop_front()
-            && self.rules.get(&rule) == Some(&made)
+    fn remove_first(&mut self) {
+        if let Some((last_request, rule)) = self.order.pop_front()
+            && self.rules.get(&rule) == Some(&last_request)
         {
             self.rules.remove(&rule);
         }

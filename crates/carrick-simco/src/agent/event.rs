@@ -81,7 +81,7 @@ pub enum CloseReason {
     /// authentication was requested.
     OtherMiddlebox(Identity),
     /// The middlebox sent a malformed or mismatched message.
-    Misbehaved,
+    ProtocolViolation,
     /// SE, SA or ST was not answered in time.
     NoAnswer,
     /// The connection was lost.
@@ -109,7 +109,7 @@ impl fmt::Display for CloseReason {
                     "the middlebox has the name \"{name}\" instead of the expected one: check its name and address"
                 );
             }
-            Self::Misbehaved => "protocol violation by the middlebox",
+            Self::ProtocolViolation => "protocol violation by the middlebox",
             Self::NoAnswer => "the middlebox did not answer",
             Self::Disconnected => "connection lost",
         })

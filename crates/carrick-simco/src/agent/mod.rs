@@ -37,11 +37,11 @@ use crate::session::{
 pub use config::{AgentSettings, Credentials};
 use ended_rules::EndedRules;
 pub use event::{AgentEvent, CloseReason, SubmitError};
-use pending::Pending;
+use pending::PendingRequest;
 
 /// States of RFC 4540, section 7.1, as seen by the agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum State {
+enum AgentState {
     /// No session.
     Closed,
     /// SE was sent, with this challenge.
@@ -58,18 +58,18 @@ enum State {
 #[derive(Debug)]
 pub struct Agent {
     settings: AgentSettings,
-    state: State,
+    state: AgentState,
     streams: StreamPairs,
     last_transaction: TransactionId,
-    pending: BTreeMap<TransactionId, Pending>,
+    pending: BTreeMap<TransactionId, PendingRequest>,
     /// Number of requests sent so far.
-    made: u64,
+    requests_sent: u64,
     /// Timed-out requests that may still be answered.
-    given_up: BTreeMap<TransactionId, Pending>,
+    timed_out: BTreeMap<TransactionId, PendingRequest>,
     /// Ends of rules that may have overtaken replies.
     ended: EndedRules,
     /// Unsolicited replies.
-    unexpected: u64,
+    unsolicited_replies: u64,
     /// Deadlines of `pending` in the order of sending, which is the order of deadlines.
     deadlines: VecDeque<(Time, TransactionId)>,
     out: VecDeque<(u16, TransactionId, Bytes)>,
@@ -84,13 +84,13 @@ impl Agent {
         Self {
             streams: StreamPairs::new(1, settings.max_bindings),
             settings,
-            state: State::Closed,
+            state: AgentState::Closed,
             last_transaction: TransactionId(0),
             pending: BTreeMap::new(),
-            made: 0,
-            given_up: BTreeMap::new(),
+            requests_sent: 0,
+            timed_out: BTreeMap::new(),
             ended: EndedRules::default(),
-            unexpected: 0,
+            unsolicited_replies: 0,
             deadlines: VecDeque::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
@@ -100,7 +100,7 @@ impl Agent {
 
     /// Returns whether requests are accepted.
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == AgentState::Open
     }
 
     /// Returns the number of outstanding requests.
@@ -114,13 +114,13 @@ impl Agent {
     }
 
     /// Returns the number of unsolicited replies.
-    pub fn unexpected(&self) -> u64 {
-        self.unexpected
+    pub fn unsolicited_replies(&self) -> u64 {
+        self.unsolicited_replies
     }
 
     /// Returns the number of remembered ends of rules, at most [`AgentSettings::max_pending`].
     /// Outstanding requests may be answered as if these rules had not ended.
-    pub fn remembered(&self) -> usize {
+    pub fn remembered_ends(&self) -> usize {
         self.ended.len()
     }
 
@@ -139,7 +139,7 @@ impl Agent {
             self.random.fill_bytes(&mut nonce);
             make_challenge(&credentials.agent, nonce)
         });
-        self.state = State::Establishing(challenge.clone());
+        self.state = AgentState::Establishing(challenge.clone());
         let request = Request::Establish {
             version: VERSION,
             challenge,
@@ -158,7 +158,7 @@ impl Agent {
     /// When the session is not open, too many requests are outstanding, or the request is one of
     /// session control, which the agent sends itself.
     pub fn submit(&mut self, now: Time, request: &Request) -> Result<TransactionId, SubmitError> {
-        if self.state != State::Open {
+        if self.state != AgentState::Open {
             return Err(SubmitError::NotOpen);
         }
         if self.pending.len() >= self.settings.max_pending {
@@ -169,7 +169,7 @@ impl Agent {
                 return Err(SubmitError::SessionControl);
             }
             (_, Some(rule)) => self.streams.of(rule),
-            (_, None) => self.streams.take_turn(),
+            (_, None) => self.streams.next_stream(),
         };
         Ok(self.send(now, stream, request))
     }
@@ -177,26 +177,28 @@ impl Agent {
     /// Ends the session with ST, or closes the connection if no session is open yet. Rules remain.
     pub fn terminate(&mut self, now: Time) {
         match self.state {
-            State::Open | State::Authenticating => {
-                self.state = State::Terminating;
+            AgentState::Open | AgentState::Authenticating => {
+                self.state = AgentState::Terminating;
                 self.send(now, 0, &Request::Terminate);
             }
-            State::Establishing(_) => self.close(CloseReason::Requested),
-            State::Closed | State::Terminating => {}
+            AgentState::Establishing(_) => self.close(CloseReason::Requested),
+            AgentState::Closed | AgentState::Terminating => {}
         }
     }
 
     /// Handles a message received on a stream (0 over TCP): one user message with any content.
     pub fn handle_message(&mut self, now: Time, stream: u16, message: &Bytes) {
-        if self.state == State::Closed {
+        if self.state == AgentState::Closed {
             return;
         }
         match FromMiddlebox::parse(message) {
             Ok((transaction, FromMiddlebox::Reply(reply))) => {
                 self.handle_reply(now, stream, transaction, reply);
             }
-            Ok((_, FromMiddlebox::Notification(notification))) => self.notified(notification),
-            Err(_) => self.close(CloseReason::Misbehaved),
+            Ok((_, FromMiddlebox::Notification(notification))) => {
+                self.handle_notification(notification)
+            }
+            Err(_) => self.close(CloseReason::ProtocolViolation),
         }
     }
 
@@ -223,12 +225,12 @@ impl Agent {
                             request,
                             rule: pending.rule,
                         });
-                        self.given_up.insert(transaction, pending);
+                        self.timed_out.insert(transaction, pending);
                     }
                 }
             }
-            while self.given_up.len() > self.settings.max_pending {
-                self.given_up.pop_first();
+            while self.timed_out.len() > self.settings.max_pending {
+                self.timed_out.pop_first();
             }
             self.skip_answered();
         }
@@ -258,14 +260,14 @@ impl Agent {
         self.last_transaction = self.last_transaction.next();
         // After a wrap-around, identifiers of requests that may still be answered are skipped.
         while self.pending.contains_key(&self.last_transaction)
-            || self.given_up.contains_key(&self.last_transaction)
+            || self.timed_out.contains_key(&self.last_transaction)
         {
             self.last_transaction = self.last_transaction.next();
         }
         let transaction = self.last_transaction;
         let deadline = now + self.settings.timeout;
-        self.made += 1;
-        let pending = Pending::new(now, self.made, request);
+        self.requests_sent += 1;
+        let pending = PendingRequest::new(now, self.requests_sent, request);
         self.pending.insert(transaction, pending);
         self.deadlines.push_back((deadline, transaction));
         let message = request.to_bytes(transaction);
@@ -293,42 +295,42 @@ impl Agent {
     }
 
     fn handle_reply(&mut self, now: Time, stream: u16, transaction: TransactionId, reply: Reply) {
-        let asked = self.pending.get(&transaction);
-        let Some(asked) = asked.or_else(|| self.given_up.get(&transaction)) else {
-            self.unexpected += 1;
+        let request = self.pending.get(&transaction);
+        let Some(request) = request.or_else(|| self.timed_out.get(&transaction)) else {
+            self.unsolicited_replies += 1;
             return;
         };
-        if !asked.fits(&reply) {
-            return self.close(CloseReason::Misbehaved);
+        if !request.matches(&reply) {
+            return self.close(CloseReason::ProtocolViolation);
         }
         let pending = self.pending.remove(&transaction);
-        let late = self.given_up.remove(&transaction);
+        let late = self.timed_out.remove(&transaction);
         let created = reply.rule();
         if let Some(rule) = created {
             self.streams.bind(rule, stream);
         }
-        let gone = matches!(
+        let ends_rule = matches!(
             reply,
             Reply::Deleted | Reply::Negative(NegativeReply::NoSuchRule)
         );
         let about = pending.as_ref().or(late.as_ref()).and_then(|p| p.rule);
-        if let (true, Some(rule)) = (gone, about) {
+        if let (true, Some(rule)) = (ends_rule, about) {
             self.streams.release(rule);
             self.remember_end(rule);
         }
-        let living = if gone { None } else { created.or(about) };
-        let over: Vec<PolicyRuleId> = match &reply {
+        let existing = if ends_rule { None } else { created.or(about) };
+        let reported: Vec<PolicyRuleId> = match &reply {
             Reply::List(list) => list.rules().to_vec(),
             Reply::Negative(_) => Vec::new(),
-            _ => living.into_iter().collect(),
+            _ => existing.into_iter().collect(),
         };
         match pending {
             None => self
                 .events
                 .push_back(AgentEvent::LateReply { transaction, reply }),
             Some(pending) => match pending.kind {
-                RequestKind::Establish => self.established(now, reply),
-                RequestKind::Authenticate => self.authenticated(&reply),
+                RequestKind::Establish => self.handle_establish_reply(now, reply),
+                RequestKind::Authenticate => self.handle_authenticate_reply(&reply),
                 RequestKind::Terminate => self.close(CloseReason::Requested),
                 request => self.events.push_back(AgentEvent::Reply {
                     transaction,
@@ -339,7 +341,7 @@ impl Agent {
                 }),
             },
         }
-        for rule in over {
+        for rule in reported {
             if self.ended.contains(rule) {
                 self.rule_event(rule, Lifetime(0));
             }
@@ -347,9 +349,9 @@ impl Agent {
         self.skip_answered();
     }
 
-    fn established(&mut self, now: Time, reply: Reply) {
-        let State::Establishing(own) = &self.state else {
-            return self.close(CloseReason::Misbehaved);
+    fn handle_establish_reply(&mut self, now: Time, reply: Reply) {
+        let AgentState::Establishing(own) = &self.state else {
+            return self.close(CloseReason::ProtocolViolation);
         };
         let own = own.clone();
         match reply {
@@ -358,7 +360,7 @@ impl Agent {
                 if own.is_some() && self.settings.verify_middlebox {
                     return self.close(CloseReason::MiddleboxNotAuthenticated);
                 }
-                self.state = State::Open;
+                self.state = AgentState::Open;
                 self.events.push_back(AgentEvent::Opened(capabilities));
             }
             Reply::Authenticate { challenge, token } => {
@@ -371,8 +373,8 @@ impl Agent {
                         let middlebox = token_identity(token)?;
                         let side = Side::Middlebox;
                         let Credentials { agent, key, .. } = credentials;
-                        let right = verify_token(token, key, side, own, agent, &middlebox);
-                        right.then_some(middlebox)
+                        let valid = verify_token(token, key, side, own, agent, &middlebox);
+                        valid.then_some(middlebox)
                     });
                     match proof {
                         None => return self.close(CloseReason::MiddleboxNotAuthenticated),
@@ -385,7 +387,7 @@ impl Agent {
                 let token = match (challenge, &credentials) {
                     (Some(challenge), Some(credentials)) => {
                         let Some(middlebox) = challenge_identity(&challenge) else {
-                            return self.close(CloseReason::Misbehaved);
+                            return self.close(CloseReason::ProtocolViolation);
                         };
                         // A middlebox could relay the challenge of another one.
                         if proved.is_some_and(|proved| proved != middlebox) {
@@ -399,29 +401,29 @@ impl Agent {
                     }
                     _ => None,
                 };
-                self.state = State::Authenticating;
+                self.state = AgentState::Authenticating;
                 self.send(now, 0, &Request::Authenticate(token));
             }
             Reply::Negative(reply) => self.close(CloseReason::Refused(reply)),
-            _ => self.close(CloseReason::Misbehaved),
+            _ => self.close(CloseReason::ProtocolViolation),
         }
     }
 
-    fn authenticated(&mut self, reply: &Reply) {
-        if self.state == State::Terminating {
+    fn handle_authenticate_reply(&mut self, reply: &Reply) {
+        if self.state == AgentState::Terminating {
             return;
         }
         match reply {
-            Reply::Established(capabilities) if self.state == State::Authenticating => {
-                self.state = State::Open;
+            Reply::Established(capabilities) if self.state == AgentState::Authenticating => {
+                self.state = AgentState::Open;
                 self.events.push_back(AgentEvent::Opened(*capabilities));
             }
             Reply::Negative(reply) => self.close(CloseReason::Refused(*reply)),
-            _ => self.close(CloseReason::Misbehaved),
+            _ => self.close(CloseReason::ProtocolViolation),
         }
     }
 
-    fn notified(&mut self, notification: Notification) {
+    fn handle_notification(&mut self, notification: Notification) {
         match notification {
             Notification::RuleEvent { rule, lifetime } => {
                 if lifetime == Lifetime(0) {
@@ -437,7 +439,8 @@ impl Agent {
     /// Records an end that outstanding requests may not reflect.
     fn remember_end(&mut self, rule: PolicyRuleId) {
         if !self.pending.is_empty() {
-            self.ended.add(rule, self.made, self.settings.max_pending);
+            self.ended
+                .add(rule, self.requests_sent, self.settings.max_pending);
         }
     }
 
@@ -450,13 +453,13 @@ impl Agent {
 
     /// Ends the session; the driver closes the connection.
     fn close(&mut self, reason: CloseReason) {
-        if self.state == State::Closed {
+        if self.state == AgentState::Closed {
             return;
         }
-        self.state = State::Closed;
+        self.state = AgentState::Closed;
         self.out.clear();
         self.deadlines.clear();
-        self.given_up.clear();
+        self.timed_out.clear();
         self.ended.clear();
         for (transaction, pending) in std::mem::take(&mut self.pending) {
             if !matches!(

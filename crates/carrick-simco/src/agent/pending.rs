@@ -5,7 +5,7 @@ use crate::message::{Lifetime, PolicyRuleId, Reply, Request, RequestKind};
 
 /// Outstanding request.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingRequest {
     pub(super) kind: RequestKind,
     pub(super) rule: Option<PolicyRuleId>,
     pub(super) sent: Time,
@@ -15,7 +15,7 @@ pub(super) struct Pending {
     ends: bool,
 }
 
-impl Pending {
+impl PendingRequest {
     pub(super) fn new(now: Time, number: u64, request: &Request) -> Self {
         Self {
             number,
@@ -33,7 +33,7 @@ impl Pending {
     }
 
     /// Returns whether a reply matches this request and its rule (RFC 4540, section 5.3).
-    pub(super) fn fits(&self, reply: &Reply) -> bool {
+    pub(super) fn matches(&self, reply: &Reply) -> bool {
         match (self.kind, reply) {
             // Replies of session control are checked by their handlers.
             (RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate, _)
@@ -46,19 +46,19 @@ impl Pending {
             (RequestKind::ChangeLifetime, Reply::LifetimeChanged(lifetime)) => {
                 !self.ends && *lifetime != Lifetime(0)
             }
-            (RequestKind::EnableReserved, Reply::Enabled(enabled)) => self.is_about(enabled.rule),
+            (RequestKind::EnableReserved, Reply::Enabled(enabled)) => self.concerns(enabled.rule),
             (RequestKind::Status, Reply::ReserveStatus { reserved, .. }) => {
-                self.is_about(reserved.rule)
+                self.concerns(reserved.rule)
             }
             (RequestKind::Status, Reply::EnableStatus(status)) => {
-                self.is_about(status.enabled.rule)
+                self.concerns(status.enabled.rule)
             }
-            (RequestKind::Status, Reply::DisableStatus { rule, .. }) => self.is_about(*rule),
+            (RequestKind::Status, Reply::DisableStatus { rule, .. }) => self.concerns(*rule),
             _ => false,
         }
     }
 
-    fn is_about(&self, rule: PolicyRuleId) -> bool {
+    fn concerns(&self, rule: PolicyRuleId) -> bool {
         self.rule == Some(rule)
     }
 }

@@ -27,6 +27,6 @@ fn pending_transaction_ids_are_not_reused() {
     assert_eq!(
         next,
         TransactionId(1),
-        "neither what waits nor what was given up"
+        "neither of a pending nor of a timed-out request"
     );
 }

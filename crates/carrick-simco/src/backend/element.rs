@@ -296,7 +296,7 @@ mod tests {
                     ..base.1
                 }
             ),
-            "ports don't count then"
+            "ICMP has no ports"
         );
     }
 
@@ -311,7 +311,7 @@ mod tests {
             .iter()
             .map(|e| match e {
                 Element::Flow(flow) => (flow.internal.port(), flow.external.port()),
-                other => panic!("{other:?} is no flow"),
+                other => panic!("{other:?} is not a flow"),
             })
             .collect();
         assert_eq!(ports, [(100, 200), (101, 201)]);

@@ -174,17 +174,17 @@ impl Backend for MemoryBackend {
 
     fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let pool = self.pool.as_mut().ok_or(BackendError::NoAddresses)?;
-        pool.take(wanted)
+        pool.allocate(wanted)
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let pool = self.pool.as_mut().ok_or(BackendError::NoAddresses)?;
-        pool.readopt(reservation)
+        pool.restore(reservation)
     }
 
     fn release(&mut self, reservation: &Reservation) {
         if let Some(pool) = &mut self.pool {
-            pool.give(reservation);
+            pool.free(reservation);
         }
     }
 }

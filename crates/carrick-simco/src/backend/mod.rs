@@ -4,8 +4,8 @@
 //! middlebox counts references, and a backend sees each element once.
 
 mod element;
-mod leftovers;
-mod lives;
+mod expiry_times;
+mod failed_removals;
 mod memory;
 mod pool;
 mod ports;
@@ -39,7 +39,7 @@ pub enum BackendError {
     #[error(
         "the table of the middlebox was removed or changed by another program (e.g. nft flush ruleset); restart the middlebox"
     )]
-    Gone,
+    NotEnforced,
     /// Error of the system.
     #[error("{0}")]
     System(String),
@@ -52,7 +52,9 @@ impl BackendError {
             Self::Full => NegativeReply::NoResources,
             Self::NoPorts => NegativeReply::LackOfPorts,
             Self::NoAddresses => NegativeReply::LackOfAddresses,
-            Self::OutOfStep | Self::Gone | Self::System(_) => NegativeReply::ConfigurationFailed,
+            Self::OutOfStep | Self::NotEnforced | Self::System(_) => {
+                NegativeReply::ConfigurationFailed
+            }
         }
     }
 }
@@ -135,7 +137,7 @@ pub trait Backend {
     /// default does nothing.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it is not; others if that can't be determined.
+    /// [`BackendError::NotEnforced`] if it is not; others if that can't be determined.
     fn check(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
@@ -177,7 +179,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// When its addresses do not belong to this backend or are not free. The default has none.
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let _ = reservation;
         Err(BackendError::NoAddresses)
     }
@@ -227,8 +229,8 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).meter(rules)
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
-        (**self).readopt(reservation)
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        (**self).restore_reservation(reservation)
     }
 
     fn translates(&self) -> bool {

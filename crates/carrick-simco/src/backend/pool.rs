@@ -35,7 +35,7 @@ impl PortPool {
     /// # Errors
     /// When there are none, or the request is for an address without ports, another IP version or an
     /// inside address.
-    pub fn take(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+    pub fn allocate(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let version = IpVersion::of(self.address);
         if wanted.outside.is_some_and(|v| v != version)
             || wanted.protocol == 0
@@ -44,7 +44,7 @@ impl PortPool {
             return Err(BackendError::NoAddresses);
         }
         let ports = self.protocol(wanted.protocol);
-        let base = ports.take(wanted.ports, wanted.parity);
+        let base = ports.allocate(wanted.ports, wanted.parity);
         let outside = AddressTuple::range(
             Location::Outside,
             wanted.protocol,
@@ -62,9 +62,9 @@ impl PortPool {
     ///
     /// # Errors
     /// When the pool has another address or not all of the ports, or some are allocated.
-    pub fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+    pub fn restore(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let (protocol, port, count) = self.own(reservation).ok_or(BackendError::NoAddresses)?;
-        if self.protocol(protocol).take_at(port, count) {
+        if self.protocol(protocol).allocate_at(port, count) {
             Ok(())
         } else {
             Err(BackendError::NoPorts)
@@ -72,11 +72,11 @@ impl PortPool {
     }
 
     /// Frees the ports of a reservation, unless they were not allocated by this pool.
-    pub fn give(&mut self, reservation: &Reservation) {
+    pub fn free(&mut self, reservation: &Reservation) {
         if let Some((protocol, port, count)) = self.own(reservation)
             && let Some(ports) = self.protocols.get_mut(&protocol)
         {
-            ports.give(port, count);
+            ports.free(port, count);
         }
     }
 
@@ -128,48 +128,48 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_consecutive_of_the_parity_and_come_back() {
+    fn ports_are_consecutive_and_of_the_parity() {
         let mut pool = PortPool::new([192, 0, 2, 9].into(), 1001..=1010);
-        let a = pool.take(&wanted(2, Parity::Even)).unwrap();
-        let b = pool.take(&wanted(2, Parity::Even)).unwrap();
-        let c = pool.take(&wanted(1, Parity::Odd)).unwrap();
+        let a = pool.allocate(&wanted(2, Parity::Even)).unwrap();
+        let b = pool.allocate(&wanted(2, Parity::Even)).unwrap();
+        let c = pool.allocate(&wanted(1, Parity::Odd)).unwrap();
         assert_eq!([&a, &b, &c].map(port), [1002, 1004, 1001]);
         assert_eq!(
-            pool.take(&wanted(6, Parity::Any)),
+            pool.allocate(&wanted(6, Parity::Any)),
             Err(BackendError::NoPorts)
         );
         assert_eq!(pool.used(), 5);
-        pool.give(&b);
-        pool.give(&c);
-        let again = pool.take(&wanted(7, Parity::Any)).unwrap();
+        pool.free(&b);
+        pool.free(&c);
+        let again = pool.allocate(&wanted(7, Parity::Any)).unwrap();
         assert_eq!(port(&again), 1004);
         assert_eq!(
-            pool.take(&wanted(u16::MAX, Parity::Any)),
+            pool.allocate(&wanted(u16::MAX, Parity::Any)),
             Err(BackendError::NoPorts)
         );
         let v6 = PrrParameters {
             outside: Some(IpVersion::V6),
             ..wanted(1, Parity::Any)
         };
-        assert_eq!(pool.take(&v6), Err(BackendError::NoAddresses));
+        assert_eq!(pool.allocate(&v6), Err(BackendError::NoAddresses));
     }
 
     #[test]
-    fn ports_given_back_to_one_pool_stay_taken_in_another() {
+    fn pool_frees_only_its_own_ports() {
         let ports = 4000..=4001;
         let mut pools = [9, 10].map(|last| PortPool::new([192, 0, 2, last].into(), ports.clone()));
         let [a, b] = pools
             .each_mut()
-            .map(|pool| pool.take(&wanted(2, Parity::Even)).unwrap());
+            .map(|pool| pool.allocate(&wanted(2, Parity::Even)).unwrap());
         for pool in &mut pools {
-            pool.give(&a);
+            pool.free(&a);
         }
         assert_eq!(pools.each_ref().map(PortPool::used), [0, 2]);
         assert_eq!(
-            pools[1].readopt(&b),
+            pools[1].restore(&b),
             Err(BackendError::NoPorts),
             "it has it"
         );
-        assert_eq!(pools[0].readopt(&b), Err(BackendError::NoAddresses));
+        assert_eq!(pools[0].restore(&b), Err(BackendError::NoAddresses));
     }
 }

@@ -13,9 +13,9 @@ pub(super) struct Ports {
     /// The same runs by length less one, parity of the first port, and first port.
     lengths: BTreeSet<(u16, u16, u16)>,
     /// Freed ports not in `runs` yet, earliest first: first port and number.
-    resting: VecDeque<(u16, u16)>,
+    freed: VecDeque<(u16, u16)>,
     /// Allocated ports: first port and number.
-    taken: BTreeMap<u16, u16>,
+    allocated: BTreeMap<u16, u16>,
     used: usize,
 }
 
@@ -24,8 +24,8 @@ impl Ports {
         let mut all = Self {
             runs: BTreeMap::new(),
             lengths: BTreeSet::new(),
-            resting: VecDeque::new(),
-            taken: BTreeMap::new(),
+            freed: VecDeque::new(),
+            allocated: BTreeMap::new(),
             used: 0,
         };
         if !ports.is_empty() {
@@ -40,38 +40,38 @@ impl Ports {
     }
 
     /// Allocates consecutive ports from the shortest run that has them.
-    pub(super) fn take(&mut self, count: u16, parity: Parity) -> Option<u16> {
+    pub(super) fn allocate(&mut self, count: u16, parity: Parity) -> Option<u16> {
         let more = count.checked_sub(1)?;
         if self.find(more, parity).is_none() {
-            self.wake();
+            self.reclaim();
         }
         let base = self.find(more, parity)?;
-        self.carve(base, base + more);
+        self.cut(base, base + more);
         Some(base)
     }
 
     /// Allocates these ports. Returns whether all of them were free.
-    pub(super) fn take_at(&mut self, base: u16, count: u16) -> bool {
+    pub(super) fn allocate_at(&mut self, base: u16, count: u16) -> bool {
         let Some(last) = count.checked_sub(1).and_then(|more| base.checked_add(more)) else {
             return false;
         };
-        // Rare, so the resting ports need not be searched.
-        self.wake();
-        self.carve(base, last)
+        // Rare, so `freed` need not be searched.
+        self.reclaim();
+        self.cut(base, last)
     }
 
     /// Frees ports allocated with this first port and number.
-    pub(super) fn give(&mut self, base: u16, count: u16) {
-        if self.taken.get(&base) == Some(&count) {
-            self.taken.remove(&base);
+    pub(super) fn free(&mut self, base: u16, count: u16) {
+        if self.allocated.get(&base) == Some(&count) {
+            self.allocated.remove(&base);
             self.used -= usize::from(count);
-            self.resting.push_back((base, count));
+            self.freed.push_back((base, count));
         }
     }
 
-    /// Moves resting ports to the free runs. Each port is moved once per allocation.
-    fn wake(&mut self) {
-        while let Some((base, count)) = self.resting.pop_front() {
+    /// Moves freed ports to the free runs. Each port is moved once per allocation.
+    fn reclaim(&mut self) {
+        while let Some((base, count)) = self.freed.pop_front() {
             let (mut first, mut last) = (base, base + (count - 1));
             if let Some((before, end)) = self.runs.range(..first).next_back()
                 && end.checked_add(1) == Some(first)
@@ -111,7 +111,7 @@ impl Ports {
     }
 
     /// Removes ports from one free run; nothing if they are not all in it.
-    fn carve(&mut self, base: u16, last: u16) -> bool {
+    fn cut(&mut self, base: u16, last: u16) -> bool {
         let run = self.runs.range(..=base).next_back();
         let Some((first, end)) = run.map(|(first, end)| (*first, *end)) else {
             return false;
@@ -127,7 +127,7 @@ impl Ports {
             self.insert_run(last + 1, end);
         }
         let count = last - base + 1;
-        self.taken.insert(base, count);
+        self.allocated.insert(base, count);
         self.used += usize::from(count);
         true
     }
@@ -158,23 +158,23 @@ mod tests {
         ) {
             const ALL: RangeInclusive<u16> = 1001..=1040;
             let mut ports = Ports::new(&ALL);
-            let mut taken: Vec<(u16, u16)> = Vec::new();
+            let mut allocated: Vec<(u16, u16)> = Vec::new();
             for (step, count, parity, which) in steps {
-                let used: BTreeSet<u16> = taken.iter().flat_map(|(base, n)| *base..base + n).collect();
+                let used: BTreeSet<u16> = allocated.iter().flat_map(|(base, n)| *base..base + n).collect();
                 prop_assert_eq!(ports.used(), used.len());
-                if step == 0 && !taken.is_empty() {
-                    let (base, count) = taken.swap_remove(which.index(taken.len()));
-                    ports.give(base, count + 1);
-                    ports.give(base, count);
-                    ports.give(base, count);
+                if step == 0 && !allocated.is_empty() {
+                    let (base, count) = allocated.swap_remove(which.index(allocated.len()));
+                    ports.free(base, count + 1);
+                    ports.free(base, count);
+                    ports.free(base, count);
                     continue;
                 }
                 let free = |base: u16| (base..base + count).all(|p| ALL.contains(&p) && !used.contains(&p));
                 if step == 1 {
                     let base = 995 + which.index(50) as u16;
-                    let took = ports.take_at(base, count);
+                    let took = ports.allocate_at(base, count);
                     prop_assert_eq!(took, free(base));
-                    taken.extend(took.then_some((base, count)));
+                    allocated.extend(took.then_some((base, count)));
                     continue;
                 }
                 let (parity, fits): (_, fn(u16) -> bool) = match parity {
@@ -183,54 +183,56 @@ mod tests {
                     _ => (Parity::Even, |port| port % 2 == 0),
                 };
                 let there = ALL.clone().any(|base| fits(base) && free(base));
-                let base = ports.take(count, parity);
+                let base = ports.allocate(count, parity);
                 prop_assert_eq!(base.is_some(), there);
                 if let Some(base) = base {
                     prop_assert!(free(base) && fits(base), "{}", base);
-                    taken.push((base, count));
+                    allocated.push((base, count));
                 }
             }
         }
     }
 
     #[test]
-    fn a_port_rests_until_no_other_fits() {
+    fn freed_port_is_reused_last() {
         let mut ports = Ports::new(&(10..=13));
-        let first = ports.take(1, Parity::Any).unwrap();
-        ports.give(first, 1);
-        let others: BTreeSet<u16> = (0..3).filter_map(|_| ports.take(1, Parity::Any)).collect();
+        let first = ports.allocate(1, Parity::Any).unwrap();
+        ports.free(first, 1);
+        let others: BTreeSet<u16> = (0..3)
+            .filter_map(|_| ports.allocate(1, Parity::Any))
+            .collect();
         assert!(!others.contains(&first), "{others:?}");
-        assert_eq!(ports.take(1, Parity::Any), Some(first));
-        assert_eq!(ports.take(1, Parity::Any), None);
+        assert_eq!(ports.allocate(1, Parity::Any), Some(first));
+        assert_eq!(ports.allocate(1, Parity::Any), None);
     }
 
     #[test]
     fn port_search_is_bounded_when_nearly_full() {
         let mut ports = Ports::new(&(1..=u16::MAX));
         for _ in 1..=u16::MAX {
-            ports.take(1, Parity::Any);
+            ports.allocate(1, Parity::Any);
         }
         // Every other port is free, and no two are adjacent.
         for port in (1..=u16::MAX).step_by(2) {
-            ports.give(port, 1);
+            ports.free(port, 1);
         }
-        assert_eq!(ports.take(2, Parity::Any), None);
-        // All runs have one length: two lookups, and no resting ports.
-        assert_eq!((ports.lengths.len(), ports.resting.len()), (32_768, 0));
+        assert_eq!(ports.allocate(2, Parity::Any), None);
+        // All runs have one length: two lookups, and no freed ports.
+        assert_eq!((ports.lengths.len(), ports.freed.len()), (32_768, 0));
         for _ in 0..100_000 {
-            assert_eq!(ports.take(2, Parity::Even), None);
+            assert_eq!(ports.allocate(2, Parity::Even), None);
         }
-        assert_eq!(ports.take(1, Parity::Even), None);
-        assert_eq!(ports.take(1, Parity::Odd), Some(1));
+        assert_eq!(ports.allocate(1, Parity::Even), None);
+        assert_eq!(ports.allocate(1, Parity::Odd), Some(1));
     }
 
     #[test]
     fn port_65535_is_allocated_and_freed() {
         let mut ports = Ports::new(&(u16::MAX - 1..=u16::MAX));
-        assert_eq!(ports.take(2, Parity::Even), Some(u16::MAX - 1));
-        ports.give(u16::MAX - 1, 2);
-        assert_eq!(ports.take(1, Parity::Odd), Some(u16::MAX));
-        assert!(!ports.take_at(u16::MAX, 2));
-        assert_eq!(ports.take(u16::MAX, Parity::Any), None);
+        assert_eq!(ports.allocate(2, Parity::Even), Some(u16::MAX - 1));
+        ports.free(u16::MAX - 1, 2);
+        assert_eq!(ports.allocate(1, Parity::Odd), Some(u16::MAX));
+        assert!(!ports.allocate_at(u16::MAX, 2));
+        assert_eq!(ports.allocate(u16::MAX, Parity::Any), None);
     }
 }

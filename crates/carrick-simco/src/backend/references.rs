@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::leftovers::Leftovers;
-use super::lives::Lives;
+use super::expiry_times::ExpiryTimes;
+use super::failed_removals::FailedRemovals;
 use super::{Backend, BackendError, Element, Flow, Reservation};
 use crate::Time;
 use crate::message::{Direction, Lifetime};
@@ -13,15 +13,15 @@ use crate::message::{Direction, Lifetime};
 #[derive(Debug, Default)]
 pub(crate) struct References {
     elements: BTreeMap<Element, Reference>,
-    left: Leftovers,
+    failed_removals: FailedRemovals,
 }
 
 #[derive(Debug)]
 struct Reference {
     /// Expiry times of its rules.
-    lives: Lives,
-    /// Latest time at which the backend removes the element by itself.
-    gone: Time,
+    expiry_times: ExpiryTimes,
+    /// Latest time at which the backend removes the element without a request.
+    backend_expiry: Time,
 }
 
 impl References {
@@ -33,20 +33,23 @@ impl References {
         rules: impl IntoIterator<Item = (Vec<Element>, Time)>,
     ) -> Result<(), BackendError> {
         for (elements, until) in rules {
-            let gone = ends(now, failsafe(left(now, until)));
+            let backend_expiry = end_of(now, failsafe(remaining(now, until)));
             for element in elements {
-                self.count(element, until, gone);
+                self.count(element, until, backend_expiry);
             }
         }
-        let lives = |(element, reference): (&Element, &Reference)| {
-            (*element, failsafe(left(now, reference.lives.longest())))
+        let timeout = |(element, reference): (&Element, &Reference)| {
+            (
+                *element,
+                failsafe(remaining(now, reference.expiry_times.latest())),
+            )
         };
-        let elements: Vec<(Element, Lifetime)> = self.elements.iter().map(lives).collect();
+        let elements: Vec<(Element, Lifetime)> = self.elements.iter().map(timeout).collect();
         backend.reconcile(now, &elements)
     }
 
     /// Adds a rule with these elements and this lifetime. After an error nothing has changed, except
-    /// that some elements may expire slightly later if the middlebox forgets them.
+    /// that some elements may expire slightly later if the middlebox stops.
     pub(crate) fn add<B: Backend>(
         &mut self,
         now: Time,
@@ -55,39 +58,43 @@ impl References {
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
         // Steps that can fail come first, new elements last, so that nothing has to be undone.
-        let until = ends(now, lifetime);
-        self.prolong(now, backend, elements, until)?;
+        let until = end_of(now, lifetime);
+        self.extend_timeouts(now, backend, elements, until)?;
         let missing = |e: &&Element| !self.elements.contains_key(e);
         let mut new: Vec<Element> = elements.iter().filter(missing).copied().collect();
-        let left = &mut self.left;
+        let failed_removals = &mut self.failed_removals;
         new.retain(|e| {
             // An element that could not be removed is extended, unless it has expired.
-            let there = left.contains(e) && backend.extend(now, &[*e], failsafe(lifetime)).is_ok();
-            if there {
-                left.lengthen(e, ends(now, failsafe(lifetime)));
+            let extended = failed_removals.contains(e)
+                && backend.extend(now, &[*e], failsafe(lifetime)).is_ok();
+            if extended {
+                failed_removals.set_expiry(e, end_of(now, failsafe(lifetime)));
             }
-            !there
+            !extended
         });
         if !new.is_empty() {
             backend.add(now, &new, failsafe(lifetime))?;
         }
         for element in elements {
-            self.left.forget(element);
-            self.count(*element, until, ends(now, failsafe(lifetime)));
+            self.failed_removals.remove(element);
+            self.count(*element, until, end_of(now, failsafe(lifetime)));
         }
         Ok(())
     }
 
-    fn count(&mut self, element: Element, until: Time, gone: Time) {
+    fn count(&mut self, element: Element, until: Time, backend_expiry: Time) {
         match self.elements.entry(element) {
             Entry::Vacant(new) => {
-                let lives = Lives::new(until);
-                new.insert(Reference { lives, gone });
+                let expiry_times = ExpiryTimes::new(until);
+                new.insert(Reference {
+                    expiry_times,
+                    backend_expiry,
+                });
             }
-            Entry::Occupied(mut there) => {
-                let reference = there.get_mut();
-                reference.lives.add(until);
-                reference.gone = reference.gone.max(gone);
+            Entry::Occupied(mut entry) => {
+                let reference = entry.get_mut();
+                reference.expiry_times.add(until);
+                reference.backend_expiry = reference.backend_expiry.max(backend_expiry);
             }
         }
     }
@@ -95,7 +102,7 @@ impl References {
     /// Extends a rule with these elements that was to end at `before`.
     ///
     /// # Errors
-    /// When it could not be extended; nothing has changed.
+    /// The backend refused; nothing has changed.
     pub(crate) fn extend<B: Backend>(
         &mut self,
         now: Time,
@@ -104,11 +111,11 @@ impl References {
         before: Time,
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        let until = ends(now, lifetime);
-        self.prolong(now, backend, elements, until)?;
+        let until = end_of(now, lifetime);
+        self.extend_timeouts(now, backend, elements, until)?;
         for element in elements {
             if let Some(reference) = self.elements.get_mut(element) {
-                reference.lives.replace(before, until);
+                reference.expiry_times.replace(before, until);
             }
         }
         Ok(())
@@ -117,7 +124,7 @@ impl References {
     /// Shortens a rule with these elements that was to end at `before`.
     ///
     /// # Errors
-    /// When the backend keeps the previous timeout; the rule ends nevertheless.
+    /// The backend keeps the previous timeout; the rule ends nevertheless.
     pub(crate) fn shorten<B: Backend>(
         &mut self,
         now: Time,
@@ -126,33 +133,33 @@ impl References {
         before: Time,
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        let until = ends(now, lifetime);
-        let mut sooner = Sooner::default();
+        let until = end_of(now, lifetime);
+        let mut shortened = ShortenedTimeouts::default();
         for element in elements {
             if let Some(reference) = self.elements.get_mut(element) {
-                let longest = reference.lives.longest();
-                reference.lives.replace(before, until);
-                sooner.note(*element, longest, reference.lives.longest());
+                let before_change = reference.expiry_times.latest();
+                reference.expiry_times.replace(before, until);
+                shortened.add(*element, before_change, reference.expiry_times.latest());
             }
         }
-        self.end_sooner(now, backend, sooner)
+        self.shorten_timeouts(now, backend, shortened)
     }
 
     /// Shortens the timeouts of elements.
-    fn end_sooner<B: Backend>(
+    fn shorten_timeouts<B: Backend>(
         &mut self,
         now: Time,
         backend: &mut B,
-        sooner: Sooner,
+        shortened: ShortenedTimeouts,
     ) -> Result<(), BackendError> {
         let mut outcome = Ok(());
-        for (until, elements) in sooner.0 {
-            let lifetime = failsafe(left(now, until));
+        for (until, elements) in shortened.0 {
+            let lifetime = failsafe(remaining(now, until));
             match backend.extend(now, &elements, lifetime) {
                 Ok(()) => {
                     for element in &elements {
                         if let Some(reference) = self.elements.get_mut(element) {
-                            reference.gone = ends(now, lifetime);
+                            reference.backend_expiry = end_of(now, lifetime);
                         }
                     }
                 }
@@ -163,16 +170,16 @@ impl References {
     }
 
     /// Extends the timeouts of elements at least until this time.
-    fn prolong<B: Backend>(
+    fn extend_timeouts<B: Backend>(
         &mut self,
         now: Time,
         backend: &mut B,
         elements: &[Element],
         until: Time,
     ) -> Result<(), BackendError> {
-        let lifetime = left(now, until);
-        let lives = |e: &Element| self.elements.get(e).map(|r| r.lives.longest());
-        let shorter = |e: &&Element| lives(e).is_some_and(|longest| longest < until);
+        let lifetime = remaining(now, until);
+        let latest = |e: &Element| self.elements.get(e).map(|r| r.expiry_times.latest());
+        let shorter = |e: &&Element| latest(e).is_some_and(|latest| latest < until);
         let longer: Vec<Element> = elements.iter().filter(shorter).copied().collect();
         if longer.is_empty() {
             return Ok(());
@@ -180,7 +187,7 @@ impl References {
         backend.extend(now, &longer, failsafe(lifetime))?;
         for element in &longer {
             if let Some(reference) = self.elements.get_mut(element) {
-                reference.gone = ends(now, failsafe(lifetime));
+                reference.backend_expiry = end_of(now, failsafe(lifetime));
             }
         }
         Ok(())
@@ -196,29 +203,29 @@ impl References {
         before: Time,
     ) -> Result<(), BackendError> {
         let mut last = Vec::new();
-        let mut gone = now;
-        let mut sooner = Sooner::default();
+        let mut backend_expiry = now;
+        let mut shortened = ShortenedTimeouts::default();
         for element in elements {
             if let Some(reference) = self.elements.get_mut(element) {
-                let longest = reference.lives.longest();
-                if reference.lives.remove(before) {
-                    sooner.note(*element, longest, reference.lives.longest());
+                let before_change = reference.expiry_times.latest();
+                if reference.expiry_times.remove(before) {
+                    shortened.add(*element, before_change, reference.expiry_times.latest());
                 } else {
-                    gone = gone.max(reference.gone);
+                    backend_expiry = backend_expiry.max(reference.backend_expiry);
                     self.elements.remove(element);
                     last.push(*element);
                 }
             }
         }
-        let shortened = self.end_sooner(now, backend, sooner);
+        let outcome = self.shorten_timeouts(now, backend, shortened);
         if last.is_empty() {
-            return shortened;
+            return outcome;
         }
         let removed = backend.remove(now, &last);
         if removed.is_err() {
-            self.left.keep(now, last, gone);
+            self.failed_removals.add(now, last, backend_expiry);
         }
-        removed.and(shortened)
+        removed.and(outcome)
     }
 
     /// Releases the addresses of these elements once they are removed.
@@ -228,21 +235,21 @@ impl References {
         reservation: &Reservation,
         elements: &[Element],
     ) {
-        self.left.release(backend, reservation, elements);
+        self.failed_removals.release(backend, reservation, elements);
     }
 
     /// Returns the time of the next call of [`Self::retry`].
     pub(crate) fn next_retry(&self) -> Option<Time> {
-        self.left.due()
+        self.failed_removals.next_retry()
     }
 
     /// Retries failed removals.
     pub(crate) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
-        self.left.retry(now, backend);
+        self.failed_removals.retry(now, backend);
     }
 
     /// Returns whether one of the flows is bound to another outside address already.
-    pub(crate) fn bound_elsewhere(&self, elements: &[Element]) -> bool {
+    pub(crate) fn has_other_binding(&self, elements: &[Element]) -> bool {
         elements.iter().any(|element| {
             let Element::Flow(flow) = element else {
                 return false;
@@ -267,10 +274,10 @@ impl References {
 
 /// Elements whose timeout is to be shortened, by their new end: usually that of the changed rule.
 #[derive(Debug, Default)]
-struct Sooner(BTreeMap<Time, Vec<Element>>);
+struct ShortenedTimeouts(BTreeMap<Time, Vec<Element>>);
 
-impl Sooner {
-    fn note(&mut self, element: Element, before: Time, after: Time) {
+impl ShortenedTimeouts {
+    fn add(&mut self, element: Element, before: Time, after: Time) {
         if after < before {
             self.0.entry(after).or_default().push(element);
         }
@@ -285,12 +292,12 @@ fn failsafe(lifetime: Lifetime) -> Lifetime {
     Lifetime(lifetime.0.saturating_add(FAILSAFE))
 }
 
-fn ends(now: Time, lifetime: Lifetime) -> Time {
+fn end_of(now: Time, lifetime: Lifetime) -> Time {
     now + std::time::Duration::from_secs(u64::from(lifetime.0))
 }
 
 /// Returns the remaining time in whole seconds, rounded up.
-fn left(now: Time, until: Time) -> Lifetime {
+fn remaining(now: Time, until: Time) -> Lifetime {
     let left = until.since(now);
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     Lifetime(u32::try_from(seconds).unwrap_or(u32::MAX))

@@ -7,15 +7,15 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::measure::Measures;
-use super::pinhole::{Pinhole, State, request};
+use super::pinhole::{Pinhole, PinholeState, request};
 use super::workload::Workload;
 use crate::Time;
 use crate::agent::{Agent, AgentEvent};
 use crate::message::{Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId};
 
-/// Outstanding request.
+/// Purpose of an outstanding request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum RequestPurpose {
     Open { number: u32, preload: bool },
     Refresh,
     Close,
@@ -44,7 +44,7 @@ pub struct Generator {
     /// Times of refreshes and closings.
     due: BTreeSet<(Time, u32)>,
     /// Outstanding requests, with whether they belong to the measurement.
-    asked: BTreeMap<TransactionId, (Asked, bool)>,
+    outstanding: BTreeMap<TransactionId, (RequestPurpose, bool)>,
     next_number: u32,
     preloaded: u32,
     preload_pending: u32,
@@ -52,7 +52,7 @@ pub struct Generator {
     /// True if no more requests are made.
     stopped: bool,
     /// Start of the steady state.
-    steady: Option<Time>,
+    steady_since: Option<Time>,
     measuring: bool,
     measures: Measures,
     failure: Option<Failure>,
@@ -67,13 +67,13 @@ impl Generator {
             pinholes: BTreeMap::new(),
             rules: BTreeMap::new(),
             due: BTreeSet::new(),
-            asked: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
             next_number: 0,
             preloaded: 0,
             preload_pending: 0,
             arrival: None,
             stopped: false,
-            steady: None,
+            steady_since: None,
             measuring: false,
             measures: Measures::default(),
             failure: None,
@@ -99,13 +99,13 @@ impl Generator {
     }
 
     /// Returns the number of outstanding requests.
-    pub fn under_way(&self) -> usize {
-        self.asked.len()
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
     }
 
     /// Returns the time at which all of the preload was answered.
     pub fn steady_since(&self) -> Option<Time> {
-        self.steady
+        self.steady_since
     }
 
     /// Returns the number of pinholes, open or being opened.
@@ -145,7 +145,7 @@ impl Generator {
                 break;
             }
             self.due.pop_first();
-            self.act(now, agent, number);
+            self.close_or_refresh(now, agent, number);
         }
     }
 
@@ -159,15 +159,15 @@ impl Generator {
                 elapsed,
                 ..
             } => {
-                if let Some((asked, counts)) = self.asked.remove(transaction) {
-                    self.answered(asked, counts, *rule, reply, *elapsed);
+                if let Some((purpose, measured)) = self.outstanding.remove(transaction) {
+                    self.answered(purpose, measured, *rule, reply, *elapsed);
                     self.preload(now, agent);
                 }
             }
             AgentEvent::TimedOut { transaction, .. } | AgentEvent::Lost { transaction, .. } => {
-                if let Some((asked, _)) = self.asked.remove(transaction) {
+                if let Some((purpose, _)) = self.outstanding.remove(transaction) {
                     self.measures.timed_out += 1;
-                    self.given_up(asked);
+                    self.request_failed(purpose);
                     if matches!(event, AgentEvent::TimedOut { .. }) {
                         self.preload(now, agent);
                     }
@@ -184,7 +184,7 @@ impl Generator {
                 if let Some(number) = self.rules.remove(rule) {
                     // Without refreshes, pinholes expire.
                     self.measures.expired += u64::from(!self.stopped);
-                    self.forget(number);
+                    self.remove_pinhole(number);
                 }
             }
             AgentEvent::Closed(_) => {
@@ -209,8 +209,9 @@ impl Generator {
         mean.mul_f64(-uniform.ln())
     }
 
+    /// Opens pinholes of the preload as far as its window allows.
     fn preload(&mut self, now: Time, agent: &mut Agent) {
-        if self.steady.is_some() || self.stopped {
+        if self.steady_since.is_some() || self.stopped {
             return;
         }
         while self.preloaded < self.workload.preload
@@ -224,12 +225,13 @@ impl Generator {
             }
         }
         if self.preloaded >= self.workload.preload && self.preload_pending == 0 {
-            self.steady = Some(now);
+            self.steady_since = Some(now);
             let mean = self.call_interval();
             self.arrival = (!mean.is_zero()).then(|| now + self.exponential(mean));
         }
     }
 
+    /// Requests a pinhole. Returns whether the agent accepted the request.
     fn open(&mut self, now: Time, agent: &mut Agent, closes: Time, preload: bool) -> bool {
         if self.pinholes.len() >= self.workload.max_pinholes as usize {
             self.measures.suppressed += 1;
@@ -238,7 +240,12 @@ impl Generator {
         let number = self.next_number;
         self.next_number = self.next_number.wrapping_add(1);
         let request = Request::Enable(request(number, self.workload.lifetime));
-        if !self.submit(now, agent, &request, Asked::Open { number, preload }) {
+        if !self.submit(
+            now,
+            agent,
+            &request,
+            RequestPurpose::Open { number, preload },
+        ) {
             return false;
         }
         // Preloaded pinholes are at random points of their refresh interval, so that refreshes are
@@ -252,73 +259,81 @@ impl Generator {
         let pinhole = Pinhole {
             closes,
             refresh,
-            state: State::Opening,
+            state: PinholeState::Opening,
         };
         self.pinholes.insert(number, pinhole);
         true
     }
 
-    fn submit(&mut self, now: Time, agent: &mut Agent, request: &Request, asked: Asked) -> bool {
+    fn submit(
+        &mut self,
+        now: Time,
+        agent: &mut Agent,
+        request: &Request,
+        purpose: RequestPurpose,
+    ) -> bool {
         let Ok(transaction) = agent.submit(now, request) else {
             self.measures.not_taken += 1;
             return false;
         };
-        self.asked.insert(transaction, (asked, self.measuring));
+        self.outstanding
+            .insert(transaction, (purpose, self.measuring));
         self.measures.started += u64::from(self.measuring);
         true
     }
 
     fn answered(
         &mut self,
-        asked: Asked,
-        counts: bool,
+        purpose: RequestPurpose,
+        measured: bool,
         rule: Option<PolicyRuleId>,
         reply: &Reply,
         elapsed: Duration,
     ) {
-        match (asked, reply) {
-            (Asked::Open { number, preload }, Reply::Enabled(enabled)) => {
+        match (purpose, reply) {
+            (RequestPurpose::Open { number, preload }, Reply::Enabled(enabled)) => {
                 if preload {
                     self.preload_pending -= 1;
-                } else if counts {
+                } else if measured {
                     self.measures.enable.record(elapsed);
                 }
                 self.rules.insert(enabled.rule, number);
                 if let Some(pinhole) = self.pinholes.get_mut(&number) {
-                    pinhole.state = State::Open(enabled.rule);
+                    pinhole.state = PinholeState::Open(enabled.rule);
                     if !self.stopped {
                         self.due
                             .insert((pinhole.closes.min(pinhole.refresh), number));
                     }
                 }
             }
-            (Asked::Refresh, Reply::LifetimeChanged(_)) if counts => {
+            (RequestPurpose::Refresh, Reply::LifetimeChanged(_)) if measured => {
                 self.measures.refresh.record(elapsed);
             }
-            (Asked::Close, Reply::Deleted) if counts => {
+            (RequestPurpose::Close, Reply::Deleted) if measured => {
                 self.measures.close.record(elapsed);
             }
-            (asked, Reply::Negative(negative)) => {
+            (purpose, Reply::Negative(negative)) => {
                 self.measures.refused += 1;
                 self.failure.get_or_insert(Failure::Refused(*negative));
-                self.given_up(asked);
-                let gone = rule.filter(|_| *negative == NegativeReply::NoSuchRule);
-                if let Some(number) = gone.and_then(|rule| self.rules.remove(&rule)) {
-                    self.forget(number);
+                self.request_failed(purpose);
+                let unknown = rule.filter(|_| *negative == NegativeReply::NoSuchRule);
+                if let Some(number) = unknown.and_then(|rule| self.rules.remove(&rule)) {
+                    self.remove_pinhole(number);
                 }
             }
             _ => {}
         }
     }
 
-    fn given_up(&mut self, asked: Asked) {
-        if let Asked::Open { number, preload } = asked {
+    /// Removes the pinhole of a failed request to open it.
+    fn request_failed(&mut self, purpose: RequestPurpose) {
+        if let RequestPurpose::Open { number, preload } = purpose {
             self.preload_pending -= u32::from(preload);
-            self.forget(number);
+            self.remove_pinhole(number);
         }
     }
 
-    fn forget(&mut self, number: u32) {
+    fn remove_pinhole(&mut self, number: u32) {
         if let Some(pinhole) = self.pinholes.remove(&number) {
             self.due
                 .remove(&(pinhole.closes.min(pinhole.refresh), number));
@@ -326,11 +341,11 @@ impl Generator {
     }
 
     /// Closes or refreshes a pinhole that is due.
-    fn act(&mut self, now: Time, agent: &mut Agent, number: u32) {
+    fn close_or_refresh(&mut self, now: Time, agent: &mut Agent, number: u32) {
         let Some(pinhole) = self.pinholes.get_mut(&number) else {
             return;
         };
-        let State::Open(rule) = pinhole.state else {
+        let PinholeState::Open(rule) = pinhole.state else {
             return;
         };
         if pinhole.closes <= now {
@@ -346,7 +361,7 @@ impl Generator {
             rule,
             lifetime: self.workload.lifetime,
         };
-        self.submit(now, agent, &request, Asked::Refresh);
+        self.submit(now, agent, &request, RequestPurpose::Refresh);
     }
 
     fn close(&mut self, now: Time, agent: &mut Agent, rule: PolicyRuleId) {
@@ -354,6 +369,6 @@ impl Generator {
             rule,
             lifetime: Lifetime(0),
         };
-        self.submit(now, agent, &request, Asked::Close);
+        self.submit(now, agent, &request, RequestPurpose::Close);
     }
 }

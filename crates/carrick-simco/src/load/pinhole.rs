@@ -18,11 +18,12 @@ pub(super) struct Pinhole {
     pub(super) closes: Time,
     /// Time of its next refresh.
     pub(super) refresh: Time,
-    pub(super) state: State,
+    pub(super) state: PinholeState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+/// State of a pinhole of the load.
+pub(super) enum PinholeState {
     /// PER was sent.
     Opening,
     /// PER was answered.

@@ -44,7 +44,7 @@ pub(super) trait Attribute: Sized {
     fn read(value: Bytes) -> Option<Self>;
 }
 
-/// Reads attributes in their defined order.
+/// Reader of attributes in their defined order.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a Bytes,

@@ -8,6 +8,7 @@ use crate::rules::AgentIndex;
 use crate::session::Identity;
 
 #[derive(Debug)]
+/// Agents of the configuration, and removed ones that still own rules.
 pub(super) struct Agents {
     agents: Vec<Agent>,
     by_name: BTreeMap<Identity, AgentIndex>,
@@ -74,7 +75,7 @@ impl Agents {
             let name = &agent.config.identity;
             merged.push(coming.remove(name).unwrap_or_else(|| {
                 orphans.extend(&agent.sessions);
-                AgentConfig::dismissed(name.clone())
+                AgentConfig::without_rights(name.clone())
             }));
         }
         let new = names.iter().filter_map(|name| coming.remove(name));
@@ -89,13 +90,13 @@ impl Agents {
 
     /// Returns the agent of this name. An unknown one is added without rights, so that its rules stay
     /// until they expire.
-    pub(super) fn find_or_dismiss(&mut self, name: &Identity) -> AgentIndex {
+    pub(super) fn find_or_add_without_rights(&mut self, name: &Identity) -> AgentIndex {
         if let Some(known) = self.find(name) {
             return known;
         }
         let index = AgentIndex(self.agents.len() as u32);
         self.by_name.insert(name.clone(), index);
-        let config = AgentConfig::dismissed(name.clone());
+        let config = AgentConfig::without_rights(name.clone());
         let agents = self.agents.iter().map(|agent| &agent.config);
         let all = agents.chain([&config]).enumerate();
         let watchers = all.filter(|(_, other)| sees(other, name));
@@ -146,13 +147,19 @@ impl Agents {
     }
 
     /// Returns all owners whose rules `agent` may see.
-    pub(super) fn seen_by(&self, agent: AgentIndex) -> impl Iterator<Item = AgentIndex> + '_ {
+    pub(super) fn visible_owners(
+        &self,
+        agent: AgentIndex,
+    ) -> impl Iterator<Item = AgentIndex> + '_ {
         let all = (0..self.agents.len() as u32).map(AgentIndex);
         all.filter(move |owner| self.sees(agent, *owner))
     }
 
     /// Returns the open sessions of all agents that may see rules of `owner`.
-    pub(super) fn watching(&self, owner: AgentIndex) -> impl Iterator<Item = SessionId> + '_ {
+    pub(super) fn sessions_that_see(
+        &self,
+        owner: AgentIndex,
+    ) -> impl Iterator<Item = SessionId> + '_ {
         let watchers = self.agents[owner.0 as usize].watchers.iter();
         watchers.flat_map(|agent| self.sessions(*agent).iter().copied())
     }

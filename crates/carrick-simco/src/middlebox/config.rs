@@ -107,7 +107,7 @@ impl AgentConfig {
     }
 
     /// Returns an agent removed from the configuration, without rights; its rules stay.
-    pub(super) fn dismissed(identity: Identity) -> Self {
+    pub(super) fn without_rights(identity: Identity) -> Self {
         Self {
             rights: Rights::NONE,
             max_rules: 0,

@@ -24,8 +24,8 @@ pub struct AgentCounts {
 
 impl TransactionCounts {
     pub(super) fn accept(&mut self, kind: RequestKind, agent: Option<AgentIndex>) {
-        let place = RequestKind::ALL.iter().position(|k| *k == kind);
-        if let Some(count) = place.and_then(|place| self.accepted.get_mut(place)) {
+        let index = RequestKind::ALL.iter().position(|k| *k == kind);
+        if let Some(count) = index.and_then(|index| self.accepted.get_mut(index)) {
             *count += 1;
         }
         if let Some(agent) = agent {

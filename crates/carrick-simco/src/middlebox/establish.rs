@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 
-use super::sessions::State;
+use super::sessions::SessionState;
 use super::{AgentConfig, Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
 use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
@@ -17,17 +17,17 @@ impl<B: Backend> Middlebox<B> {
     pub(super) fn session_request(
         &mut self,
         to: ReplyTo,
-        state: &State,
+        state: &SessionState,
         request: Request,
     ) -> Option<NegativeReply> {
         match (state, request) {
-            (State::Closed, Request::Establish { version, challenge }) => {
+            (SessionState::Closed, Request::Establish { version, challenge }) => {
                 self.establish(to, version, challenge.as_ref())
             }
-            (State::NoAuth { challenge }, Request::Authenticate(token)) => {
+            (SessionState::NoAuth { challenge }, Request::Authenticate(token)) => {
                 self.authenticate(to, challenge.as_ref(), token.as_ref())
             }
-            (State::NoAuth { .. } | State::Open(_), Request::Terminate) => {
+            (SessionState::NoAuth { .. } | SessionState::Open(_), Request::Terminate) => {
                 self.reply(to, &Reply::Terminated);
                 self.end_session(to.session, SessionEnd::Requested);
                 None
@@ -81,7 +81,7 @@ impl<B: Backend> Middlebox<B> {
                 });
                 self.sessions.set_state(
                     to.session,
-                    State::NoAuth {
+                    SessionState::NoAuth {
                         challenge: challenge.clone(),
                     },
                 );
@@ -127,8 +127,8 @@ impl<B: Backend> Middlebox<B> {
             };
         };
         let claimed = token.and_then(token_identity);
-        if let Some(agent) = self.prove(challenge, token, claimed.as_ref()) {
-            self.sessions.set_proved(to.session);
+        if let Some(agent) = self.check_token(challenge, token, claimed.as_ref()) {
+            self.sessions.set_key_authenticated(to.session);
             return self.open(to, agent);
         }
         self.events.push_back(MiddleboxEvent::AuthenticationFailed {
@@ -138,7 +138,7 @@ impl<B: Backend> Middlebox<B> {
         Some(self.refuse(to, NegativeReply::AuthenticationFailed))
     }
 
-    fn prove(
+    fn check_token(
         &self,
         challenge: &Challenge,
         token: Option<&Token>,
@@ -169,7 +169,8 @@ impl<B: Backend> Middlebox<B> {
             return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
         let identity = config.identity.clone();
-        self.sessions.set_state(to.session, State::Open(agent));
+        self.sessions
+            .set_state(to.session, SessionState::Open(agent));
         self.agents.session_opened(agent, to.session);
         self.events.push_back(MiddleboxEvent::SessionOpened {
             session: to.session,

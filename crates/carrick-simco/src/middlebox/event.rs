@@ -105,7 +105,7 @@ pub enum SessionEnd {
     /// SE or SA was refused with this reply.
     Refused(NegativeReply),
     /// Malformed or unexpected message.
-    Misbehaved,
+    ProtocolViolation,
     /// Not opened in time.
     NotEstablished,
     /// Evicted as the oldest of too many half-open connections.

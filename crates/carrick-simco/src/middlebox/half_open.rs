@@ -31,25 +31,29 @@ impl Source {
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     all: BTreeSet<(Time, SessionId)>,
-    of: BTreeMap<Source, BTreeSet<(Time, SessionId)>>,
+    by_source: BTreeMap<Source, BTreeSet<(Time, SessionId)>>,
 }
 
 impl HalfOpen {
+    /// Adds a half-open session; `source` is `None` if limits per address do not apply.
     pub(super) fn add(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
         self.all.insert((deadline, id));
         if let Some(source) = source {
-            self.of.entry(source).or_default().insert((deadline, id));
+            self.by_source
+                .entry(source)
+                .or_default()
+                .insert((deadline, id));
         }
     }
 
     pub(super) fn remove(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
         self.all.remove(&(deadline, id));
         if let Some(source) = source
-            && let Some(these) = self.of.get_mut(&source)
+            && let Some(these) = self.by_source.get_mut(&source)
         {
             these.remove(&(deadline, id));
             if these.is_empty() {
-                self.of.remove(&source);
+                self.by_source.remove(&source);
             }
         }
     }
@@ -64,7 +68,10 @@ impl HalfOpen {
 
     /// Returns the oldest session of a source that has at least `most` of them.
     pub(super) fn oldest_of(&self, source: Source, most: usize) -> Option<SessionId> {
-        let these = self.of.get(&source).filter(|these| these.len() >= most)?;
+        let these = self
+            .by_source
+            .get(&source)
+            .filter(|these| these.len() >= most)?;
         these.first().map(|(_, id)| *id)
     }
 }
@@ -74,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_with_many_ipv6_addresses_is_one_source() {
+    fn ipv6_network_is_one_source() {
         let of = |text: &str| Source::of(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));

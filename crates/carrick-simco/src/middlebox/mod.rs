@@ -14,20 +14,20 @@
 //! messages be sent for a few seconds, then closes the connection in any case.
 //!
 //! The session of an agent that does not read ends. Before it passes on an agent's next message, the
-//! driver checks [`Middlebox::takes_requests`] and otherwise delays the agent, so that no session ends
+//! driver checks [`Middlebox::accepts_requests`] and otherwise delays the agent, so that no session ends
 //! because of the replies to its own requests.
 //!
 //! Rules belong to the middlebox, not to a session: they survive the connection and end with their
 //! lifetime. Requests are atomic: a negative reply means that nothing changed.
 
 mod agents;
-mod announcements;
 mod checks;
 mod config;
 mod counts;
 mod establish;
 mod event;
 mod half_open;
+mod notifications;
 mod quotas;
 mod reconfigure;
 mod refusal;
@@ -52,9 +52,9 @@ use crate::message::{
 use crate::rules::{AgentIndex, Rule, RuleTable};
 use crate::session::Identity;
 use agents::Agents;
-use announcements::Announcements;
+use notifications::PendingNotifications;
 use refusal::Refusal;
-use sessions::{Sessions, State};
+use sessions::{SessionState, Sessions};
 
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Network, Rights};
 pub use counts::{AgentCounts, TransactionCounts};
@@ -138,7 +138,7 @@ pub struct Middlebox<B> {
     sessions: Sessions,
     events: VecDeque<MiddleboxEvent>,
     /// Notifications queued after the reply to the request that caused them.
-    announcements: Announcements,
+    notifications: PendingNotifications,
     random: ChaCha20Rng,
     stats: MiddleboxStats,
     counts: TransactionCounts,
@@ -159,7 +159,7 @@ impl<B: Backend> Middlebox<B> {
             rules: RuleTable::default(),
             sessions: Sessions::default(),
             events: VecDeque::new(),
-            announcements: Announcements::default(),
+            notifications: PendingNotifications::default(),
             random: ChaCha20Rng::from_seed(seed),
             stats: MiddleboxStats::default(),
             counts: TransactionCounts::default(),
@@ -282,19 +282,26 @@ impl<B: Backend> Middlebox<B> {
 
     /// Handles a message received on a stream (0 over TCP): one user message with any content.
     pub fn handle_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
-        self.take_message(now, session, stream, message);
-        self.queue_announcements();
+        self.handle_unless_ended(now, session, stream, message);
+        self.queue_notifications();
     }
 
-    fn take_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
+    /// Handles a message by the checks of RFC 4540, section 6, unless the session has ended:
+    ///
+    /// 1. The length in the header.
+    /// 2. The basic type.
+    /// 3. The sub-type, also for the state of the session (RFC 4540, section 7.1).
+    /// 4. The attributes.
+    /// 5. The request itself (RFC 4540, sections 7.2 to 7.4 and 8).
+    fn handle_unless_ended(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
         self.expire(now);
         let Some(state) = self.sessions.get(session).map(|s| s.state.clone()) else {
             return;
         };
-        if state == State::Ended {
+        if state == SessionState::Ended {
             return;
         }
-        // The checks of RFC 4540, section 6, in order.
+        // 1.
         let Ok(header) = Header::parse_whole(message) else {
             self.badly_formed(session);
             return;
@@ -304,10 +311,12 @@ impl<B: Backend> Middlebox<B> {
             stream,
             transaction: header.transaction,
         };
+        // 2.
         if header.basic != BasicType::Request as u8 {
             self.malformed(to, &state, NegativeReply::WrongBasicType);
             return;
         }
+        // 3.
         let Some(kind) = RequestKind::from_sub_type(header.sub_type) else {
             self.malformed(to, &state, NegativeReply::WrongSubType);
             return;
@@ -317,27 +326,29 @@ impl<B: Backend> Middlebox<B> {
             RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate
         );
         let agent = match state {
-            State::Open(agent) => Some(agent),
+            SessionState::Open(agent) => Some(agent),
             _ => None,
         };
         if agent.is_none() && !session_control {
             self.malformed(to, &state, NegativeReply::WrongSubType);
             return;
         }
+        // 4.
         let attributes = message.slice(HEADER_LEN..);
         let Ok(request) = Request::parse_attributes(kind, &attributes) else {
             self.malformed(to, &state, NegativeReply::BadlyFormed);
             return;
         };
+        // 5.
         match agent {
             Some(agent) if !session_control => {
-                let outcome = self.rule_request_now(now, to.session, agent, &request);
+                let outcome = self.rule_request_after_expiry(now, to.session, agent, &request);
                 let reply = match outcome {
                     Ok(reply) => {
                         self.counts.accept(kind, Some(agent));
                         reply
                     }
-                    Err(refusal) => self.refused(session, agent, request, refusal),
+                    Err(refusal) => self.refuse_rule_request(session, agent, request, refusal),
                 };
                 self.reply(to, &reply);
             }
@@ -349,7 +360,7 @@ impl<B: Backend> Middlebox<B> {
     }
 
     /// Refuses a request about policy rules.
-    fn refused(
+    fn refuse_rule_request(
         &mut self,
         session: SessionId,
         agent: AgentIndex,
@@ -392,7 +403,7 @@ impl<B: Backend> Middlebox<B> {
             }
             self.end_session(session, SessionEnd::NotEstablished);
         }
-        self.queue_announcements();
+        self.queue_notifications();
     }
 
     /// Returns the next event, oldest first.
@@ -420,7 +431,10 @@ impl<B: Backend> Middlebox<B> {
     /// Ends a session with AST and closes its connection.
     pub fn terminate(&mut self, session: SessionId) {
         let state = self.sessions.get(session).map(|s| s.state.clone());
-        if matches!(state, Some(State::Open(_) | State::NoAuth { .. })) {
+        if matches!(
+            state,
+            Some(SessionState::Open(_) | SessionState::NoAuth { .. })
+        ) {
             self.sessions
                 .notify(session, 0, Notification::SessionTerminated);
         }
@@ -431,7 +445,7 @@ impl<B: Backend> Middlebox<B> {
     /// section 8.9).
     pub fn end_rule(&mut self, now: Time, rule: PolicyRuleId) {
         self.delete_rule(now, rule, EndReason::Administrator, None);
-        self.queue_announcements();
+        self.queue_notifications();
     }
 
     fn actor(&self, session: SessionId, agent: AgentIndex) -> Actor {
@@ -450,11 +464,11 @@ impl<B: Backend> Middlebox<B> {
     }
 
     /// Answers a malformed request, and closes a connection without an open session.
-    fn malformed(&mut self, to: ReplyTo, state: &State, reply: NegativeReply) {
+    fn malformed(&mut self, to: ReplyTo, state: &SessionState, reply: NegativeReply) {
         self.stats.badly_formed += 1;
         self.reply(to, &Reply::Negative(reply));
-        if !matches!(state, State::Open(_)) {
-            self.end_session(to.session, SessionEnd::Misbehaved);
+        if !matches!(state, SessionState::Open(_)) {
+            self.end_session(to.session, SessionEnd::ProtocolViolation);
         }
     }
 
@@ -464,11 +478,11 @@ impl<B: Backend> Middlebox<B> {
         self.stats.badly_formed += 1;
         self.sessions
             .notify(session, 0, Notification::BadlyFormedMessage);
-        if let Some(State::Open(_)) = self.sessions.get(session).map(|s| &s.state) {
+        if let Some(SessionState::Open(_)) = self.sessions.get(session).map(|s| &s.state) {
             self.sessions
                 .notify(session, 0, Notification::SessionTerminated);
         }
-        self.end_session(session, SessionEnd::Misbehaved);
+        self.end_session(session, SessionEnd::ProtocolViolation);
     }
 
     /// Closes a session: queued messages are sent, then the connection ends.
@@ -477,12 +491,12 @@ impl<B: Backend> Middlebox<B> {
             return;
         };
         let agent = match state {
-            State::Ended => return,
-            State::Open(agent) => {
+            SessionState::Ended => return,
+            SessionState::Open(agent) => {
                 self.agents.session_closed(agent, session);
                 Some(self.agents.config(agent).identity.clone())
             }
-            State::NoAuth { .. } => {
+            SessionState::NoAuth { .. } => {
                 // The agent has not been notified yet.
                 if matches!(why, SessionEnd::NotEstablished | SessionEnd::Evicted) {
                     self.sessions
@@ -490,14 +504,14 @@ impl<B: Backend> Middlebox<B> {
                 }
                 None
             }
-            State::Closed => None,
+            SessionState::Closed => None,
         };
         self.events.push_back(MiddleboxEvent::SessionClosed {
             session,
             agent,
             why,
         });
-        self.sessions.set_state(session, State::Ended);
+        self.sessions.set_state(session, SessionState::Ended);
     }
 
     /// Ends some expired rules.
@@ -514,11 +528,11 @@ impl<B: Backend> Middlebox<B> {
     /// programs may change it.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it does not: the middlebox must stop, since its rules are no longer
+    /// [`BackendError::NotEnforced`] if it does not: the middlebox must stop, since its rules are no longer
     /// enforced.
     pub fn check_backend(&mut self) -> Result<(), BackendError> {
         match self.backend.check() {
-            Err(BackendError::Gone) => Err(BackendError::Gone),
+            Err(BackendError::NotEnforced) => Err(BackendError::NotEnforced),
             // Unknown; checked again next time.
             Ok(()) | Err(_) => Ok(()),
         }
@@ -551,9 +565,9 @@ impl<B: Backend> Middlebox<B> {
                 .release(&mut self.backend, reservation, &elements);
         }
         // A PDR that ends other rules also gets notifications, since its reply does not list them.
-        let asked = by.as_ref().filter(|_| reason == EndReason::Requested);
-        let except = asked.map(|by| by.session);
-        self.announce(rule.owner, id, Lifetime(0), except);
+        let requester = by.as_ref().filter(|_| reason == EndReason::Requested);
+        let except = requester.map(|by| by.session);
+        self.record_rule_event(rule.owner, id, Lifetime(0), except);
         self.events
             .push_back(MiddleboxEvent::RuleEnded { rule, reason, by });
     }

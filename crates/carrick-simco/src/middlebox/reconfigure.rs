@@ -24,7 +24,7 @@ impl<B: Backend> Middlebox<B> {
             let Some(session) = self.sessions.get(*id) else {
                 return false;
             };
-            let known = if session.proved {
+            let known = if session.key_authenticated {
                 self.agents.config(*agent).key == *key
             } else {
                 session.authenticated == Some(*agent) || self.anonymous == Some(*agent)

@@ -21,7 +21,7 @@ type Outcome = Result<Reply, Refusal>;
 
 impl<B: Backend> Middlebox<B> {
     /// Handles a request as if all expired rules had ended; some may be left when many expire at once.
-    pub(super) fn rule_request_now(
+    pub(super) fn rule_request_after_expiry(
         &mut self,
         now: Time,
         session: SessionId,
@@ -111,7 +111,7 @@ impl<B: Backend> Middlebox<B> {
         });
         let (owner, id) = (rule.owner, rule.id);
         self.rules.insert(rule);
-        self.announce(owner, id, lifetime, Some(session));
+        self.record_rule_event(owner, id, lifetime, Some(session));
     }
 
     fn new_rule(
@@ -314,7 +314,7 @@ impl<B: Backend> Middlebox<B> {
         } = *request;
         let outside = reservation.as_ref().map(|r| &r.outside);
         let elements = elements_of(&internal, &external, outside, parameters.direction);
-        if reservation.is_some() && self.references.bound_elsewhere(&elements) {
+        if reservation.is_some() && self.references.has_other_binding(&elements) {
             return Err(NegativeReply::Conflict.into());
         }
         self.references
@@ -401,7 +401,7 @@ impl<B: Backend> Middlebox<B> {
                 self.backend_failed(id, owner, error);
             }
         } else {
-            self.check_prolong(rule)?;
+            self.check_extension(rule)?;
             self.references
                 .extend(now, &mut self.backend, &elements, before, lifetime)
                 .map_err(|failure| Refusal {
@@ -418,7 +418,7 @@ impl<B: Backend> Middlebox<B> {
             };
             self.events.push_back(event);
         }
-        self.announce(owner, id, lifetime, Some(session));
+        self.record_rule_event(owner, id, lifetime, Some(session));
         Ok(Reply::LifetimeChanged(lifetime))
     }
 }
@@ -426,7 +426,7 @@ impl<B: Backend> Middlebox<B> {
 impl<B: Backend> Middlebox<B> {
     /// Checks that the owner may still create this rule: rights, networks and protocols may have been
     /// withdrawn.
-    fn check_prolong(&self, rule: &Rule) -> Result<(), NegativeReply> {
+    fn check_extension(&self, rule: &Rule) -> Result<(), NegativeReply> {
         let owner = self.agents.config(rule.owner);
         let check = |internal, external, purpose| {
             check_tuples(&self.config, owner, internal, external, purpose).is_ok()

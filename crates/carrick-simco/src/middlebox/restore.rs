@@ -102,7 +102,7 @@ impl<B: Backend> Middlebox<B> {
             id: stored.id,
             group: stored.group,
             // Agents without a configuration have no rights, as after a reload.
-            owner: self.agents.find_or_dismiss(&stored.owner),
+            owner: self.agents.find_or_add_without_rights(&stored.owner),
             expires: at.time + left,
             kind: self.restored_kind(&stored.kind)?,
         })
@@ -112,7 +112,7 @@ impl<B: Backend> Middlebox<B> {
         Ok(match *stored {
             StoredKind::Reserved { reservation } => {
                 if self.backend.translates() {
-                    self.readopt(&reservation)?;
+                    self.restore_reservation(&reservation)?;
                 }
                 RuleKind::Reserved { reservation }
             }
@@ -126,7 +126,7 @@ impl<B: Backend> Middlebox<B> {
                     return Err(NotRestored::OtherTranslation);
                 }
                 if let Some(reservation) = &reservation {
-                    self.readopt(reservation)?;
+                    self.restore_reservation(reservation)?;
                 }
                 let outside = reservation.as_ref().map(|r| &r.outside);
                 RuleKind::Enabled {
@@ -150,9 +150,9 @@ impl<B: Backend> Middlebox<B> {
         })
     }
 
-    fn readopt(&mut self, reservation: &Reservation) -> Result<(), NotRestored> {
+    fn restore_reservation(&mut self, reservation: &Reservation) -> Result<(), NotRestored> {
         self.backend
-            .readopt(reservation)
+            .restore_reservation(reservation)
             .map_err(NotRestored::Reservation)
     }
 }

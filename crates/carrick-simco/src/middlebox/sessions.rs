@@ -13,7 +13,7 @@ use crate::rules::AgentIndex;
 
 /// States of RFC 4540, section 7.1.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum SessionState {
     /// CLOSED: waits for SE.
     Closed,
     /// NOAUTH: waits for SA.
@@ -29,15 +29,16 @@ pub(super) enum State {
 }
 
 #[derive(Debug)]
+/// Connection of an agent, with the state of its session and the messages queued for it.
 pub(super) struct Session {
-    pub(super) state: State,
+    pub(super) state: SessionState,
     /// Agent authenticated by the transport.
     pub(super) authenticated: Option<AgentIndex>,
     /// True if the transport authenticated an unknown identity.
     pub(super) unknown_identity: bool,
     pub(super) secure: bool,
     /// True if the agent authenticated itself with its key.
-    pub(super) proved: bool,
+    pub(super) key_authenticated: bool,
     source: Option<Source>,
     streams: u16,
     deadline: Option<Time>,
@@ -128,6 +129,7 @@ pub enum SessionOutput {
 }
 
 #[derive(Debug, Default)]
+/// Sessions by identifier.
 pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     /// Sessions with messages to send or to be closed.
@@ -150,11 +152,11 @@ impl Sessions {
         self.next += 1;
         let source = connection.address.map(Source::of);
         let session = Session {
-            state: State::Closed,
+            state: SessionState::Closed,
             authenticated,
             unknown_identity,
             secure: connection.secure,
-            proved: false,
+            key_authenticated: false,
             source,
             streams: connection.streams.max(1),
             deadline: Some(deadline),
@@ -176,15 +178,15 @@ impl Sessions {
         self.all
             .iter()
             .filter_map(|(id, session)| match session.state {
-                State::Open(agent) => Some((*id, agent, session)),
+                SessionState::Open(agent) => Some((*id, agent, session)),
                 _ => None,
             })
     }
 
     /// Records that the agent authenticated itself.
-    pub(super) fn set_proved(&mut self, id: SessionId) {
+    pub(super) fn set_key_authenticated(&mut self, id: SessionId) {
         if let Some(session) = self.all.get_mut(&id) {
-            session.proved = true;
+            session.key_authenticated = true;
         }
     }
 
@@ -192,26 +194,26 @@ impl Sessions {
         self.open
     }
 
-    pub(super) fn set_state(&mut self, id: SessionId, state: State) {
+    pub(super) fn set_state(&mut self, id: SessionId, state: SessionState) {
         let Some(session) = self.all.get_mut(&id) else {
             return;
         };
-        if matches!(state, State::Open(_) | State::Ended) {
+        if matches!(state, SessionState::Open(_) | SessionState::Ended) {
             if let Some(deadline) = session.deadline.take() {
                 self.half_open.remove(deadline, id, session.source);
             }
-            if matches!(state, State::Ended) {
+            if matches!(state, SessionState::Ended) {
                 self.ready.insert(id);
             }
         }
-        let open = |state: &State| usize::from(matches!(state, State::Open(_)));
+        let open = |state: &SessionState| usize::from(matches!(state, SessionState::Open(_)));
         self.open = self.open + open(&state) - open(&session.state);
         session.state = state;
     }
 
     /// Removes a session whose connection is closed.
     pub(super) fn remove(&mut self, id: SessionId) {
-        self.set_state(id, State::Ended);
+        self.set_state(id, SessionState::Ended);
         self.all.remove(&id);
         self.ready.remove(&id);
     }
@@ -222,7 +224,7 @@ impl Sessions {
         let Some(session) = self.all.get_mut(&id) else {
             return;
         };
-        if session.state == State::Ended {
+        if session.state == SessionState::Ended {
             return;
         }
         session.queued_octets += message.len();
@@ -237,7 +239,7 @@ impl Sessions {
         let Some(session) = self.all.get_mut(&id) else {
             return;
         };
-        if session.state == State::Ended || rules.is_empty() {
+        if session.state == SessionState::Ended || rules.is_empty() {
             return;
         }
         session.queued_octets += LIST_LEN;
@@ -277,12 +279,12 @@ impl Sessions {
     pub(super) fn next_output(&mut self, id: SessionId) -> Option<SessionOutput> {
         let session = self.all.get_mut(&id)?;
         if let Some((stream, message)) = session.next_message() {
-            if session.queue.is_empty() && session.state != State::Ended {
+            if session.queue.is_empty() && session.state != SessionState::Ended {
                 self.ready.remove(&id);
             }
             return Some(SessionOutput::Send { stream, message });
         }
-        if session.state == State::Ended {
+        if session.state == SessionState::Ended {
             self.remove(id);
             return Some(SessionOutput::Close);
         }

@@ -72,7 +72,7 @@ impl<B: Backend> Middlebox<B> {
     /// Returns the rules that the agent may see, in the order of their identifiers. Counted first, so
     /// that an oversized list costs nothing.
     pub(super) fn list(&self, now: Time, agent: AgentIndex) -> Result<Reply, NegativeReply> {
-        let owners: Vec<AgentIndex> = self.agents.seen_by(agent).collect();
+        let owners: Vec<AgentIndex> = self.agents.visible_owners(agent).collect();
         let counts = owners.iter().map(|owner| self.rules.of_owner(*owner).len());
         let count: usize = counts.sum();
         if HEADER_LEN + count * LISTED_LEN > self.config.limits.max_reply {

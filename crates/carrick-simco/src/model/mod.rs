@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(model.streams(), 6, "{percent} %");
             assert_eq!(model.waiting(6), 0);
         }
-        assert_eq!(Model::paper(0.0).streams(), 5, "exactly at the edge");
+        assert_eq!(Model::paper(0.0).streams(), 5, "D is exactly 5 d");
     }
 
     /// Kiesel and Scharf (2006), equation 1

@@ -25,7 +25,7 @@ pub(super) struct Overlaps {
     /// Rules in arbitrary order.
     pub(super) rules: Vec<PolicyRuleId>,
     /// Number of visited patterns.
-    pub(super) looked_at: usize,
+    pub(super) visited: usize,
 }
 
 impl PatternIndex {
@@ -67,7 +67,7 @@ impl PatternIndex {
                     found.rules = std::mem::take(matches);
                     return found;
                 };
-                found.looked_at += 1;
+                found.visited += 1;
                 if pattern_of(rule).is_some_and(|pattern| pattern.overlaps(wanted)) {
                     matches.push(rule);
                     if matches.len() >= most {
@@ -101,7 +101,7 @@ fn prefix(side: &PatternSide) -> Prefix {
 }
 
 /// Returns the mask of the bits after a prefix.
-fn behind(length: u8) -> u128 {
+fn suffix_mask(length: u8) -> u128 {
     u128::MAX.checked_shr(u32::from(length)).unwrap_or(0)
 }
 
@@ -118,11 +118,11 @@ impl SideIndex {
         if !self.entries.remove(&(prefix, rule)) {
             return;
         }
-        let place = (prefix.0, prefix.2);
-        if let Some(count) = self.lengths.get_mut(&place) {
+        let length = (prefix.0, prefix.2);
+        if let Some(count) = self.lengths.get_mut(&length) {
             *count -= 1;
             if *count == 0 {
-                self.lengths.remove(&place);
+                self.lengths.remove(&length);
             }
         }
     }
@@ -132,11 +132,11 @@ impl SideIndex {
         let (v6, network, length) = prefix(side);
         let shorter = self.lengths.range((v6, 0)..(v6, length));
         let around = shorter.flat_map(move |((_, shorter), _)| {
-            let outer = (v6, network & !behind(*shorter), *shorter);
+            let outer = (v6, network & !suffix_mask(*shorter), *shorter);
             self.entries.range((outer, FIRST)..=(outer, LAST))
         });
         let first = ((v6, network, length), FIRST);
-        let last = ((v6, network | behind(length), u8::MAX), LAST);
+        let last = ((v6, network | suffix_mask(length), u8::MAX), LAST);
         let within = self.entries.range(first..=last);
         around.chain(within).map(|(_, rule)| *rule)
     }
@@ -212,7 +212,7 @@ mod tests {
             };
             let unrelated = world.find(&unrelated, usize::MAX);
             assert_eq!(unrelated.rules, []);
-            (one.looked_at, host.looked_at, unrelated.looked_at)
+            (one.visited, host.visited, unrelated.visited)
         };
         let few = cost(100);
         assert_eq!(few, cost(100_000));
@@ -228,28 +228,24 @@ mod tests {
         };
         let world = World::new((0..1000).map(block));
         let free = world.find(&flow(1), 1);
-        assert_eq!(
-            (free.rules.len(), free.looked_at <= 2),
-            (0, true),
-            "{free:?}"
-        );
+        assert_eq!((free.rules.len(), free.visited <= 2), (0, true), "{free:?}");
         let blocked = Pattern {
             external: side("203.0.1.7", 32, (80, 80)),
             ..flow(1)
         };
         let blocked = world.find(&blocked, 1);
         assert_eq!(blocked.rules.len(), 1);
-        assert!(blocked.looked_at <= 2, "{blocked:?}");
+        assert!(blocked.visited <= 2, "{blocked:?}");
     }
 
     fn any_side() -> impl Strategy<Value = PatternSide> {
         let v4 = (0_u32..8, 0_u8..=32).prop_map(|(bits, length)| {
-            let address = (bits << 29 | bits) & (behind(length) >> 96) as u32 ^ u32::MAX;
-            let mask = !((behind(length) >> 96) as u32);
+            let address = (bits << 29 | bits) & (suffix_mask(length) >> 96) as u32 ^ u32::MAX;
+            let mask = !((suffix_mask(length) >> 96) as u32);
             (IpAddr::from((address & mask).to_be_bytes()), length)
         });
         let v6 = (0_u128..8, 0_u8..=128).prop_map(|(bits, length)| {
-            let address = (bits << 125 | bits) & !behind(length);
+            let address = (bits << 125 | bits) & !suffix_mask(length);
             (IpAddr::from(address.to_be_bytes()), length)
         });
         let ports = (0_u16..4, 0_u16..4);
@@ -276,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_looking_at_all_finds(
+        fn index_finds_what_a_full_scan_finds(
             patterns in proptest::collection::vec(any_pattern(), 0..40),
             wanted in any_pattern(),
             gone in 0_usize..40,

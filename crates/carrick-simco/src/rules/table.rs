@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_lives_as_long_as_a_member() {
+    fn group_exists_as_long_as_a_member() {
         let mut table = RuleTable::default();
         table.insert(rule(1, 7, 0, 10));
         table.insert(rule(2, 7, 0, 20));
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(
             table.unused_rule(),
             PolicyRuleId(1),
-            "around the end, past 0"
+            "wraps around and skips 0"
         );
         assert_eq!(table.unused_group(), GroupId(1));
     }
@@ -299,13 +299,17 @@ mod tests {
         // PEA on the old reservation, and a new rule in its group.
         table.insert(rule(u32::MAX, u32::MAX, 0, 20));
         let next = table.unused_rule();
-        assert_eq!(next, PolicyRuleId(id + 1), "the one that ended rests");
+        assert_eq!(
+            next,
+            PolicyRuleId(id + 1),
+            "the identifier of the ended rule is not reused yet"
+        );
         table.insert(rule(next.0, u32::MAX, 0, 20));
         assert_eq!(table.unused_group(), GroupId(group + 1));
     }
 
     #[test]
-    fn a_rule_put_in_the_place_of_another_counts_once() {
+    fn replaced_rule_counts_once() {
         let mut table = RuleTable::default();
         table.insert(rule(1, 7, 3, 10));
         table.insert(rule(1, 7, 3, 50));

@@ -194,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reflected_challenge_is_of_no_use() {
+    fn reflected_challenge_is_rejected() {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
-        // A middlebox that answers its own challenge, as if the agent had sent it.
+        // A token of the middlebox for its own challenge, presented as that of the agent.
         let reflected = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
         assert!(!verify_token(
             &reflected,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_out_of_challenges_and_tokens() {
+    fn challenges_and_tokens_carry_names() {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&agent, [0; NONCE_LEN]);
         assert_eq!(challenge_identity(&challenge), Some(agent.clone()));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_long_enough_and_not_shown() {
+    fn short_keys_are_refused_and_none_is_shown() {
         assert!(Key::new(vec![1; 15]).is_none());
         assert_eq!(format!("{:?}", key(0x41)), "Key(..)");
         assert!(Identity::new("").is_none() && Identity::new(&"x".repeat(256)).is_none());

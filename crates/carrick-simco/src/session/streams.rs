@@ -12,7 +12,7 @@ use crate::message::PolicyRuleId;
 #[derive(Clone, Debug)]
 pub struct StreamPairs {
     count: u16,
-    turn: u16,
+    next: u16,
     bound: BTreeMap<PolicyRuleId, u16>,
     limit: usize,
 }
@@ -22,7 +22,7 @@ impl StreamPairs {
     pub fn new(count: u16, limit: usize) -> Self {
         Self {
             count: count.max(1),
-            turn: 0,
+            next: 0,
             bound: BTreeMap::new(),
             limit,
         }
@@ -36,14 +36,14 @@ impl StreamPairs {
     /// Sets the number of pairs of a new connection and clears all bindings.
     pub fn restart(&mut self, count: u16) {
         self.count = count.max(1);
-        self.turn = 0;
+        self.next = 0;
         self.bound.clear();
     }
 
     /// Returns the stream for a request that creates a rule.
-    pub fn take_turn(&mut self) -> u16 {
-        let stream = self.turn % self.count;
-        self.turn = (stream + 1) % self.count;
+    pub fn next_stream(&mut self) -> u16 {
+        let stream = self.next % self.count;
+        self.next = (stream + 1) % self.count;
         stream
     }
 
@@ -53,7 +53,7 @@ impl StreamPairs {
         if let Some(stream) = self.bound.get(&rule) {
             return *stream;
         }
-        let stream = self.take_turn();
+        let stream = self.next_stream();
         self.bind(rule, stream);
         stream
     }
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_rules_take_turns_and_keep_their_stream() {
+    fn new_rules_next_streams_and_keep_their_stream() {
         let mut pairs = StreamPairs::new(3, 100);
-        assert_eq!([(); 4].map(|()| pairs.take_turn()), [0, 1, 2, 0]);
+        assert_eq!([(); 4].map(|()| pairs.next_stream()), [0, 1, 2, 0]);
         pairs.bind(PolicyRuleId(9), 2);
         assert_eq!([(); 3].map(|()| pairs.of(PolicyRuleId(9))), [2, 2, 2]);
         let unknown = pairs.of(PolicyRuleId(10));
-        assert_eq!(pairs.take_turn(), (unknown + 1) % 3);
+        assert_eq!(pairs.next_stream(), (unknown + 1) % 3);
         assert_eq!(pairs.of(PolicyRuleId(10)), unknown, "remembered");
         pairs.release(PolicyRuleId(9));
         assert_eq!(pairs.bound(), 1);
@@ -104,6 +104,9 @@ mod tests {
         }
         assert_eq!(pairs.bound(), 10);
         pairs.restart(4);
-        assert_eq!((pairs.count(), pairs.bound(), pairs.take_turn()), (4, 0, 0));
+        assert_eq!(
+            (pairs.count(), pairs.bound(), pairs.next_stream()),
+            (4, 0, 0)
+        );
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct Frames<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unreadable {
     /// It does not begin like a rule file.
-    NotOurs,
+    OtherFormat,
     /// It is damaged at this octet.
     Damaged(u64),
 }
@@ -74,7 +74,7 @@ pub(super) enum Unreadable {
 /// Parses a whole file.
 pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
     if !file.starts_with(MAGIC) {
-        return Err(Unreadable::NotOurs);
+        return Err(Unreadable::OtherFormat);
     }
     let mut frames = Frames {
         batches: Vec::new(),

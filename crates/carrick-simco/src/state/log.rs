@@ -83,7 +83,7 @@ impl<S: Storage> Log<S> {
         let (rules, dropped) = match octets {
             None => (Rules::default(), 0),
             Some(octets) => read(&octets).map_err(|error| match error {
-                Unreadable::NotOurs => StateError::NotOurs(path),
+                Unreadable::OtherFormat => StateError::OtherFormat(path),
                 Unreadable::Damaged(offset) => StateError::Damaged { path, offset },
             })?,
         };

@@ -5,7 +5,7 @@
 //! that reports them is sent:
 //!
 //! ```text
-//! handle what came -> poll_event: record(RuleChange::of(event)) -> commit() -> poll_output: send
+//! handle_message -> poll_event: record(RuleChange::of(event)) -> commit() -> poll_output: send
 //! ```
 //!
 //! After an error of [`Journal::commit`] no reply of the batch may be sent: the middlebox has to stop.
@@ -164,7 +164,7 @@ pub trait Journal {
     /// an empty batch.
     ///
     /// # Errors
-    /// When that failed. The batch may or may not be stored; every later call fails as well.
+    /// The write failed. The batch may or may not be stored; every later call fails as well.
     fn commit(&mut self) -> Result<(), StateError>;
 }
 
@@ -177,7 +177,7 @@ impl Journal for () {
     }
 }
 
-/// Stored rule, without what follows from the configuration.
+/// Stored rule, without its values that follow from the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredRule {
     /// Policy rule identifier.
@@ -252,7 +252,7 @@ pub enum StateError {
     InUse(PathBuf),
     /// The file has another format or version.
     #[error("{} is not a rule file of this version: use another folder, or move the file away", .0.display())]
-    NotOurs(PathBuf),
+    OtherFormat(PathBuf),
     /// The file is damaged in a way that a crash does not cause.
     #[error(
         "{} is damaged at octet {offset}, before intact records: check the disk, then restore the file from a copy or move it away to start without rules", path.display()

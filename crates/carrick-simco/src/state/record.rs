@@ -7,8 +7,8 @@
 //!               3 disabled   tuple, tuple
 //! 2 lifetime  PID 32, end
 //! 3 ended     PID 32
-//! 4 last      PID 32, GID 32 that were given last
-//! end          by the wall clock 64, what was left 64, 0 or 1, then if 1 the host's run 128, by its clock 64
+//! 4 last      last PID 32 and last GID 32 in use
+//! end          wall clock 64, remaining time 64, 0 or 1, then if 1 boot identifier 128, time since boot 64
 //! reservation  tuple, 0 or 1, tuple if 1
 //! tuple        as the attribute's value of RFC 4540, section 4.3.8 (length 8)
 //! ```
@@ -171,13 +171,13 @@ fn write_kind(out: &mut Vec<u8>, kind: &StoredKind) {
     }
 }
 
-/// Reads the records of a batch in order.
+/// Reader of the records of a batch, in order.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
     /// Returns the next record: `None` at the end, an error if it is malformed.
-    pub(super) fn next(&mut self) -> Option<Result<Record, NoRecord>> {
-        (!self.0.is_empty()).then(|| self.record().ok_or(NoRecord))
+    pub(super) fn next(&mut self) -> Option<Result<Record, MalformedRecord>> {
+        (!self.0.is_empty()).then(|| self.record().ok_or(MalformedRecord))
     }
 
     fn record(&mut self) -> Option<Record> {
@@ -275,4 +275,4 @@ impl Reader<'_> {
 
 /// The octets are not a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NoRecord;
+pub(super) struct MalformedRecord;

@@ -1,4 +1,4 @@
-//! An agent and answers that are none: never asked for, doubled, of another kind, too early, too late.
+//! Agent with unexpected replies: unsolicited, duplicate, mismatched, early or late.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::network::{UDP, change, config, credentials, key, name, pinhole, reser
 
 const RULE: PolicyRuleId = PolicyRuleId(7);
 
-fn asked(message: &Bytes) -> (TransactionId, Request) {
+fn parse_request(message: &Bytes) -> (TransactionId, Request) {
     Request::parse(message).unwrap()
 }
 
@@ -23,25 +23,25 @@ fn events(agent: &mut Agent) -> Vec<AgentEvent> {
     std::iter::from_fn(|| agent.poll_event()).collect()
 }
 
-/// An agent with an open session and four stream pairs.
+/// Returns an agent with an open session and four stream pairs.
 fn opened(settings: AgentSettings) -> Agent {
     let mut agent = Agent::new(settings, [2; 32]);
     agent.connected(Time::ZERO, 4);
     let (_, message) = agent.poll_transmit().unwrap();
     let reply = Reply::Established(config().capabilities);
-    agent.handle_message(Time::ZERO, 0, &reply.to_bytes(asked(&message).0));
+    agent.handle_message(Time::ZERO, 0, &reply.to_bytes(parse_request(&message).0));
     assert!(agent.is_open());
     events(&mut agent);
     agent
 }
 
-fn ask(agent: &mut Agent, request: &Request) -> TransactionId {
+fn submit(agent: &mut Agent, request: &Request) -> TransactionId {
     let transaction = agent.submit(Time::ZERO, request).unwrap();
     assert!(agent.poll_transmit().is_some());
     transaction
 }
 
-fn answer(agent: &mut Agent, transaction: TransactionId, reply: &Reply) {
+fn deliver(agent: &mut Agent, transaction: TransactionId, reply: &Reply) {
     agent.handle_message(Time::ZERO, 1, &reply.to_bytes(transaction));
 }
 
@@ -83,44 +83,50 @@ fn status(rule: PolicyRuleId) -> Reply {
 fn unsolicited_reply_is_counted_and_ignored() {
     let mut agent = opened(AgentSettings::default());
     for rule in 0..1000 {
-        answer(
+        deliver(
             &mut agent,
             TransactionId(5000 + rule),
             &enabled(PolicyRuleId(rule)),
         );
     }
     assert_eq!(events(&mut agent), []);
-    assert_eq!((agent.streams().bound(), agent.unexpected()), (0, 1000));
-    assert!(agent.is_open(), "nothing else happened");
+    assert_eq!(
+        (agent.streams().bound(), agent.unsolicited_replies()),
+        (0, 1000)
+    );
+    assert!(agent.is_open(), "the session stays open");
 }
 
 /// RFC 4540, section 4.2.5
 #[test]
 fn duplicate_reply_is_reported_once() {
     let mut agent = opened(AgentSettings::default());
-    let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
+    let transaction = submit(&mut agent, &Request::Enable(pinhole(5)));
     for _ in 0..2 {
-        answer(&mut agent, transaction, &enabled(RULE));
+        deliver(&mut agent, transaction, &enabled(RULE));
     }
     let reported = events(&mut agent);
     assert!(
         matches!(reported[..], [AgentEvent::Reply { .. }]),
         "reported once: {reported:?}"
     );
-    assert_eq!(agent.unexpected(), 1);
-    // The same for a late reply.
-    let transaction = ask(&mut agent, &Request::Enable(pinhole(6)));
+    assert_eq!(agent.unsolicited_replies(), 1);
+    // A duplicate of a late reply.
+    let transaction = submit(&mut agent, &Request::Enable(pinhole(6)));
     agent.handle_timeout(Time::from_millis(60_000));
     events(&mut agent);
     for _ in 0..2 {
-        answer(&mut agent, transaction, &enabled(PolicyRuleId(8)));
+        deliver(&mut agent, transaction, &enabled(PolicyRuleId(8)));
     }
     let reported = events(&mut agent);
     assert!(
         matches!(reported[..], [AgentEvent::LateReply { .. }]),
         "reported once: {reported:?}"
     );
-    assert_eq!((agent.unexpected(), agent.streams().bound()), (2, 2));
+    assert_eq!(
+        (agent.unsolicited_replies(), agent.streams().bound()),
+        (2, 2)
+    );
 }
 
 /// RFC 4540, section 4.2.2
@@ -134,7 +140,7 @@ fn mismatched_reply_ends_the_session() {
     let lengthened = Reply::LifetimeChanged(Lifetime(60));
     let list = Reply::List(RuleList::default());
     let another = PolicyRuleId(8);
-    let wrong = [
+    let mismatched = [
         (reserve.clone(), enabled(RULE)),
         (Request::Enable(pinhole(5)), reserved(RULE)),
         (Request::Enable(pinhole(5)), Reply::Deleted),
@@ -148,24 +154,24 @@ fn mismatched_reply_ends_the_session() {
         (Request::List, Reply::Terminated),
         (Request::List, Reply::Established(config().capabilities)),
     ];
-    for (request, reply) in wrong {
+    for (request, reply) in mismatched {
         let mut agent = opened(AgentSettings::default());
-        let transaction = ask(&mut agent, &request);
-        answer(&mut agent, transaction, &reply);
+        let transaction = submit(&mut agent, &request);
+        deliver(&mut agent, transaction, &reply);
         let reported = events(&mut agent);
         let lost = matches!(reported.first(), Some(AgentEvent::Lost { transaction: t, .. }) if *t == transaction);
         assert!(lost, "{request:?} and {reply:?}: {reported:?}");
         assert_eq!(
             reported.last(),
-            Some(&AgentEvent::Closed(CloseReason::Misbehaved))
+            Some(&AgentEvent::Closed(CloseReason::ProtocolViolation))
         );
     }
-    let right = [
+    let matching = [
         (reserve, reserved(RULE)),
         (Request::Enable(pinhole(5)), enabled(RULE)),
         (after, enabled(RULE)),
         (change(RULE, 60), lengthened),
-        // A middlebox may grant nothing (RFC 4540, section 8.5).
+        // A middlebox may grant a lifetime of zero (RFC 4540, section 8.5).
         (change(RULE, 60), Reply::Deleted),
         (change(RULE, 0), Reply::Deleted),
         (Request::Status(RULE), status(RULE)),
@@ -175,10 +181,10 @@ fn mismatched_reply_ends_the_session() {
             Reply::Negative(NegativeReply::AgentNotAuthorized),
         ),
     ];
-    for (request, reply) in right {
+    for (request, reply) in matching {
         let mut agent = opened(AgentSettings::default());
-        let transaction = ask(&mut agent, &request);
-        answer(&mut agent, transaction, &reply);
+        let transaction = submit(&mut agent, &request);
+        deliver(&mut agent, transaction, &reply);
         let reported = events(&mut agent);
         assert!(
             matches!(reported[..], [AgentEvent::Reply { .. }]),
@@ -190,7 +196,7 @@ fn mismatched_reply_ends_the_session() {
 #[test]
 fn reply_on_unpaired_stream_binds_to_a_paired_one() {
     let mut agent = opened(AgentSettings::default());
-    let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
+    let transaction = submit(&mut agent, &Request::Enable(pinhole(5)));
     agent.handle_message(Time::ZERO, 60_000, &enabled(RULE).to_bytes(transaction));
     agent.submit(Time::ZERO, &change(RULE, 60)).unwrap();
     let (stream, _) = agent.poll_transmit().unwrap();
@@ -201,29 +207,33 @@ fn reply_on_unpaired_stream_binds_to_a_paired_one() {
 #[test]
 fn end_overtaking_the_reply_is_repeated_after_it() {
     let mut agent = opened(AgentSettings::default());
-    let first = ask(&mut agent, &Request::Enable(pinhole(5)));
-    let second = ask(&mut agent, &Request::Enable(pinhole(6)));
+    let first = submit(&mut agent, &Request::Enable(pinhole(5)));
+    let second = submit(&mut agent, &Request::Enable(pinhole(6)));
     let ended = |rule| Notification::RuleEvent {
         rule,
         lifetime: Lifetime(0),
     };
     let are = ended(RULE).to_bytes(TransactionId(1));
     agent.handle_message(Time::ZERO, 3, &are);
-    let gone = AgentEvent::Rule {
+    let end = AgentEvent::Rule {
         rule: RULE,
         lifetime: Lifetime(0),
     };
-    assert_eq!(events(&mut agent), std::slice::from_ref(&gone));
-    answer(&mut agent, first, &enabled(RULE));
+    assert_eq!(events(&mut agent), std::slice::from_ref(&end));
+    deliver(&mut agent, first, &enabled(RULE));
     let reported = events(&mut agent);
     assert!(
         matches!(reported[0], AgentEvent::Reply { .. }),
         "{reported:?}"
     );
-    assert_eq!(reported[1..], [gone], "in this order, no rule remains");
-    assert_eq!(agent.streams().bound(), 0, "nothing stays bound");
-    answer(&mut agent, second, &enabled(PolicyRuleId(8)));
-    assert_eq!(events(&mut agent).len(), 1, "the other lives");
+    assert_eq!(
+        reported[1..],
+        [end],
+        "after the reply, so that no rule remains"
+    );
+    assert_eq!(agent.streams().bound(), 0, "no rule stays bound");
+    deliver(&mut agent, second, &enabled(PolicyRuleId(8)));
+    assert_eq!(events(&mut agent).len(), 1, "the other rule remains");
     assert_eq!(agent.streams().bound(), 1);
 }
 
@@ -233,7 +243,7 @@ fn remembered_ends_of_unknown_rules_are_bounded() {
         max_pending: 10,
         ..AgentSettings::default()
     });
-    ask(&mut agent, &Request::Enable(pinhole(5)));
+    submit(&mut agent, &Request::Enable(pinhole(5)));
     for rule in 0..100_000 {
         let are = Notification::RuleEvent {
             rule: PolicyRuleId(rule),
@@ -242,23 +252,23 @@ fn remembered_ends_of_unknown_rules_are_bounded() {
         agent.handle_message(Time::ZERO, 0, &are.to_bytes(TransactionId(rule)));
         assert!(agent.poll_event().is_some());
     }
-    assert!(agent.remembered() <= 10, "{}", agent.remembered());
+    assert!(agent.remembered_ends() <= 10, "{}", agent.remembered_ends());
 }
 
 #[test]
 fn cancelled_request_is_never_sent() {
     let mut agent = opened(AgentSettings::default());
-    let given_up = agent.submit(Time::ZERO, &Request::Enable(pinhole(5)));
-    let due = agent.poll_timeout().unwrap();
+    let first = agent.submit(Time::ZERO, &Request::Enable(pinhole(5)));
+    let timeout = agent.poll_timeout().unwrap();
     let later = Time::from_millis(29_000);
-    let kept = agent.submit(later, &Request::Enable(pinhole(6))).unwrap();
-    agent.handle_timeout(due);
+    let second = agent.submit(later, &Request::Enable(pinhole(6))).unwrap();
+    agent.handle_timeout(timeout);
     let reported = events(&mut agent);
     assert!(
-        matches!(reported[..], [AgentEvent::TimedOut { transaction, .. }] if Ok(transaction) == given_up)
+        matches!(reported[..], [AgentEvent::TimedOut { transaction, .. }] if Ok(transaction) == first)
     );
     let (_, message) = agent.poll_transmit().unwrap();
-    assert_eq!(asked(&message).0, kept);
+    assert_eq!(parse_request(&message).0, second);
     assert_eq!(agent.poll_transmit(), None);
 }
 
@@ -281,9 +291,9 @@ fn unsent_requests_are_bounded() {
 }
 
 #[test]
-fn another_connection_ends_the_session_of_the_first() {
+fn new_connection_ends_the_earlier_session() {
     let mut agent = opened(AgentSettings::default());
-    let lost = ask(&mut agent, &Request::List);
+    let lost = submit(&mut agent, &Request::List);
     agent.connected(Time::ZERO, 2);
     let reported = events(&mut agent);
     assert!(
@@ -294,10 +304,10 @@ fn another_connection_ends_the_session_of_the_first() {
         "{reported:?}"
     );
     let (_, message) = agent.poll_transmit().unwrap();
-    let (transaction, request) = asked(&message);
+    let (transaction, request) = parse_request(&message);
     assert!(matches!(request, Request::Establish { .. }) && transaction != lost);
     // Replies of the first session have no meaning in the second.
-    answer(&mut agent, lost, &Reply::List(RuleList::default()));
+    deliver(&mut agent, lost, &Reply::List(RuleList::default()));
     assert_eq!(events(&mut agent), []);
 }
 
@@ -310,10 +320,10 @@ fn session_can_be_ended_before_it_is_open() {
     assert_eq!(
         events(&mut agent),
         [AgentEvent::Closed(CloseReason::Requested)],
-        "there is nothing to end at the middlebox"
+        "the middlebox has no session to end"
     );
 
-    // SA is out: its answer and that of ST cross.
+    // SA was sent: its reply crosses ST.
     let settings = AgentSettings {
         credentials: Some(credentials("alice")),
         verify_middlebox: false,
@@ -326,14 +336,14 @@ fn session_can_be_ended_before_it_is_open() {
         challenge: Some(make_challenge(&name("firewall"), [1; 32])),
         token: None,
     };
-    answer(&mut agent, asked(&message).0, &demand);
+    deliver(&mut agent, parse_request(&message).0, &demand);
     let (_, authenticate) = agent.poll_transmit().unwrap();
     agent.terminate(Time::ZERO);
     let (_, terminate) = agent.poll_transmit().unwrap();
     let established = Reply::Established(config().capabilities);
-    answer(&mut agent, asked(&authenticate).0, &established);
-    assert_eq!(events(&mut agent), [], "it doesn't open any more");
-    answer(&mut agent, asked(&terminate).0, &Reply::Terminated);
+    deliver(&mut agent, parse_request(&authenticate).0, &established);
+    assert_eq!(events(&mut agent), [], "the session is not opened");
+    deliver(&mut agent, parse_request(&terminate).0, &Reply::Terminated);
     assert_eq!(
         events(&mut agent),
         [AgentEvent::Closed(CloseReason::Requested)]
@@ -344,7 +354,7 @@ fn session_can_be_ended_before_it_is_open() {
 #[test]
 fn challenge_of_another_middlebox_is_not_answered() {
     for (challenger, opens) in [("firewall", true), ("another", false)] {
-        // With one key for two middleboxes, one of them could pass on the challenge of the other.
+        // With one key for two middleboxes, one of them could relay the challenge of the other.
         for expected in [Some(name("firewall")), None] {
             let mut own = credentials("alice");
             own.middlebox = expected;
@@ -355,7 +365,7 @@ fn challenge_of_another_middlebox_is_not_answered() {
             let mut agent = Agent::new(settings, [2; 32]);
             agent.connected(Time::ZERO, 4);
             let (_, message) = agent.poll_transmit().unwrap();
-            let (transaction, request) = asked(&message);
+            let (transaction, request) = parse_request(&message);
             let Request::Establish {
                 challenge: Some(challenge),
                 ..
@@ -375,7 +385,7 @@ fn challenge_of_another_middlebox_is_not_answered() {
                 challenge: Some(make_challenge(&name(challenger), [1; 32])),
                 token: Some(token),
             };
-            answer(&mut agent, transaction, &reply);
+            deliver(&mut agent, transaction, &reply);
             assert_eq!(agent.poll_transmit().is_some(), opens, "{challenger}");
             let closed = AgentEvent::Closed(CloseReason::MiddleboxNotAuthenticated);
             assert_eq!(events(&mut agent).contains(&closed), !opens);

@@ -1,4 +1,4 @@
-//! A packet filter that fails: half-way through a request, at the end of a rule, for a while.
+//! Packet filter that fails: during a request, at the end of a rule, temporarily.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,12 +20,13 @@ struct Faults {
     add: Cell<bool>,
     extend: Cell<bool>,
     remove: Cell<bool>,
-    /// Removing this one fails, and with it all of the call.
+    /// Element whose removal fails, with all others of the same call.
     stuck: Cell<Option<Element>>,
 }
 
 #[derive(Debug, Default)]
-struct Flaky {
+/// Packet filter in memory with faults.
+struct FailingBackend {
     inner: MemoryBackend,
     faults: Rc<Faults>,
 }
@@ -34,7 +35,7 @@ fn broken() -> BackendError {
     BackendError::System("broken".into())
 }
 
-impl Backend for Flaky {
+impl Backend for FailingBackend {
     fn add(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
         if self.faults.add.get() {
             return Err(broken());
@@ -70,14 +71,14 @@ impl Backend for Flaky {
     }
 }
 
-fn net() -> (Net<Flaky>, Rc<Faults>) {
-    over(MemoryBackend::default())
+fn net() -> (Net<FailingBackend>, Rc<Faults>) {
+    net_with(MemoryBackend::default())
 }
 
-fn over(inner: MemoryBackend) -> (Net<Flaky>, Rc<Faults>) {
-    let backend = Flaky {
+fn net_with(inner: MemoryBackend) -> (Net<FailingBackend>, Rc<Faults>) {
+    let backend = FailingBackend {
         inner,
-        ..Flaky::default()
+        ..FailingBackend::default()
     };
     let faults = Rc::clone(&backend.faults);
     let mut police = agent_config("police");
@@ -89,12 +90,12 @@ fn over(inner: MemoryBackend) -> (Net<Flaky>, Rc<Faults>) {
     (Net::with_backend(config, backend), faults)
 }
 
-impl Net<Flaky> {
-    fn held(&self) -> usize {
+impl Net<FailingBackend> {
+    fn element_count(&self) -> usize {
         self.middlebox.backend().inner.live(self.now).count()
     }
 
-    fn lets_pass(&self, port: u16) -> bool {
+    fn passes_port(&self, port: u16) -> bool {
         let (a0, a3) = ends(port);
         let backend = &self.middlebox.backend().inner;
         backend.passes(self.now, UDP, a0.into(), a3.into(), Direction::Inbound)
@@ -103,22 +104,22 @@ impl Net<Flaky> {
 
 /// RFC 5189, section 2.1.4
 #[test]
-fn partly_failed_request_leaves_nothing_behind() {
+fn partly_failed_request_changes_nothing() {
     let (mut net, faults) = net();
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5)).rule;
-    // One flow is shared and must live longer, which fails; the other is new.
+    // One flow is shared and its extension fails; the other is new.
     faults.extend.set(true);
     let mut wanted = range(5, 2);
     wanted.lifetime = Lifetime(600);
     let refusal = net.refusal(bob, &Request::Enable(wanted));
     assert_eq!(refusal, NegativeReply::ConfigurationFailed);
-    assert_eq!((net.middlebox.rules().len(), net.held()), (1, 1));
+    assert_eq!((net.middlebox.rules().len(), net.element_count()), (1, 1));
     faults.extend.set(false);
     net.ask(alice, &change(first, 0));
-    assert_eq!(net.held(), 0, "no rule uses it");
+    assert_eq!(net.element_count(), 0, "no rule uses the element");
     net.enable(bob, wanted);
-    assert!(net.lets_pass(5) && net.lets_pass(6));
+    assert!(net.passes_port(5) && net.passes_port(6));
 }
 
 /// RFC 4540, section 8.9
@@ -134,11 +135,11 @@ fn failed_removal_is_retried() {
         NegativeReply::NoSuchRule
     );
     net.wait(20);
-    assert!(net.lets_pass(5), "it fails and fails");
+    assert!(net.passes_port(5), "the removal keeps failing");
     assert!(net.middlebox.poll_timeout().is_some());
     faults.remove.set(false);
     net.wait(40);
-    assert_eq!(net.held(), 0, "long before its own end");
+    assert_eq!(net.element_count(), 0, "long before its timeout");
     assert_eq!(net.middlebox.poll_timeout(), None);
     assert_eq!(net.middlebox.stats().backend_failures, 1, "reported once");
 }
@@ -156,9 +157,9 @@ fn new_rule_takes_over_unremoved_elements() {
     let rule = net.enable(alice, again).rule;
     faults.remove.set(false);
     net.wait(999);
-    assert!(net.lets_pass(5), "as long as the new rule");
+    assert!(net.passes_port(5), "until the new rule ends");
     net.ask(alice, &change(rule, 0));
-    assert_eq!(net.held(), 0);
+    assert_eq!(net.element_count(), 0);
 }
 
 /// RFC 4540, section 8.9
@@ -199,10 +200,10 @@ fn failed_extension_keeps_the_lifetime() {
     assert_eq!(
         net.ask(alice, &change(rule, 30)),
         Reply::LifetimeChanged(Lifetime(30)),
-        "shorter is possible"
+        "a shorter lifetime is granted"
     );
     net.wait(30);
-    assert_eq!((net.middlebox.rules().len(), net.held()), (0, 0));
+    assert_eq!((net.middlebox.rules().len(), net.element_count()), (0, 0));
 }
 
 /// RFC 5189, section 2.1.4
@@ -258,14 +259,14 @@ fn failed_block_ends_no_rule() {
         net.refusal(police, &block),
         NegativeReply::ConfigurationFailed
     );
-    assert!(net.lets_pass(5));
+    assert!(net.passes_port(5));
     assert_eq!(net.rule_events(alice), []);
     faults.add.set(false);
-    // The block holds, even where what it ends can't be removed.
+    // The block applies, even if the elements of the ended rule can't be removed.
     faults.remove.set(true);
     assert!(matches!(net.ask(police, &block), Reply::Disabled { .. }));
     assert_eq!(net.rule_events(alice), [(rule, Lifetime(0))]);
-    assert!(!net.lets_pass(5));
+    assert!(!net.passes_port(5));
     assert_eq!(
         net.refusal(police, &Request::Status(PolicyRuleId(1))),
         NegativeReply::NoSuchRule
@@ -276,7 +277,7 @@ fn failed_block_ends_no_rule() {
 #[test]
 fn outside_port_is_free_after_its_binding_is_gone() {
     let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4000);
-    let (mut net, faults) = over(MemoryBackend::default().with_translation(pool));
+    let (mut net, faults) = net_with(MemoryBackend::default().with_translation(pool));
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
     faults.remove.set(true);
@@ -285,10 +286,10 @@ fn outside_port_is_free_after_its_binding_is_gone() {
     assert_eq!(
         refusal,
         NegativeReply::LackOfPorts,
-        "it still leads to alice"
+        "the port is still bound to alice"
     );
     faults.remove.set(false);
     net.wait(10);
     net.enable(bob, pinhole(6));
-    assert_eq!(net.held(), 1);
+    assert_eq!(net.element_count(), 1);
 }

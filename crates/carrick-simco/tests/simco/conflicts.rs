@@ -1,4 +1,4 @@
-//! PDR: what it ends, what it keeps from coming, and what it doesn't touch.
+//! PDR: rules that it ends, rules that it prevents, and rules that stay.
 
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, Lifetime, Location, NegativeReply, PolicyRuleId,
@@ -58,7 +58,7 @@ fn pdr_ends_and_reports_conflicting_rules() {
     assert_eq!(conflict, NegativeReply::Conflict);
     let Reply::DisableStatus { disable, owner, .. } = net.ask(police, &Request::Status(rule))
     else {
-        panic!("no PDS reply");
+        panic!("not a PDS reply");
     };
     assert_eq!(
         (disable.lifetime, owner.as_bytes()),
@@ -69,7 +69,7 @@ fn pdr_ends_and_reports_conflicting_rules() {
 }
 
 #[test]
-fn two_blocks_on_the_same_hold_until_both_are_gone() {
+fn two_blocks_of_one_flow_apply_until_both_end() {
     let mut net = Net::new(with_police());
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rules = [(); 2].map(|()| match net.ask(police, &block(10, 2)) {
@@ -104,7 +104,7 @@ fn pdr_needs_right_and_capability() {
 }
 
 #[test]
-fn a_refused_pdr_ends_nothing() {
+fn refused_pdr_ends_no_rule() {
     let mut net = Net::new(with_police());
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     net.enable(alice, pinhole(10));

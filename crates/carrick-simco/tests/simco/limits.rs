@@ -40,7 +40,7 @@ fn half_open_flood_takes_bounded_memory() {
         }
         assert!(net.middlebox.session_counts().1 <= 10);
     }
-    // A slow but honest agent connects during the flood.
+    // A slow agent connects during the flood.
     let settings = carrick_simco::agent::AgentSettings {
         credentials: Some(crate::network::credentials("bob")),
         ..Default::default()
@@ -69,7 +69,7 @@ fn half_open_flood_takes_bounded_memory() {
     assert_eq!(
         net.middlebox.session_counts(),
         (2, 0),
-        "and in the end their time is over"
+        "and all of them time out"
     );
 }
 
@@ -92,7 +92,7 @@ fn flood_from_one_address_evicts_only_itself() {
     let session = net.middlebox.connected(net.now, &from("192.0.2.1"));
     bob.connected(net.now, 4);
     while !bob.is_open() {
-        // Far more than there is room for, before each of his messages.
+        // Far more connections than the limit, before each of his messages.
         for n in 0..1000 {
             let flood = ["198.51.100.7".to_owned(), format!("2001:db8::{n:x}:1")];
             for address in &flood {
@@ -105,7 +105,10 @@ fn flood_from_one_address_evicts_only_itself() {
                 net.received(ready);
             }
         }
-        assert!(net.middlebox.session_counts().1 <= 7, "3 of each, and his");
+        assert!(
+            net.middlebox.session_counts().1 <= 7,
+            "3 of each source, and his"
+        );
         let (stream, message) = bob.poll_transmit().unwrap();
         net.raw(session, stream, &message);
         let Some(SessionOutput::Send { stream, message }) = net.middlebox.poll_output(session)
@@ -147,7 +150,7 @@ fn sessions_are_limited_for_each_agent_and_for_all() {
     };
     assert!(refused(&mut net, "alice"), "her third");
     net.open("bob");
-    assert!(refused(&mut net, "bob"), "the fourth of all");
+    assert!(refused(&mut net, "bob"), "the fourth session in total");
     net.middlebox.disconnected(first);
     net.open("bob");
 }
@@ -185,7 +188,7 @@ fn agent_that_does_not_read_keeps_its_rules() {
         net.ask(alice, &change(rule, 0));
     }
     let (received, closed) = net.received(deaf);
-    assert_eq!(received.len(), 22, "no more than it may, and AST");
+    assert_eq!(received.len(), 22, "the limit, and AST");
     assert_eq!(
         received[21].2,
         FromMiddlebox::Notification(Notification::SessionTerminated)
@@ -195,7 +198,7 @@ fn agent_that_does_not_read_keeps_its_rules() {
     assert_eq!(
         net.middlebox.rules().len(),
         1,
-        "the rule of the one that was cut off"
+        "the rule of the terminated session"
     );
 }
 
@@ -210,7 +213,7 @@ fn oversized_list_is_refused() {
         request.lifetime = Lifetime(100);
         if n == MAX_LISTED as u32 {
             let Reply::List(list) = net.ask(alice, &Request::List) else {
-                panic!("no list of {n}");
+                panic!("not a list of {n}");
             };
             assert_eq!(list.rules().len(), MAX_LISTED);
         }
@@ -225,11 +228,11 @@ fn oversized_list_is_refused() {
 }
 
 #[test]
-fn a_session_that_does_not_open_ends_in_time() {
+fn half_open_session_times_out() {
     let mut net = Net::new(config());
     let session = net.connect();
-    let due = net.middlebox.poll_timeout().unwrap();
-    assert_eq!(due.since(net.now), Duration::from_secs(10));
+    let timeout = net.middlebox.poll_timeout().unwrap();
+    assert_eq!(timeout.since(net.now), Duration::from_secs(10));
     net.wait(9);
     assert_eq!(net.received(session), (vec![], false));
     net.wait(1);
@@ -259,7 +262,7 @@ fn replies_precede_ast() {
     assert_eq!(
         answered,
         (0..21).collect::<Vec<u32>>(),
-        "all that was done, and no more than was done"
+        "exactly the completed requests are answered"
     );
     assert!(closed);
 }
@@ -304,7 +307,7 @@ fn queued_octets_are_bounded() {
     for port in 1..=2000 {
         net.enable(alice, pinhole(port));
     }
-    // 16 kB each.
+    // The lists have 16 kB each.
     for tid in 0..100 {
         net.raw(alice, 0, &Request::List.to_bytes(TransactionId(tid)));
     }
@@ -329,7 +332,7 @@ fn mass_expiry_spares_agents_that_read() {
     while net
         .middlebox
         .poll_timeout()
-        .is_some_and(|due| due <= net.now)
+        .is_some_and(|timeout| timeout <= net.now)
     {
         net.middlebox.handle_timeout(net.now);
         reported += net.rule_events(alice).len();
@@ -380,7 +383,7 @@ fn elements_per_agent_are_bounded() {
     net.enable(alice, range(1, 32));
 }
 
-/// Lets a whole network in, to one port.
+/// Returns the request for a pattern: an external network, one internal port.
 fn network(third: u8, port: u16) -> EnableRequest {
     let mut request = pinhole(port);
     request.parameters.direction = Direction::Inbound;
@@ -407,13 +410,13 @@ fn patterns_per_agent_are_bounded() {
     for more in [network(3, 5), network(0, 6)] {
         assert_eq!(net.refusal(alice, &Request::Enable(more)), full);
     }
-    // Single flows are others, and so are other agents; what ends makes room.
+    // Single flows and patterns of other agents do not count; an ended rule makes room.
     net.enable(alice, pinhole(5));
     net.enable(bob, network(3, 5));
     net.ask(alice, &change(rules[1], 0));
     net.enable(alice, network(3, 5));
     assert_eq!(net.refusal(alice, &Request::Enable(network(4, 5))), full);
-    // A reservation that is enabled so counts too.
+    // A reservation enabled for a pattern counts, too.
     let reserve = Request::Reserve(reserve(UDP, 1, 60));
     let Reply::Reserved(reserved) = net.ask(alice, &reserve) else {
         panic!("not reserved");
@@ -436,7 +439,7 @@ fn prohibit_succeeds_despite_existing_pinholes() {
     });
     let mut police = agent_config("police");
     police.rights = Rights::ALL;
-    // Its own quota of what it opens is used up too.
+    // Its own quota of enabling rules is used up, too.
     police.max_rules = 1;
     police.max_disable_rules = 2;
     let mut other = police.clone();
@@ -462,7 +465,7 @@ fn prohibit_succeeds_despite_existing_pinholes() {
     assert_eq!(
         net.refusal(police, &block(pinhole(61))),
         full,
-        "its own bound"
+        "the limit of the agent"
     );
     assert!(matches!(
         net.ask(other, &block(pinhole(61))),
@@ -471,10 +474,10 @@ fn prohibit_succeeds_despite_existing_pinholes() {
     assert_eq!(
         net.refusal(other, &block(pinhole(62))),
         full,
-        "the bound of all"
+        "the limit of all agents"
     );
     assert!(!net.passes(1, Direction::Inbound));
-    // Blocks take no room of what lets pass: just the one is free that was blocked.
+    // Rules by PDR do not count for enabling rules: only the pinhole that was blocked is free.
     net.enable(alice, pinhole(50));
     assert_eq!(net.refusal(alice, &Request::Enable(pinhole(51))), full);
     assert_eq!((net.middlebox.rules().len(), net.elements()), (13, 13));

@@ -64,10 +64,10 @@ impl Load {
 
     fn run(&mut self, seconds: u64) {
         let end = self.net.now + Duration::from_secs(seconds);
-        while let Some(due) = self.next().filter(|due| *due <= end) {
-            self.net.now = due;
-            self.net.middlebox.handle_timeout(due);
-            self.generator.handle_timeout(due, &mut self.agent);
+        while let Some(timeout) = self.next().filter(|timeout| *timeout <= end) {
+            self.net.now = timeout;
+            self.net.middlebox.handle_timeout(timeout);
+            self.generator.handle_timeout(timeout, &mut self.agent);
             self.carry();
         }
         self.net.now = end;
@@ -88,7 +88,7 @@ fn load_stays_in_steady_state() {
     assert_eq!(
         load.generator.steady_since(),
         Some(Time::ZERO),
-        "no way, no delay"
+        "a connection without delay"
     );
     load.generator.start_measuring();
     for _ in 0..20 {
@@ -126,7 +126,7 @@ fn offered_load_matches_without_refresh() {
     let done = load.generator.measures().transactions() as f64 / 120.0;
     let offered = 1e3 / short.demand().exact_interval();
     assert!((done / offered - 1.0).abs() < 0.05, "{done}, not {offered}");
-    assert!((offered - 200.0).abs() < 0.1, "two for each pinhole");
+    assert!((offered - 200.0).abs() < 0.1, "two requests per pinhole");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn calls_open_and_close_their_pinholes_together() {
 }
 
 #[test]
-fn refusals_are_counted_and_nothing_is_left_behind() {
+fn refusals_are_counted_and_leave_no_rules() {
     let mut load = Load::new(workload(), 50);
     load.run(60);
     assert!(load.generator.measures().refused > 100);
@@ -155,13 +155,13 @@ fn refusals_are_counted_and_nothing_is_left_behind() {
 
 #[test]
 fn ended_pinhole_is_not_refreshed_forever() {
-    let quiet = Workload {
+    let no_openings = Workload {
         opening_interval: Duration::ZERO,
         holding: Duration::from_secs(100_000),
         preload: 20,
         ..workload()
     };
-    let mut load = Load::new(quiet, 100_000);
+    let mut load = Load::new(no_openings, 100_000);
     let rules: Vec<_> = load.net.middlebox.rules().iter().map(|r| r.id).collect();
     for rule in &rules[..5] {
         load.net.middlebox.end_rule(load.net.now, *rule);
@@ -174,7 +174,7 @@ fn ended_pinhole_is_not_refreshed_forever() {
 }
 
 #[test]
-fn no_interval_is_no_load_and_no_endless_loop() {
+fn interval_of_zero_makes_no_requests() {
     let none = Workload {
         opening_interval: Duration::ZERO,
         ..workload()
@@ -184,12 +184,12 @@ fn no_interval_is_no_load_and_no_endless_loop() {
     assert_eq!(
         load.generator.pinholes(),
         0,
-        "all of the preload was closed"
+        "all preloaded pinholes were closed"
     );
 }
 
 #[test]
-fn a_preload_whose_answers_are_lost_goes_on() {
+fn preload_continues_after_lost_replies() {
     let mut net = Net::new(config());
     let settings = AgentSettings {
         credentials: Some(credentials("alice")),
@@ -207,5 +207,5 @@ fn a_preload_whose_answers_are_lost_goes_on() {
         generator.handle_event(net.now, &mut agent, &event);
     }
     let next = std::iter::from_fn(|| agent.poll_transmit()).count();
-    assert_eq!(next, window, "the next are asked for");
+    assert_eq!(next, window, "the next pinholes are requested");
 }

@@ -1,4 +1,4 @@
-//! A middlebox in memory, and connections that carry messages at once.
+//! Middlebox in memory, and connections that deliver messages immediately.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn key(of: &str) -> Key {
     Key::new(of.repeat(16).into_bytes()).unwrap()
 }
 
-/// An agent with the key that `credentials` has too.
+/// Returns the configuration of an agent with the key of [`credentials`].
 pub(crate) fn agent_config(of: &str) -> AgentConfig {
     let mut config = AgentConfig::new(name(of), Some(key(of)));
     config.rights.wildcards = true;
@@ -42,7 +42,7 @@ pub(crate) fn credentials(of: &str) -> Credentials {
     }
 }
 
-/// A packet filter that knows `alice` and `bob`.
+/// Returns the configuration of a packet filter with the agents `alice` and `bob`.
 pub(crate) fn config() -> MiddleboxConfig {
     MiddleboxConfig {
         agents: vec![agent_config("alice"), agent_config("bob")],
@@ -53,7 +53,7 @@ pub(crate) fn config() -> MiddleboxConfig {
 /// Message received in a session, with its stream.
 pub(crate) type Received = (u16, TransactionId, FromMiddlebox);
 
-/// A middlebox and its time.
+/// Middlebox and its clock.
 pub(crate) struct Net<B = MemoryBackend> {
     pub(crate) now: Time,
     pub(crate) middlebox: Middlebox<B>,
@@ -105,7 +105,7 @@ impl<B: Backend> Net<B> {
             .handle_message(self.now, session, stream, &message);
     }
 
-    /// Messages sent by the middlebox in a session since, and whether it closed the session.
+    /// Returns the messages sent in a session since the last call, and whether the middlebox closed it.
     pub(crate) fn received(&mut self, session: SessionId) -> (Vec<Received>, bool) {
         let mut all = Vec::new();
         while let Some(output) = self.middlebox.poll_output(session) {
@@ -120,14 +120,14 @@ impl<B: Backend> Net<B> {
         (all, false)
     }
 
-    /// The one message that the middlebox has sent since, and whether it closed the session.
+    /// Returns the only message sent since the last call, and whether the middlebox closed the session.
     pub(crate) fn answer(&mut self, session: SessionId) -> (FromMiddlebox, bool) {
         let (mut all, closed) = self.received(session);
         assert_eq!(all.len(), 1, "{all:?}");
         (all.remove(0).2, closed)
     }
 
-    /// Sends a request and takes the reply.
+    /// Sends a request and returns the reply.
     pub(crate) fn ask(&mut self, session: SessionId, request: &Request) -> Reply {
         let tid = TransactionId(77);
         self.raw(session, 2, &request.to_bytes(tid));
@@ -162,26 +162,26 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// The AREs that came in a session since.
+    /// Returns the AREs received in a session since the last call.
     pub(crate) fn rule_events(&mut self, session: SessionId) -> Vec<(PolicyRuleId, Lifetime)> {
         let (all, _) = self.received(session);
         let event = |(_, _, what)| match what {
             FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) => {
                 (rule, lifetime)
             }
-            other => panic!("{other:?} is no ARE"),
+            other => panic!("{other:?} is not an ARE"),
         };
         all.into_iter().map(event).collect()
     }
 
-    /// Carries messages between an agent and its session until none is left.
+    /// Delivers messages between an agent and its session until none is left.
     pub(crate) fn carry(&mut self, agent: &mut Agent, session: SessionId) -> Vec<AgentEvent> {
         loop {
-            let mut quiet = true;
+            let mut idle = true;
             while let Some((stream, message)) = agent.poll_transmit() {
                 self.middlebox
                     .handle_message(self.now, session, stream, &message);
-                quiet = false;
+                idle = false;
             }
             while let Some(output) = self.middlebox.poll_output(session) {
                 match output {
@@ -190,15 +190,15 @@ impl<B: Backend> Net<B> {
                     }
                     SessionOutput::Close => agent.disconnected(),
                 }
-                quiet = false;
+                idle = false;
             }
-            if quiet {
+            if idle {
                 return std::iter::from_fn(|| agent.poll_event()).collect();
             }
         }
     }
 
-    /// An agent with a connection; the session is asked for, and all that follows is carried.
+    /// Returns an agent whose session was requested, after all messages were delivered.
     pub(crate) fn agent(&mut self, settings: AgentSettings) -> (Agent, SessionId, Vec<AgentEvent>) {
         let mut agent = Agent::new(settings, [2; 32]);
         let session = self.connect();
@@ -207,7 +207,7 @@ impl<B: Backend> Net<B> {
         (agent, session, events)
     }
 
-    /// An open session of this agent, without the agent.
+    /// Opens a session of this agent by its messages only.
     pub(crate) fn open(&mut self, of: &str) -> SessionId {
         let settings = AgentSettings {
             credentials: Some(credentials(of)),
@@ -226,7 +226,7 @@ pub(crate) fn ends(port: u16) -> ((Ipv4Addr, u16), (Ipv4Addr, u16)) {
     (([10, 0, 0, 1].into(), port), ([192, 0, 2, 1].into(), port))
 }
 
-/// Lets UDP pass both ways between this port on both hosts, for 60 s.
+/// Returns the request to enable UDP in both directions between this port of both hosts for 60 s.
 pub(crate) fn pinhole(port: u16) -> EnableRequest {
     let ((a0, _), (a3, _)) = ends(port);
     EnableRequest {
@@ -248,7 +248,7 @@ pub(crate) fn in_group(group: GroupId, port: u16) -> EnableRequest {
     }
 }
 
-/// Blocks what this would let pass, for as long.
+/// Returns the request to block the stream that this one would enable, for the same lifetime.
 pub(crate) fn block(enable: EnableRequest) -> Request {
     Request::Disable(DisableRequest {
         internal: enable.internal,
@@ -264,7 +264,7 @@ pub(crate) fn change(rule: PolicyRuleId, seconds: u32) -> Request {
     }
 }
 
-/// Opens this number of consecutive ports from this one on.
+/// Returns the request to enable this number of consecutive ports.
 pub(crate) fn range(port: u16, ports: u16) -> EnableRequest {
     let mut request = pinhole(port);
     for tuple in [&mut request.internal, &mut request.external] {

@@ -1,4 +1,4 @@
-//! Requests with many faults: which one is answered, in the order of RFC 4540, section 8.
+//! Requests with several errors: the reply names the first one in the order of RFC 4540, section 8.
 
 use carrick_simco::message::{
     EnableRequest, GroupId, IpVersion, Lifetime, Location, NegativeReply, PolicyRuleId, Reply,
@@ -9,7 +9,7 @@ use carrick_simco::middlebox::{MiddleboxConfig, Rights};
 use crate::network::{Net, UDP, agent_config, block, config, pinhole};
 
 /// `alice`, `bob` with a rule, `mallory` without rights, `police` with PDR; limited wildcards.
-fn house() -> MiddleboxConfig {
+fn config_of_four_agents() -> MiddleboxConfig {
     let mut mallory = agent_config("mallory");
     mallory.rights = Rights {
         reserve: false,
@@ -31,17 +31,17 @@ fn house() -> MiddleboxConfig {
     config
 }
 
-/// A fault, taken away once it was answered.
-type Mend<R> = (NegativeReply, fn(&mut R));
+/// Expected reply, and the change that removes its cause.
+type Correction<R> = (NegativeReply, fn(&mut R));
 
-fn peel<R: Clone>(
+fn check_in_order<R: Clone>(
     net: &mut Net,
     session: carrick_simco::middlebox::SessionId,
     mut request: R,
     build: impl Fn(R) -> Request,
-    faults: &[Mend<R>],
+    corrections: &[Correction<R>],
 ) {
-    for (place, (expected, mend)) in faults.iter().enumerate() {
+    for (place, (expected, mend)) in corrections.iter().enumerate() {
         let refusal = net.refusal(session, &build(request.clone()));
         assert_eq!(refusal, *expected, "fault {place}");
         mend(&mut request);
@@ -60,8 +60,8 @@ fn internal(prefix: u8, ports: u16) -> Scope {
     }
 }
 
-/// The faults that PER, PEA and PDR have in common, from the location on.
-const TUPLES: &[Mend<EnableRequest>] = &[
+/// Errors that PER, PEA and PDR have in common, from the location on.
+const TUPLES: &[Correction<EnableRequest>] = &[
     (NegativeReply::Inconsistent, |r| {
         r.internal.location = Location::Internal;
     }),
@@ -94,11 +94,11 @@ fn life(request: &mut EnableRequest) {
 /// RFC 4540, section 8.3.1
 #[test]
 fn per_is_checked_in_order() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, bob, mallory, police] =
         ["alice", "bob", "mallory", "police"].map(|name| net.open(name));
-    let theirs = net.enable(bob, pinhole(9)).group;
-    assert_eq!(theirs, GroupId(1));
+    let of_bob = net.enable(bob, pinhole(9)).group;
+    assert_eq!(of_bob, GroupId(1));
     let block = block(pinhole(5));
     net.ask(police, &block);
     let mut request = faulty();
@@ -107,12 +107,12 @@ fn per_is_checked_in_order() {
         net.refusal(mallory, &Request::Enable(request)),
         NegativeReply::AgentNotAuthorized
     );
-    let mut faults: Vec<Mend<EnableRequest>> = vec![
+    let mut corrections: Vec<Correction<EnableRequest>> = vec![
         (NegativeReply::NoSuchGroup, |r| r.group = Some(GroupId(1))),
         (NegativeReply::GroupNotAuthorized, |r| r.group = None),
     ];
-    faults.extend(TUPLES);
-    faults.push((NegativeReply::Conflict, |r| {
+    corrections.extend(TUPLES);
+    corrections.push((NegativeReply::Conflict, |r| {
         r.internal.scope = Scope::Full {
             address: [10, 0, 0, 9].into(),
             prefix: 32,
@@ -120,19 +120,19 @@ fn per_is_checked_in_order() {
             ports: 1,
         };
     }));
-    faults.push((NegativeReply::ConfigurationFailed, life));
-    peel(&mut net, alice, request, Request::Enable, &faults);
+    corrections.push((NegativeReply::ConfigurationFailed, life));
+    check_in_order(&mut net, alice, request, Request::Enable, &corrections);
 }
 
 /// RFC 4540, section 8.3.1
 #[test]
 fn bidirectional_wildcards_are_checked_last() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let alice = net.open("alice");
     let mut request = pinhole(5);
     request.internal.scope = internal(24, 1);
     request.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
-    let faults: &[Mend<EnableRequest>] = &[
+    let corrections: &[Correction<EnableRequest>] = &[
         (NegativeReply::WildcardingNotSupported, |r| {
             r.internal.scope = internal(32, 1);
         }),
@@ -140,20 +140,20 @@ fn bidirectional_wildcards_are_checked_last() {
             r.external = pinhole(5).external;
         }),
     ];
-    peel(&mut net, alice, request, Request::Enable, faults);
+    check_in_order(&mut net, alice, request, Request::Enable, corrections);
 }
 
 /// RFC 4540, section 8.4.1
 #[test]
 fn pea_is_checked_in_order() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
     let reserve = |net: &mut Net, session| match net.ask(session, &reservation()) {
         Reply::Reserved(reserved) => reserved.rule,
         other => panic!("{other:?}"),
     };
     let enabled = net.enable(bob, pinhole(9)).rule;
-    let theirs = reserve(&mut net, bob);
+    let of_bob = reserve(&mut net, bob);
     let own = reserve(&mut net, alice);
     let request = |rule, enable| Request::EnableReserved { enable, rule };
     assert_eq!(
@@ -163,16 +163,16 @@ fn pea_is_checked_in_order() {
     for (rule, expected) in [
         (PolicyRuleId(99), NegativeReply::NoSuchRule),
         (enabled, NegativeReply::Inconsistent),
-        (theirs, NegativeReply::RuleNotAuthorized),
+        (of_bob, NegativeReply::RuleNotAuthorized),
     ] {
         assert_eq!(net.refusal(alice, &request(rule, faulty())), expected);
     }
-    let mut faults = TUPLES.to_vec();
-    faults.push((NegativeReply::ConfigurationFailed, life));
-    peel(&mut net, alice, faulty(), |r| request(own, r), &faults);
+    let mut corrections = TUPLES.to_vec();
+    corrections.push((NegativeReply::ConfigurationFailed, life));
+    check_in_order(&mut net, alice, faulty(), |r| request(own, r), &corrections);
     // A failed request left the reservation unchanged (RFC 4540, section 8.1).
     assert!(matches!(
-        net.ask(bob, &Request::Status(theirs)),
+        net.ask(bob, &Request::Status(of_bob)),
         Reply::ReserveStatus { .. }
     ));
 }
@@ -180,20 +180,20 @@ fn pea_is_checked_in_order() {
 /// RFC 4540, section 8.8.2
 #[test]
 fn pdr_is_checked_in_order() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
     assert_eq!(
         net.refusal(alice, &block(faulty())),
         NegativeReply::AgentNotAuthorized
     );
-    let mut faults = TUPLES.to_vec();
-    faults.push((NegativeReply::ConfigurationFailed, life));
-    peel(&mut net, police, faulty(), block, &faults);
+    let mut corrections = TUPLES.to_vec();
+    corrections.push((NegativeReply::ConfigurationFailed, life));
+    check_in_order(&mut net, police, faulty(), block, &corrections);
     assert_eq!(
         net.rule_events(alice),
         [(rule, Lifetime(0))],
-        "once, at the end"
+        "all errors are corrected"
     );
 }
 
@@ -208,10 +208,10 @@ fn good_reservation() -> ReserveRequest {
 /// RFC 4540, section 8.2.1
 #[test]
 fn prr_is_checked_in_order() {
-    let mut house = house();
-    house.capabilities.internal_v6 = false;
-    house.capabilities.external_v6 = false;
-    let mut net = Net::new(house);
+    let mut config_of_four_agents = config_of_four_agents();
+    config_of_four_agents.capabilities.internal_v6 = false;
+    config_of_four_agents.capabilities.external_v6 = false;
+    let mut net = Net::new(config_of_four_agents);
     let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
     net.enable(bob, pinhole(9));
     let mut request = good_reservation();
@@ -225,7 +225,7 @@ fn prr_is_checked_in_order() {
         net.refusal(mallory, &Request::Reserve(request)),
         NegativeReply::AgentNotAuthorized
     );
-    let faults: &[Mend<ReserveRequest>] = &[
+    let corrections: &[Correction<ReserveRequest>] = &[
         (NegativeReply::NoSuchGroup, |r| r.group = Some(GroupId(1))),
         (NegativeReply::GroupNotAuthorized, |r| r.group = None),
         (NegativeReply::IpVersionMismatch, |r| {
@@ -242,15 +242,15 @@ fn prr_is_checked_in_order() {
             r.lifetime = Lifetime(60);
         }),
     ];
-    peel(&mut net, alice, request, Request::Reserve, faults);
+    check_in_order(&mut net, alice, request, Request::Reserve, corrections);
 }
 
 /// RFC 4540, sections 8.5 and 8.6
 #[test]
 fn plc_and_prs_are_checked_in_order() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| net.open(name));
-    let theirs = net.enable(bob, pinhole(9)).rule;
+    let of_bob = net.enable(bob, pinhole(9)).rule;
     let unknown = PolicyRuleId(99);
     for build in [
         |rule| Request::Status(rule),
@@ -259,7 +259,7 @@ fn plc_and_prs_are_checked_in_order() {
         for (session, rule, expected) in [
             (mallory, unknown, NegativeReply::AgentNotAuthorized),
             (alice, unknown, NegativeReply::NoSuchRule),
-            (alice, theirs, NegativeReply::RuleNotAuthorized),
+            (alice, of_bob, NegativeReply::RuleNotAuthorized),
         ] {
             assert_eq!(net.refusal(session, &build(rule)), expected);
         }

@@ -1,4 +1,4 @@
-//! Streams that overtake each other: what an agent knows in the end is what the middlebox has.
+//! Streams that overtake each other: in the end, the agent knows exactly the rules of the middlebox.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,7 +15,8 @@ use crate::network::{Net, UDP, agent_config, block, change, config, credentials,
 
 const STREAMS: usize = 4;
 
-type Way = [VecDeque<Bytes>; STREAMS];
+/// Messages in transit in one direction, by stream.
+type InTransit = [VecDeque<Bytes>; STREAMS];
 
 /// Agent whose user follows its events in order.
 struct World {
@@ -23,8 +24,8 @@ struct World {
     agent: Agent,
     alice: SessionId,
     police: SessionId,
-    there: Way,
-    back: Way,
+    to_middlebox: InTransit,
+    to_agent: InTransit,
     known: BTreeSet<PolicyRuleId>,
 }
 
@@ -48,8 +49,8 @@ impl World {
             agent,
             alice,
             police,
-            there: Way::default(),
-            back: Way::default(),
+            to_middlebox: InTransit::default(),
+            to_agent: InTransit::default(),
             known: BTreeSet::new(),
         }
     }
@@ -57,39 +58,39 @@ impl World {
     /// Puts the messages of both sides on their streams.
     fn collect(&mut self) {
         while let Some((stream, message)) = self.agent.poll_transmit() {
-            self.there[usize::from(stream)].push_back(message);
+            self.to_middlebox[usize::from(stream)].push_back(message);
         }
         while let Some(output) = self.net.middlebox.poll_output(self.alice) {
             let SessionOutput::Send { stream, message } = output else {
                 panic!("the session has ended");
             };
-            self.back[usize::from(stream)].push_back(message);
+            self.to_agent[usize::from(stream)].push_back(message);
         }
     }
 
-    fn deliver(&mut self, place: usize) -> bool {
-        let stream = place % STREAMS;
+    fn deliver(&mut self, index: usize) -> bool {
+        let stream = index % STREAMS;
         let now = self.net.now;
-        if (place / STREAMS).is_multiple_of(2) {
-            let Some(message) = self.there[stream].pop_front() else {
+        if (index / STREAMS).is_multiple_of(2) {
+            let Some(message) = self.to_middlebox[stream].pop_front() else {
                 return false;
             };
             let middlebox = &mut self.net.middlebox;
             middlebox.handle_message(now, self.alice, stream as u16, &message);
         } else {
-            let Some(message) = self.back[stream].pop_front() else {
+            let Some(message) = self.to_agent[stream].pop_front() else {
                 return false;
             };
             self.agent.handle_message(now, stream as u16, &message);
             while let Some(event) = self.agent.poll_event() {
-                self.believe(&event);
+                self.apply(&event);
             }
         }
         self.collect();
         true
     }
 
-    fn believe(&mut self, event: &AgentEvent) {
+    fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Reply { rule, reply, .. } => match (reply, rule) {
                 (Reply::Reserved(reserved), _) => {
@@ -103,7 +104,7 @@ impl World {
                     self.known.remove(rule);
                 }
                 (Reply::Negative(_), _) | (_, None) => {}
-                // A change or a status: the rule is in force.
+                // After a change or a status reply, the rule is in force.
                 (_, Some(rule)) => {
                     self.known.insert(*rule);
                 }
@@ -122,11 +123,11 @@ impl World {
     }
 
     fn step(&mut self, [what, which]: [u8; 2]) {
-        let place = usize::from(which);
+        let index = usize::from(which);
         let rule = self
             .known
             .iter()
-            .nth(place % self.known.len().max(1))
+            .nth(index % self.known.len().max(1))
             .copied();
         let life = Lifetime(u32::from(which >> 4) + 1);
         let mut enable = pinhole(u16::from(which & 3) + 1);
@@ -151,7 +152,7 @@ impl World {
             (6, Some(rule)) => self.submit(&Request::Status(rule)),
             (7, _) => self.submit(&Request::List),
             (8, _) => {
-                // Blocks at once, and lets go again.
+                // A PDR that ends immediately.
                 let block = block(enable).to_bytes(TransactionId(1));
                 self.net.raw(self.police, 0, &block);
                 self.net.received(self.police);
@@ -162,7 +163,7 @@ impl World {
                 self.collect();
             }
             _ => {
-                self.deliver(place);
+                self.deliver(index);
             }
         }
     }
@@ -184,7 +185,7 @@ proptest! {
         for step in steps {
             world.step(step);
         }
-        while (0..2 * STREAMS).any(|place| world.deliver(place)) {}
+        while (0..2 * STREAMS).any(|index| world.deliver(index)) {}
         let rules: BTreeSet<PolicyRuleId> = world
             .net
             .middlebox
@@ -195,7 +196,7 @@ proptest! {
             .collect();
         prop_assert_eq!(&world.known, &rules);
         prop_assert_eq!(world.agent.pending(), 0);
-        prop_assert_eq!(world.agent.remembered(), 0);
+        prop_assert_eq!(world.agent.remembered_ends(), 0);
         prop_assert!(world.agent.streams().bound() <= rules.len());
     }
 }

@@ -1,4 +1,4 @@
-//! A middlebox that dies and comes back, with its rules on disk.
+//! Restart of a middlebox, with its rules on disk.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use carrick_simco::state::{BootTime, FileJournal, Journal, Moment, RuleChange, S
 
 use crate::network::{Net, UDP, agent_config, block, change, config, in_group, pinhole, reserve};
 
-/// A folder of this test; it is removed when it is dropped.
+/// Folder of one test, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -31,25 +31,25 @@ impl Drop for Folder {
     }
 }
 
-/// A middlebox as its program runs it: what happened is on disk before the next thing is done.
-struct Life {
+/// Running middlebox whose changes are written to disk before its replies are sent.
+struct Run {
     net: Net,
     journal: FileJournal,
     restored: Restored,
-    /// When the middlebox began.
-    began: Began,
+    /// Time of its start.
+    start: Start,
 }
 
-/// A time by the wall clock, and by that of the host's `boot`th run.
+/// Time of a start by the wall clock, and by the host's clock since boot number `boot`.
 #[derive(Clone, Copy)]
-struct Began {
+struct Start {
     wall: u64,
     boot: u8,
     since: u64,
 }
 
-impl Began {
-    /// As much later.
+impl Start {
+    /// Returns the moment at this time of the middlebox's clock.
     fn at(self, now: Time) -> Moment {
         let since = now.since(BEGIN);
         Moment {
@@ -70,28 +70,28 @@ fn wall(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
-impl Life {
-    /// Begins at `began` seconds by both clocks of the host.
-    fn begin(folder: &Folder, config: MiddleboxConfig, backend: MemoryBackend, began: u64) -> Self {
-        let began = Began {
-            wall: began,
+impl Run {
+    /// Starts at `start` seconds by both clocks of the host.
+    fn begin(folder: &Folder, config: MiddleboxConfig, backend: MemoryBackend, start: u64) -> Self {
+        let start = Start {
+            wall: start,
             boot: 1,
-            since: began,
+            since: start,
         };
-        Self::begin_at(folder, config, backend, began)
+        Self::begin_at(folder, config, backend, start)
     }
 
     fn begin_at(
         folder: &Folder,
         config: MiddleboxConfig,
         backend: MemoryBackend,
-        began: Began,
+        start: Start,
     ) -> Self {
         let (mut journal, recovered) = FileJournal::open(&folder.0, [1; 8]).unwrap();
         let mut net = Net::with_backend(config, backend);
-        // Its clock starts again.
+        // The middlebox's clock starts again.
         net.now = BEGIN;
-        let at = began.at(net.now);
+        let at = start.at(net.now);
         let restored = net.middlebox.restore(&at, &recovered).unwrap();
         for change in net.middlebox.changes_of(&restored) {
             journal.record(&at, &change);
@@ -101,16 +101,16 @@ impl Life {
             net,
             journal,
             restored,
-            began,
+            start,
         }
     }
 
-    fn filter(folder: &Folder, began: u64) -> Self {
-        Self::begin(folder, all_rights(), MemoryBackend::default(), began)
+    fn filter(folder: &Folder, start: u64) -> Self {
+        Self::begin(folder, all_rights(), MemoryBackend::default(), start)
     }
 
-    fn keep(&mut self) {
-        let at = self.began.at(self.net.now);
+    fn commit(&mut self) {
+        let at = self.start.at(self.net.now);
         while let Some(event) = self.net.middlebox.poll_event() {
             if let Some(change) = RuleChange::of(&self.net.middlebox, &event) {
                 self.journal.record(&at, &change);
@@ -131,102 +131,102 @@ fn all_rights() -> MiddleboxConfig {
 #[test]
 fn restart_restores_rules_in_force_only() {
     let folder = Folder::new("granted");
-    let mut life = Life::filter(&folder, 0);
-    let alice = life.net.open("alice");
-    let first = life.net.enable(alice, pinhole(1));
+    let mut run = Run::filter(&folder, 0);
+    let alice = run.net.open("alice");
+    let first = run.net.enable(alice, pinhole(1));
     let short = EnableRequest {
         lifetime: Lifetime(20),
         ..in_group(first.group, 2)
     };
-    let second = life.net.enable(alice, short).rule;
-    let ended = life.net.enable(alice, pinhole(3)).rule;
-    life.net.ask(alice, &change(ended, 0));
-    life.net.ask(alice, &change(first.rule, 100));
-    life.keep();
-    life.net.wait(10);
-    life.keep();
-    drop(life);
+    let second = run.net.enable(alice, short).rule;
+    let ended = run.net.enable(alice, pinhole(3)).rule;
+    run.net.ask(alice, &change(ended, 0));
+    run.net.ask(alice, &change(first.rule, 100));
+    run.commit();
+    run.net.wait(10);
+    run.commit();
+    drop(run);
 
-    // It is away for 15 s: the second rule would have ended in 10.
-    let mut life = Life::filter(&folder, 25);
-    assert_eq!(life.restored.rules, 1);
-    assert_eq!(life.restored.ended, [(second, NotRestored::Expired)]);
+    // Stopped for 15 s; the second rule would have ended in 10 s.
+    let mut run = Run::filter(&folder, 25);
+    assert_eq!(run.restored.rules, 1);
+    assert_eq!(run.restored.ended, [(second, NotRestored::Expired)]);
     assert_eq!(
-        [1, 2, 3].map(|port| life.net.passes(port, Direction::Inbound)),
+        [1, 2, 3].map(|port| run.net.passes(port, Direction::Inbound)),
         [true, false, false]
     );
-    let alice = life.net.open("alice");
+    let alice = run.net.open("alice");
     assert_eq!(
-        life.net.refusal(alice, &change(second, 9)),
+        run.net.refusal(alice, &change(second, 9)),
         NegativeReply::NoSuchRule
     );
-    let joined = life.net.enable(alice, in_group(first.group, 4));
-    assert_eq!(joined.group, first.group, "the group continues");
-    assert!(joined.rule > ended, "no identifier is used again");
-    // 75 of its 100 s are left.
-    life.net.wait(74);
-    assert!(life.net.passes(1, Direction::Inbound));
-    life.net.wait(1);
-    assert!(!life.net.passes(1, Direction::Inbound));
-    life.keep();
-    drop(life);
-    let life = Life::filter(&folder, 100);
-    assert_eq!(life.restored, Restored::default());
-    assert_eq!(life.net.elements(), 0);
+    let joined = run.net.enable(alice, in_group(first.group, 4));
+    assert_eq!(joined.group, first.group, "the group still exists");
+    assert!(joined.rule > ended, "no identifier is reused");
+    // 75 s of 100 s remain.
+    run.net.wait(74);
+    assert!(run.net.passes(1, Direction::Inbound));
+    run.net.wait(1);
+    assert!(!run.net.passes(1, Direction::Inbound));
+    run.commit();
+    drop(run);
+    let run = Run::filter(&folder, 100);
+    assert_eq!(run.restored, Restored::default());
+    assert_eq!(run.net.elements(), 0);
 }
 
 #[test]
 fn rules_of_removed_agents_stay_until_expiry() {
     let folder = Folder::new("owners");
-    let mut life = Life::filter(&folder, 0);
-    let [alice, bob] = ["alice", "bob"].map(|name| life.net.open(name));
-    let of_alice = life.net.enable(alice, pinhole(1)).rule;
-    let of_bob = life.net.enable(bob, pinhole(2)).rule;
-    life.keep();
-    drop(life);
+    let mut run = Run::filter(&folder, 0);
+    let [alice, bob] = ["alice", "bob"].map(|name| run.net.open(name));
+    let of_alice = run.net.enable(alice, pinhole(1)).rule;
+    let of_bob = run.net.enable(bob, pinhole(2)).rule;
+    run.commit();
+    drop(run);
     let others = MiddleboxConfig {
         agents: vec![agent_config("carol"), agent_config("bob")],
         ..config()
     };
-    let mut life = Life::begin(&folder, others, MemoryBackend::default(), 1);
-    assert_eq!((life.restored.rules, life.restored.ended.len()), (2, 0));
-    assert!(life.net.passes(1, Direction::Inbound) && life.net.passes(2, Direction::Inbound));
-    let [bob, carol] = ["bob", "carol"].map(|name| life.net.open(name));
-    let refused = life.net.refusal(carol, &change(of_bob, 0));
+    let mut run = Run::begin(&folder, others, MemoryBackend::default(), 1);
+    assert_eq!((run.restored.rules, run.restored.ended.len()), (2, 0));
+    assert!(run.net.passes(1, Direction::Inbound) && run.net.passes(2, Direction::Inbound));
+    let [bob, carol] = ["bob", "carol"].map(|name| run.net.open(name));
+    let refused = run.net.refusal(carol, &change(of_bob, 0));
     assert_eq!(refused, NegativeReply::RuleNotAuthorized);
-    assert_eq!(life.net.ask(bob, &change(of_bob, 0)), Reply::Deleted);
-    let refused = life.net.refusal(carol, &change(of_alice, 0));
+    assert_eq!(run.net.ask(bob, &change(of_bob, 0)), Reply::Deleted);
+    let refused = run.net.refusal(carol, &change(of_alice, 0));
     assert_eq!(refused, NegativeReply::RuleNotAuthorized);
-    // She comes back after another restart and has her rule.
-    life.keep();
-    drop(life);
-    let mut life = Life::filter(&folder, 2);
-    let alice = life.net.open("alice");
-    assert_eq!(life.net.ask(alice, &change(of_alice, 0)), Reply::Deleted);
+    // Configured again after another restart, she has her rule.
+    run.commit();
+    drop(run);
+    let mut run = Run::filter(&folder, 2);
+    let alice = run.net.open("alice");
+    assert_eq!(run.net.ask(alice, &change(of_alice, 0)), Reply::Deleted);
 }
 
 #[test]
 fn restart_restores_identical_rules_and_pdr() {
     let folder = Folder::new("counted");
-    let mut life = Life::filter(&folder, 0);
-    let alice = life.net.open("alice");
-    let rules = [(); 2].map(|()| life.net.enable(alice, pinhole(1)).rule);
-    life.net.ask(alice, &block(pinhole(9)));
-    life.keep();
-    drop(life);
-    let mut life = Life::filter(&folder, 1);
-    let alice = life.net.open("alice");
-    let refused = life.net.refusal(alice, &Request::Enable(pinhole(9)));
+    let mut run = Run::filter(&folder, 0);
+    let alice = run.net.open("alice");
+    let rules = [(); 2].map(|()| run.net.enable(alice, pinhole(1)).rule);
+    run.net.ask(alice, &block(pinhole(9)));
+    run.commit();
+    drop(run);
+    let mut run = Run::filter(&folder, 1);
+    let alice = run.net.open("alice");
+    let refused = run.net.refusal(alice, &Request::Enable(pinhole(9)));
     assert_eq!(refused, NegativeReply::Conflict);
     for (rule, passes) in rules.into_iter().zip([true, false]) {
-        assert_eq!(life.net.ask(alice, &change(rule, 0)), Reply::Deleted);
-        assert_eq!(life.net.passes(1, Direction::Inbound), passes);
+        assert_eq!(run.net.ask(alice, &change(rule, 0)), Reply::Deleted);
+        assert_eq!(run.net.passes(1, Direction::Inbound), passes);
     }
-    assert_eq!(life.net.middlebox.stats().backend_failures, 0);
+    assert_eq!(run.net.middlebox.stats().backend_failures, 0);
 }
 
 #[test]
-fn reservations_keep_their_ports_also_when_enabled() {
+fn reservations_keep_their_ports() {
     let folder = Folder::new("ports");
     let pool = || PortPool::new([198, 51, 100, 1].into(), 4000..=4003);
     let translator = || {
@@ -236,72 +236,70 @@ fn reservations_keep_their_ports_also_when_enabled() {
     };
     let backend = || MemoryBackend::default().with_translation(pool());
     let reserve = Request::Reserve(reserve(UDP, 2, 60));
-    let mut life = Life::begin(&folder, translator(), backend(), 0);
-    let alice = life.net.open("alice");
-    let reserved = life.net.ask(alice, &reserve);
+    let mut run = Run::begin(&folder, translator(), backend(), 0);
+    let alice = run.net.open("alice");
+    let reserved = run.net.ask(alice, &reserve);
     assert!(matches!(reserved, Reply::Reserved(_)), "{reserved:?}");
-    let enabled = life.net.enable(alice, pinhole(1));
-    life.keep();
-    drop(life);
-    let mut life = Life::begin(&folder, translator(), backend(), 1);
+    let enabled = run.net.enable(alice, pinhole(1));
+    run.commit();
+    drop(run);
+    let mut run = Run::begin(&folder, translator(), backend(), 1);
     assert_eq!(
         (
-            life.restored.rules,
-            life.net.middlebox.backend().reserved_ports()
+            run.restored.rules,
+            run.net.middlebox.backend().reserved_ports()
         ),
         (2, 3)
     );
-    let alice = life.net.open("alice");
-    assert_eq!(
-        life.net.refusal(alice, &reserve),
-        NegativeReply::LackOfPorts
-    );
+    let alice = run.net.open("alice");
+    assert_eq!(run.net.refusal(alice, &reserve), NegativeReply::LackOfPorts);
     let enable = Request::EnableReserved {
         enable: pinhole(5),
         rule: PolicyRuleId(1),
     };
-    let reply = life.net.ask(alice, &enable);
+    let reply = run.net.ask(alice, &enable);
     assert!(matches!(reply, Reply::Enabled(_)), "{reply:?}");
-    life.net.ask(alice, &change(enabled.rule, 0));
-    assert_eq!(life.net.middlebox.backend().reserved_ports(), 2);
-    life.keep();
-    drop(life);
-    // A packet filter that doesn't translate can't go on with it.
-    let life = Life::filter(&folder, 2);
+    run.net.ask(alice, &change(enabled.rule, 0));
+    assert_eq!(run.net.middlebox.backend().reserved_ports(), 2);
+    run.commit();
+    drop(run);
+    // A packet filter without translation can't restore the reservation.
+    let run = Run::filter(&folder, 2);
     assert_eq!(
-        life.restored.ended,
+        run.restored.ended,
         [(PolicyRuleId(1), NotRestored::OtherTranslation)]
     );
 }
 
-/// A rule of 60 s of which 1 s is left, at 100,000 s by the wall and at 500 s of the host's first run.
-fn almost_over(folder: &Folder) -> Life {
-    let began = Began {
+/// Stops a middlebox with a rule of 60 s of which 1 s is left, at 100,000 s by the wall clock and 500 s
+/// after the first boot.
+fn stop_before_expiry(folder: &Folder) -> Run {
+    let start = Start {
         wall: 100_000,
         boot: 1,
         since: 441,
     };
-    let mut life = Life::begin_at(folder, all_rights(), MemoryBackend::default(), began);
-    let alice = life.net.open("alice");
+    let mut run = Run::begin_at(folder, all_rights(), MemoryBackend::default(), start);
+    let alice = run.net.open("alice");
     let pinhole = EnableRequest {
         lifetime: Lifetime(60),
         ..pinhole(1)
     };
-    life.net.enable(alice, pinhole);
-    life.keep();
-    life
+    run.net.enable(alice, pinhole);
+    run.commit();
+    run
 }
 
-fn again(folder: &Folder, wall: u64, boot: u8, since: u64) -> Life {
-    let began = Began { wall, boot, since };
-    Life::begin_at(folder, all_rights(), MemoryBackend::default(), began)
+fn restart(folder: &Folder, wall: u64, boot: u8, since: u64) -> Run {
+    let start = Start { wall, boot, since };
+    Run::begin_at(folder, all_rights(), MemoryBackend::default(), start)
 }
 
-/// How many seconds it passes on.
-fn passes_for(life: &mut Life) -> u64 {
+/// Returns the number of seconds for which the rule still passes packets.
+fn passes_for(run: &mut Run) -> u64 {
     let mut seconds = 0;
-    while life.net.passes(1, Direction::Inbound) {
-        life.net.wait(1);
+    while run.net.passes(1, Direction::Inbound) {
+        run.net.wait(1);
         seconds += 1;
     }
     seconds
@@ -311,52 +309,52 @@ fn passes_for(life: &mut Life) -> u64 {
 fn wall_clock_step_does_not_move_expiry() {
     for wall in [0, 100_059, 5_000_000] {
         let folder = Folder::new(&format!("step-{wall}"));
-        drop(almost_over(&folder));
-        let mut life = again(&folder, wall, 1, 500);
-        assert_eq!(life.restored.recomputed, []);
-        assert_eq!(passes_for(&mut life), 1, "{wall}");
+        drop(stop_before_expiry(&folder));
+        let mut run = restart(&folder, wall, 1, 500);
+        assert_eq!(run.restored.recomputed, []);
+        assert_eq!(passes_for(&mut run), 1, "{wall}");
     }
 }
 
 #[test]
 fn clock_set_back_does_not_extend_rules() {
     let folder = Folder::new("back");
-    drop(almost_over(&folder));
+    drop(stop_before_expiry(&folder));
     // The host was rebooted with its clock a day behind.
-    let life = again(&folder, 13_600, 2, 10);
-    assert_eq!(life.restored.recomputed, [PolicyRuleId(1)]);
-    drop(life);
-    // From now on the host's clock counts, and the wall's may go on as it likes.
-    let life = again(&folder, 50_000, 2, 30);
-    assert_eq!(life.restored.recomputed, []);
-    drop(life);
-    let mut life = again(&folder, 3, 2, 50);
-    assert_eq!(passes_for(&mut life), 20, "60 s from the start of the host");
+    let run = restart(&folder, 13_600, 2, 10);
+    assert_eq!(run.restored.recomputed, [PolicyRuleId(1)]);
+    drop(run);
+    // From now on the host's clock counts, whatever the wall clock shows.
+    let run = restart(&folder, 50_000, 2, 30);
+    assert_eq!(run.restored.recomputed, []);
+    drop(run);
+    let mut run = restart(&folder, 3, 2, 50);
+    assert_eq!(passes_for(&mut run), 20, "60 s after the boot of the host");
 }
 
 #[test]
-fn after_a_start_of_the_host_the_wall_clock_counts() {
+fn wall_clock_counts_after_a_reboot() {
     let folder = Folder::new("host");
-    drop(almost_over(&folder));
-    let mut life = again(&folder, 100_040, 2, 10);
-    assert_eq!(passes_for(&mut life), 20);
+    drop(stop_before_expiry(&folder));
+    let mut run = restart(&folder, 100_040, 2, 10);
+    assert_eq!(passes_for(&mut run), 20);
     let folder = Folder::new("host-long");
-    drop(almost_over(&folder));
-    let life = again(&folder, 100_060, 2, 10);
+    drop(stop_before_expiry(&folder));
+    let run = restart(&folder, 100_060, 2, 10);
     assert_eq!(
-        life.restored.ended,
+        run.restored.ended,
         [(PolicyRuleId(1), NotRestored::Expired)]
     );
 }
 
 #[test]
-fn a_folder_belongs_to_one_middlebox_at_a_time() {
+fn folder_is_locked_by_one_middlebox() {
     let folder = Folder::new("lock");
-    let life = Life::filter(&folder, 0);
+    let run = Run::filter(&folder, 0);
     assert!(matches!(
         FileJournal::open(&folder.0, [1; 8]),
         Err(StateError::InUse(_))
     ));
-    drop(life);
+    drop(run);
     FileJournal::open(&folder.0, [1; 8]).unwrap();
 }

@@ -10,7 +10,7 @@ use carrick_simco::middlebox::{Access, MiddleboxConfig, Network, Rights};
 use crate::network::{Net, UDP, agent_config, block, change, config, name, pinhole, reserve};
 
 /// `alice` and `bob` with their own rules, `watcher` who sees all, `admin` who may change alice's.
-fn house() -> MiddleboxConfig {
+fn config_of_four_agents() -> MiddleboxConfig {
     let mut watcher = agent_config("watcher");
     watcher.sees = Access::All;
     watcher.rights.enable = false;
@@ -26,14 +26,14 @@ fn house() -> MiddleboxConfig {
 fn list(reply: Reply) -> Vec<u32> {
     match reply {
         Reply::List(list) => list.rules().iter().map(|rule| rule.0).collect(),
-        other => panic!("{other:?} is no list"),
+        other => panic!("{other:?} is not a list"),
     }
 }
 
 /// RFC 4540, section 5.3.1
 #[test]
 fn agents_see_and_change_permitted_rules_only() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, bob, watcher, admin] =
         ["alice", "bob", "watcher", "admin"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -44,7 +44,7 @@ fn agents_see_and_change_permitted_rules_only() {
     assert_eq!(
         net.refusal(watcher, &change(rule, 0)),
         denied,
-        "seeing is not changing"
+        "the right to see does not include the right to change"
     );
     assert!(matches!(
         net.ask(watcher, &Request::Status(rule)),
@@ -99,7 +99,7 @@ fn missing_right_is_refused_first() {
 /// RFC 4540, section 5.3.19
 #[test]
 fn are_is_not_sent_to_the_requesting_session() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, bob, watcher] = ["alice", "bob", "watcher"].map(|name| net.open(name));
     let other = net.open("alice");
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -114,7 +114,7 @@ fn are_is_not_sent_to_the_requesting_session() {
     assert_eq!(
         net.rule_events(other),
         reported,
-        "another session of the same agent"
+        "another session of the same agent is notified"
     );
     assert_eq!(net.rule_events(alice), []);
     assert_eq!(net.rule_events(bob), []);
@@ -123,14 +123,14 @@ fn are_is_not_sent_to_the_requesting_session() {
     assert_eq!(
         net.rule_events(alice),
         [(rule, Lifetime(0))],
-        "the end was not requested"
+        "the requesting session is notified of an expiry"
     );
     assert_eq!(net.rule_events(watcher).len(), 2);
 }
 
 #[test]
 fn events_of_a_rule_keep_their_order_on_one_stream() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let [alice, watcher] = ["alice", "watcher"].map(|name| net.open(name));
     for port in 1..9 {
         let rule = net.enable(alice, pinhole(port)).rule;
@@ -142,25 +142,21 @@ fn events_of_a_rule_keep_their_order_on_one_stream() {
     for pair in streams.chunks(2) {
         assert_eq!(pair[0], pair[1]);
     }
-    assert_eq!(
-        *streams.iter().max().unwrap(),
-        3,
-        "and all streams are used"
-    );
+    assert_eq!(*streams.iter().max().unwrap(), 3, "all streams are used");
     let mut transactions: Vec<u32> = received.iter().map(|(_, t, _)| t.0).collect();
     transactions.sort_unstable();
     transactions.dedup();
     assert_eq!(
         transactions.len(),
         16,
-        "no transaction identifier twice: 4.2.5"
+        "no transaction identifier is reused (section 4.2.5)"
     );
 }
 
 /// RFC 4540, section 5.3.1
 #[test]
 fn control_of_a_rule_includes_seeing_it() {
-    let mut config = house();
+    let mut config = config_of_four_agents();
     config.agents[3].sees = Access::Own;
     let mut net = Net::new(config);
     let [alice, bob, admin] = ["alice", "bob", "admin"].map(|name| net.open(name));
@@ -177,7 +173,7 @@ fn control_of_a_rule_includes_seeing_it() {
 /// RFC 4540, section 5.3.19
 #[test]
 fn are_carries_the_granted_lifetime() {
-    let mut config = house();
+    let mut config = config_of_four_agents();
     config.agents[1].rights = Rights::ALL;
     let mut net = Net::new(config);
     let [alice, bob, watcher] = ["alice", "bob", "watcher"].map(|name| net.open(name));
@@ -207,9 +203,13 @@ fn are_carries_the_granted_lifetime() {
             end,
             (blocking, Lifetime(30))
         ],
-        "PRR, PEA, and PDR with what it ended"
+        "PRR, PEA, PDR and the rule that it ended"
     );
-    assert_eq!(net.rule_events(alice), [end], "who asked has replies");
+    assert_eq!(
+        net.rule_events(alice),
+        [end],
+        "the requesting session gets replies"
+    );
     net.middlebox.end_rule(net.now, blocking);
     assert_eq!(net.rule_events(bob), [(blocking, Lifetime(0))], "8.9");
 }
@@ -257,7 +257,7 @@ fn wildcard_right_is_checked_before_support() {
     config.capabilities.external_address_wildcards = false;
     let mut net = Net::new(config);
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
-    // Both ways no wildcard is allowed at all, which is the last thing to be checked.
+    // A bidirectional stream may have no wildcard, which is checked last.
     let mut request = pinhole(5);
     request.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
     for (session, expected) in [
@@ -270,7 +270,7 @@ fn wildcard_right_is_checked_before_support() {
 }
 
 #[test]
-fn an_agent_opens_and_blocks_only_in_its_own_networks() {
+fn rules_are_confined_to_the_networks_of_an_agent() {
     let mut config = config();
     let network = |text: &str, prefix| Network::new(text.parse().unwrap(), prefix).unwrap();
     config.agents[0].rights = Rights::ALL;
@@ -285,9 +285,9 @@ fn an_agent_opens_and_blocks_only_in_its_own_networks() {
             (&mut request.internal, internal),
             (&mut request.external, external),
         ] {
-            let whole = if address.contains(':') { 128 } else { 32 };
+            let full_length = if address.contains(':') { 128 } else { 32 };
             let inside = tuple.location == Location::Internal;
-            let prefix = if inside { prefix } else { whole };
+            let prefix = if inside { prefix } else { full_length };
             tuple.scope = Scope::Full {
                 address: address.parse().unwrap(),
                 prefix,
@@ -301,7 +301,7 @@ fn an_agent_opens_and_blocks_only_in_its_own_networks() {
     for request in [
         at("10.2.0.1", "198.51.100.1", 32),
         at("10.1.0.1", "198.51.101.1", 32),
-        // Some of it is its own.
+        // Only a part of the network is permitted.
         at("10.0.0.0", "198.51.100.1", 15),
         at("2001:db9::1", "2001:db9::2", 128),
     ] {
@@ -318,34 +318,34 @@ fn an_agent_opens_and_blocks_only_in_its_own_networks() {
 
 #[test]
 fn reload_ends_sessions_no_longer_allowed() {
-    let strangers = MiddleboxConfig {
+    let anonymous = MiddleboxConfig {
         anonymous: Some(crate::network::name("bob")),
         ..config()
     };
-    let mut net = Net::new(strangers.clone());
+    let mut net = Net::new(anonymous.clone());
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
-    let stranger = {
+    let unauthenticated = {
         let (agent, session, _) = net.agent(carrick_simco::agent::AgentSettings::default());
         assert!(agent.is_open());
         session
     };
     let open = |net: &Net| net.middlebox.session_counts().0;
     assert_eq!(open(&net), 3);
-    net.middlebox.reconfigure(strangers.clone());
-    assert_eq!(open(&net), 3, "the same configuration ends none");
+    net.middlebox.reconfigure(anonymous.clone());
+    assert_eq!(open(&net), 3, "the same configuration ends no session");
     let ended = |net: &mut Net, session| net.received(session).1;
     // Another key ends the sessions with the old one only.
-    let mut other_key = strangers.clone();
+    let mut other_key = anonymous.clone();
     other_key.agents[0].key = Some(crate::network::key("other"));
     net.middlebox.reconfigure(other_key.clone());
-    assert!(ended(&mut net, alice) && !ended(&mut net, bob) && !ended(&mut net, stranger));
-    // No more strangers: who counts as bob without a proof must go, bob may stay.
+    assert!(ended(&mut net, alice) && !ended(&mut net, bob) && !ended(&mut net, unauthenticated));
+    // Authentication is required: the unauthenticated session of bob ends, the authenticated one stays.
     net.middlebox.reconfigure(MiddleboxConfig {
         anonymous: None,
         ..other_key.clone()
     });
-    assert!(!ended(&mut net, bob) && ended(&mut net, stranger));
-    // And from now on encrypted.
+    assert!(!ended(&mut net, bob) && ended(&mut net, unauthenticated));
+    // Encryption is required, too.
     net.middlebox.reconfigure(MiddleboxConfig {
         require_security: true,
         ..other_key
@@ -354,13 +354,13 @@ fn reload_ends_sessions_no_longer_allowed() {
     assert_eq!(open(&net), 0);
 }
 
-/// Takes something away from a configuration.
+/// Change of a configuration that withdraws a permission.
 type Withdraw = fn(&mut MiddleboxConfig);
 
 /// RFC 4540, section 8.5
 #[test]
 fn rule_no_longer_allowed_is_not_extended() {
-    let mut before = house();
+    let mut before = config_of_four_agents();
     before.agents[0].rights = Rights::ALL;
     // Control of a rule needs no right to open rules.
     before.agents[3].rights = Rights {
@@ -373,7 +373,7 @@ fn rule_no_longer_allowed_is_not_extended() {
         *prefix = 24;
     }
     let withdrawn: [(&str, Withdraw); 6] = [
-        ("the right to open", |c| c.agents[0].rights.enable = false),
+        ("the right to enable", |c| c.agents[0].rights.enable = false),
         ("the right to wildcards", |c| {
             c.agents[0].rights.wildcards = false
         }),
@@ -405,7 +405,7 @@ fn rule_no_longer_allowed_is_not_extended() {
         assert_eq!(net.refusal(admin, &change(rule, 60)), refused, "{what}");
         assert_eq!(net.ask(admin, &change(rule, 0)), Reply::Deleted, "{what}");
     }
-    // Blocks and reservations likewise.
+    // Rules by PDR and reservations, too.
     let mut net = Net::new(before.clone());
     let alice = net.open("alice");
     let block = block(pinhole(5));
@@ -431,7 +431,7 @@ fn rule_no_longer_allowed_is_not_extended() {
 /// RFC 4540, section 7.3
 #[test]
 fn encryption_requirement_applies_to_opening_sessions() {
-    let mut net = Net::new(house());
+    let mut net = Net::new(config_of_four_agents());
     let settings = carrick_simco::agent::AgentSettings {
         credentials: Some(crate::network::credentials("alice")),
         ..Default::default()
@@ -441,10 +441,10 @@ fn encryption_requirement_applies_to_opening_sessions() {
     alice.connected(net.now, 4);
     let (stream, establish) = alice.poll_transmit().unwrap();
     net.raw(session, stream, &establish);
-    // Her proof comes after the configuration has changed.
+    // Her SA arrives after the configuration has changed.
     net.middlebox.reconfigure(MiddleboxConfig {
         require_security: true,
-        ..house()
+        ..config_of_four_agents()
     });
     let events = net.carry(&mut alice, session);
     let refused = CloseReason::Refused(NegativeReply::InsufficientSecurity);

@@ -73,7 +73,7 @@ fn plc_extends_shortens_and_ends_rules() {
     net.wait(999);
     assert!(
         net.passes(5, Direction::Inbound),
-        "the fail-safe was moved too"
+        "the fail-safe timeout was changed, too"
     );
     let too_long = net.ask(session, &change(rule, u32::MAX));
     assert_eq!(
@@ -130,7 +130,7 @@ fn pea_keeps_identifier_and_group() {
         reserved: status, ..
     } = net.ask(session, &Request::Status(reserved.rule))
     else {
-        panic!("no PRS reply");
+        panic!("not a PRS reply");
     };
     assert_eq!(status, reserved, "8.6");
     let Reply::Enabled(enabled) = net.ask(session, &enable_reserved(reserved.rule, 5)) else {
@@ -188,14 +188,14 @@ fn groups_end_with_their_members() {
     let second = net.enable(alice, in_group(first.group, 6));
     assert_eq!(first.group, second.group);
     assert_ne!(net.enable(alice, pinhole(7)).group, first.group);
-    let theirs = net.refusal(bob, &Request::Enable(in_group(first.group, 8)));
-    assert_eq!(theirs, NegativeReply::GroupNotAuthorized);
+    let of_bob = net.refusal(bob, &Request::Enable(in_group(first.group, 8)));
+    assert_eq!(of_bob, NegativeReply::GroupNotAuthorized);
     for rule in [first.rule, second.rule] {
         net.ask(alice, &change(rule, 0));
     }
     for group in [first.group, GroupId(99)] {
-        let gone = net.refusal(alice, &Request::Enable(in_group(group, 8)));
-        assert_eq!(gone, NegativeReply::NoSuchGroup);
+        let refusal = net.refusal(alice, &Request::Enable(in_group(group, 8)));
+        assert_eq!(refusal, NegativeReply::NoSuchGroup);
     }
 }
 
@@ -207,7 +207,7 @@ fn status_reports_request_and_remaining_lifetime() {
     let enabled = net.enable(session, pinhole(5));
     net.wait(20);
     let Reply::EnableStatus(status) = net.ask(session, &Request::Status(enabled.rule)) else {
-        panic!("no PES reply");
+        panic!("not a PES reply");
     };
     assert_eq!(status.enabled.lifetime, Lifetime(40));
     assert_eq!(
@@ -277,7 +277,7 @@ fn inconsistent_requests_are_refused() {
             with(&|r| r.internal.scope = scope(32, 65_535, 2)),
             NegativeReply::IllegalPort,
         ),
-        // Wildcards in a stream both ways.
+        // Wildcards in a bidirectional stream.
         (
             with(&|r| r.internal.scope = scope(24, 5, 1)),
             NegativeReply::Inconsistent,
@@ -303,7 +303,7 @@ fn inconsistent_requests_are_refused() {
     }
     let nothing = (net.middlebox.rules().len(), net.elements());
     assert_eq!(nothing, (0, 0));
-    // A protocol that is a wildcard may go both ways.
+    // A wildcard of the protocol may be bidirectional.
     let any = with(&|r| {
         r.internal.protocol = 0;
         r.external.protocol = 0;
@@ -354,7 +354,7 @@ fn unsupported_wildcards_are_refused() {
 }
 
 #[test]
-fn a_range_of_two_ports_is_two_flows() {
+fn range_of_two_ports_is_two_flows() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let mut request = pinhole(5);
@@ -391,7 +391,7 @@ fn port_range_opens_matching_pairs_only() {
     net.enable(session, range(100, 64));
     assert!(net.passes(100, Direction::Inbound) && net.passes(163, Direction::Inbound));
     assert!(!crossed(&net));
-    // More than this middlebox makes single flows of is refused, not opened crosswise.
+    // More ports than this middlebox opens one by one are refused, not opened as a pattern.
     let refusal = net.refusal(session, &Request::Enable(range(100, 65)));
     assert_eq!(refusal, NegativeReply::IllegalPortRange);
     assert!(!crossed(&net) && net.elements() == 64);
@@ -406,7 +406,11 @@ fn port_range_beyond_65535_is_refused() {
         let mut request = pinhole(5);
         request.external.scope = range(port, ports).external.scope;
         let refusal = net.refusal(session, &Request::Enable(request));
-        assert_eq!(refusal, NegativeReply::IllegalPort, "{port} and {ports}");
+        assert_eq!(
+            refusal,
+            NegativeReply::IllegalPort,
+            "{ports} ports from {port}"
+        );
     }
 }
 
@@ -429,7 +433,7 @@ fn all_ports_of_a_side_are_a_wildcard() {
         assert_eq!(without.refusal(other, &Request::Enable(request)), lacking);
         net.enable(session, request);
     }
-    // All ports of both, port by port, are too many for this middlebox.
+    // All ports of both sides are too many single flows for this middlebox.
     let refusal = net.refusal(session, &Request::Enable(range(1, u16::MAX)));
     assert_eq!(refusal, NegativeReply::IllegalPortRange);
 }
@@ -528,7 +532,7 @@ fn wide(address: [u8; 4], prefix: u8, port: u16) -> Scope {
 #[test]
 fn portless_protocols_take_no_ports() {
     let mut house = config();
-    // She may not leave anything open.
+    // Without the right to wildcards.
     house.agents[0].rights = Rights {
         wildcards: false,
         ..Rights::ALL
@@ -545,7 +549,7 @@ fn portless_protocols_take_no_ports() {
             let refusal = net.refusal(alice, &request);
             assert_eq!(refusal, NegativeReply::IllegalPort, "{protocol}");
         }
-        // All of it between two hosts, both ways, is no wildcard; the number of ports says nothing.
+        // A portless protocol between two hosts has no wildcard; its number of ports has no effect.
         let mut all = about(0);
         if let Scope::Full { ports, .. } = &mut all.internal.scope {
             *ports = 7;

@@ -1,4 +1,4 @@
-//! Sessions: establishment, proofs, refusals, ends, and the checks that come first.
+//! Sessions: establishment, authentication, refusals, ends, and the checks of messages.
 
 use carrick_simco::agent::{AgentEvent, AgentSettings, CloseReason, SubmitError};
 use carrick_simco::message::{
@@ -128,10 +128,10 @@ fn agent_rejects_other_middleboxes() {
         let (_, _, events) = Net::new(other_name.clone()).agent(settings);
         let reason = closed(&events);
         assert_eq!(reason, CloseReason::OtherMiddlebox(name("another")));
-        let said = reason.to_string();
+        let text = reason.to_string();
         assert!(
-            said.contains("\"another\" instead of the expected one"),
-            "{said}"
+            text.contains("\"another\" instead of the expected one"),
+            "{text}"
         );
     }
 }
@@ -142,17 +142,17 @@ fn unknown_agent_opens_no_session() {
     let mut net = Net::new(config());
     let (_, _, events) = net.agent(with_key("mallory"));
     assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
-    let trusting = AgentSettings {
+    let unauthenticated = AgentSettings {
         verify_middlebox: false,
         ..with_key("mallory")
     };
-    let (_, _, events) = net.agent(trusting);
+    let (_, _, events) = net.agent(unauthenticated);
     let reason = CloseReason::Refused(NegativeReply::AuthenticationFailed);
     assert_eq!(closed(&events), reason);
 }
 
 #[test]
-fn a_token_is_of_use_in_one_session_only() {
+fn token_is_valid_in_one_session_only() {
     let mut net = Net::new(config());
     let settings = AgentSettings {
         verify_middlebox: false,
@@ -249,7 +249,7 @@ fn requests_in_the_wrong_state_are_refused() {
     }
     assert!(
         matches!(net.ask(session, &Request::List), Reply::List(_)),
-        "and nothing changed"
+        "the state is unchanged"
     );
 }
 
@@ -269,7 +269,11 @@ fn only_session_control_precedes_the_session() {
             (negative(NegativeReply::WrongSubType), true)
         );
         net.raw(session, 0, &ESTABLISH.to_bytes(TID));
-        assert_eq!(net.received(session).0, [], "nothing more is answered");
+        assert_eq!(
+            net.received(session).0,
+            [],
+            "no further message is answered"
+        );
     }
 }
 
@@ -357,12 +361,11 @@ fn rules_survive_the_session() {
 fn middlebox_ends_a_session_with_ast() {
     let mut net = Net::new(config());
     let (mut agent, session, _) = net.agent(with_key("alice"));
-    let lost = agent.submit(net.now, &Request::List).unwrap();
+    let pending = agent.submit(net.now, &Request::List).unwrap();
     net.middlebox.terminate(session);
     let events = net.carry(&mut agent, session);
     assert_eq!(closed(&events), CloseReason::Terminated);
-    let reported =
-        |e: &AgentEvent| matches!(e, AgentEvent::Lost { transaction, .. } if *transaction == lost);
+    let reported = |e: &AgentEvent| matches!(e, AgentEvent::Lost { transaction, .. } if *transaction == pending);
     assert!(events.iter().any(reported), "{events:?}");
 }
 
@@ -373,8 +376,8 @@ fn timeout_and_late_reply_are_reported_once() {
     let request = Request::Enable(pinhole(5));
     let transaction = agent.submit(net.now, &request).unwrap();
     let (stream, message) = agent.poll_transmit().unwrap();
-    let due = agent.poll_timeout().unwrap();
-    agent.handle_timeout(due);
+    let timeout = agent.poll_timeout().unwrap();
+    agent.handle_timeout(timeout);
     let timed_out = agent.poll_event();
     assert!(
         matches!(timed_out, Some(AgentEvent::TimedOut { transaction: t, .. }) if t == transaction)
@@ -385,7 +388,7 @@ fn timeout_and_late_reply_are_reported_once() {
     assert!(
         matches!(&events[..], [AgentEvent::LateReply { transaction: t, .. }] if *t == transaction)
     );
-    // The rule is bound all the same, so that it can be ended on its stream.
+    // The rule is bound nevertheless, so that it can be ended on its stream.
     agent.submit(net.now, &change(PolicyRuleId(1), 0)).unwrap();
     assert_eq!(agent.poll_transmit().map(|(s, _)| s), Some(stream));
 }
@@ -414,7 +417,7 @@ fn transactions_of_a_rule_use_one_stream() {
             net.carry(&mut agent, session);
         }
     }
-    assert_eq!(agent.streams().bound(), 0, "ended rules are forgotten");
+    assert_eq!(agent.streams().bound(), 0, "ended rules are not bound");
 }
 
 /// RFC 4540, section 7.2
@@ -428,11 +431,11 @@ fn unknown_agent_gets_an_empty_token() {
             challenge: Some(make_challenge(&name(agent), [5; 32])),
         };
         let Reply::Authenticate { challenge, token } = net.ask(session, &establish) else {
-            panic!("no SA reply");
+            panic!("not an SA reply");
         };
-        let token = token.expect("the agent asked for it");
+        let token = token.expect("the agent requested authentication");
         assert_eq!(!token.as_bytes().is_empty(), known, "{agent}");
-        assert!(challenge.is_some(), "and has to prove itself");
+        assert!(challenge.is_some(), "the agent must authenticate itself");
     }
 }
 
@@ -490,7 +493,7 @@ fn nothing_follows_the_end_of_a_session() {
 }
 
 #[test]
-fn a_reply_goes_on_a_stream_that_has_a_pair() {
+fn replies_use_paired_streams() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     for stream in [0, 3, 4, 60_000] {
@@ -500,6 +503,6 @@ fn a_reply_goes_on_a_stream_that_has_a_pair() {
             panic!("{received:?}");
         };
         assert!(used < 4, "{used} of 4");
-        assert!(stream >= 4 || used == stream, "the request's own");
+        assert!(stream >= 4 || used == stream, "the stream of the request");
     }
 }

@@ -1,4 +1,4 @@
-//! A translator: reservations of ports, and rules on them.
+//! Translator: reservations of ports, and rules that use them.
 
 use carrick_simco::agent::AgentEvent;
 use carrick_simco::backend::{MemoryBackend, PortPool};
@@ -68,7 +68,7 @@ fn ports_are_reserved_enabled_and_freed() {
     assert_eq!(
         net.middlebox.backend().reserved_ports(),
         1,
-        "still the same"
+        "the reserved port is kept"
     );
     net.ask(alice, &change(enabled.rule, 0));
     assert_eq!(
@@ -123,12 +123,12 @@ fn unavailable_resources_are_refused() {
 fn address_without_ports_is_not_reserved() {
     let mut net = net();
     let alice = net.open("alice");
-    let Request::Reserve(mut whole) = reserve(1, Parity::Any) else {
+    let Request::Reserve(mut address_only) = reserve(1, Parity::Any) else {
         panic!("no PRR");
     };
-    // It would have to be free for all protocols.
-    whole.parameters.protocol = 0;
-    let refusal = net.refusal(alice, &Request::Reserve(whole));
+    // The address would have to be free for all protocols.
+    address_only.parameters.protocol = 0;
+    let refusal = net.refusal(alice, &Request::Reserve(address_only));
     assert_eq!(refusal, NegativeReply::LackOfAddresses);
     let mut any = pinhole(5);
     any.internal.protocol = 0;

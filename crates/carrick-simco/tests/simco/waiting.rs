@@ -10,8 +10,8 @@ use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, Rights, SessionI
 
 use crate::network::{Net, agent_config, block, change, config, pinhole};
 
-/// `alice` and `bob`, `watcher` who sees all, `police` who may do all.
-fn house(limits: Limits) -> MiddleboxConfig {
+/// Returns a configuration of `alice` and `bob`, `watcher` who sees all rules, and `police` with all rights.
+fn config_of_four_agents(limits: Limits) -> MiddleboxConfig {
     let mut watcher = agent_config("watcher");
     watcher.sees = Access::All;
     let mut police = agent_config("police");
@@ -23,7 +23,7 @@ fn house(limits: Limits) -> MiddleboxConfig {
     }
 }
 
-/// Lets nothing pass.
+/// Returns the request to block all streams.
 fn block_all() -> Request {
     let mut all = pinhole(1);
     for tuple in [&mut all.internal, &mut all.external] {
@@ -32,7 +32,7 @@ fn block_all() -> Request {
     block(all)
 }
 
-/// Rules of each of two agents.
+/// Number of rules of each of two agents.
 const RULES: u16 = 10_000;
 
 /// Reads some queued messages of a session; returns the reported rules with their lifetimes.
@@ -48,7 +48,7 @@ fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Li
             FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) => {
                 reported.push((rule, lifetime));
             }
-            other => panic!("{other:?} is no ARE"),
+            other => panic!("{other:?} is not an ARE"),
         }
     }
     reported
@@ -62,7 +62,7 @@ fn ending_20000_rules_spares_agents_that_read() {
         queued_octets: 2000,
         ..Limits::default()
     };
-    let mut net = Net::new(house(limits));
+    let mut net = Net::new(config_of_four_agents(limits));
     let [alice, bob, watcher, police] =
         ["alice", "bob", "watcher", "police"].map(|name| net.open(name));
     let mut rules: BTreeMap<SessionId, Vec<PolicyRuleId>> = BTreeMap::new();
@@ -135,13 +135,13 @@ fn agent_that_reads_nothing_is_terminated() {
         queued_messages: 20,
         ..Limits::default()
     };
-    let mut net = Net::new(house(limits));
+    let mut net = Net::new(config_of_four_agents(limits));
     let [alice, deaf] = ["alice", "watcher"].map(|name| net.open(name));
-    let mut asked = 0;
+    let mut requests = 0;
     while net.middlebox.stats().overrun == 0 {
-        asked += 1;
-        assert!(asked < 100, "what waits has no bound");
-        net.enable(alice, pinhole(asked));
+        requests += 1;
+        assert!(requests < 100, "the queue has no bound");
+        net.enable(alice, pinhole(requests));
         net.wait(60);
         net.received(alice);
     }
@@ -157,24 +157,27 @@ fn requests_are_read_until_half_the_queue_is_full() {
         queued_octets: 64_000,
         ..Limits::default()
     };
-    let mut net = Net::new(house(limits));
+    let mut net = Net::new(config_of_four_agents(limits));
     let alice = net.open("alice");
-    let mut asked = 0;
-    while net.middlebox.takes_requests(alice) {
+    let mut requests = 0;
+    while net.middlebox.accepts_requests(alice) {
         let request = Request::Status(PolicyRuleId(99));
-        net.raw(alice, 0, &request.to_bytes(TransactionId(asked)));
-        asked += 1;
+        net.raw(alice, 0, &request.to_bytes(TransactionId(requests)));
+        requests += 1;
     }
-    assert_eq!(asked, 11);
+    assert_eq!(requests, 11);
     assert!(net.middlebox.poll_output(alice).is_some());
-    assert!(net.middlebox.takes_requests(alice), "one was taken");
+    assert!(
+        net.middlebox.accepts_requests(alice),
+        "one message was read"
+    );
     net.received(alice);
     for port in 1..=1900 {
         net.enable(alice, pinhole(port));
     }
-    // 15 kB each.
+    // The replies have 15 kB each.
     let mut lists = 0;
-    while net.middlebox.takes_requests(alice) {
+    while net.middlebox.accepts_requests(alice) {
         net.raw(alice, 0, &Request::List.to_bytes(TransactionId(lists)));
         lists += 1;
     }

@@ -1,11 +1,11 @@
-//! Any octets, read as every kind of message.
+//! Arbitrary octets, parsed as every kind of message.
 
 use bytes::Bytes;
 use carrick_simco::Time;
 use carrick_simco::message::{FromMiddlebox, MAX_MESSAGE, Request, StreamReader};
 
-/// Reads octets as a request, as a message from a middlebox, and as a byte stream. What can be read
-/// is written with the same length, and read as the same again.
+/// Parses octets as a request, as a message from a middlebox, and as a byte stream. A parsed message is
+/// encoded with the same length and parsed as the same again.
 pub fn read(octets: &[u8]) {
     let message = Bytes::copy_from_slice(octets);
     if let Ok((transaction, request)) = Request::parse(&message) {
@@ -23,15 +23,15 @@ pub fn read(octets: &[u8]) {
     }
     let mut reader = StreamReader::default();
     let mut rest = octets;
-    let mut whole = 0;
+    let mut complete = 0;
     while !rest.is_empty() {
         let taken = reader.push(Time::ZERO, &rest[..rest.len().min(7)]);
-        assert!(taken > 0, "a reader that was emptied has room");
+        assert!(taken > 0, "an empty reader has room");
         rest = &rest[taken..];
         while let Some(message) = reader.next_message() {
             assert!(message.len() <= MAX_MESSAGE);
-            whole += message.len();
+            complete += message.len();
         }
     }
-    assert_eq!(whole == octets.len(), reader.finish().is_ok());
+    assert_eq!(complete == octets.len(), reader.finish().is_ok());
 }

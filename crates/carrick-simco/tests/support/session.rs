@@ -33,26 +33,26 @@ const LIMITS: Limits = Limits {
     exact_ports: 4,
 };
 
-/// Elements that the packet filter holds.
+/// Maximum number of elements of the packet filter.
 const ELEMENTS: usize = 60;
 
-/// Elements that an agent may have.
+/// Maximum number of elements of an agent.
 const AGENT_ELEMENTS: usize = 50;
 
-/// Rules that an agent may have, but those by PDR.
+/// Maximum number of rules of an agent without those by PDR.
 const AGENT_RULES: usize = 30;
 
-/// Patterns that an agent may have.
+/// Maximum number of patterns of an agent.
 const AGENT_PATTERNS: usize = 7;
 
-/// Packet filter that fails on demand: 1 for add, 2 for extend, 4 for remove.
+/// Packet filter that fails on demand; bits: 1 for add, 2 for extend, 4 for remove.
 #[derive(Debug)]
-struct Faulty {
+struct FailingBackend {
     inner: MemoryBackend,
     faults: Rc<Cell<u8>>,
 }
 
-impl Faulty {
+impl FailingBackend {
     fn works(&self, fault: u8) -> Result<(), BackendError> {
         match self.faults.get() & fault {
             0 => Ok(()),
@@ -61,7 +61,7 @@ impl Faulty {
     }
 }
 
-impl Backend for Faulty {
+impl Backend for FailingBackend {
     fn add(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
         self.works(1)?;
         self.inner.add(now, what, life)
@@ -78,7 +78,7 @@ impl Backend for Faulty {
     }
 }
 
-/// Takes what the middlebox does from octets.
+/// Source of the actions of the agents.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -188,17 +188,17 @@ impl Input<'_> {
 pub struct Outcome {
     /// Requests with a positive reply.
     pub accepted: u64,
-    /// Rules at most at a time.
+    /// Maximum number of rules at a time.
     pub rules: usize,
 }
 
-/// Steers. No panic, every limit kept, every message readable, and in the end no rule and no element
-/// is left.
-pub fn steer(octets: &[u8]) -> Outcome {
+/// Runs a middlebox with agents that act as the octets determine, and checks that all limits are kept, that
+/// every message can be parsed, and that no rule and no element is left.
+pub fn run(octets: &[u8]) -> Outcome {
     let mut input = Input(octets);
     let faults = Rc::new(Cell::new(0));
     let mut failed = false;
-    let backend = Faulty {
+    let backend = FailingBackend {
         inner: MemoryBackend::new(MemoryLimits {
             elements: ELEMENTS,
             blocks: LIMITS.disable_rules,
@@ -279,7 +279,7 @@ fn config() -> MiddleboxConfig {
     }
 }
 
-fn drain(middlebox: &mut Middlebox<Faulty>, session: SessionId) {
+fn drain(middlebox: &mut Middlebox<FailingBackend>, session: SessionId) {
     let (mut sent, mut octets, mut ends) = (0, 0, 0);
     while let Some(output) = middlebox.poll_output(session) {
         if let SessionOutput::Send { message, .. } = output {
@@ -291,7 +291,7 @@ fn drain(middlebox: &mut Middlebox<Faulty>, session: SessionId) {
                     ..
                 })
             );
-            // Ends of rules that end at the same time wait as one.
+            // Ends of rules that end at the same time count as one.
             if end {
                 ends += 1;
             } else {
@@ -300,16 +300,19 @@ fn drain(middlebox: &mut Middlebox<Faulty>, session: SessionId) {
             }
         }
     }
-    assert!(sent <= LIMITS.queued_messages + 3, "{sent} messages waited");
-    // Of rules that were there, and of those of which the replies wait.
+    assert!(
+        sent <= LIMITS.queued_messages + 3,
+        "{sent} messages are queued"
+    );
+    // Ends of existing rules, and of rules whose replies are queued.
     let most = AGENT_RULES + LIMITS.disable_rules + LIMITS.queued_messages;
-    assert!(ends <= most, "{ends} ends waited");
-    // One more than fits, BFM and AST.
+    assert!(ends <= most, "{ends} ends are queued");
+    // One message above the limit, BFM and AST.
     let most = LIMITS.queued_octets + LIMITS.max_reply + 16;
-    assert!(octets <= most, "{octets} octets waited");
+    assert!(octets <= most, "{octets} octets are queued");
 }
 
-fn check(middlebox: &Middlebox<Faulty>, now: Time, failed: bool) {
+fn check(middlebox: &Middlebox<FailingBackend>, now: Time, failed: bool) {
     let (open, half_open) = middlebox.session_counts();
     assert!(
         open <= 5 && half_open <= LIMITS.half_open,
@@ -322,7 +325,10 @@ fn check(middlebox: &Middlebox<Faulty>, now: Time, failed: bool) {
     assert!(elements.len() <= ELEMENTS + LIMITS.disable_rules);
     let live = rules.iter().filter(|rule| rule.expires > now);
     let granted: BTreeSet<Element> = live.flat_map(|rule| rule.elements()).collect();
-    assert!(granted.is_subset(&elements), "what is granted passes");
+    assert!(
+        granted.is_subset(&elements),
+        "granted rules have their elements"
+    );
     let weights = || rules.iter().map(|rule| rule.weight());
     let weight: usize = weights().map(|weight| weight.elements).sum();
     assert!(weight <= AGENT_ELEMENTS, "{weight} elements of one agent");
@@ -333,13 +339,13 @@ fn check(middlebox: &Middlebox<Faulty>, now: Time, failed: bool) {
     );
     if !failed {
         let all: BTreeSet<Element> = rules.iter().flat_map(|rule| rule.elements()).collect();
-        assert!(elements.is_subset(&all), "nothing else passes");
+        assert!(elements.is_subset(&all), "no other element exists");
         assert_eq!(middlebox.stats().backend_failures, 0);
     }
 }
 
-/// All lives and times come to their end.
-fn finish(middlebox: &mut Middlebox<Faulty>, mut now: Time, failed: bool) {
+/// Lets all rules and timeouts expire.
+fn finish(middlebox: &mut Middlebox<FailingBackend>, mut now: Time, failed: bool) {
     now += Duration::from_secs(10_000);
     while middlebox.poll_timeout().is_some_and(|due| due <= now) {
         middlebox.handle_timeout(now);
@@ -392,7 +398,7 @@ fn arbitrary_replies(octets: &[u8]) {
         now += Duration::from_secs(u64::from(kind & 3));
         agent.handle_timeout(now);
         assert!(agent.pending() <= 8 && agent.streams().bound() <= 8);
-        assert!(agent.queued() <= 2 * 8 + 64 && agent.remembered() <= 8);
+        assert!(agent.queued() <= 2 * 8 + 64 && agent.remembered_ends() <= 8);
         while agent.poll_event().is_some() {}
         if kind & 0x80 != 0 {
             while let Some((stream, _)) = agent.poll_transmit() {

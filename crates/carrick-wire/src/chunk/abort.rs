@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         assert_eq!(
             build(|packet| packet.abort(true, |c| c.user_initiated_abort(b"bye"))),
             BYTES

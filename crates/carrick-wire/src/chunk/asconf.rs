@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let serial = AsconfSerial::new(u32::MAX);
         let asconf = build(|packet| {
             packet.asconf(serial, [10, 1, 0, 7].into(), |p| {

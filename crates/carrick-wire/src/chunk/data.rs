@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let data = expected();
         assert_eq!(
             build(|packet| packet.data(&data.header(), data.payload)),

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let built = build(|packet| {
             packet.error(|causes| {
                 causes.unrecognized_chunk(&[0xfe, 0, 0, 5, 0xaa]);

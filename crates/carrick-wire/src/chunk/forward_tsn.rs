@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let built = build(|packet| {
             packet.forward_tsn(Tsn::new(u32::MAX), SKIPPED.into_iter());
         });
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_entry_is_an_error() {
+    fn truncated_entry_is_an_error() {
         let item = Item::Chunk;
         for (length, expected) in [(9, 8), (14, 12), (15, 12)] {
             let mut bytes = BYTES;

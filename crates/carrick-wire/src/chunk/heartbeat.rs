@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         assert_eq!(build(|packet| packet.heartbeat(EXPECTED.info)), BYTES);
     }
 

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         assert_eq!(build(|packet| packet.i_data(&HEADER, b"hey")), FIRST);
         let mut last = LAST;
         last[1] = 0x0d;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let built = build(|packet| {
             packet.i_forward_tsn(Tsn::new(42), SKIPPED.into_iter());
         });
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_entry_is_an_error() {
+    fn truncated_entry_is_an_error() {
         let item = Item::Chunk;
         for (length, expected) in [(12, 8), (20, 16), (23, 16)] {
             let mut bytes = BYTES;

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         for all in [false, true] {
             let built = build(|packet| {
                 packet.nr_sack(

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let built = build(|packet| {
             packet.re_config(|p| {
                 let (request, response) = (ReconfigSerial::new(10), ReconfigSerial::new(20));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_the_same_bytes() {
+    fn parsed_chunk_builds_the_same_bytes() {
         let example = build(|packet| {
             packet.sack(Tsn::new(12), 4660, EXAMPLE_GAPS.into_iter(), iter::empty());
         });
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_entry_is_an_error() {
+    fn truncated_entry_is_an_error() {
         let mut bytes = EXAMPLE;
         bytes[3] = 22;
         bytes[13] = 1;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_go_first_when_not_everything_fits() {
+    fn gap_blocks_take_precedence_over_duplicates() {
         let gaps = (1..=10).map(|i| GapAckBlock {
             start: 2 * i,
             end: 2 * i,

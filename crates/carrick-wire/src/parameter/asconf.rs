@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_holds_the_request() {
+    fn refusal_contains_the_request() {
         let Ok(Parameter::ErrorCauseIndication(mut indication)) = parse(&REFUSAL) else {
             panic!("no error cause indication")
         };

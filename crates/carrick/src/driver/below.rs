@@ -196,7 +196,7 @@ mod dtls {
 
     use super::{AssociationId, BindError, Config, Connect, ConnectError, Core, Event, Time};
 
-    /// Sessions of DTLS, one a peer.
+    /// DTLS sessions, one per peer.
     pub(super) struct Sessions {
         pub(super) layer: DtlsLayer,
         /// Default trust for outgoing connections.

@@ -159,7 +159,7 @@ async fn a_wildcard_is_all_addresses_and_the_port_is_theirs() {
 }
 
 #[tokio::test]
-async fn endpoints_of_a_host_have_ports_of_their_own() {
+async fn endpoints_of_a_host_have_different_ports() {
     let open: Vec<Endpoint> = (0..200).map(|_| endpoint(&["127.0.0.1"])).collect();
     let mut ports: Vec<u16> = open.iter().map(Endpoint::port).collect();
     ports.sort_unstable();

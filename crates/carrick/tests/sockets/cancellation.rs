@@ -22,7 +22,7 @@ async fn poll_and_drop<F: Future>(polls: usize, future: F) -> Option<F::Output> 
 }
 
 #[tokio::test]
-async fn a_cancelled_send_was_queued_whole_or_not_at_all() {
+async fn cancelled_send_is_queued_completely_or_not() {
     let (_client, _server, a, mut b) = pair_of(small()).await;
     let receiver = tokio::spawn(async move {
         let mut seen = Vec::new();

@@ -150,7 +150,7 @@ async fn what_the_association_cannot_take_is_refused() {
 }
 
 #[tokio::test]
-async fn statistics_count_what_happened() {
+async fn statistics_count_a_transfer() {
     let (client, server, a, mut b) = pair().await;
     for number in 0..10 {
         a.send(content(number, 100), on(0)).await.unwrap();

@@ -12,8 +12,8 @@ use super::setup::{
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
-    self, Flow, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink, Source,
-    Stack,
+    self, Connection, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink,
+    Source, Stack,
 };
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -98,7 +98,7 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Li
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed, moment)),
                 // As in the paper, the destination sets up the association.
-                flows: vec![Flow::new(
+                flows: vec![Connection::new(
                     kind.stack(),
                     1,
                     [

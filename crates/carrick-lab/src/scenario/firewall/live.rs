@@ -11,7 +11,9 @@ use super::run::{self, SETTLING};
 use super::setup::{BEST, Cell, PAPER, TCP, Variant, live_world, workload};
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, LiveMeasurements, PacketRecording, RunOutcome, RunRecord, Stack};
+use crate::live::{
+    self, Connection, LiveMeasurements, PacketRecording, RunOutcome, RunRecord, Stack,
+};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
@@ -163,7 +165,7 @@ pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::LivePlan {
             runs.push(live::LiveRun {
                 name: format!("{}.{}.{repetition}", kind.id(), kind.suffix()),
                 world: Box::new(move || live_world(seed, loss)),
-                flows: vec![Flow::new(
+                flows: vec![Connection::new(
                     kind.stack(),
                     0,
                     [Box::new(agent), Box::new(middlebox)],

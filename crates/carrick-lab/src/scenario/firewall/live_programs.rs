@@ -48,7 +48,7 @@ fn outgoing(stream: u16, payload: Bytes) -> Outgoing {
     }
 }
 
-/// Load generator with its agent. It is done after the measurement time.
+/// Load generator with its agent, which ends after the measurement.
 pub(super) struct LiveAgent {
     agent: Agent,
     generator: Generator,

@@ -124,7 +124,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
 #[cfg(test)]
 mod tests {
     use carrick_netsim::mobile::MobileNode;
-    use carrick_netsim::{Change, Port};
+    use carrick_netsim::{Change, ExternalHost};
 
     use super::*;
 
@@ -143,7 +143,11 @@ mod tests {
         for run in plan.runs {
             let mut world = (run.world)().expect("the network is valid");
             let [correspondent, mobile] = world.hosts[0];
-            assert!(world.network.runs::<Port>(correspondent), "{}", run.name);
+            assert!(
+                world.network.runs::<ExternalHost>(correspondent),
+                "{}",
+                run.name
+            );
             let of_addresses = |(_, change): &(_, Change)| {
                 matches!(
                     change,
@@ -156,12 +160,12 @@ mod tests {
                 if run.flows[0].roams == Some(1) { 2 } else { 0 }
             );
             if run.flows[0].roams.is_some() {
-                assert!(world.network.runs::<Port>(mobile), "{}", run.name);
+                assert!(world.network.runs::<ExternalHost>(mobile), "{}", run.name);
             } else {
                 // The mobile node registers independently of a transport.
-                assert!(world.network.runs::<MobileNode<Port>>(mobile));
+                assert!(world.network.runs::<MobileNode<ExternalHost>>(mobile));
                 world.network.run_until(carrick_netsim::Time::from_secs(2));
-                let node: &MobileNode<Port> = world.network.node(mobile);
+                let node: &MobileNode<ExternalHost> = world.network.node(mobile);
                 assert!(node.registered().is_some(), "{}", run.name);
             }
             let ends = run.flows[0]

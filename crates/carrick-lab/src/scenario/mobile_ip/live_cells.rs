@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_netsim::{ConfigError, Port};
+use carrick_netsim::{ConfigError, ExternalHost};
 
 use super::network::{Layout, build};
 use super::rows::{move_id, move_label, percent};
@@ -200,21 +200,26 @@ impl LiveCell {
     }
 
     /// Returns the flow with its two hosts and their stacks.
-    pub(super) fn flow(self) -> live::Flow {
+    pub(super) fn flow(self) -> live::Connection {
         let without_agents = |kind| matches!(kind, Move::BreakBeforeMake | Move::MakeBeforeBreak);
-        live::Flow {
+        live::Connection {
             addresses: Some(self.before().1),
             // Index of the mobile node.
             roams: matches!(self, Self::Move(kind, ..) if without_agents(kind)).then_some(1),
             may_be_lost: matches!(self, Self::Failure(Stack::OldRule, _)),
-            ..live::Flow::new(self.stack(), 0, self.programs())
+            ..live::Connection::new(self.stack(), 0, self.programs())
         }
     }
 
     /// Builds the network, with its changes at the time `event` after the start.
     pub(super) fn world(self, event: Duration, seed: u64) -> Result<live::World, ConfigError> {
-        let correspondent = Box::new(Port::default());
-        let built = build(self.before().0, seed, correspondent, Port::default())?;
+        let correspondent = Box::new(ExternalHost::default());
+        let built = build(
+            self.before().0,
+            seed,
+            correspondent,
+            ExternalHost::default(),
+        )?;
         let changes = match self {
             Self::Transfer(..) | Self::Tcp(..) => Vec::new(),
             Self::Failure(..) => breaking(&built).map(|change| (event, change)).into(),

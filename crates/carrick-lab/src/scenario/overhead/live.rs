@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::Overhead;
 use super::run::{self, Shares, reading, starts};
-use super::setup::{FULL, Flow, PORT, SHARINGS, Settings, Sharing, flows, live_world, place};
+use super::setup::{
+    FULL, FlowControlSetting, PORT, SHARINGS, Settings, Sharing, flows, live_world, place,
+};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
@@ -49,7 +51,7 @@ enum LiveCell {
     },
     Slow {
         size: usize,
-        flow: Box<Flow>,
+        flow: Box<FlowControlSetting>,
         encapsulated: bool,
     },
 }
@@ -146,12 +148,12 @@ impl LiveCell {
     }
 
     /// Returns the flows of a run.
-    fn flows(&self, seed: u64) -> Vec<live::Flow> {
+    fn flows(&self, seed: u64) -> Vec<live::Connection> {
         let length = SPAN.0 + SPAN.1 + Duration::from_secs(1);
         let flow = |stack, delay, size, sink: Drain| {
             let source = Bulk::lasting(length, delay, size);
             let programs: [Box<dyn Program>; 2] = [Box::new(source), Box::new(sink)];
-            live::Flow::new(stack, 0, programs)
+            live::Connection::new(stack, 0, programs)
         };
         match self {
             Self::Shared {

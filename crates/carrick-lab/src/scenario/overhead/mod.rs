@@ -25,7 +25,8 @@ use crate::seed::derive;
 
 use run::{Load, Shares};
 use setup::{
-    BRIEF, CONTROL_SIZES, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes,
+    BRIEF, CONTROL_SIZES, FLOW_SIZES, FlowControlSetting, LONG, Lengths, OF_THE_PAPER, SHARINGS,
+    flows, sizes,
 };
 
 /// Repetitions in a short run, with which the shares of the smallest messages with and without their
@@ -120,7 +121,7 @@ struct Pair {
 /// Results of one type of flow control in the second part.
 #[derive(Clone, Debug)]
 struct FlowCell {
-    flow: Flow,
+    flow: FlowControlSetting,
     /// Results of each repetition, by [`FLOW_SIZES`].
     loads: Vec<Vec<Load>>,
     /// Number of messages accepted without a reader, by [`FLOW_SIZES`].

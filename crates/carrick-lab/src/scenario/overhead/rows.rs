@@ -3,7 +3,8 @@
 use super::model;
 use super::run::Shares;
 use super::setup::{
-    COUNTED, DELAY, EXTRA, FLOW_SIZES, FULL, Flow, QUEUE, RATE, SHARINGS, Settings, Sharing, WINDOW,
+    COUNTED, DELAY, EXTRA, FLOW_SIZES, FULL, FlowControlSetting, QUEUE, RATE, SHARINGS, Settings,
+    Sharing, WINDOW,
 };
 use super::{FlowCell, Observed, Pair};
 use crate::format;
@@ -193,7 +194,7 @@ fn flow_rows(observed: &Observed, cell: &FlowCell) -> Vec<Row> {
 }
 
 /// Describes the published effect of the switches in Fig. 6, for flows with a switch off.
-fn switched(flow: &Flow, row: Row) -> Row {
+fn switched(flow: &FlowControlSetting, row: Row) -> Row {
     if !flow.id.starts_with(FIGURE_6) {
         return row;
     }

@@ -6,7 +6,8 @@ use carrick_netsim::{Direction, Network, NodeId, Random, Time};
 use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, EndpointConfig};
 
 use super::setup::{
-    FULL, FULL_FOR_LONG, Flow, Lengths, PORT, READING, Sharing, WINDOW, end_address, network,
+    FULL, FULL_FOR_LONG, FlowControlSetting, Lengths, PORT, READING, Sharing, WINDOW, end_address,
+    network,
 };
 use super::traffic::{Pace, Reader, Source};
 use crate::capture::Capture;
@@ -151,7 +152,7 @@ pub(super) fn reading(size: usize, seed: u64) -> (Duration, Random) {
 
 /// Runs messages of `size` bytes to a slow reader.
 pub(super) fn slow(
-    flow: &Flow,
+    flow: &FlowControlSetting,
     size: usize,
     lengths: Lengths,
     seed: u64,
@@ -162,7 +163,7 @@ pub(super) fn slow(
 
 /// Runs the flow of [`slow`] with the given start and duration of the measurement.
 pub(super) fn slow_from(
-    flow: &Flow,
+    flow: &FlowControlSetting,
     size: usize,
     (settled, watched): (Duration, Duration),
     seed: u64,
@@ -211,7 +212,7 @@ pub(super) fn slow_from(
 
 /// Returns the number of messages of `size` bytes accepted without a reader.
 pub(super) fn accepted(
-    flow: &Flow,
+    flow: &FlowControlSetting,
     size: usize,
     seed: u64,
     capture: Capture<'_>,
@@ -250,7 +251,7 @@ mod tests {
     use super::super::setup::{BRIEF, LONG, SHARINGS, flows};
     use super::*;
 
-    fn flow(id: &str) -> Flow {
+    fn flow(id: &str) -> FlowControlSetting {
         flows()
             .into_iter()
             .find(|flow| flow.id == id)

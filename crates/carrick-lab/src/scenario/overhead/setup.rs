@@ -264,9 +264,9 @@ fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[Nod
     (builder, nodes, link)
 }
 
-/// A type of flow control in the second part.
+/// Setting of flow control in the second part.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct FlowControlSetting {
     /// Part of the identifiers of its rows.
     pub(super) id: String,
     /// Label.
@@ -283,7 +283,7 @@ pub(super) struct Flow {
     pub(super) as_it_is: bool,
 }
 
-impl Flow {
+impl FlowControlSetting {
     fn hidden(extra: usize) -> Self {
         Self {
             id: format!("extra{extra}"),
@@ -347,23 +347,23 @@ impl Flow {
 
 /// Returns all types: memory not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the two
 /// true windows (Fig. 7), and the defaults.
-pub(super) fn flows() -> Vec<Flow> {
+pub(super) fn flows() -> Vec<FlowControlSetting> {
     const SWITCHES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
-    let mut all: Vec<Flow> = EXTRA.map(Flow::hidden).into();
-    let least = Flow::hidden(EXTRA[0]);
-    let switched = |flow: &Flow| {
+    let mut all: Vec<FlowControlSetting> = EXTRA.map(FlowControlSetting::hidden).into();
+    let least = FlowControlSetting::hidden(EXTRA[0]);
+    let switched = |flow: &FlowControlSetting| {
         [true, false].map(|nagle| SWITCHES.map(|avoidance| flow.switched(avoidance, nagle)))
     };
     // The first one is `least` itself.
     all.extend(switched(&least).into_iter().flatten().skip(1));
-    let truth = Flow {
+    let truth = FlowControlSetting {
         id: "true".into(),
         label: "true window, 250 bytes".into(),
         extra: 250,
         announcement: WindowAnnouncement::Fitting,
         ..least.clone()
     };
-    let memory = Flow {
+    let memory = FlowControlSetting {
         id: "memory-left".into(),
         label: "remaining memory advertised, 250 bytes".into(),
         announcement: WindowAnnouncement::True,
@@ -378,7 +378,7 @@ pub(super) fn flows() -> Vec<Flow> {
         }
     }
     let defaults = AssociationConfig::rfc9260();
-    let best = Flow {
+    let best = FlowControlSetting {
         id: "best".into(),
         label: "default settings, window of 65,535 bytes".into(),
         extra: defaults.buffers.message_overhead,
@@ -390,7 +390,7 @@ pub(super) fn flows() -> Vec<Flow> {
         nagle: defaults.transmission.nagle,
         as_it_is: false,
     };
-    all.push(Flow {
+    all.push(FlowControlSetting {
         id: "best-as-it-is".into(),
         label: "a program’s settings without changes".into(),
         as_it_is: true,

@@ -9,8 +9,8 @@ use super::{Satellite, live_saturated, tcp};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
-    self, Flow, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink, Source,
-    Stack, shortfalls,
+    self, Connection, LiveMeasurements, Messages, PacketRecording, RunOutcome, RunRecord, Sink,
+    Source, Stack, shortfalls,
 };
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -140,7 +140,7 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::LivePlan 
             runs.push(live::LiveRun {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed)),
-                flows: vec![Flow::new(
+                flows: vec![Connection::new(
                     kind.stack(),
                     0,
                     [Box::new(Source::new(messages)), Box::new(sink)],

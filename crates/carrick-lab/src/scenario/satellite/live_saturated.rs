@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::setup::{MESSAGE, PORT, STANDARD, live_world};
 use super::{run, tcp};
 use crate::capture::Capture;
-use crate::live::{self, Bulk, Drain, Flow, PacketRecording, RunOutcome, RunRecord, Stack};
+use crate::live::{self, Bulk, Connection, Drain, PacketRecording, RunOutcome, RunRecord, Stack};
 use crate::parallel;
 use crate::result::{LiveRow, Setting};
 use crate::scenario::RunOptions;
@@ -54,7 +54,7 @@ pub(super) fn runs(
             runs.push(live::LiveRun {
                 name: format!("lossy.{name}.{repetition}"),
                 world: Box::new(move || live_world(network)),
-                flows: vec![Flow::new(
+                flows: vec![Connection::new(
                     stack(way, tcp),
                     0,
                     [Box::new(source), Box::new(sink)],

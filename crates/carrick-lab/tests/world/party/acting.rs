@@ -69,7 +69,7 @@ impl Party {
         let seen = &mut self.ledger.borrow_mut().seen;
         match tuning {
             Tuning::Thresholds { .. } => seen.thresholds += u64::from(done),
-            Tuning::Encapsulation(_) => seen.ways += u64::from(done),
+            Tuning::Encapsulation(_) => seen.encapsulations += u64::from(done),
             // Counted when the peer has responded.
             Tuning::PeerPrimary(_) => {}
         }
@@ -152,7 +152,7 @@ impl Party {
             };
             self.log(now, || format!("{reconfiguration:?}: {result:?}"));
             match result {
-                Ok(()) => self.ledger.borrow_mut().seen.asked += 1,
+                Ok(()) => self.ledger.borrow_mut().seen.reconfigurations += 1,
                 Err(
                     error @ (ReconfigError::UnknownAssociation
                     | ReconfigError::InvalidStream { .. }

@@ -50,10 +50,10 @@ impl Party {
                 if !current.closed {
                     self.fail(format!("{id:?} beside {:?}", current.id));
                 }
-                self.ledger.borrow_mut().seen.ghosts += 1;
-                self.ghosts.push(id);
+                self.ledger.borrow_mut().seen.late_associations += 1;
+                self.late_associations.push(id);
                 let instance = self.instance(id);
-                self.ledger.borrow_mut().ghosts.insert(instance);
+                self.ledger.borrow_mut().late_associations.insert(instance);
                 let result = endpoint.shutdown(now, id);
                 self.log(now, || {
                     format!("shutdown of a late association: {result:?}")
@@ -102,8 +102,8 @@ impl Party {
         id: AssociationId,
         reason: CloseReason,
     ) {
-        if self.ghosts.contains(&id) {
-            self.ghosts.retain(|ghost| *ghost != id);
+        if self.late_associations.contains(&id) {
+            self.late_associations.retain(|late| *late != id);
             while self.read_one(now, endpoint, id) {}
             return;
         }

@@ -74,7 +74,7 @@ pub(crate) struct Party {
     life: usize,
     current: Option<Current>,
     /// Associations established in addition to that of the script, and still existing.
-    ghosts: Vec<AssociationId>,
+    late_associations: Vec<AssociationId>,
     /// The next message to send.
     cursor: usize,
     /// Its record, once it was refused.
@@ -104,7 +104,7 @@ impl Party {
             incarnation: 0,
             life: 0,
             current: None,
-            ghosts: Vec::new(),
+            late_associations: Vec::new(),
             cursor: 0,
             waiting: None,
             blocked: false,
@@ -142,7 +142,7 @@ impl Party {
     pub(crate) fn is_over(&self) -> bool {
         self.script.connect_at.is_none()
             && self.current.is_none_or(|current| current.closed)
-            && self.ghosts.is_empty()
+            && self.late_associations.is_empty()
             && self.read_at.is_none()
             && !self.restart_due
             && self.script.restart_at.is_none()

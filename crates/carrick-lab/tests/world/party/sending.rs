@@ -98,7 +98,7 @@ impl Party {
                 accepted: None,
                 delivered: false,
                 begun: false,
-                to_ghost: false,
+                in_late_association: false,
                 early_receiver: None,
                 failed: false,
                 expired: false,

@@ -42,7 +42,7 @@ impl Rate {
         full.since(now) + self.each <= self.each * self.burst
     }
 
-    fn take(self, full: Time, now: Time) -> Time {
+    fn charge(self, full: Time, now: Time) -> Time {
         full.max(now) + self.each
     }
 }
@@ -105,7 +105,7 @@ pub(super) struct RateLimits {
     full: BTreeMap<Category, Time>,
     unauthenticated: Time,
     /// Suppressed events not reported yet, by agent.
-    held: BTreeMap<Option<Identity>, u64>,
+    unreported: BTreeMap<Option<Identity>, u64>,
     /// Time of the next report and sweep.
     next_report: Time,
     /// Suppressed events since the start.
@@ -115,7 +115,7 @@ pub(super) struct RateLimits {
 impl RateLimits {
     /// Returns whether an event of this category is logged; counts it if not.
     pub(super) fn admits(&mut self, now: Time, kind: Category) -> bool {
-        if self.full.is_empty() && self.held.is_empty() {
+        if self.full.is_empty() && self.unreported.is_empty() {
             self.next_report = now + REPORT_INTERVAL;
         }
         let rate = kind.rate();
@@ -124,30 +124,30 @@ impl RateLimits {
         if !rate.has_room(full, now)
             || (unauthenticated && !UNAUTHENTICATED.has_room(self.unauthenticated, now))
         {
-            *self.held.entry(kind.agent().cloned()).or_default() += 1;
+            *self.unreported.entry(kind.agent().cloned()).or_default() += 1;
             self.suppressed += 1;
             return false;
         }
         if unauthenticated {
-            self.unauthenticated = UNAUTHENTICATED.take(self.unauthenticated, now);
+            self.unauthenticated = UNAUTHENTICATED.charge(self.unauthenticated, now);
         }
-        self.full.insert(kind, rate.take(full, now));
+        self.full.insert(kind, rate.charge(full, now));
         true
     }
 
     /// Returns the suppressed events by agent, if a report is due.
-    pub(super) fn due(&mut self, now: Time) -> BTreeMap<Option<Identity>, u64> {
+    pub(super) fn take_due(&mut self, now: Time) -> BTreeMap<Option<Identity>, u64> {
         if now < self.next_report {
             return BTreeMap::new();
         }
         self.next_report = now + REPORT_INTERVAL;
         self.full.retain(|_, full| *full > now);
-        self.rest()
+        self.take_unreported()
     }
 
     /// Returns the suppressed events not reported yet.
-    pub(super) fn rest(&mut self) -> BTreeMap<Option<Identity>, u64> {
-        std::mem::take(&mut self.held)
+    pub(super) fn take_unreported(&mut self) -> BTreeMap<Option<Identity>, u64> {
+        std::mem::take(&mut self.unreported)
     }
 }
 
@@ -184,25 +184,25 @@ mod tests {
             20
         );
         let many = admitted(&mut limits, now, (2..60_000).map(network));
-        assert_eq!(many, 160, "200 with those of the two");
-        assert!(limits.due(now).is_empty(), "not yet");
+        assert_eq!(many, 160, "200 including those of two sources");
+        assert!(limits.take_due(now).is_empty(), "not yet");
         let later = now + REPORT_INTERVAL;
-        let reported = limits.due(later);
+        let reported = limits.take_due(later);
         assert_eq!(reported, BTreeMap::from([(None, 980 + 980 + 59_998 - 160)]));
         assert_eq!(limits.suppressed, 980 + 980 + 59_998 - 160);
-        assert!(limits.due(later + REPORT_INTERVAL).is_empty(), "once");
+        assert!(limits.take_due(later + REPORT_INTERVAL).is_empty(), "once");
         // A day of events from many networks.
         let mut lines = 0;
         for second in 0..86_400_u64 {
             let now = later + Duration::from_secs(second);
             let kinds = (0..5).map(|n| network((second * 5 + n) as u16));
             lines += admitted(&mut limits, now, kinds);
-            limits.due(now);
+            limits.take_due(now);
             assert!(limits.full.len() < 300, "{second}");
         }
         assert!(
             (172_800..173_100).contains(&lines),
-            "{lines}: 2 in a second"
+            "{lines} lines, more than 2 per second"
         );
     }
 
@@ -218,9 +218,9 @@ mod tests {
         assert_eq!(
             admitted(&mut limits, after, refusals("a")),
             7,
-            "one a second"
+            "one per second"
         );
         let reported = BTreeMap::from([(Some(agent("a")), 4900 + 4993), (Some(agent("b")), 4900)]);
-        assert_eq!(limits.due(after + REPORT_INTERVAL), reported);
+        assert_eq!(limits.take_due(after + REPORT_INTERVAL), reported);
     }
 }

@@ -1,6 +1,6 @@
 //! Thread that writes the audit log, so that a blocked disk or pipe delays no agent and no heartbeat.
 //!
-//! Lines that can't be written are buffered, up to [`MOST_WAITING`] octets, and retried. Each file has
+//! Lines that can't be written are buffered, up to [`MAX_BUFFERED`] octets, and retried. Each file has
 //! its own thread, so that a blocked one does not delay its replacement.
 
 use std::fs::File;
@@ -16,16 +16,16 @@ use crate::daemon::DaemonError;
 use carrick_simco::private_files;
 
 /// Maximum number of octets buffered or being written.
-pub(super) const MOST_WAITING: usize = 1 << 20;
+pub(super) const MAX_BUFFERED: usize = 1 << 20;
 
 /// Number of octets written at once.
-const PORTION: usize = 1 << 16;
+const WRITE_SIZE: usize = 1 << 16;
 
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause after a full pipe, and number of such pauses before it counts as a failure.
-const FULL: (Duration, u32) = (Duration::from_millis(20), 50);
+const PIPE_FULL: (Duration, u32) = (Duration::from_millis(20), 50);
 
 /// File opened for appending.
 #[derive(Debug)]
@@ -76,9 +76,9 @@ struct Queue {
     lines: Vec<u8>,
     /// Octets being written, and the thread that writes them.
     writing: usize,
-    taken_by: u64,
+    writing_thread: u64,
     /// Number of the current thread; 0 for none.
-    turn: u64,
+    thread: u64,
     /// True if the log is off.
     off: bool,
     /// True if the log is closed: the rest is written with one attempt.
@@ -103,41 +103,41 @@ impl Shared {
     }
 
     /// Returns the next octets for this thread; `None` when it has to end.
-    fn next(&self, turn: u64) -> Option<Vec<u8>> {
+    fn next(&self, thread: u64) -> Option<Vec<u8>> {
         let idle =
-            |queue: &mut Queue| queue.turn == turn && queue.lines.is_empty() && !queue.closed;
+            |queue: &mut Queue| queue.thread == thread && queue.lines.is_empty() && !queue.closed;
         let mut queue = self
             .changed
             .wait_while(self.lock(), idle)
             .unwrap_or_else(PoisonError::into_inner);
-        if queue.turn != turn {
+        if queue.thread != thread {
             return None;
         }
         if queue.lines.is_empty() {
             self.end(queue);
             return None;
         }
-        // Whole lines if possible.
-        let most = &queue.lines[..queue.lines.len().min(PORTION)];
+        // Complete lines if possible.
+        let most = &queue.lines[..queue.lines.len().min(WRITE_SIZE)];
         let line_end = most.iter().rposition(|octet| *octet == b'\n');
         let length = line_end.map_or(most.len(), |at| at + 1);
         let portion: Vec<u8> = queue.lines.drain(..length).collect();
         queue.writing = portion.len();
-        queue.taken_by = turn;
+        queue.writing_thread = thread;
         Some(portion)
     }
 
     /// Waits for the previous thread to finish writing, at most for [`PAUSE`].
-    fn wait_for_the_last(&self) {
+    fn wait_for_previous_thread(&self) {
         let writes = |queue: &mut Queue| queue.writing > 0;
         let waited = self.changed.wait_timeout_while(self.lock(), PAUSE, writes);
         waited.unwrap_or_else(PoisonError::into_inner).0.writing = 0;
     }
 
     /// Puts the unwritten rest of a portion back to the front.
-    fn put_back(&self, turn: u64, rest: &[u8]) {
+    fn put_back(&self, thread: u64, rest: &[u8]) {
         let mut queue = self.lock();
-        if queue.taken_by == turn {
+        if queue.writing_thread == thread {
             queue.writing = 0;
         }
         if !queue.off {
@@ -148,17 +148,17 @@ impl Shared {
     }
 
     /// Pauses until another thread takes over or, if `unless_closed`, the log is closed.
-    fn pause(&self, turn: u64, time: Duration, unless_closed: bool) {
-        let waits = |queue: &mut Queue| queue.turn == turn && !(unless_closed && queue.closed);
+    fn pause(&self, thread: u64, time: Duration, unless_closed: bool) {
+        let waits = |queue: &mut Queue| queue.thread == thread && !(unless_closed && queue.closed);
         // The caller checks the state again.
         let _ = self.changed.wait_timeout_while(self.lock(), time, waits);
     }
 
     /// Records a failed attempt. Returns whether to retry.
-    fn failed(&self, turn: u64) -> bool {
+    fn failed(&self, thread: u64) -> bool {
         let mut queue = self.lock();
         queue.failures += 1;
-        if queue.turn == turn && queue.closed {
+        if queue.thread == thread && queue.closed {
             let lines = queue.lines.split_inclusive(|octet| *octet == b'\n').count();
             queue.lost += lines as u64;
             self.end(queue);
@@ -178,50 +178,50 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    troubles: mpsc::Sender<DaemonError>,
+    errors: mpsc::Sender<DaemonError>,
 }
 
 impl Writer {
-    /// Creates a writer without a file; errors go to `troubles`.
-    pub(super) fn new(troubles: mpsc::Sender<DaemonError>) -> Self {
+    /// Creates a writer without a file; errors go to `errors`.
+    pub(super) fn new(errors: mpsc::Sender<DaemonError>) -> Self {
         Self {
             shared: Arc::default(),
-            troubles,
+            errors,
         }
     }
 
     /// Switches to another file or to none. Buffered lines go there.
     pub(super) fn replace(&self, with: Option<LogFile>) -> Result<(), DaemonError> {
         let mut queue = self.shared.lock();
-        let turn = queue.turn + 1;
+        let thread = queue.thread + 1;
         let off = with.is_none();
         if let Some(LogFile { path, file }) = with {
             let shared = Arc::clone(&self.shared);
-            let troubles = self.troubles.clone();
-            let place = path.clone();
+            let errors = self.errors.clone();
+            let name = path.clone();
             std::thread::Builder::new()
                 .name("audit log".into())
-                .spawn(move || write_all(&shared, turn, &place, file, &troubles))
+                .spawn(move || write_all(&shared, thread, &name, file, &errors))
                 .map_err(|source| failure(&path, source))?;
         } else {
             queue.lines.clear();
         }
         queue.off = off;
-        queue.turn = turn;
+        queue.thread = thread;
         drop(queue);
         self.shared.changed.notify_all();
         Ok(())
     }
 
-    /// Queues whole lines. Returns the number of dropped lines.
-    pub(super) fn take(&self, lines: &[u8]) -> u64 {
+    /// Queues complete lines. Returns the number of dropped lines.
+    pub(super) fn queue(&self, lines: &[u8]) -> u64 {
         let mut queue = self.shared.lock();
         if queue.off {
             return 0;
         }
         let mut lost = 0;
         for line in lines.split_inclusive(|octet| *octet == b'\n') {
-            if queue.lines.len() + queue.writing + line.len() > MOST_WAITING {
+            if queue.lines.len() + queue.writing + line.len() > MAX_BUFFERED {
                 lost += 1;
             } else {
                 queue.lines.extend_from_slice(line);
@@ -274,16 +274,16 @@ impl Drop for Writer {
 /// Writes queued lines until another thread takes over.
 fn write_all(
     shared: &Shared,
-    turn: u64,
+    thread: u64,
     path: &Path,
     mut file: File,
-    troubles: &mpsc::Sender<DaemonError>,
+    errors: &mpsc::Sender<DaemonError>,
 ) {
-    shared.wait_for_the_last();
+    shared.wait_for_previous_thread();
     let (mut failing, mut full) = (false, 0);
-    while let Some(portion) = shared.next(turn) {
+    while let Some(portion) = shared.next(thread) {
         let (written, outcome) = write(&mut file, &portion);
-        shared.put_back(turn, portion.get(written..).unwrap_or_default());
+        shared.put_back(thread, portion.get(written..).unwrap_or_default());
         if written > 0 {
             full = 0;
         }
@@ -291,20 +291,20 @@ fn write_all(
             failing = false;
             continue;
         };
-        if source.kind() == ErrorKind::WouldBlock && full < FULL.1 {
+        if source.kind() == ErrorKind::WouldBlock && full < PIPE_FULL.1 {
             full += 1;
-            shared.pause(turn, FULL.0, false);
+            shared.pause(thread, PIPE_FULL.0, false);
             continue;
         }
         if !failing {
             // There may be no receiver; one error per series is enough.
-            let _ = troubles.try_send(failure(path, source));
+            let _ = errors.try_send(failure(path, source));
         }
         failing = true;
-        if !shared.failed(turn) {
+        if !shared.failed(thread) {
             return;
         }
-        shared.pause(turn, PAUSE, true);
+        shared.pause(thread, PAUSE, true);
     }
 }
 

@@ -382,8 +382,9 @@ impl Settings {
         agents: &[AgentConfig],
         anonymous: Option<&Identity>,
     ) -> Result<(), ConfigError> {
-        let comes = |agent: &AgentConfig| agent.key.is_some() || anonymous == Some(&agent.identity);
-        if !agents.iter().any(comes) {
+        let can_open =
+            |agent: &AgentConfig| agent.key.is_some() || anonymous == Some(&agent.identity);
+        if !agents.iter().any(can_open) {
             let why = "no session can be opened: give an agent a key or set anonymous";
             return Err(value("agents", why));
         }

@@ -1,7 +1,7 @@
 use super::*;
 use carrick_simco::middlebox::{Access, Rights};
 
-const WHOLE: &str = r#"
+const COMPLETE: &str = r#"
 name = "fw1"
 state = "rules"
 audit = "/var/log/carrick.json"
@@ -40,7 +40,7 @@ controls = ["pbx"]
 
 #[test]
 fn complete_file_is_parsed() {
-    let settings = Settings::parse(WHOLE).unwrap();
+    let settings = Settings::parse(COMPLETE).unwrap();
     let config = settings.middlebox().unwrap();
     assert_eq!(config.identity.as_str(), "fw1");
     assert_eq!(config.protocols, [17, 6]);
@@ -66,10 +66,10 @@ fn complete_file_is_parsed() {
 #[test]
 fn errors_name_their_line_or_key() {
     let changed = |from: &str, to: &str| {
-        let text = WHOLE.replace(from, to);
-        assert_ne!(text, WHOLE, "{from}");
+        let text = COMPLETE.replace(from, to);
+        assert_ne!(text, COMPLETE, "{from}");
         match Settings::parse(&text).and_then(|settings| settings.middlebox()) {
-            Ok(_) => panic!("{to} was taken"),
+            Ok(_) => panic!("{to} was accepted"),
             Err(error) => error.to_string(),
         }
     };
@@ -164,7 +164,7 @@ fn configuration_without_possible_session_is_refused() {
 #[test]
 fn capabilities_report_ip_versions() {
     let of = |backend: &str| {
-        let text = WHOLE.replace("kind = \"memory\"", backend);
+        let text = COMPLETE.replace("kind = \"memory\"", backend);
         let settings = Settings::parse(&text).unwrap();
         settings.middlebox().unwrap().capabilities
     };
@@ -177,7 +177,7 @@ fn capabilities_report_ip_versions() {
         assert_eq!(
             (v4, v6),
             (can.external_v4, can.external_v6),
-            "none into the other"
+            "no version is translated to the other"
         );
         (v4, v6)
     };
@@ -199,13 +199,13 @@ fn capabilities_report_ip_versions() {
 }
 
 #[test]
-fn the_backend_must_be_chosen() {
-    let without = WHOLE.replace("[backend]\nkind = \"memory\"\n", "");
+fn missing_backend_is_refused() {
+    let without = COMPLETE.replace("[backend]\nkind = \"memory\"\n", "");
     let refused = Settings::parse(&without).unwrap_err().to_string();
     assert!(refused.starts_with("backend: give "), "{refused}");
     for kind in ["nftables", "memory"] {
         assert!(refused.contains(&format!("kind = {kind:?}")), "{refused}");
-        let text = WHOLE.replace("\"memory\"", &format!("{kind:?}"));
+        let text = COMPLETE.replace("\"memory\"", &format!("{kind:?}"));
         let settings = Settings::parse(&text).unwrap();
         assert_eq!(settings.backend.warning().is_some(), kind == "memory");
     }

@@ -8,13 +8,16 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::{audit_lines, audit_lines_with, events};
-use crate::support::{Box3, Transport, backend, block, config, pinhole, soon, target, text};
+use crate::support::{
+    TestMiddlebox, Transport, backend, block, config, in_time, pinhole, target, text,
+};
 
 #[tokio::test]
-async fn the_audit_log_has_a_line_of_json_for_each_event() {
+async fn each_event_has_a_json_line() {
     let folder = crate::support::Folder::new();
     let path = folder.file("audit.json");
-    let middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let middlebox =
+        TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
     let alice = middlebox.client(Transport::Tls, "alice").await;
     let rule = alice.enable(pinhole(1, 100)).await.unwrap();
     let id = rule.id();
@@ -53,7 +56,7 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
         );
         assert_eq!(line["session"], lines[1]["session"]);
     }
-    // Each line of a rule says which and what, and for how long.
+    // Each line about a rule has its identifier, its properties and its lifetime.
     for (line, request, lifetime) in [
         (&lines[2], "PER", Value::from(100)),
         (&lines[3], "PLC", Value::from(50)),
@@ -91,7 +94,8 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
 async fn audit_log_names_agent_and_owner() {
     let folder = crate::support::Folder::new();
     let path = folder.file("audit.json");
-    let middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let middlebox =
+        TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
     let alice = middlebox.client(Transport::Sctp, "alice").await;
     let noc = middlebox.client(Transport::Tcp, "noc").await;
     let of_alice = async |n| alice.enable_once(pinhole(n, 100)).await.unwrap().rule;
@@ -103,7 +107,7 @@ async fn audit_log_names_agent_and_owner() {
     assert!(refused.is_err());
     let mut reported = alice.events();
     let short = alice.enable_once(pinhole(4, 1)).await.unwrap().rule;
-    soon("its end", async {
+    in_time("its end", async {
         let end = Lifetime(0);
         let end = ClientEvent::Rule {
             rule: short,
@@ -125,7 +129,7 @@ async fn audit_log_names_agent_and_owner() {
             .filter(|l| l["event"] == "session-opened" && l["agent"] == name);
         of_name.next().unwrap()["session"].clone()
     };
-    // Another than the owner changed, ended and blocked: it is named, with its session.
+    // An agent other than the owner changed, ended and blocked: the lines name it and its session.
     for (line, request) in [
         (line("lifetime-changed", changed.0), "PLC"),
         (line("rule-ended", ended.0), "PLC"),
@@ -175,7 +179,7 @@ async fn backend_refusals_are_logged_and_counted() {
         blocks: 0,
     });
     let daemon = Daemon::start(&settings, Box::new(backend), State::none());
-    let middlebox = Box3 {
+    let middlebox = TestMiddlebox {
         daemon: daemon.await.unwrap(),
         folder,
     };
@@ -226,7 +230,7 @@ async fn rules_expired_during_downtime_are_logged() {
     let rule = bob.enable_once(pinhole(1, 6)).await.unwrap().rule;
     drop(bob);
     daemon.stop().await.unwrap();
-    // Its owner has gone too, and is named all the same.
+    // Its owner was removed from the configuration, too, and is named nevertheless.
     settings.agents.retain(|agent| agent.name != "bob");
     tokio::time::sleep(std::time::Duration::from_secs(7)).await;
     start(&settings).await.stop().await.unwrap();
@@ -243,7 +247,8 @@ async fn rules_expired_during_downtime_are_logged() {
 async fn broken_connection_is_logged_with_its_agent() {
     let folder = crate::support::Folder::new();
     let path = folder.file("audit.json");
-    let middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let middlebox =
+        TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
     let to = middlebox.daemon.bound().tcp[0];
     let stream = TcpStream::connect(to).await.unwrap();
     let from = stream.local_addr().unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::soon;
+use crate::support::in_time;
 
 /// Reads the lines of an audit log that is no longer written.
 fn audit_lines(path: &std::path::Path) -> Vec<Value> {
@@ -22,10 +22,10 @@ fn audit_lines(path: &std::path::Path) -> Vec<Value> {
 /// Waits until the audit log has `count` lines of an event and returns its lines.
 async fn audit_lines_with(path: &std::path::Path, event: &str, count: usize) -> Vec<Value> {
     let of_event = |lines: &[Value]| events(lines).iter().filter(|e| **e == event).count();
-    soon(event, async {
+    in_time(event, async {
         loop {
             let text = std::fs::read_to_string(path).unwrap_or_default();
-            // The last may not be whole yet.
+            // The last line may be incomplete.
             let lines = text
                 .split_inclusive('\n')
                 .filter(|line| line.ends_with('\n'));

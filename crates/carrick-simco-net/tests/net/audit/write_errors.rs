@@ -7,18 +7,18 @@ use carrick_simco_net::daemon::Settings;
 use serde_json::Value;
 
 use super::{audit_lines_with, events};
-use crate::support::{Box3, Transport, pinhole, soon, text};
+use crate::support::{TestMiddlebox, Transport, in_time, pinhole, text};
 
 #[tokio::test]
-async fn blocked_audit_log_holds_up_nothing() {
-    let mut middlebox = Box3::start("audit = \"/dev/full\"").await;
-    let mut troubles = middlebox.daemon.troubles().unwrap();
+async fn full_disk_delays_no_agent() {
+    let mut middlebox = TestMiddlebox::start("audit = \"/dev/full\"").await;
+    let mut errors = middlebox.daemon.errors().unwrap();
     let alice = middlebox.client(Transport::Tcp, "alice").await;
     let rule = alice.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    let reported = soon("trouble", troubles.recv()).await.unwrap().to_string();
+    let reported = in_time("error", errors.recv()).await.unwrap().to_string();
     assert!(reported.contains("/dev/full"), "{reported}");
     assert!(middlebox.metric("carrick_simco_audit_failures_total").await > 0);
-    // Another file, and nothing is missing.
+    // Another file gets all lines.
     let path = middlebox.folder.file("audit.json");
     let settings = Settings::parse(&text(&middlebox.folder, "")).unwrap();
     let settings = Settings {
@@ -56,21 +56,22 @@ fn full_pipe(path: &std::path::Path) -> std::fs::File {
 }
 
 #[tokio::test]
-async fn an_audit_log_that_takes_nothing_holds_up_no_agent() {
+async fn full_pipe_delays_no_agent() {
     use std::io::Read as _;
     let folder = crate::support::Folder::new();
     let path = folder.file("pipe");
     let mut pipe = full_pipe(&path);
-    let mut middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
-    let mut troubles = middlebox.daemon.troubles().unwrap();
+    let mut middlebox =
+        TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let mut errors = middlebox.daemon.errors().unwrap();
     let alice = middlebox.client(Transport::Tcp, "alice").await;
     let rule = alice.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    let reported = soon("trouble", troubles.recv()).await.unwrap().to_string();
+    let reported = in_time("error", errors.recv()).await.unwrap().to_string();
     assert!(reported.contains("pipe"), "{reported}");
     alice.extend(rule, Lifetime(50)).await.unwrap();
-    // It is read at last, and nothing is missing.
+    // Once read, the pipe gets all lines.
     let mut read = Vec::new();
-    let lines = soon("the lines", async {
+    let lines = in_time("the lines", async {
         loop {
             let mut octets = [0; 4096];
             if let Ok(count) = pipe.read(&mut octets) {
@@ -103,7 +104,7 @@ async fn an_audit_log_that_takes_nothing_holds_up_no_agent() {
         audit: Some(unread),
         ..settings
     };
-    let refused = soon("the reload", middlebox.daemon.reload(settings)).await;
+    let refused = in_time("the reload", middlebox.daemon.reload(settings)).await;
     assert!(
         refused
             .unwrap_err()

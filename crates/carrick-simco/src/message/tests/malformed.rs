@@ -11,7 +11,7 @@ fn bytes(parts: &[&[u8]]) -> Bytes {
 }
 
 fn refused(message: &Bytes) -> ParseError {
-    Request::parse(message).expect_err("it is no request")
+    Request::parse(message).expect_err("not a request")
 }
 
 /// RFC 4540, section 6
@@ -49,7 +49,7 @@ fn status_with(attributes: &[u8]) -> Bytes {
 /// RFC 4540, section 4.3
 #[test]
 fn wrong_attribute_length_is_rejected() {
-    let lies: [&[u8]; 9] = [
+    let invalid: [&[u8]; 9] = [
         b"",
         &[0],
         &[0, 5, 0],
@@ -60,7 +60,7 @@ fn wrong_attribute_length_is_rejected() {
         &[0, 6, 0, 4, 0, 0, 0, 5],
         &[0, 5, 0, 4, 0, 0, 0, 5, 0],
     ];
-    for lie in lies {
+    for lie in invalid {
         assert_eq!(
             refused(&status_with(lie)),
             ParseError::Attributes,
@@ -72,7 +72,7 @@ fn wrong_attribute_length_is_rejected() {
 }
 
 #[test]
-fn attributes_out_of_order_are_refused() {
+fn attributes_out_of_order_are_rejected() {
     let change = bytes(&[
         &[1, 0x15, 0, 16, 0, 0, 0, 1],
         &[0, 7, 0, 4, 0, 0, 0, 9],

@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_read_without_a_fault(octets in vec(any::<u8>(), 0..200)) {
+    fn any_octets_are_parsed_without_a_panic(octets in vec(any::<u8>(), 0..200)) {
         let bytes = Bytes::from(octets);
         if let Ok((tid, request)) = Request::parse(&bytes) {
             prop_assert_eq!(request.to_bytes(tid).len(), bytes.len());

@@ -106,7 +106,7 @@ fn compaction_keeps_the_last_identifiers() {
 }
 
 #[test]
-fn an_empty_batch_touches_no_disk() {
+fn empty_batch_writes_nothing() {
     let disk = Disk::default();
     let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     disk.crash_after(0, 0);

@@ -38,7 +38,7 @@ fn truncated_file_yields_complete_batches() {
             assert!(
                 matches!(
                     opened,
-                    Err(StateError::NotOurs(_) | StateError::Damaged { .. })
+                    Err(StateError::OtherFormat(_) | StateError::Damaged { .. })
                 ),
                 "{length}"
             );
@@ -46,9 +46,9 @@ fn truncated_file_yields_complete_batches() {
             continue;
         }
         let (_, recovered) = opened.unwrap();
-        let whole = states.iter().rev().find(|(at, _)| *at <= length).unwrap();
-        assert_eq!(Model::of(&recovered.rules), whole.1, "{length}");
-        assert_eq!(recovered.dropped as usize, length - whole.0);
+        let complete = states.iter().rev().find(|(at, _)| *at <= length).unwrap();
+        assert_eq!(Model::of(&recovered.rules), complete.1, "{length}");
+        assert_eq!(recovered.dropped as usize, length - complete.0);
     }
 }
 
@@ -61,12 +61,15 @@ fn flipped_bit_is_detected_or_in_the_last_batch() {
         let mut file = file.clone();
         file[bit / 8] ^= 1 << (bit % 8);
         match Log::open(Disk::holding(FILE, file), SALT) {
-            Err(StateError::NotOurs(_) | StateError::Damaged { .. }) => {
+            Err(StateError::OtherFormat(_) | StateError::Damaged { .. }) => {
                 assert!(bit / 8 < before_last.0, "{bit}");
                 found += 1;
             }
             Ok((_, recovered)) => {
-                assert!(bit / 8 >= before_last.0, "{bit} was not seen");
+                assert!(
+                    bit / 8 >= before_last.0,
+                    "flipped bit {bit} was not detected"
+                );
                 assert!(recovered.dropped > 0);
                 assert_eq!(Model::of(&recovered.rules), before_last.1);
             }
@@ -77,7 +80,7 @@ fn flipped_bit_is_detected_or_in_the_last_batch() {
 }
 
 #[test]
-fn a_batch_after_what_was_dropped_begins_a_whole_file() {
+fn first_batch_after_a_drop_rewrites_the_file() {
     let (file, states) = written(12);
     let disk = Disk::holding(FILE, file[..file.len() - 1].to_vec());
     let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
@@ -90,11 +93,11 @@ fn a_batch_after_what_was_dropped_begins_a_whole_file() {
 }
 
 #[test]
-fn another_file_is_left_alone() {
+fn other_files_are_not_changed() {
     let disk = Disk::holding(FILE, b"something of the administrator's".to_vec());
     assert!(matches!(
         Log::open(disk.clone(), SALT),
-        Err(StateError::NotOurs(_))
+        Err(StateError::OtherFormat(_))
     ));
     assert!(disk.contents("rules.new").is_none());
 }
@@ -110,7 +113,7 @@ fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
         panic!("{torn:?}");
     };
     *external = AddressTuple::single(Location::External, 17, address.into(), 9);
-    let whole = disk.contents(FILE).unwrap().len();
+    let complete = disk.contents(FILE).unwrap().len();
     let owner = owner();
     let granted = RuleChange::Granted {
         rule: &torn,
@@ -119,8 +122,11 @@ fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
     log.record(&at(0), &granted);
     log.commit().unwrap();
     let mut file = disk.contents(FILE).unwrap();
-    let place = file.windows(16).position(|octets| octets == address);
-    assert!(place.is_some_and(|at| at > whole), "it is in the file");
+    let position = file.windows(16).position(|octets| octets == address);
+    assert!(
+        position.is_some_and(|at| at > complete),
+        "the address is in the file"
+    );
     file.pop();
     let (_, recovered) = Log::open(Disk::holding(FILE, file), SALT)?;
     Ok((Model::of(&recovered.rules), recovered.dropped))

@@ -179,7 +179,7 @@ impl Model {
 }
 
 #[test]
-fn every_kind_of_rule_comes_back_as_it_was() {
+fn all_rule_kinds_are_read_as_written() {
     let at = at(7);
     for id in 0..20 {
         let rule = rule(id);
@@ -192,7 +192,7 @@ fn every_kind_of_rule_comes_back_as_it_was() {
         Record::of(&at, &granted).write(&mut octets);
         let mut reader = Reader(&octets);
         let Some(Ok(Record::Granted(stored))) = reader.next() else {
-            panic!("{octets:?} is no grant");
+            panic!("{octets:?} is not a granted rule");
         };
         assert!(reader.next().is_none());
         assert_eq!(
@@ -239,7 +239,7 @@ fn every_kind_of_rule_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_record_cut_short_is_none() {
+fn truncated_record_is_malformed() {
     let mut octets = Vec::new();
     let rule = rule(3);
     let owner = owner();

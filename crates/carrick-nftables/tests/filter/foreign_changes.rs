@@ -10,7 +10,7 @@ use carrick_simco::message::{Direction, Lifetime};
 use crate::hosts::Host;
 use crate::network::{LONG, Network, Side, UDP, at, flow, inside, outside, translator};
 
-/// A port inside, for each of the ways.
+/// Internal ports, by the handling of their packets.
 const GRANTED: u16 = 100;
 const WILD: u16 = 101;
 const BLOCKED: u16 = 102;
@@ -35,7 +35,7 @@ fn granted() -> Element {
     flow(false, UDP, GRANTED, Direction::Both)
 }
 
-/// A flow, a wildcard, and a flow that is blocked.
+/// Returns a flow, a wildcard and a blocked flow.
 fn elements() -> [(Element, Lifetime); 4] {
     [
         granted(),
@@ -52,7 +52,7 @@ fn start(network: &Network, config: &NftablesConfig) -> NftablesBackend {
     filter
 }
 
-/// A chain with the handles of its rules.
+/// Returns a chain with the handles of its rules.
 fn chain(network: &Network, name: &str) -> String {
     let firewall = network.path(Host::Firewall);
     let firewall = firewall.file_name().unwrap().to_str().unwrap();
@@ -65,8 +65,8 @@ fn chain(network: &Network, name: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Packets pass as they shall.
-fn is_right(network: &Network, policy: Policy, after: &str) {
+/// Checks that exactly the granted packets pass.
+fn assert_filtered(network: &Network, policy: Policy, after: &str) {
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
     assert_eq!(
         [GRANTED, WILD, BLOCKED, NOTHING].map(passes),
@@ -80,8 +80,9 @@ fn is_right(network: &Network, policy: Policy, after: &str) {
     );
 }
 
-/// Each begins with the table as it was made; `&&` is between two batches. `FIRST` is the handle of the first rule of `forward`.
-const NOTICED: &[&str] = &[
+/// Changes of the table as created; `&&` separates two batches. `FIRST` is the handle of the first rule
+/// of `forward`.
+const CHANGES: &[&str] = &[
     "flush ruleset",
     "delete table inet carrick",
     "delete table inet carrick; add table inet carrick; add chain inet carrick forward { type filter hook forward priority 0; policy drop; }",
@@ -98,13 +99,13 @@ const NOTICED: &[&str] = &[
     "insert rule inet carrick patterns drop",
     "flush chain inet carrick forward; delete chain inet carrick forward",
     "rename chain inet carrick forward aside",
-    // In the place of a chain is another one of its name.
+    // A chain replaced by another one of its name.
     "flush chain inet carrick forward; delete chain inet carrick forward; add chain inet carrick forward",
     "flush chain inet carrick forward; delete chain inet carrick forward; add chain inet carrick forward { type filter hook input priority 0; policy drop; }",
     "flush chain inet carrick forward; delete chain inet carrick forward; add chain inet carrick forward { type filter hook forward priority 9; policy accept; }",
     "flush chain inet carrick forward; flush chain inet carrick blocks; delete chain inet carrick blocks",
     "flush chain inet carrick forward; flush chain inet carrick blocks; delete chain inet carrick blocks; add chain inet carrick blocks { type filter hook forward priority 9; }",
-    // So it is with the sets.
+    // The same with sets.
     "flush chain inet carrick forward; delete set inet carrick out4",
     "flush chain inet carrick forward; delete set inet carrick in4; add set inet carrick in4 { type ipv4_addr; }",
     "flush chain inet carrick blocks; flush chain inet carrick patterns; delete set inet carrick alive; add set inet carrick alive { type mark; }",
@@ -123,21 +124,21 @@ fn changes_of_the_table_are_detected_and_repaired() {
             Policy::Drop => "chain inet carrick forward { policy accept; }",
             Policy::Accept => "chain inet carrick forward { policy drop; }",
         };
-        for command in NOTICED.iter().chain([&opposite]) {
+        for command in CHANGES.iter().chain([&opposite]) {
             let mut filter = start(&network, &config);
             network.nft("add rule inet carrick site udp dport 99 accept");
             assert_eq!(filter.check(), Ok(()));
-            is_right(&network, policy, "before");
+            assert_filtered(&network, policy, "before");
             let rules = chain(&network, "forward");
             let first = rules.lines().find(|line| line.contains("jump site"));
             let first = first.unwrap().rsplit(' ').next().unwrap();
             for batch in command.replace("FIRST", first).split("&&") {
                 network.nft(batch);
             }
-            assert_eq!(filter.check(), Err(BackendError::Gone), "{command}");
+            assert_eq!(filter.check(), Err(BackendError::NotEnforced), "{command}");
             drop(filter);
             let mut filter = start(&network, &config);
-            is_right(&network, policy, command);
+            assert_filtered(&network, policy, command);
             assert_eq!(filter.check(), Ok(()), "{command}");
             filter.remove_table().unwrap();
             network.nft("flush ruleset");
@@ -159,11 +160,11 @@ fn restart_repairs_changed_elements() {
         format!("add element inet carrick out4 {{ {key} timeout 1h }}"),
     ] {
         let filter = start(&network, &config);
-        is_right(&network, policy, "before");
+        assert_filtered(&network, policy, "before");
         network.nft(&command);
         drop(filter);
         let filter = start(&network, &config);
-        is_right(&network, policy, &command);
+        assert_filtered(&network, policy, &command);
         filter.remove_table().unwrap();
     }
 }
@@ -185,14 +186,14 @@ fn administrator_rules_are_kept() {
         network.nft(command);
         assert_eq!(filter.check(), Ok(()), "{command}");
     }
-    // The middlebox's own changes are none either, with and without others between them.
+    // The middlebox's own changes are not reported either, with and without foreign ones between them.
     let block = [Element::Block(pattern(NOTHING))];
     filter.add(at(0), &block, LONG).unwrap();
     assert_eq!(filter.check(), Ok(()));
     network.nft("delete table inet other");
     filter.remove(at(0), &block).unwrap();
     assert_eq!(filter.check(), Ok(()));
-    is_right(&network, Policy::Drop, "beside");
+    assert_filtered(&network, Policy::Drop, "beside");
     let beside = || ["site", "mine"].map(|name| chain(&network, name));
     let before = beside();
     drop(filter);
@@ -200,27 +201,27 @@ fn administrator_rules_are_kept() {
     let mut filter = start(&network, &NftablesConfig::default());
     assert_eq!(beside(), before);
     assert_eq!(filter.check(), Ok(()));
-    is_right(&network, Policy::Drop, "the next start");
+    assert_filtered(&network, Policy::Drop, "the next start");
 }
 
 #[test]
 #[ignore = "needs root"]
-fn flows_count_on_when_the_chains_were_taken_apart() {
+fn counters_continue_after_a_repair() {
     let network = Network::new();
     let config = NftablesConfig::default();
     let filter = start(&network, &config);
-    is_right(&network, Policy::Drop, "before");
+    assert_filtered(&network, Policy::Drop, "before");
     drop(filter);
     network.nft("flush chain inet carrick forward; delete chain inet carrick forward");
     let mut filter = start(&network, &config);
-    is_right(&network, Policy::Drop, "after");
+    assert_filtered(&network, Policy::Drop, "after");
     let traffic = filter.traffic(&[granted()]).unwrap().unwrap();
     assert_eq!(traffic.packets, 4);
 }
 
 #[test]
 #[ignore = "needs root"]
-fn a_translator_that_was_taken_apart_translates_again() {
+fn translation_is_restored_by_a_restart() {
     let network = Network::new();
     let config = NftablesConfig {
         translation: vec![PortPool::new(translator(false, 0).ip(), 4000..=4100)],
@@ -253,7 +254,7 @@ fn a_translator_that_was_taken_apart_translates_again() {
         assert_eq!(filter.check(), Ok(()));
         assert_eq!(seen(), right, "before");
         network.nft(command);
-        assert_eq!(filter.check(), Err(BackendError::Gone), "{command}");
+        assert_eq!(filter.check(), Err(BackendError::NotEnforced), "{command}");
         drop(filter);
         let mut filter = network.open(config.clone());
         filter.reconcile(at(0), &[(element, LONG)]).unwrap();
@@ -262,7 +263,7 @@ fn a_translator_that_was_taken_apart_translates_again() {
     }
 }
 
-/// Packets of each kind that are sent while the middlebox starts again and again.
+/// Packets of each kind that are sent while the middlebox restarts repeatedly.
 const PACKETS: u32 = 2000;
 
 #[test]
@@ -271,18 +272,18 @@ fn restart_changes_no_packet_decision() {
     let network = Network::new();
     let config = NftablesConfig::default();
     drop(start(&network, &config));
-    is_right(&network, Policy::Drop, "before");
+    assert_filtered(&network, Policy::Drop, "before");
     let ends = [GRANTED, WILD, BLOCKED, NOTHING].map(|port| {
         let sender = network.udp(Side::Inside, inside(false, port));
         let receiver = network.udp(Side::Outside, outside(false, port));
         (sender, receiver, outside(false, port))
     });
     let sending = std::thread::spawn(move || {
-        let mut came = [0_u32; 4];
+        let mut received = [0_u32; 4];
         let mut receive = || {
-            for ((_, receiver, _), came) in ends.iter().zip(&mut came) {
+            for ((_, receiver, _), received) in ends.iter().zip(&mut received) {
                 while receiver.recv(&mut [0; 16]).is_ok() {
-                    *came += 1;
+                    *received += 1;
                 }
             }
         };
@@ -295,7 +296,7 @@ fn restart_changes_no_packet_decision() {
         }
         std::thread::sleep(std::time::Duration::from_millis(200));
         receive();
-        came
+        received
     });
     let mut starts = 0_u32;
     while !sending.is_finished() {

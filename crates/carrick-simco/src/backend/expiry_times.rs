@@ -6,23 +6,23 @@ use crate::Time;
 
 /// Expiry times of at least one rule, almost always exactly one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Lives {
+pub(super) enum ExpiryTimes {
     One(Time),
     /// Number of rules by expiry time.
-    More(BTreeMap<Time, u32>),
+    Several(BTreeMap<Time, u32>),
 }
 
-impl Lives {
+impl ExpiryTimes {
     /// Starts with one rule.
     pub(super) fn new(until: Time) -> Self {
         Self::One(until)
     }
 
     /// Returns the latest expiry.
-    pub(super) fn longest(&self) -> Time {
+    pub(super) fn latest(&self) -> Time {
         match self {
             Self::One(until) => *until,
-            Self::More(ends) => ends
+            Self::Several(ends) => ends
                 .last_key_value()
                 .map_or(Time::ZERO, |(until, _)| *until),
         }
@@ -31,16 +31,16 @@ impl Lives {
     /// Adds a rule.
     pub(super) fn add(&mut self, until: Time) {
         if let Self::One(first) = self {
-            *self = Self::More(BTreeMap::from([(*first, 1)]));
+            *self = Self::Several(BTreeMap::from([(*first, 1)]));
         }
-        if let Self::More(ends) = self {
+        if let Self::Several(ends) = self {
             *ends.entry(until).or_default() += 1;
         }
     }
 
     /// Removes a rule with this expiry. Returns whether another one is left.
     pub(super) fn remove(&mut self, until: Time) -> bool {
-        let Self::More(ends) = self else {
+        let Self::Several(ends) = self else {
             return false;
         };
         if let Some(count) = ends.get_mut(&until) {
@@ -61,7 +61,7 @@ impl Lives {
     pub(super) fn replace(&mut self, before: Time, after: Time) {
         match self {
             Self::One(until) => *until = after,
-            Self::More(_) => {
+            Self::Several(_) => {
                 self.add(after);
                 self.remove(before);
             }
@@ -74,20 +74,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_of_the_lives_that_are_left_is_known() {
+    fn latest_remaining_expiry_is_returned() {
         let at = Time::from_millis;
-        let mut lives = Lives::new(at(5));
-        lives.replace(at(5), at(3));
-        assert_eq!(lives.longest(), at(3));
+        let mut times = ExpiryTimes::new(at(5));
+        times.replace(at(5), at(3));
+        assert_eq!(times.latest(), at(3));
         for until in [9, 3, 9] {
-            lives.add(at(until));
+            times.add(at(until));
         }
-        assert!(lives.remove(at(9)));
-        assert_eq!(lives.longest(), at(9), "one of two");
-        lives.replace(at(9), at(4));
-        assert_eq!(lives.longest(), at(4));
-        assert!(lives.remove(at(3)) && lives.remove(at(4)));
-        assert_eq!(lives, Lives::One(at(3)));
-        assert!(!lives.remove(at(3)), "the last");
+        assert!(times.remove(at(9)));
+        assert_eq!(times.latest(), at(9), "one of two");
+        times.replace(at(9), at(4));
+        assert_eq!(times.latest(), at(4));
+        assert!(times.remove(at(3)) && times.remove(at(4)));
+        assert_eq!(times, ExpiryTimes::One(at(3)));
+        assert!(!times.remove(at(3)), "the last");
     }
 }

@@ -8,13 +8,13 @@ use carrick_simco::backend::{Backend, BackendError, Element, MemoryBackend};
 use carrick_simco::message::Lifetime;
 use carrick_simco_net::daemon::{Daemon, DaemonError, Settings, State};
 
-use crate::support::{Folder, soon, text};
+use crate::support::{Folder, in_time, text};
 
-/// As long as it is there.
+/// Packet filter that fails its check once `removed` is set.
 #[derive(Default)]
 struct Removable {
     inner: MemoryBackend,
-    gone: Arc<AtomicBool>,
+    removed: Arc<AtomicBool>,
 }
 
 impl Backend for Removable {
@@ -31,8 +31,8 @@ impl Backend for Removable {
     }
 
     fn check(&mut self) -> Result<(), BackendError> {
-        if self.gone.load(Ordering::SeqCst) {
-            Err(BackendError::Gone)
+        if self.removed.load(Ordering::SeqCst) {
+            Err(BackendError::NotEnforced)
         } else {
             Ok(())
         }
@@ -44,13 +44,13 @@ async fn missing_packet_filter_stops_the_middlebox() {
     let folder = Folder::new();
     let settings = Settings::parse(&text(&folder, "")).unwrap();
     let backend = Removable::default();
-    let gone = Arc::clone(&backend.gone);
+    let removed = Arc::clone(&backend.removed);
     let started = Daemon::start(&settings, Box::new(backend), State::none()).await;
     let mut daemon = started.unwrap();
     daemon.metrics().await.unwrap();
-    gone.store(true, Ordering::SeqCst);
-    let ended = soon("the end", daemon.ended()).await;
-    let Err(error @ DaemonError::Gone(_)) = ended else {
+    removed.store(true, Ordering::SeqCst);
+    let ended = in_time("the end", daemon.ended()).await;
+    let Err(error @ DaemonError::NotEnforced(_)) = ended else {
         panic!("{ended:?}");
     };
     assert!(error.to_string().contains("nft flush ruleset"));

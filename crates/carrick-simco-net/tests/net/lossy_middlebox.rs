@@ -1,4 +1,4 @@
-//! A middlebox on TCP that does not always answer.
+//! Middlebox over TCP that loses a request or a reply.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use carrick_simco::session::Identity;
 use carrick_simco_net::transport::{Clock, Link, Packet, tcp};
 use tokio::net::TcpListener;
 
-/// Replies that are lost.
+/// Message that is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Loses {
-    /// The first request of this sub-type: nothing is done.
+pub(crate) enum Loss {
+    /// The first request of this sub-type, which is not carried out.
     Request(u8),
     /// The first reply of this sub-type.
     Reply(u8),
@@ -26,27 +26,27 @@ pub(crate) enum Loses {
     ReplyAndConnection(u8),
 }
 
-/// Serves one connection after the other.
-pub(crate) async fn start(loses: Loses) -> SocketAddr {
-    start_with(loses, MAX_MESSAGE).await
+/// Starts a middlebox that serves one connection after the other.
+pub(crate) async fn start(loss: Loss) -> SocketAddr {
+    start_with(loss, MAX_MESSAGE).await
 }
 
-/// Limits the size of replies to PRL.
-pub(crate) async fn start_with(loses: Loses, max_reply: usize) -> SocketAddr {
-    start_later(loses, 0, max_reply).await
+/// Starts a middlebox with a limit of the size of PRL replies.
+pub(crate) async fn start_with(loss: Loss, max_reply: usize) -> SocketAddr {
+    start_later(loss, 0, max_reply).await
 }
 
-/// Loses a reply after a number of them instead of the first one.
-pub(crate) async fn start_later(loses: Loses, after: usize, max_reply: usize) -> SocketAddr {
-    start_counting(loses, after, max_reply).await.0
+/// Starts a middlebox that loses the message after `after` of its kind instead of the first one.
+pub(crate) async fn start_later(loss: Loss, after: usize, max_reply: usize) -> SocketAddr {
+    start_counting(loss, after, max_reply).await.0
 }
 
-/// Requests that came, by sub-type.
+/// Number of requests received, by sub-type.
 pub(crate) type Counts = Arc<Mutex<BTreeMap<u8, usize>>>;
 
-/// Reports the received messages.
+/// Starts a middlebox and returns its counts of received messages, too.
 pub(crate) async fn start_counting(
-    loses: Loses,
+    loss: Loss,
     after: usize,
     max_reply: usize,
 ) -> (SocketAddr, Counts) {
@@ -65,55 +65,55 @@ pub(crate) async fn start_counting(
             },
             ..MiddleboxConfig::packet_filter(agent)
         };
-        let mut fake = Fake {
+        let mut server = LossyMiddlebox {
             middlebox: Middlebox::new(config, MemoryBackend::default(), [1; 32]),
             clock: Clock::start(),
-            loses: Some(loses),
+            loss: Some(loss),
             after,
             counts: counting,
         };
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            fake.serve(tcp::link(stream).unwrap()).await;
+            server.serve(tcp::link(stream).unwrap()).await;
         }
     });
     (address, counts)
 }
 
-struct Fake {
+struct LossyMiddlebox {
     middlebox: Middlebox<MemoryBackend>,
     clock: Clock,
-    loses: Option<Loses>,
+    loss: Option<Loss>,
     after: usize,
     counts: Counts,
 }
 
-impl Fake {
-    /// Returns whether this reply is lost.
-    fn is(&mut self, what: Loses) -> bool {
-        if self.loses != Some(what) {
+impl LossyMiddlebox {
+    /// Returns whether this message is lost.
+    fn is_lost(&mut self, message: Loss) -> bool {
+        if self.loss != Some(message) {
             return false;
         }
         if self.after > 0 {
             self.after -= 1;
             return false;
         }
-        self.loses = None;
+        self.loss = None;
         true
     }
 
     async fn serve(&mut self, mut link: Link) {
         let now = self.clock.now();
         let session = self.middlebox.connected(now, &Connection::plain(1));
-        let (mut came, mut replies) = (Vec::new(), Vec::new());
+        let (mut received, mut replies) = (Vec::new(), Vec::new());
         let mut cut = false;
-        while !cut && link.reader.read(&mut came).await.is_ok() {
+        while !cut && link.reader.read(&mut received).await.is_ok() {
             let now = self.clock.now();
-            for Packet { stream, message } in came.drain(..) {
+            for Packet { stream, message } in received.drain(..) {
                 let sub_type = Header::parse(&message).unwrap().sub_type;
                 *self.counts.lock().unwrap().entry(sub_type).or_default() += 1;
-                cut |= self.is(Loses::RequestAndConnection(sub_type));
-                if !cut && !self.is(Loses::Request(sub_type)) {
+                cut |= self.is_lost(Loss::RequestAndConnection(sub_type));
+                if !cut && !self.is_lost(Loss::Request(sub_type)) {
                     self.middlebox
                         .handle_message(now, session, stream, &message);
                 }
@@ -123,8 +123,8 @@ impl Fake {
             {
                 let header = Header::parse(&message).unwrap();
                 let reply = header.basic == BasicType::PositiveReply as u8;
-                cut |= reply && self.is(Loses::ReplyAndConnection(header.sub_type));
-                let lost = reply && self.is(Loses::Reply(header.sub_type));
+                cut |= reply && self.is_lost(Loss::ReplyAndConnection(header.sub_type));
+                let lost = reply && self.is_lost(Loss::Reply(header.sub_type));
                 if !cut && !lost {
                     replies.push(Packet { stream, message });
                 }

@@ -12,35 +12,35 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Maximum number of elements per retry.
-const AT_ONCE: usize = 256;
+const BATCH: usize = 256;
 
-/// Elements left in a backend.
+/// Elements that a backend still has although no rule uses them.
 #[derive(Debug, Default)]
-pub(super) struct Leftovers {
-    /// Elements with the time at which the backend removes them by itself.
+pub(super) struct FailedRemovals {
+    /// Elements with the time at which the backend removes them without a request.
     elements: BTreeMap<Element, Time>,
     /// The last element tried.
-    tried: Option<Element>,
-    due: Option<Time>,
+    last_tried: Option<Element>,
+    next_retry: Option<Time>,
     pause: Duration,
-    /// Reservations of some of them, which must not be reused before.
-    held: Vec<(Reservation, Vec<Element>)>,
+    /// Reservations of some of these elements, which must not be reused before their removal.
+    reservations: Vec<(Reservation, Vec<Element>)>,
 }
 
-impl Leftovers {
-    /// Returns whether the element is left.
+impl FailedRemovals {
+    /// Returns whether the removal of this element failed.
     pub(super) fn contains(&self, element: &Element) -> bool {
         self.elements.contains_key(element)
     }
 
     /// Adds elements that were not removed.
-    pub(super) fn keep(&mut self, now: Time, elements: Vec<Element>, gone: Time) {
-        if self.due.is_none() {
+    pub(super) fn add(&mut self, now: Time, elements: Vec<Element>, expiry: Time) {
+        if self.next_retry.is_none() {
             self.pause = PAUSE;
-            self.due = Some(now + self.pause);
+            self.next_retry = Some(now + self.pause);
         }
         self.elements
-            .extend(elements.into_iter().map(|e| (e, gone)));
+            .extend(elements.into_iter().map(|e| (e, expiry)));
     }
 
     /// Releases a reservation as soon as none of these elements is left.
@@ -50,76 +50,79 @@ impl Leftovers {
         reservation: &Reservation,
         elements: &[Element],
     ) {
-        let mut left = elements.iter().filter(|e| self.contains(e)).copied();
-        match left.next() {
+        let mut remaining = elements.iter().filter(|e| self.contains(e)).copied();
+        match remaining.next() {
             None => backend.release(reservation),
             Some(first) => {
-                let bound = std::iter::once(first).chain(left).collect();
-                self.held.push((*reservation, bound));
+                let elements = std::iter::once(first).chain(remaining).collect();
+                self.reservations.push((*reservation, elements));
             }
         }
     }
 
     /// Changes the time at which the backend removes the element.
-    pub(super) fn lengthen(&mut self, element: &Element, gone: Time) {
+    pub(super) fn set_expiry(&mut self, element: &Element, expiry: Time) {
         if let Some(end) = self.elements.get_mut(element) {
-            *end = gone;
+            *end = expiry;
         }
     }
 
-    /// Removes an element that belongs to a rule again.
-    pub(super) fn forget(&mut self, element: &Element) {
+    /// Removes an element that was removed, or that a rule uses again.
+    pub(super) fn remove(&mut self, element: &Element) {
         self.elements.remove(element);
         if self.elements.is_empty() {
-            self.due = None;
+            self.next_retry = None;
         }
     }
 
     /// Returns the time of the next call of [`Self::retry`].
-    pub(super) fn due(&self) -> Option<Time> {
-        self.due
+    pub(super) fn next_retry(&self) -> Option<Time> {
+        self.next_retry
     }
 
     /// Retries some removals together, then individually, so that a failing element does not block the
     /// rest.
     pub(super) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
-        if self.due.is_none_or(|due| due > now) {
+        if self.next_retry.is_none_or(|time| time > now) {
             return;
         }
-        let after = self.tried.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = self.last_tried.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.elements.range((after, Bound::Unbounded));
-        let mut batch: Vec<Element> = next.take(AT_ONCE).map(|(e, _)| *e).collect();
+        let mut batch: Vec<Element> = next.take(BATCH).map(|(e, _)| *e).collect();
         if batch.is_empty() {
-            let first = self.elements.keys().take(AT_ONCE);
+            let first = self.elements.keys().take(BATCH);
             batch = first.copied().collect();
         }
-        self.tried = batch.last().copied();
+        self.last_tried = batch.last().copied();
         let before = self.elements.len();
         if backend.remove(now, &batch).is_ok() {
             for element in &batch {
-                self.forget(element);
+                self.remove(element);
             }
         } else {
             for element in &batch {
-                let over = self.elements.get(element).is_some_and(|gone| *gone <= now);
-                if backend.remove(now, &[*element]).is_ok() || over {
-                    self.forget(element);
+                let expired = self
+                    .elements
+                    .get(element)
+                    .is_some_and(|expiry| *expiry <= now);
+                if backend.remove(now, &[*element]).is_ok() || expired {
+                    self.remove(element);
                 }
             }
         }
         let elements = &self.elements;
-        self.held.retain(|(reservation, bound)| {
-            let still = bound.iter().any(|e| elements.contains_key(e));
-            if !still {
+        self.reservations.retain(|(reservation, waits_for)| {
+            let needed = waits_for.iter().any(|e| elements.contains_key(e));
+            if !needed {
                 backend.release(reservation);
             }
-            still
+            needed
         });
         self.pause = if self.elements.len() < before {
             PAUSE
         } else {
             (2 * self.pause).min(LONGEST_PAUSE)
         };
-        self.due = (!self.elements.is_empty()).then(|| now + self.pause);
+        self.next_retry = (!self.elements.is_empty()).then(|| now + self.pause);
     }
 }

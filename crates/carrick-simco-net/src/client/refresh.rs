@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::held::{Entry, GroupChoice};
 use super::session::TransactionError;
-use super::{ClientEvent, Events, Inner, RequestError, inquiry};
+use super::{ClientEvent, Events, Inner, RequestError, outcome};
 use carrick_simco::message::{EnableRequest, GroupId, Lifetime, NegativeReply, Reply, Request};
 
 /// Maximum number of rules refreshed concurrently.
@@ -22,17 +22,17 @@ const HANDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Runs until the last handle is dropped.
 pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
-    let mut under_way = JoinSet::new();
+    let mut in_progress = JoinSet::new();
     loop {
         let Some(inner) = client.upgrade() else {
             return;
         };
-        while under_way.len() < WINDOW
+        while in_progress.len() < WINDOW
             && let Some((key, entry)) = inner.held_rules.take_due(Instant::now())
         {
-            under_way.spawn(keep(Arc::clone(&inner), key, entry));
+            in_progress.spawn(refresh_or_request(Arc::clone(&inner), key, entry));
         }
-        let room = under_way.len() < WINDOW;
+        let room = in_progress.len() < WINDOW;
         let due = inner.held_rules.next_due().filter(|_| room);
         let wake = Instant::now() + HANDLE_CHECK;
         let due = due.map_or(wake, |due| due.min(wake));
@@ -41,7 +41,7 @@ pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
                 None => return,
                 Some(event) => handle_event(&inner, &event),
             },
-            _ = under_way.join_next(), if !under_way.is_empty() => {}
+            _ = in_progress.join_next(), if !in_progress.is_empty() => {}
             () = tokio::time::sleep_until(due) => {}
             () = inner.held_rules.changed.notified() => {}
         }
@@ -66,11 +66,11 @@ fn handle_event(inner: &Inner, event: &ClientEvent) {
 }
 
 /// Refreshes one rule, or requests it again.
-async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
-    let lifetime = entry.wanted();
+async fn refresh_or_request(inner: Arc<Inner>, key: u64, entry: Entry) {
+    let lifetime = entry.requested_lifetime();
     if entry.unverified {
-        match inner.ask(Request::Status(entry.rule)).await {
-            Ok(status) if inquiry::is_same(&entry, &status) => {}
+        match inner.send(Request::Status(entry.rule)).await {
+            Ok(status) if outcome::is_same(&entry, &status) => {}
             // The rule has ended; its identifier may be another rule's.
             Ok(_)
             | Err(TransactionError::Refused(
@@ -80,12 +80,12 @@ async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
             Err(TransactionError::Refused(reply)) if is_permanent(reply) => {
                 return request_again(&inner, key, &entry).await;
             }
-            Err(_) => return inner.held_rules.again(key, RETRY),
+            Err(_) => return inner.held_rules.schedule(key, RETRY),
         }
     }
     let rule = entry.rule;
     let request = Request::ChangeLifetime { rule, lifetime };
-    match inner.ask(request).await {
+    match inner.send(request).await {
         Ok(Reply::LifetimeChanged(lifetime)) => inner.held_rules.refreshed(key, lifetime),
         Err(TransactionError::Refused(reply))
             if reply == NegativeReply::NoSuchRule || is_permanent(reply) =>
@@ -93,7 +93,7 @@ async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
             request_again(&inner, key, &entry).await;
         }
         // The rule is still in force, and PLC is idempotent.
-        _ => inner.held_rules.again(key, RETRY),
+        _ => inner.held_rules.schedule(key, RETRY),
     }
 }
 
@@ -114,7 +114,7 @@ async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
     let old = entry.rule;
     let granted = match &entry.request {
         Request::Enable(enable) => enable_again(inner, key, enable).await,
-        Request::Disable(disable) => inquiry::create(inner, &Request::Disable(*disable)).await,
+        Request::Disable(disable) => outcome::create(inner, &Request::Disable(*disable)).await,
         _ => {
             inner.held_rules.remove(key);
             return inner.emit(ClientEvent::Ended {
@@ -130,7 +130,7 @@ async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
                 inner.emit(ClientEvent::Renewed { old, new });
             } else {
                 // The rule is no longer held.
-                let _ = inquiry::change_lifetime(inner, new, Lifetime(0)).await;
+                let _ = outcome::change_lifetime(inner, new, Lifetime(0)).await;
             }
         }
         Err(RequestError::Refused(refused)) => {
@@ -140,7 +140,7 @@ async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
                 refused: Some(refused),
             });
         }
-        Err(_) => inner.held_rules.again(key, RETRY),
+        Err(_) => inner.held_rules.schedule(key, RETRY),
     }
 }
 
@@ -150,12 +150,12 @@ async fn enable_again(
     key: u64,
     enable: &EnableRequest,
 ) -> Result<Reply, RequestError> {
-    let ask = async |group: Option<GroupId>| {
+    let request = async |group: Option<GroupId>| {
         let request = Request::Enable(EnableRequest { group, ..*enable });
-        inquiry::create(inner, &request).await
+        outcome::create(inner, &request).await
     };
     let (group, successor) = match inner.held_rules.regroup(key) {
-        GroupChoice::Alone => return ask(None).await,
+        GroupChoice::New => return request(None).await,
         GroupChoice::Same(group) => (Some(group), None),
         GroupChoice::Successor(successor) => {
             let successor = successor.lock_owned().await;
@@ -164,10 +164,10 @@ async fn enable_again(
     };
     // The first rule of the group is awaited; the remaining ones run concurrently.
     let first = successor.filter(|_| group.is_none());
-    let granted = match ask(group).await {
+    let granted = match request(group).await {
         Err(RequestError::Refused(
             NegativeReply::NoSuchGroup | NegativeReply::GroupNotAuthorized,
-        )) if group.is_some() => return ask(None).await,
+        )) if group.is_some() => return request(None).await,
         granted => granted,
     };
     if let (Some(mut first), Ok(Reply::Enabled(enabled))) = (first, &granted) {
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::client::held::{HeldRule, HeldRules};
-    use crate::client::inquiry::Claims;
+    use crate::client::outcome::Claims;
     use carrick_simco::message::{
         AddressTuple, Capabilities, DisableRequest, IpVersion, Location, PolicyRuleId, Scope,
     };
@@ -198,7 +198,7 @@ mod tests {
             events,
             held_rules: HeldRules::default(),
             claims: Claims::default(),
-            surveys: crate::client::survey::Surveys::default(),
+            listings: crate::client::rule_listing::RuleListings::default(),
             timeout: Duration::from_secs(1),
             capabilities: Capabilities::default(),
         });
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rules_are_looked_at_when_events_were_lost() {
+    async fn rules_are_verified_after_lost_events() {
         let (inner, _held) = held();
         assert!(
             inner.held_rules.take_due(Instant::now()).is_none(),
@@ -245,7 +245,7 @@ mod tests {
                 .held_rules
                 .take_due(Instant::now() + Duration::from_secs(50))
                 .unwrap();
-            inner.held_rules.again(0, Duration::from_secs(1000));
+            inner.held_rules.schedule(0, Duration::from_secs(1000));
             tokio::time::advance(Duration::from_secs_f64(age)).await;
             handle_event(&inner, &over);
             assert_eq!(held.is_held(), !ended, "{age}");

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::RequestError;
 use super::held::Entry;
-use super::session::{Cancellation, Late, SessionCommand, TransactionError};
-use super::survey::Status;
+use super::rule_listing::Status;
+use super::session::{Cancellation, LateReply, SessionCommand, TransactionError};
 use super::{Inner, Request};
 use carrick_simco::message::{
     AddressTuple, EnableRequest, EnableStatus, Enabled, IpVersion, Lifetime, NatMode,
@@ -63,24 +63,24 @@ impl Claims {
 /// Creates a rule. Returns the reply, or the outcome found by queries. After a lost session the next
 /// one is queried, and a request that was not carried out is repeated once.
 pub(super) async fn create(inner: &Inner, request: &Request) -> Result<Reply, RequestError> {
-    create_for(inner, request, None).await
+    create_with(inner, request, None).await
 }
 
-/// Like [`create`], but looks for the rule as long as one that was created may be in force. A cancelled
+/// Like [`create`], but queries the outcome as long as one that was created may be in force. A cancelled
 /// request is not repeated.
 pub(super) async fn create_cancellable(
     inner: &Inner,
     request: &Request,
     cancelled: &CancellationToken,
 ) -> Result<Reply, RequestError> {
-    let asked = Instant::now();
+    let requested_at = Instant::now();
     let cancellation = Cancellation::new(cancelled);
-    let mut outcome = create_for(inner, request, Some(&cancellation)).await;
+    let mut outcome = create_with(inner, request, Some(&cancellation)).await;
     let Lifetime(lifetime) = request.lifetime().unwrap_or_default();
     let has_expired = Instant::now() + Duration::from_secs(u64::from(lifetime));
     while cancellation.was_sent() && is_unknown(&outcome) && Instant::now() < has_expired {
         tokio::time::sleep(LOOKUP_INTERVAL).await;
-        outcome = look_for(inner, request, asked, Instant::now()).await;
+        outcome = query_outcome(inner, request, requested_at, Instant::now()).await;
     }
     outcome
 }
@@ -96,25 +96,25 @@ fn is_unknown(outcome: &Result<Reply, RequestError>) -> bool {
     )
 }
 
-async fn create_for(
+async fn create_with(
     inner: &Inner,
     request: &Request,
     cancellation: Option<&Cancellation>,
 ) -> Result<Reply, RequestError> {
-    let mut again = true;
-    let asked = Instant::now();
+    let mut may_repeat = true;
+    let requested_at = Instant::now();
     loop {
-        match inner.ask_for(request.clone(), cancellation).await {
+        match inner.send_cancellable(request.clone(), cancellation).await {
             Ok(reply) => return Ok(reply),
             Err(TransactionError::TimedOut(late)) => {
-                return answer_or_rule(inner, request, late, asked).await;
+                return await_late_reply(inner, request, late, requested_at).await;
             }
             Err(TransactionError::Lost(lost)) => {
-                match look_for(inner, request, asked, lost).await {
+                match query_outcome(inner, request, requested_at, lost).await {
                     Err(RequestError::NotDone)
-                        if again && !cancellation.is_some_and(Cancellation::is_cancelled) =>
+                        if may_repeat && !cancellation.is_some_and(Cancellation::is_cancelled) =>
                     {
-                        again = false;
+                        may_repeat = false;
                     }
                     Err(RequestError::Unanswered | RequestError::NotConnected) => {
                         return Err(RequestError::Lost);
@@ -128,13 +128,13 @@ async fn create_for(
 }
 
 /// Waits for a late reply and queries the middlebox at the same time.
-async fn answer_or_rule(
+async fn await_late_reply(
     inner: &Inner,
     request: &Request,
-    late: Late,
-    asked: Instant,
+    late: LateReply,
+    requested_at: Instant,
 ) -> Result<Reply, RequestError> {
-    let Late {
+    let LateReply {
         transaction,
         mut reply,
     } = late;
@@ -146,14 +146,14 @@ async fn answer_or_rule(
     let found = tokio::select! {
         biased;
         Ok(delivery) = &mut reply => return answer(delivery),
-        found = look_for(inner, request, asked, Instant::now()) => found,
+        found = query_outcome(inner, request, requested_at, Instant::now()) => found,
     };
     match found {
         Ok(found) => {
             // If the session task has ended, no reply can arrive.
             let _ = inner
                 .commands
-                .send(SessionCommand::Forget(transaction))
+                .send(SessionCommand::IgnoreLateReply(transaction))
                 .await;
             Ok(found)
         }
@@ -170,10 +170,13 @@ async fn answer_or_rule(
 
 /// Repeats a query until a session answers, at most for the time of two replies. Queries have no side
 /// effects.
-pub(super) async fn persist(inner: &Inner, question: &Request) -> Result<Reply, TransactionError> {
+pub(super) async fn query_until_answered(
+    inner: &Inner,
+    query: &Request,
+) -> Result<Reply, TransactionError> {
     let until = Instant::now() + 2 * inner.timeout;
     loop {
-        match inner.ask(question.clone()).await {
+        match inner.send(query.clone()).await {
             Err(TransactionError::Lost(_) | TransactionError::NotConnected)
                 if Instant::now() < until =>
             {
@@ -184,22 +187,22 @@ pub(super) async fn persist(inner: &Inner, question: &Request) -> Result<Reply, 
     }
 }
 
-/// Looks for an unknown rule that matches the request and may have been created since `asked`, by a
-/// survey begun at `since` or later.
-async fn look_for(
+/// Queries the middlebox for an unknown rule that matches the request and may have been created since
+/// `requested_at`, in a listing begun at `since` or later.
+async fn query_outcome(
     inner: &Inner,
     request: &Request,
-    asked: Instant,
+    requested_at: Instant,
     since: Instant,
 ) -> Result<Reply, RequestError> {
-    let survey = inner.surveys.since(inner, since).await?;
+    let listing = inner.listings.since(inner, since).await?;
     let known = inner.held_rules.rules();
-    let unknown = survey.rules().iter().rev();
+    let unknown = listing.rules().iter().rev();
     let unknown = unknown.filter(|rule| !known.contains(rule) && !inner.claims.is_claimed(**rule));
     for rule in unknown.take(MAX_UNKNOWN) {
-        if let Some(Status { reply, received }) = survey.status(inner, *rule).await?
+        if let Some(Status { reply, received }) = listing.status(inner, *rule).await?
             && let Some(found) = matches_request(request, *rule, &reply)
-            && may_be_new(inner, request, &reply, received - asked)
+            && may_be_new(inner, request, &reply, received - requested_at)
             && inner.claims.claim(*rule)
         {
             return Ok(found);
@@ -320,13 +323,13 @@ pub(super) async fn enable_reserved(
     enable: EnableRequest,
     rule: PolicyRuleId,
 ) -> Result<Reply, RequestError> {
-    let unknown = match inner.ask(Request::EnableReserved { enable, rule }).await {
+    let unknown = match inner.send(Request::EnableReserved { enable, rule }).await {
         Ok(reply) => return Ok(reply),
         Err(TransactionError::TimedOut(late)) => {
             // If the session task has ended, no reply can arrive.
             let _ = inner
                 .commands
-                .send(SessionCommand::Forget(late.transaction))
+                .send(SessionCommand::IgnoreLateReply(late.transaction))
                 .await;
             RequestError::Unanswered
         }
@@ -337,7 +340,7 @@ pub(super) async fn enable_reserved(
         group: None,
         ..enable
     });
-    match persist(inner, &Request::Status(rule)).await {
+    match query_until_answered(inner, &Request::Status(rule)).await {
         Ok(status) => match matches_request(&wanted, rule, &status) {
             Some(reply) => Ok(reply),
             None if matches!(status, Reply::ReserveStatus { .. }) => Err(RequestError::NotDone),
@@ -355,7 +358,7 @@ pub(super) async fn end(inner: &Inner, entry: &Entry) -> Result<(), RequestError
         Err(RequestError::Lost) => {}
         ended => return ended.map(|_| ()),
     }
-    match persist(inner, &Request::Status(rule)).await {
+    match query_until_answered(inner, &Request::Status(rule)).await {
         Ok(status) if is_same(entry, &status) => {
             change_lifetime(inner, rule, Lifetime(0)).await.map(|_| ())
         }
@@ -375,7 +378,7 @@ pub(super) async fn change_lifetime(
     lifetime: Lifetime,
 ) -> Result<Lifetime, RequestError> {
     let request = Request::ChangeLifetime { rule, lifetime };
-    let late = match inner.ask(request).await {
+    let late = match inner.send(request).await {
         Ok(reply) => return granted(&reply),
         // The rule has ended already.
         Err(TransactionError::Refused(NegativeReply::NoSuchRule)) if lifetime == Lifetime(0) => {
@@ -390,7 +393,7 @@ pub(super) async fn change_lifetime(
             Reply::Negative(refused) => Err(RequestError::Refused(refused)),
             reply => granted(&reply),
         },
-        status = inner.ask(Request::Status(rule)) => match status {
+        status = inner.send(Request::Status(rule)) => match status {
             // Replies of a stream arrive in order: the PLC was processed before this query or not at
             // all.
             Ok(status) => {

@@ -15,50 +15,53 @@ use crate::table::{Rule, delete_set, echoed_rule};
 
 /// Created table.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct CreatedTable {
     /// Handle of the table, which changes if it is recreated.
     table: u64,
     /// Rules of the base chains.
     rules: Vec<Rule>,
-    /// Number of changes of the rule set by others when the table was last intact.
-    others: Option<u32>,
+    /// Number of changes of the rule set by other programs when the table was last intact.
+    foreign_changes: Option<u32>,
 }
 
 /// Creates the table in one batch: after an error it is unchanged. Sets of the same layout keep their
 /// elements. Rules of patterns stay until they are recreated, so that blocked packets do not pass
 /// meanwhile, unless they use a set that has to be replaced.
-pub(crate) fn make(socket: &mut Socket, config: &NftablesConfig) -> Result<Made, NftablesError> {
-    let wrong = |errno| NftablesError::of("create the table", errno);
-    wake(socket, &config.table).map_err(wrong)?;
-    let chains = chains(socket, &config.table).map_err(wrong)?;
-    let sets = sets(socket, &config.table).map_err(wrong)?;
+pub(crate) fn create(
+    socket: &mut Socket,
+    config: &NftablesConfig,
+) -> Result<CreatedTable, NftablesError> {
+    let failed = |errno| NftablesError::of("create the table", errno);
+    activate(socket, &config.table).map_err(failed)?;
+    let chains = chains(socket, &config.table).map_err(failed)?;
+    let sets = sets(socket, &config.table).map_err(failed)?;
     let mut patterns_stay = true;
     let rules = loop {
         let (batch, count) = plan(config, &chains, &sets, patterns_stay);
         let mut rules = Vec::with_capacity(count);
         match socket.commit(batch, |echo| rules.extend(echoed_rule(echo))) {
             Ok(()) if rules.len() == count => break rules,
-            Ok(()) => return Err(wrong(Errno::ENOBUFS)),
+            Ok(()) => return Err(failed(Errno::ENOBUFS)),
             Err(Errno::EBUSY) if patterns_stay => patterns_stay = false,
             Err(Errno::EBUSY | Errno::EEXIST) => {
                 return Err(NftablesError::InUse(config.table.clone()));
             }
-            Err(errno) => return Err(wrong(errno)),
+            Err(errno) => return Err(failed(errno)),
         }
     };
     let (table, _) = state(socket, &config.table)
-        .map_err(wrong)?
+        .map_err(failed)?
         .ok_or(NftablesError::Missing)?;
-    Ok(Made {
+    Ok(CreatedTable {
         table,
         rules,
-        others: None,
+        foreign_changes: None,
     })
 }
 
 /// Activates a dormant table, which filters nothing. Done first, because the kernel accepts no base
 /// chains in the same batch.
-fn wake(socket: &mut Socket, name: &str) -> Result<(), Errno> {
+fn activate(socket: &mut Socket, name: &str) -> Result<(), Errno> {
     if state(socket, name)?.is_none_or(|(_, dormant)| !dormant) {
         return Ok(());
     }
@@ -116,11 +119,11 @@ fn plan(
     (batch, rules)
 }
 
-/// Returns the number of changes of the kernel's rule set by others, plus a constant: each batch
+/// Returns the number of changes of the kernel's rule set by other programs, plus a constant: each batch
 /// counts.
-fn others(socket: &mut Socket) -> Result<u32, Errno> {
+fn foreign_changes(socket: &mut Socket) -> Result<u32, Errno> {
     let mut now = 0;
-    socket.ask(
+    socket.query(
         NFTABLES << 8 | msg::GET_GENERATION,
         0,
         |_| (),
@@ -131,29 +134,29 @@ fn others(socket: &mut Socket) -> Result<u32, Errno> {
     Ok(now.wrapping_sub(socket.commits()))
 }
 
-impl Made {
+impl CreatedTable {
     /// Returns whether the table is intact and `patterns` are all rules of patterns. Examined only if
     /// another program has changed the rule set since.
-    pub(crate) fn is_whole(
+    pub(crate) fn is_intact(
         &mut self,
         socket: &mut Socket,
         config: &NftablesConfig,
         patterns: impl Iterator<Item = Rule>,
     ) -> Result<bool, Errno> {
         // Read first: later changes are detected next time.
-        let others = others(socket)?;
-        if self.others == Some(others) {
+        let foreign_changes = foreign_changes(socket)?;
+        if self.foreign_changes == Some(foreign_changes) {
             return Ok(true);
         }
-        match self.look(socket, config, patterns) {
-            Ok(true) => self.others = Some(others),
+        match self.examine(socket, config, patterns) {
+            Ok(true) => self.foreign_changes = Some(foreign_changes),
             Ok(false) | Err(Errno::ENOENT) => return Ok(false),
             Err(errno) => return Err(errno),
         }
         Ok(true)
     }
 
-    fn look(
+    fn examine(
         &self,
         socket: &mut Socket,
         config: &NftablesConfig,
@@ -188,7 +191,7 @@ impl Made {
 /// Returns the handle of the table and whether it is dormant; `None` if it does not exist.
 fn state(socket: &mut Socket, name: &str) -> Result<Option<(u64, bool)>, Errno> {
     let mut found = None;
-    let asked = socket.ask(
+    let answer = socket.query(
         NFTABLES << 8 | msg::GET_TABLE,
         0,
         |w| w.name(table::NAME, name),
@@ -199,7 +202,7 @@ fn state(socket: &mut Socket, name: &str) -> Result<Option<(u64, bool)>, Errno> 
             found = handle.map(|handle| (handle, flags & table::DORMANT != 0));
         },
     );
-    match asked {
+    match answer {
         Ok(()) => Ok(found),
         Err(Errno::ENOENT) => Ok(None),
         Err(errno) => Err(errno),
@@ -280,8 +283,8 @@ fn rules(socket: &mut Socket, table: &str, of: impl Fn(&[u8]) -> bool) -> Result
         |w| w.name(rule::TABLE, table),
         |rules: &mut Vec<Rule>, message| {
             let attributes = message.attributes();
-            let asked = attributes.name(rule::TABLE) == Some(table.as_bytes());
-            if asked && attributes.name(rule::CHAIN).is_some_and(&of) {
+            let of_table = attributes.name(rule::TABLE) == Some(table.as_bytes());
+            if of_table && attributes.name(rule::CHAIN).is_some_and(&of) {
                 rules.extend(Rule::of(&attributes));
             }
         },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::sessions::State;
+use super::sessions::SessionState;
 use super::{Middlebox, SessionEnd, SessionId};
 use crate::backend::Backend;
 use crate::message::{Lifetime, Notification, PolicyRuleId};
@@ -11,16 +11,16 @@ use crate::rules::AgentIndex;
 
 /// Notifications to be queued.
 #[derive(Debug, Default)]
-pub(super) struct Announcements {
+pub(super) struct PendingNotifications {
     /// Ended rules, reported to all agents that may see them, before the other notifications. Later
     /// events of the same call do not concern them.
     ends: BTreeMap<AgentIndex, Vec<PolicyRuleId>>,
-    others: Vec<Announcement>,
+    others: Vec<RuleEvent>,
 }
 
 /// ARE to all open sessions whose agents may see a rule, except one.
 #[derive(Clone, Copy, Debug)]
-struct Announcement {
+struct RuleEvent {
     owner: AgentIndex,
     rule: PolicyRuleId,
     lifetime: Lifetime,
@@ -30,7 +30,7 @@ struct Announcement {
 impl<B: Backend> Middlebox<B> {
     /// Returns whether another request of a session may be handled: at most half of the queue limit is
     /// used. Otherwise the driver delays the agent's next message until the agent has read some.
-    pub fn takes_requests(&self, session: SessionId) -> bool {
+    pub fn accepts_requests(&self, session: SessionId) -> bool {
         let limits = &self.config.limits;
         let (messages, octets) = self.sessions.queued(session);
         let room = octets.saturating_add(limits.max_reply) <= limits.queued_octets;
@@ -40,7 +40,7 @@ impl<B: Backend> Middlebox<B> {
 
     /// Records an ARE to all open sessions whose agents may see the rule, except one (RFC 4540,
     /// section 5.3.19).
-    pub(super) fn announce(
+    pub(super) fn record_rule_event(
         &mut self,
         owner: AgentIndex,
         rule: PolicyRuleId,
@@ -48,11 +48,11 @@ impl<B: Backend> Middlebox<B> {
         except: Option<SessionId>,
     ) {
         if lifetime == Lifetime(0) && except.is_none() {
-            let ends = self.announcements.ends.entry(owner);
+            let ends = self.notifications.ends.entry(owner);
             ends.or_default().push(rule);
             return;
         }
-        self.announcements.others.push(Announcement {
+        self.notifications.others.push(RuleEvent {
             owner,
             rule,
             lifetime,
@@ -62,21 +62,21 @@ impl<B: Backend> Middlebox<B> {
 
     /// Queues the recorded notifications. The reply to the request that caused them is queued already,
     /// so that it is sent even if the rest exceeds the limit (RFC 4540, section 7.5).
-    pub(super) fn queue_announcements(&mut self) {
-        let Announcements { ends, others } = std::mem::take(&mut self.announcements);
+    pub(super) fn queue_notifications(&mut self) {
+        let PendingNotifications { ends, others } = std::mem::take(&mut self.notifications);
         for (owner, rules) in ends {
             let rules: Arc<[PolicyRuleId]> = rules.into();
-            let watching: Vec<SessionId> = self.agents.watching(owner).collect();
-            for session in watching {
+            let sessions: Vec<SessionId> = self.agents.sessions_that_see(owner).collect();
+            for session in sessions {
                 self.sessions.queue_ends(session, &rules);
                 self.check_queue(session);
             }
         }
-        for announcement in others {
-            let (rule, lifetime) = (announcement.rule, announcement.lifetime);
-            let watching: Vec<SessionId> = self.agents.watching(announcement.owner).collect();
-            for session in watching {
-                if Some(session) != announcement.except {
+        for event in others {
+            let (rule, lifetime) = (event.rule, event.lifetime);
+            let sessions: Vec<SessionId> = self.agents.sessions_that_see(event.owner).collect();
+            for session in sessions {
+                if Some(session) != event.except {
                     let event = Notification::RuleEvent { rule, lifetime };
                     self.sessions.notify(session, rule.0, event);
                     self.check_queue(session);
@@ -88,7 +88,7 @@ impl<B: Backend> Middlebox<B> {
     /// Ends a session whose queue exceeds the limit; its rules stay. Queued messages are sent before
     /// AST (RFC 4540, section 7.5), as far as the agent reads.
     pub(super) fn check_queue(&mut self, session: SessionId) {
-        let open = self.sessions.get(session).map(|s| &s.state) != Some(&State::Ended);
+        let open = self.sessions.get(session).map(|s| &s.state) != Some(&SessionState::Ended);
         let (messages, octets) = self.sessions.queued(session);
         let limits = &self.config.limits;
         let full =

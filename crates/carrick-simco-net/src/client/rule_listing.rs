@@ -1,4 +1,4 @@
-//! Surveys of the rules that the middlebox has for this agent, shared by all requests that were lost
+//! Listings of the rules that the middlebox has for this agent, shared by all requests that were lost
 //! together.
 
 use std::collections::BTreeMap;
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 
 use super::Inner;
 use super::error::RequestError;
-use super::inquiry::persist;
+use super::outcome::query_until_answered;
 use super::session::TransactionError;
 use carrick_simco::message::{PolicyRuleId, Reply, Request};
 
 /// Time for which a status is reused.
-const FRESH: Duration = Duration::from_secs(1);
+const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Last survey, or its error.
+/// Last listing, or the error of its query.
 #[derive(Debug, Default)]
-pub(super) struct Surveys(tokio::sync::Mutex<Option<Last>>);
+pub(super) struct RuleListings(tokio::sync::Mutex<Option<Last>>);
 
 #[derive(Debug)]
 struct Last {
     begun: Instant,
-    outcome: Result<Arc<Survey>, RequestError>,
+    outcome: Result<Arc<RuleListing>, RequestError>,
 }
 
 /// Rules listed by the middlebox, and the statuses queried so far.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(super) struct RuleListing {
     rules: Vec<PolicyRuleId>,
     statuses: Mutex<BTreeMap<PolicyRuleId, Arc<OnceCell<Option<Status>>>>>,
 }
@@ -41,13 +41,13 @@ pub(super) struct Status {
     pub(super) received: Instant,
 }
 
-impl Surveys {
-    /// Returns a survey begun at `since` or later. Concurrent callers share one survey.
+impl RuleListings {
+    /// Returns a listing begun at `since` or later. Concurrent callers share one listing.
     pub(super) async fn since(
         &self,
         inner: &Inner,
         since: Instant,
-    ) -> Result<Arc<Survey>, RequestError> {
+    ) -> Result<Arc<RuleListing>, RequestError> {
         let mut last = self.0.lock().await;
         if let Some(Last { begun, outcome }) = &*last
             && *begun >= since
@@ -55,8 +55,8 @@ impl Surveys {
             return outcome.clone();
         }
         let begun = Instant::now();
-        let outcome = match persist(inner, &Request::List).await {
-            Ok(Reply::List(list)) => Ok(Arc::new(Survey {
+        let outcome = match query_until_answered(inner, &Request::List).await {
+            Ok(Reply::List(list)) => Ok(Arc::new(RuleListing {
                 rules: list.rules().to_vec(),
                 statuses: Mutex::default(),
             })),
@@ -74,7 +74,7 @@ impl Surveys {
     }
 }
 
-impl Survey {
+impl RuleListing {
     /// Returns the rules in the order of their identifiers.
     pub(super) fn rules(&self) -> &[PolicyRuleId] {
         &self.rules
@@ -91,16 +91,16 @@ impl Survey {
             let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(statuses.entry(rule).or_default())
         };
-        let status = cell.get_or_try_init(|| ask(inner, rule)).await?;
+        let status = cell.get_or_try_init(|| query_status(inner, rule)).await?;
         match status {
-            Some(status) if status.received.elapsed() > FRESH => ask(inner, rule).await,
+            Some(status) if status.received.elapsed() > MAX_AGE => query_status(inner, rule).await,
             status => Ok(status.clone()),
         }
     }
 }
 
-async fn ask(inner: &Inner, rule: PolicyRuleId) -> Result<Option<Status>, RequestError> {
-    match persist(inner, &Request::Status(rule)).await {
+async fn query_status(inner: &Inner, rule: PolicyRuleId) -> Result<Option<Status>, RequestError> {
+    match query_until_answered(inner, &Request::Status(rule)).await {
         Ok(reply) => Ok(Some(Status {
             reply,
             received: Instant::now(),

@@ -1,8 +1,7 @@
-//! Program of a host whose protocol stack is outside the simulator: received packets wait until
-//! they are taken out, and packets of the stack are injected.
+//! Program of a host whose protocol stack is outside of the simulator: received packets are queued until
+//! the stack reads them, and packets of the stack are injected.
 //!
 //! It runs alone or inside a program that wraps others, such as [`crate::mobile::MobileNode`].
-//! wraps others, such as [`crate::mobile::MobileNode`].
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -12,19 +11,18 @@ use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::time::Time;
 
-/// Capacity in packets; further packets are dropped and counted. The caller takes packets out at
-/// each step.
-const MAX_WAITING: usize = 1 << 16;
+/// Capacity of the queue in packets; further packets are dropped and counted.
+const MAX_QUEUED: usize = 1 << 16;
 
-/// Received packets of a host whose protocol stack is outside the simulator.
+/// Host whose protocol stack is outside of the simulator, with its received packets.
 #[derive(Debug, Default)]
-pub struct Port {
+pub struct ExternalHost {
     arrived: VecDeque<(Time, InterfaceId, Packet)>,
     dropped: u64,
-    changed: bool,
+    address_changed: bool,
 }
 
-impl Port {
+impl ExternalHost {
     /// Removes the oldest packet; returns its arrival time and interface with it.
     pub fn take(&mut self) -> Option<(Time, InterfaceId, Packet)> {
         self.arrived.pop_front()
@@ -37,13 +35,13 @@ impl Port {
 
     /// Returns whether the host gained or lost an address since the last call.
     pub fn take_address_change(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+        std::mem::take(&mut self.address_changed)
     }
 }
 
-impl Node for Port {
+impl Node for ExternalHost {
     fn handle_packet(&mut self, now: Time, interface: InterfaceId, packet: Packet, _: &mut Outbox) {
-        if self.arrived.len() == MAX_WAITING {
+        if self.arrived.len() == MAX_QUEUED {
             self.dropped += 1;
             return;
         }
@@ -64,7 +62,7 @@ impl Node for Port {
         _: bool,
         _: &mut Outbox,
     ) {
-        self.changed = true;
+        self.address_changed = true;
     }
 }
 
@@ -80,14 +78,14 @@ mod tests {
             let payload = n.to_be_bytes().to_vec();
             Packet::new(source.into(), destination.into(), Protocol::Sctp, payload)
         };
-        let (mut port, mut out) = (Port::default(), Outbox::new());
-        for n in 0..MAX_WAITING + 3 {
+        let (mut port, mut out) = (ExternalHost::default(), Outbox::new());
+        for n in 0..MAX_QUEUED + 3 {
             let now = Time::from_millis(n as u64);
             port.handle_packet(now, InterfaceId(7), packet(n), &mut out);
         }
         assert_eq!(port.dropped(), 3);
         assert!(out.is_empty() && port.next_timeout().is_none());
-        for n in 0..MAX_WAITING {
+        for n in 0..MAX_QUEUED {
             let expected = (Time::from_millis(n as u64), InterfaceId(7), packet(n));
             assert_eq!(port.take(), Some(expected));
         }
@@ -96,7 +94,7 @@ mod tests {
 
     #[test]
     fn address_changes_are_reported_once() {
-        let (mut port, mut out) = (Port::default(), Outbox::new());
+        let (mut port, mut out) = (ExternalHost::default(), Outbox::new());
         assert!(!port.take_address_change());
         for present in [true, false] {
             let address = [10, 0, 0, 1].into();
