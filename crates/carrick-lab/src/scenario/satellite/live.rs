@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::measure::{Measures, Parts};
 use super::run::{self, SimulationRun};
-use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
+use super::setup::{BEST, KBYTE, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
 use super::{Satellite, live_saturated, tcp};
 use crate::capture::Capture;
 use crate::error::LabError;
@@ -388,7 +388,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
             format!(
                 "{repetitions} repetitions of {MESSAGES} messages of {MESSAGE} bytes at {} KByte/s, each in a separate \
                                  network; all run at the same time",
-                LOAD / 1000
+                LOAD / KBYTE as u64
             ),
         ),
         Setting::new(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::setup::{MESSAGE, PORT, STANDARD, live_world};
+use super::setup::{MESSAGE, PORT, STANDARD, kbytes, live_world};
 use super::{run, tcp};
 use crate::capture::Capture;
 use crate::live::{self, Bulk, Drain, Flow, PacketRecording, RunOutcome, RunRecord, Stack};
@@ -78,7 +78,7 @@ fn measure(record: &RunRecord) -> Option<f64> {
         .iter()
         .filter(|(time, _)| *time >= from && *time < until);
     let bytes: usize = within.map(|(_, bytes)| bytes).sum();
-    Some(bytes as f64 / 1e3 / MEASURED.as_secs_f64())
+    Some(kbytes(bytes as f64) / MEASURED.as_secs_f64())
 }
 
 /// Returns the rows of the outcomes in the order of the runs, with the corresponding simulations.
@@ -100,7 +100,7 @@ pub(super) fn rows(
         let ran = outcomes.iter().skip(way).step_by(WAYS.len());
         let pairs = ran.zip(simulations.iter().skip(usize::from(is_tcp)).step_by(2));
         let pairs = pairs.filter_map(|(outcome, simulation)| {
-            Some((simulation / 1e3, outcome.record().and_then(measure)?))
+            Some((kbytes(*simulation), outcome.record().and_then(measure)?))
         });
         let (simulated, live): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let (id, label) = match way {

@@ -71,7 +71,7 @@ impl Scenario for Satellite {
 
     fn fitted(&self) -> Vec<FittedSetting> {
         vec![FittedSetting {
-            setting: "receive window 29,000 bytes",
+            setting: "receive window 29 KByte",
             chosen_by: "the error-free throughput of 52 KByte/s",
             alternatives: "TCP with the same window is 5 % faster; the paper calls the window of TCP operating system dependent",
         }]

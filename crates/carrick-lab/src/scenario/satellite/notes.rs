@@ -3,7 +3,7 @@
 use super::Observed;
 use super::measure::{Measures, PARTS, mean_parts};
 use super::setup::{
-    BEST, Bound, FAR_DELAY, LOAD, LOSS, MODIFIED, STANDARD, UNREDUCED, Variant, millis,
+    BEST, Bound, FAR_DELAY, KBYTE, LOAD, LOSS, MODIFIED, STANDARD, UNREDUCED, Variant, kbytes, millis,
 };
 use crate::format::{given, measured};
 use crate::stats::mean;
@@ -59,7 +59,7 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
     notes.push(format!(
         "Throughput: {} KByte/s of the {} offered are delivered by {}; {} with {}.",
         measured(throughput(standard)),
-        LOAD / 1000,
+        LOAD / KBYTE as u64,
         STANDARD.label,
         measured(throughput(unreduced)),
         UNREDUCED.label,
@@ -125,8 +125,8 @@ fn tcp(observed: &Observed) -> String {
         "TCP: with loss its throughput is {} KByte/s of the offered {}, so that a retransmitted message waits {} ms in the sender on \
          average; from its first transmission it takes {} ms, of which {} ms pass before the last \
          retransmission is sent and {} ms after it. {}",
-        measured(mean(&observed.tcp_lossy).unwrap_or_default() / 1e3),
-        LOAD / 1000,
+        measured(kbytes(mean(&observed.tcp_lossy).unwrap_or_default())),
+        LOAD / KBYTE as u64,
         measured(wait),
         measured(parts.recovery()),
         measured(detection),
@@ -147,8 +147,8 @@ fn waiting(observed: &Observed) -> String {
          a retransmitted message then takes {} ms, with gap reports on W″ {} ms.",
         given(LOSS * 100.0),
         given(2.0 * millis(FAR_DELAY)),
-        measured(mean(&observed.lossy).unwrap_or_default() / 1e3),
-        LOAD / 1000,
+        measured(kbytes(mean(&observed.lossy).unwrap_or_default())),
+        LOAD / KBYTE as u64,
         observed.messages,
         measured(mean_parts(unreduced).delay()),
         measured(mean_parts(unreduced_modified).delay()),

@@ -4,7 +4,8 @@ use super::Observed;
 use super::measure::{Measures, Parts, mean_parts};
 use super::notes::difference;
 use super::setup::{
-    BEST, Bound, DRAWN, FAR_DELAY, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, millis,
+    BEST, Bound, DRAWN, FAR_DELAY, KBYTE, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, kbytes,
+    millis,
 };
 use super::tcp;
 use crate::format;
@@ -73,28 +74,28 @@ fn error_free(observed: &Observed) -> Row {
         "error-free maximum throughput",
         "KByte/s",
     )
-    .at_most(window as f64 / round_trip)
+    .at_most(kbytes(window as f64 / round_trip * 1e3))
     .published(52.0)
-    .measured(&[observed.error_free / 1e3])
+    .measured(&[kbytes(observed.error_free)])
     .note(&format!(
         "Bound: the receive window of {window} bytes per round trip. Deterministic, hence one run."
     ))
 }
 
 fn lossy(observed: &Observed) -> Row {
-    let values: Vec<f64> = observed.lossy.iter().map(|rate| rate / 1e3).collect();
+    let values: Vec<f64> = observed.lossy.iter().map(|rate| kbytes(*rate)).collect();
     Row::new("lossy.throughput", "the same with loss", "KByte/s")
         .measured(&values)
         .note(&format!(
             "Standard settings, saturated; the load is {}.",
-            LOAD / 1000
+            LOAD / KBYTE as u64
         ))
 }
 
 /// Rows of TCP on W' only.
 fn tcp_rows(observed: &Observed) -> Vec<Row> {
     let measures = &observed.tcp;
-    let lossy: Vec<f64> = observed.tcp_lossy.iter().map(|rate| rate / 1e3).collect();
+    let lossy: Vec<f64> = observed.tcp_lossy.iter().map(|rate| kbytes(*rate)).collect();
     let throughput: Vec<f64> = measures.iter().map(|m| m.throughput).collect();
     let bound = tcp::bound();
     let sent_again: usize = measures.iter().map(|m| m.retransmitted.len()).sum();
@@ -105,9 +106,11 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
             "TCP on W′: error-free maximum throughput",
             "KByte/s",
         )
-        .at_most(window as f64 / (2.0 * millis(FAR_DELAY) + millis(tcp::emission_time())))
+        .at_most(kbytes(
+            window as f64 / (2.0 * millis(FAR_DELAY) + millis(tcp::emission_time())) * 1e3,
+        ))
         .published(52.0)
-        .measured(&[observed.tcp_error_free / 1e3])
+        .measured(&[kbytes(observed.tcp_error_free)])
         .note("The same receive window as SCTP’s. Deterministic, hence one run."),
         Row::new(
             "tcp.lossy.throughput",
@@ -116,7 +119,7 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
         )
         .measured(&lossy),
         Row::new("tcp.throughput", "TCP on W′: mean throughput", "KByte/s")
-            .at_most(LOAD as f64 / 1e3)
+            .at_most(kbytes(LOAD as f64))
             .published(18.0)
             .measured(&throughput)
             .note("As for SCTP: until the last delivery, including data queued in the sender at the end of the flow."),
@@ -260,7 +263,7 @@ fn throughput_row(variant: &Variant, measures: &[Measures]) -> Row {
         &format!("{}: mean throughput", variant.label),
         "KByte/s",
     )
-    .at_most(LOAD as f64 / 1e3)
+    .at_most(kbytes(LOAD as f64))
     .measured(&values);
     if variant.id == "standard" {
         row = row.note(

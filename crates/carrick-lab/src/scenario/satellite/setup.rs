@@ -14,10 +14,13 @@ use carrick_proto::research::{
 use super::control::KeepsWindow;
 use crate::live::World;
 
-/// User data of a message in bytes: a kilobyte of 1000 bytes.
-pub(super) const MESSAGE: usize = 1000;
+/// KByte in bytes. The paper's transmission time of 63 ms on W'' is that of 1024 bytes at 128 · 1024
+/// bit/s.
+pub(super) const KBYTE: usize = 1024;
+/// User data of a message in bytes.
+pub(super) const MESSAGE: usize = KBYTE;
 /// Offered load in bytes per second.
-pub(super) const LOAD: u64 = 30_000;
+pub(super) const LOAD: u64 = 30 * KBYTE as u64;
 /// Length of the IP, SCTP common and DATA chunk headers of a message.
 const HEADERS: usize = 20 + 12 + 16;
 /// Random loss on W', in each direction.
@@ -131,10 +134,10 @@ pub(super) struct Variant {
     pub(super) spills: bool,
 }
 
-/// Receive window of the paper, which gives only the resulting throughput, 52 kilobytes per second
-/// without errors. Among whole kilobytes, this one comes closest to it without exceeding it: silly
-/// window avoidance delays the last messages of a window.
-const PAPER_WINDOW: usize = 29_000;
+/// Receive window of the paper, which gives only the resulting throughput, 52 KByte/s without errors.
+/// Among whole KBytes, this one comes closest to it: silly window avoidance delays the last messages
+/// of a window.
+const PAPER_WINDOW: usize = 29 * KBYTE;
 
 /// RFC 2960 as in the paper's implementation.
 pub(super) const STANDARD: Variant = Variant {
@@ -329,6 +332,11 @@ impl Bound {
     }
 }
 
+/// Converts bytes to KByte.
+pub(super) fn kbytes(bytes: f64) -> f64 {
+    bytes / KBYTE as f64
+}
+
 /// Converts a duration to ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
@@ -365,8 +373,8 @@ mod tests {
     }
 
     #[test]
-    fn messages_take_65_ms_on_the_terrestrial_path() {
-        assert_eq!(emission_times()[1], Duration::from_micros(65_500));
+    fn messages_take_67_ms_on_the_terrestrial_path() {
+        assert_eq!(emission_times()[1], Duration::from_micros(67_000));
         assert_eq!(interval().as_micros(), 33_333);
     }
 }

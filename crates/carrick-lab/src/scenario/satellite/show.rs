@@ -5,7 +5,7 @@ use super::measure::{PARTS, mean_parts};
 use super::notes::notes;
 use super::rows::rows;
 use super::setup::{
-    BEST, FAR_DELAY, FAR_RATE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
+    BEST, FAR_DELAY, FAR_RATE, KBYTE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
     STANDARD, VARIANTS, emission_times, interval, millis,
 };
 use super::{Observed, Satellite};
@@ -87,10 +87,10 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "traffic",
             format!(
-                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one every {:.1} ms ({} KByte/s; a KByte is 1000 bytes)",
+                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one every {:.1} ms ({} KByte/s; a KByte is {KBYTE} bytes)",
                 observed.messages,
                 millis(interval()),
-                LOAD / 1000
+                LOAD / KBYTE as u64
             ),
         ),
         Setting::new(
