@@ -136,6 +136,7 @@ impl LiveCell {
                 port: carrick_simco::PORT,
                 segment: None,
                 window: None,
+                send_buffer: None,
             },
         }
     }

@@ -20,7 +20,8 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
             "delay-tcp-and-sctp",
             "TCP on W′ and SCTP: delay of the messages (the paper’s Fig. 7)",
             "From SEND to delivery, in the complete first repetition; of each group of 25 messages the one with the longest delay. \
-                     TCP carries less than the load, so that its queue grows until the end.",
+                     The program waits while the send buffer is full, so that the delay is limited by it and returns to \
+                     that of W′ without loss.",
             |measures| &measures.course,
         ),
         both(

@@ -26,7 +26,11 @@ fn seed(options: &RunOptions, repetition: u64) -> u64 {
 /// Returns the stack of a flow; TCP as in the other runs of this scenario.
 fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
     if way >= SCTP {
-        return tcp(WAYS[way]);
+        let mut stack = tcp(WAYS[way]);
+        if let Stack::Tcp { send_buffer, .. } = &mut stack {
+            *send_buffer = None;
+        }
+        return stack;
     }
     let mut config = STANDARD.config();
     config.research.trace = false;

@@ -3,7 +3,8 @@
 use super::Observed;
 use super::measure::{Measures, PARTS, mean_parts};
 use super::setup::{
-    BEST, Bound, FAR_DELAY, KBYTE, LOAD, LOSS, MODIFIED, STANDARD, UNREDUCED, Variant, kbytes, millis,
+    BEST, Bound, FAR_DELAY, KBYTE, LOAD, LOSS, MODIFIED, SEND_BUFFER, STANDARD, UNREDUCED, Variant,
+    kbytes, millis,
 };
 use crate::format::{given, measured};
 use crate::stats::mean;
@@ -140,8 +141,9 @@ fn waiting(observed: &Observed) -> String {
     let [_, _, _, unreduced, unreduced_modified, ..] = &observed.variants;
     format!(
         "Waiting in the sender is caused by the congestion window of W′: each loss halves it, and with {} % \
-         loss and a round trip of {} ms its throughput is {} KByte/s of the offered {}, so that the queue \
-         varies widely and its mean depends on the duration of the flow ({} messages). According to the paper, \
+         loss and a round trip of {} ms its throughput is {} KByte/s of the offered {}, so that messages wait \
+         in the send buffer, and SEND waits for room in it. The delay counts from the beginning of SEND and grows with \
+         the buffer, here {} bytes; without a limit, the queue would not be stationary and its mean depend on the duration of the flow. According to the paper, \
          losses had no significant effect on its congestion window (section 4.3). The control rows \
          keep the window on a fast retransmission, which RFC 2960 and RFC 9260 do not permit: from SEND \
          a retransmitted message then takes {} ms, with gap reports on W″ {} ms.",
@@ -149,7 +151,7 @@ fn waiting(observed: &Observed) -> String {
         given(2.0 * millis(FAR_DELAY)),
         measured(kbytes(mean(&observed.lossy).unwrap_or_default())),
         LOAD / KBYTE as u64,
-        observed.messages,
+        SEND_BUFFER,
         measured(mean_parts(unreduced).delay()),
         measured(mean_parts(unreduced_modified).delay()),
     )

@@ -4,8 +4,8 @@ use super::Observed;
 use super::measure::{Measures, Parts, mean_parts};
 use super::notes::difference;
 use super::setup::{
-    BEST, Bound, DRAWN, FAR_DELAY, KBYTE, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, kbytes,
-    millis,
+    BEST, Bound, DRAWN, FAR_DELAY, KBYTE, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times,
+    kbytes, millis,
 };
 use super::tcp;
 use crate::format;
@@ -95,7 +95,11 @@ fn lossy(observed: &Observed) -> Row {
 /// Rows of TCP on W' only.
 fn tcp_rows(observed: &Observed) -> Vec<Row> {
     let measures = &observed.tcp;
-    let lossy: Vec<f64> = observed.tcp_lossy.iter().map(|rate| kbytes(*rate)).collect();
+    let lossy: Vec<f64> = observed
+        .tcp_lossy
+        .iter()
+        .map(|rate| kbytes(*rate))
+        .collect();
     let throughput: Vec<f64> = measures.iter().map(|m| m.throughput).collect();
     let bound = tcp::bound();
     let sent_again: usize = measures.iter().map(|m| m.retransmitted.len()).sum();
@@ -122,7 +126,7 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
             .at_most(kbytes(LOAD as f64))
             .published(18.0)
             .measured(&throughput)
-            .note("As for SCTP: until the last delivery, including data queued in the sender at the end of the flow."),
+            .note("As for SCTP, until the last delivery."),
         Row::new(
             "tcp.delay",
             "TCP on W′: delay of a retransmitted message",
@@ -133,8 +137,8 @@ fn tcp_rows(observed: &Observed) -> Vec<Row> {
         .not_compared("published is a lower limit")
         .measured(&per_repetition(measures, Parts::delay))
         .note(&format!(
-            "{sent_again} retransmitted messages. Published: at least 870 ms. TCP carries less than the load: most of the delay is \
-             waiting in the sender, and grows with the length of the flow."
+            "{sent_again} retransmitted messages. Published: at least 870 ms. TCP carries less than the load, so that messages wait in \
+             the send buffer and SEND for room in it."
         )),
         Row::new(
             "tcp.recovery",

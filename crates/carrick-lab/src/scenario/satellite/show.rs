@@ -6,7 +6,7 @@ use super::notes::notes;
 use super::rows::rows;
 use super::setup::{
     BEST, FAR_DELAY, FAR_RATE, KBYTE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
-    STANDARD, VARIANTS, emission_times, interval, millis,
+    SEND_BUFFER, STANDARD, VARIANTS, emission_times, interval, millis,
 };
 use super::{Observed, Satellite};
 use crate::format::given;
@@ -87,10 +87,17 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "traffic",
             format!(
-                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one every {:.1} ms ({} KByte/s; a KByte is {KBYTE} bytes)",
+                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one {:.1} ms after SEND of the last one has returned (at most {} KByte/s; a KByte is {KBYTE} bytes)",
                 observed.messages,
                 millis(interval()),
                 LOAD / KBYTE as u64
+            ),
+        ),
+        Setting::new(
+            "SEND",
+            format!(
+                "waits for room in the send buffer of {SEND_BUFFER} bytes, in SCTP until half of it is free; the delay counts from the \
+                 beginning of SEND. The saturated flows have larger buffers: four receive windows in SCTP, 65,536 bytes in TCP"
             ),
         ),
         Setting::new(
