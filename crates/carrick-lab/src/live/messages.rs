@@ -45,7 +45,7 @@ pub struct Source {
     next: Option<Time>,
     /// Due time of the message whose SEND has not returned.
     sending: Option<Time>,
-    /// That message, until the stack takes it.
+    /// The same message, until the stack takes it.
     ready: Option<Outgoing>,
     /// Time at which SEND of each message began.
     pub sends: Vec<Time>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::setup::{MESSAGE, PORT, STANDARD, kbytes, live_world};
+use super::setup::{MESSAGE, PORT, RFC, kbytes, live_world};
 use super::{run, tcp};
 use crate::capture::Capture;
 use crate::live::{self, Bulk, Drain, Flow, PacketRecording, RunOutcome, RunRecord, Stack};
@@ -32,9 +32,9 @@ fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
         }
         return stack;
     }
-    let mut config = STANDARD.config();
+    let mut config = RFC.config();
     config.research.trace = false;
-    config.buffers.send_buffer = 4 * STANDARD.window;
+    config.buffers.send_buffer = 4 * RFC.window;
     Stack::Sctp {
         encapsulated: way == 0,
         port: PORT,
@@ -94,7 +94,7 @@ pub(super) fn rows(
     let simulations = parallel::run(repetitions as usize * 2, |job| {
         let seed = seed(options, (job / 2) as u64);
         match job % 2 {
-            0 => run::saturated(&STANDARD, true, MEASURED, seed, Capture::NONE),
+            0 => run::saturated(&RFC, true, MEASURED, seed, Capture::NONE),
             _ => tcp::saturated(true, MEASURED, seed, Capture::NONE),
         }
     });

@@ -5,7 +5,6 @@
 //! with random loss and W'' over ISDN. New data is sent on W', retransmissions on W''; the paper
 //! proposes to send SACKs with gap reports on W'', too.
 
-mod control;
 mod figures;
 mod live;
 mod live_saturated;
@@ -29,17 +28,16 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 use crate::tcp_host::TcpCongestion;
 
-pub(super) use control::KeepsWindow;
 use measure::Measures;
-use setup::{STANDARD, VARIANTS};
+use setup::{RFC, STANDARD, VARIANTS};
 
 /// Messages of one simulation: about 100 of them are lost.
 const MESSAGES: u64 = 10_000;
 /// Repetitions of a short run, which takes about ten seconds on two cores.
-const SHORT: u64 = 60;
+const SHORT: u64 = 40;
 /// Repetitions of a full run. The paper does not specify the number of losses behind its means;
 /// with these repetitions the intervals are less than half as wide as in the short run.
-const FULL: u64 = 300;
+const FULL: u64 = 200;
 /// Number of messages in a figure, and number of the first one: the flow has settled by then.
 const SHOWN: usize = 500;
 const SHOWN_FROM: usize = 1000;
@@ -155,7 +153,7 @@ impl Satellite {
         messages: u64,
         progress: &dyn Progress,
     ) -> Result<Observed, LabError> {
-        // Each repetition runs every variant, the standard one under saturation, and TCP.
+        // Each repetition runs every variant, that by RFC 9260 under saturation, and TCP.
         let kinds = VARIANTS.len() + 2;
         let jobs = repetitions as usize * kinds;
         progress.begin(self.name(), jobs as u64 + 2);
@@ -212,8 +210,7 @@ fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Jo
     let none = Capture::NONE;
     let Some(variant) = VARIANTS.get(kind) else {
         if kind == VARIANTS.len() {
-            return run::saturated(&STANDARD, true, SATURATED, seed, none)
-                .map(JobResult::Saturated);
+            return run::saturated(&RFC, true, SATURATED, seed, none).map(JobResult::Saturated);
         }
         let rate = tcp::saturated(true, SATURATED, seed, none)?;
         let run = tcp::lossy(messages, TcpCongestion::Reno, seed, none)?;
@@ -239,7 +236,7 @@ fn replayed(
     let own = derive(seed, &[1, repetition]);
     match cell {
         "tcp" => tcp::lossy(MESSAGES, TcpCongestion::Reno, own, capture).map(drop),
-        "lossy" => run::saturated(&STANDARD, true, SATURATED, own, capture).map(drop),
+        "lossy" => run::saturated(&RFC, true, SATURATED, own, capture).map(drop),
         "tcp.lossy" => tcp::saturated(true, SATURATED, own, capture).map(drop),
         "error-free" => error_free(seed, capture).map(drop),
         "tcp.error-free" => tcp_error_free(seed, capture).map(drop),

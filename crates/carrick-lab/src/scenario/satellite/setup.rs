@@ -7,11 +7,10 @@ use carrick_netsim::{ConfigError, LinkConfig, Loss, Network, NetworkBuilder, Nod
 use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, Cubic, Rfc9260};
 use carrick_proto::research::{
-    LowestRttForGapSacks, Multipath, Policies, PrimaryFirst, RetransmitOnAlternate, SackRoute,
-    SackToSource, WindowAnnouncement,
+    GapAckCount, LowestRttForGapSacks, Multipath, Policies, PrimaryFirst, ReducedPath,
+    RetransmitOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
 
-use super::control::KeepsWindow;
 use crate::live::World;
 
 /// KByte in bytes. The paper's transmission time of 63 ms on W'' is that of 1024 bytes at 128 · 1024
@@ -28,8 +27,8 @@ pub(super) const LOSS: f64 = 0.01;
 /// Default queue of a Dummynet pipe, in packets.
 pub(super) const QUEUE: usize = 50;
 /// Send buffer in bytes, of SCTP and of TCP: SEND waits while it has no room for the message. The paper
-/// specifies none; at its load, this power of two is the smallest that does not limit a flow whose
-/// window losses do not reduce.
+/// specifies none; at its load, this power of two is the smallest that does not limit a flow that waits
+/// for no congestion window.
 pub(super) const SEND_BUFFER: usize = 32 * KBYTE;
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
@@ -131,6 +130,9 @@ pub(super) struct Variant {
     pub(super) window: usize,
     /// Congestion control of each path.
     pub(super) congestion: &'static dyn Algorithm,
+    /// Congestion window rules of the paper's implementation at a fast retransmission, instead of those
+    /// of RFC 9260.
+    pub(super) sctplib: bool,
     /// Uses the default settings of programs, which include RACK, instead of those of the paper's
     /// time.
     pub(super) modern: bool,
@@ -143,7 +145,7 @@ pub(super) struct Variant {
 /// of a window.
 const PAPER_WINDOW: usize = 29 * KBYTE;
 
-/// RFC 2960 as in the paper's implementation.
+/// The paper's implementation, sctplib: RFC 2960 with its own window rules at a fast retransmission.
 pub(super) const STANDARD: Variant = Variant {
     id: "standard",
     label: "SCTP",
@@ -152,6 +154,7 @@ pub(super) const STANDARD: Variant = Variant {
     sack_frequency: 2,
     window: PAPER_WINDOW,
     congestion: &Rfc9260,
+    sctplib: true,
     modern: false,
     spills: false,
 };
@@ -176,7 +179,7 @@ pub(super) const ONE_PATH: Variant = Variant {
     sack_route: &LowestRttForGapSacks,
     sack_frequency: 1,
     window: 1 << 20,
-    ..STANDARD
+    ..RFC
 };
 
 /// Second step: the default settings of programs, RACK-TLP, PRR and CUBIC.
@@ -205,20 +208,19 @@ pub(super) const BEST: Variant = Variant {
     ..SPILLING_CUBIC
 };
 
-/// Control for the part of the delay that is not loss recovery: `STANDARD` without reduction of the
-/// window of W' by a fast retransmission, which RFC 2960 and RFC 9260 forbid.
-pub(super) const UNREDUCED: Variant = Variant {
-    id: "unreduced",
-    label: "control: window kept on loss",
-    congestion: &KeepsWindow,
+/// `STANDARD` with the window rules of RFC 9260: each loss halves the window of W'.
+pub(super) const RFC: Variant = Variant {
+    id: "rfc",
+    label: "SCTP by RFC 9260",
+    sctplib: false,
     ..STANDARD
 };
 
-/// The same control for `MODIFIED`.
-pub(super) const UNREDUCED_MODIFIED: Variant = Variant {
-    id: "unreduced-modified",
-    label: "control: window kept, gap reports on W″",
-    congestion: &KeepsWindow,
+/// The same for `MODIFIED`.
+pub(super) const RFC_MODIFIED: Variant = Variant {
+    id: "rfc-modified",
+    label: "SCTP by RFC 9260, gap reports on W″",
+    sctplib: false,
     ..MODIFIED
 };
 
@@ -227,8 +229,8 @@ pub(super) const VARIANTS: [Variant; 8] = [
     STANDARD,
     MODIFIED,
     BEST,
-    UNREDUCED,
-    UNREDUCED_MODIFIED,
+    RFC,
+    RFC_MODIFIED,
     ONE_PATH,
     ONE_PATH_MODERN,
     SPILLING_CUBIC,
@@ -257,6 +259,11 @@ impl Variant {
         } else {
             policies.multipath
         };
+        let (reduced_path, gap_ack_count) = if self.sctplib {
+            (ReducedPath::OfSack, GapAckCount::EverySack)
+        } else {
+            (policies.reduced_path, policies.gap_ack_count)
+        };
         base.with(|c| {
             c.buffers.receive_buffer = self.window;
             c.timers.sack_frequency = self.sack_frequency;
@@ -270,6 +277,8 @@ impl Variant {
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route: self.sack_route,
                 congestion: self.congestion,
+                reduced_path,
+                gap_ack_count,
                 multipath,
                 ..policies
             };

@@ -130,7 +130,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "SCTP",
             format!(
-                "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
+                "{} missing reports (RFC 2960), window rules of sctplib at a fast retransmission (reduced path: that of the SACK; gap \
+                 acknowledgements counted with every SACK), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
                  receive window {} bytes, otherwise RFC 9260’s defaults (RTO.Min {} s)",
                 config.research.policies.missing_reports,
                 config.research.policies.retransmission_route.name(),
