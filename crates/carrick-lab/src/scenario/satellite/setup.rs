@@ -13,7 +13,7 @@ use carrick_proto::research::{
 
 use crate::live::World;
 
-/// KByte in bytes. The paper's transmission time of 63 ms on W'' is that of 1024 bytes at 128 · 1024
+/// Bytes in a kilobyte. The paper's transmission time of 63 ms on W'' is that of 1024 bytes at 128 · 1024
 /// bit/s.
 pub(super) const KBYTE: usize = 1024;
 /// User data of a message in bytes.
@@ -141,7 +141,7 @@ pub(super) struct Variant {
 }
 
 /// Receive window of the paper, which gives only the resulting throughput, 52 KByte/s without errors.
-/// Among whole KBytes, this one comes closest to it: silly window avoidance delays the last messages
+/// Among whole kilobytes, this one comes closest to it: silly window avoidance delays the last messages
 /// of a window.
 const PAPER_WINDOW: usize = 29 * KBYTE;
 
@@ -342,7 +342,7 @@ impl Bound {
     }
 }
 
-/// Converts bytes to KByte.
+/// Converts bytes to kilobytes of 1024 bytes.
 pub(super) fn kbytes(bytes: f64) -> f64 {
     bytes / KBYTE as f64
 }
