@@ -88,6 +88,9 @@ fn check(
         [NodeStack::Udp, NodeStack::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
             Err(section.error("kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""))
         }
+        [NodeStack::Udp, NodeStack::Udp] if flow.blocking => {
+            Err(section.error("blocking: UDP has no send buffer that could be full"))
+        }
         [NodeStack::Udp, NodeStack::Udp] if flow.response.is_some() => {
             Err(section.error("response: hosts with UDP send no responses"))
         }
@@ -138,6 +141,7 @@ fn flow(name: &str, section: &Section<'_>, parts: &Parts) -> Result<Flow, FileEr
         streams: 1,
         first_stream: 0,
         unordered: false,
+        blocking: false,
         reliability: Reliability::Full,
         setup: Duration::ZERO,
         setup_spread: Duration::ZERO,
@@ -188,6 +192,12 @@ fn messages_of(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> 
         return Err(section.error("streams: at most 65535"));
     }
     section.set("unordered", &mut flow.unordered, Item::flag)?;
+    if let Some(item) = section.get("blocking") {
+        flow.blocking = item.flag()?;
+        if flow.blocking && !matches!(flow.pattern, Pattern::Constant { burst: 1, .. }) {
+            return Err(item.error("belongs to kind = \"constant\" without burst"));
+        }
+    }
     section.set("reliability", &mut flow.reliability, reliability)?;
     if let Some(item) = section.get("reader") {
         let reader = item.section()?;

@@ -103,6 +103,8 @@ pub(super) struct Flow {
     pub(super) streams: u16,
     pub(super) first_stream: u16,
     pub(super) unordered: bool,
+    /// SEND waits for room in the send buffer; the next message follows an interval after its return.
+    pub(super) blocking: bool,
     pub(super) reliability: Reliability,
     /// Time of the set-up of the association, and its maximum random delay.
     pub(super) setup: Duration,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use carrick_proto::cc::ALGORITHMS;
 use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
-    GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
-    Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
-    RetransmissionRoute, RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate,
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
-    SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    GapAckCount, GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath,
+    OtherPathOnDuplicates, Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReducedPath,
+    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitInTurn,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
 
@@ -282,6 +282,18 @@ fn before_rfc_9260(section: &Section<'_>, all: &mut Policies) -> Result<(), File
         i.choice(&[
             ("holds-path", MarkedData::HoldsPath),
             ("holds-all", MarkedData::HoldsAll),
+        ])
+    })?;
+    section.set("reduced_path", &mut all.reduced_path, |i| {
+        i.choice(&[
+            ("of-loss", ReducedPath::OfLoss),
+            ("of-sack", ReducedPath::OfSack),
+        ])
+    })?;
+    section.set("gap_ack_count", &mut all.gap_ack_count, |i| {
+        i.choice(&[
+            ("once", GapAckCount::Once),
+            ("every-sack", GapAckCount::EverySack),
         ])
     })?;
     section.set("address_verification", &mut all.address_verification, |i| {

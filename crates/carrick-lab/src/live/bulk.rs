@@ -56,7 +56,7 @@ impl Program for Bulk {
 
     fn handle_message(&mut self, _: Time, _: u16, _: Bytes) {}
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
         if !self.sending || self.rest == 0 {
             return None;
         }
@@ -152,7 +152,7 @@ impl Program for Drain {
         self.taken.push((now, message.len()));
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
         None
     }
 
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn sent(bulk: &mut Bulk, most: usize) -> usize {
-        std::iter::from_fn(|| bulk.poll_transmit())
+        std::iter::from_fn(|| bulk.poll_transmit(Time::ZERO))
             .take(most)
             .count()
     }
@@ -215,7 +215,7 @@ mod tests {
         let mut bulk = Bulk::messages(3, 10);
         bulk.connected(Time::ZERO, 1);
         bulk.handle_timeout(Time::ZERO);
-        let numbers: Vec<u8> = std::iter::from_fn(|| bulk.poll_transmit())
+        let numbers: Vec<u8> = std::iter::from_fn(|| bulk.poll_transmit(Time::ZERO))
             .map(|out| out.payload[7])
             .collect();
         assert_eq!(numbers, [0, 1, 2]);

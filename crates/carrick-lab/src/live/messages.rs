@@ -1,6 +1,5 @@
 //! Programs of a flow of numbered messages at a constant rate.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,15 +32,22 @@ impl Messages {
     }
 }
 
-/// Sender that records the time of each SEND.
+/// Duration up to which SEND counts as not delayed by the stack. The host may take as long.
+const PROMPT: Duration = Duration::from_millis(5);
+
+/// Sender that records the time at which each SEND began.
 ///
-/// A message that is sent late, because the host was busy, does not delay later messages.
+/// A message that waits for room in the stack delays the later ones: the next one follows an interval
+/// after SEND has returned. A message that is sent late because the host was busy does not.
 #[derive(Debug)]
 pub struct Source {
     messages: Messages,
     next: Option<Time>,
-    ready: VecDeque<Outgoing>,
-    /// Time of the SEND of each message.
+    /// Due time of the message whose SEND has not returned.
+    sending: Option<Time>,
+    /// The same message, until the stack takes it.
+    ready: Option<Outgoing>,
+    /// Time at which SEND of each message began.
     pub sends: Vec<Time>,
 }
 
@@ -51,7 +57,8 @@ impl Source {
         Self {
             messages,
             next: None,
-            ready: VecDeque::new(),
+            sending: None,
+            ready: None,
             sends: Vec::new(),
         }
     }
@@ -64,8 +71,18 @@ impl Program for Source {
 
     fn handle_message(&mut self, _: Time, _: u16, _: Bytes) {}
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
-        self.ready.pop_front()
+    fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+        if self.ready.is_some() {
+            return self.ready.take();
+        }
+        if let Some(due) = self.sending.take()
+            && (self.sends.len() as u64) < self.messages.count
+        {
+            let begun = self.sends.last().copied().unwrap_or(due);
+            let waited = now.since(begun) > PROMPT;
+            self.next = Some(if waited { now } else { due } + self.messages.interval);
+        }
+        None
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -73,21 +90,19 @@ impl Program for Source {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        while let Some(due) = self.next.filter(|due| *due <= now) {
-            let number = self.sends.len() as u64;
-            self.ready.push_back(Outgoing {
+        if let Some(due) = self.next.take_if(|due| *due <= now) {
+            self.ready = Some(Outgoing {
                 stream: 0,
                 ppid: 0,
-                payload: self.messages.message(number),
+                payload: self.messages.message(self.sends.len() as u64),
             });
+            self.sending = Some(due);
             self.sends.push(now);
-            let more = number + 1 < self.messages.count;
-            self.next = more.then(|| due + self.messages.interval);
         }
     }
 
     fn is_done(&self) -> bool {
-        self.sends.len() as u64 == self.messages.count && self.ready.is_empty()
+        self.sends.len() as u64 == self.messages.count && self.sending.is_none()
     }
 
     fn failure(&self) -> Option<String> {
@@ -149,7 +164,7 @@ impl Program for Sink {
             .extend((before..whole).map(|number| (number, now)));
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
         None
     }
 
@@ -178,25 +193,42 @@ mod tests {
         interval: Duration::from_millis(10),
     };
 
+    /// Polls the source as the runner does; returns the numbers of the messages, each accepted at once.
+    fn accepted(source: &mut Source, ms: u64) -> Vec<u64> {
+        let now = Time::from_millis(ms);
+        if source.poll_timeout().is_some_and(|due| due <= now) {
+            source.handle_timeout(now);
+        }
+        std::iter::from_fn(|| source.poll_transmit(now))
+            .filter_map(|out| out.payload.first_chunk().copied())
+            .map(u64::from_be_bytes)
+            .collect()
+    }
+
     #[test]
     fn late_messages_do_not_delay_later_ones() {
         let mut source = Source::new(MESSAGES);
         assert_eq!(source.poll_timeout(), None);
         source.connected(Time::from_millis(100), 1);
-        for (now, sent) in [(100, 1), (105, 1), (125, 3), (130, 4)] {
-            source.handle_timeout(Time::from_millis(now));
-            assert_eq!(source.sends.len(), sent, "at {now} ms");
-        }
-        assert_eq!(source.poll_timeout(), Some(Time::from_millis(140)));
-        assert!(!source.is_done());
-        source.handle_timeout(Time::from_millis(140));
-        let numbers: Vec<u64> = std::iter::from_fn(|| source.poll_transmit())
-            .filter_map(|out| out.payload.first_chunk().copied())
-            .map(u64::from_be_bytes)
-            .collect();
-        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        let sent = [100, 105, 125, 125, 130, 140].map(|ms| accepted(&mut source, ms));
+        assert_eq!(sent, [vec![0], vec![], vec![1], vec![2], vec![3], vec![4]]);
         assert!(source.is_done() && source.poll_timeout().is_none());
         assert_eq!(MESSAGES.length(), Duration::from_millis(40));
+    }
+
+    #[test]
+    fn a_full_send_buffer_delays_later_messages() {
+        let mut source = Source::new(MESSAGES);
+        source.connected(Time::from_millis(100), 1);
+        source.handle_timeout(Time::from_millis(100));
+        let now = Time::from_millis(100);
+        assert!(source.poll_transmit(now).is_some(), "the stack has no room");
+        assert!(!source.is_done() && source.poll_timeout().is_none());
+        assert_eq!(source.poll_transmit(Time::from_millis(137)), None);
+        assert_eq!(source.poll_timeout(), Some(Time::from_millis(147)));
+        assert_eq!(accepted(&mut source, 147), [1]);
+        assert_eq!(source.poll_timeout(), Some(Time::from_millis(157)));
+        assert_eq!(source.sends.len(), 2);
     }
 
     #[test]

@@ -163,6 +163,8 @@ pub enum Stack {
         segment: Option<u16>,
         /// Largest receive window in bytes; `None` for the kernel's choice.
         window: Option<usize>,
+        /// Send buffer in bytes (`SO_SNDBUF`); `None` for the kernel's choice.
+        send_buffer: Option<usize>,
     },
 }
 
@@ -178,8 +180,8 @@ pub trait Program: Any + Send {
     /// Handles a received message, or a piece of the byte stream for TCP.
     fn handle_message(&mut self, now: Time, stream: u16, message: Bytes);
 
-    /// Returns the next message to send.
-    fn poll_transmit(&mut self) -> Option<Outgoing>;
+    /// Returns the next message to send. A call means that the stack has accepted the message before.
+    fn poll_transmit(&mut self, now: Time) -> Option<Outgoing>;
 
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     fn poll_timeout(&self) -> Option<Time>;

@@ -10,12 +10,12 @@ use carrick_proto::cc::{
 };
 use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
-    GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
-    Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
-    RetransmissionRoute, RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate,
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
-    SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    GapAckCount, GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath,
+    OtherPathOnDuplicates, Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReducedPath,
+    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitInTurn,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -284,6 +284,8 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             MarkedData::HoldsPath,
             MarkedData::HoldsAll,
         ]),
+        reduced_path: ReducedPath::OfLoss,
+        gap_ack_count: GapAckCount::Once,
         address_verification: AddressVerification::Heartbeat,
         unlisted_i_forward_tsn: UnlistedIForwardTsn::Take,
     }

@@ -13,9 +13,9 @@ use carrick_lab::live::{ReadMode, Stack};
 use super::participant::{MAX_WAIT, Participant, ParticipantError, ParticipantResult, RunState};
 use super::timer::PreciseTimer;
 
-/// Limit of the endpoint's send queue in bytes: messages wait in the association's send buffer, whose limit
-/// the scenario sets, and hardly before it.
-const SEND_QUEUE: usize = 1 << 14;
+/// Maximum of the endpoint's send queue in bytes, at most a 16th of the association's send buffer:
+/// messages wait in that buffer, whose limit the scenario sets, and hardly before it.
+const MAX_SEND_QUEUE: usize = 1 << 14;
 
 pub(crate) async fn run(
     mut participant: Participant,
@@ -55,7 +55,7 @@ async fn run_program(
         .flatten();
     let mut waiting: Option<(Bytes, SendOptions)> = None;
     while !participant.is_over(state)? {
-        send(participant, &sender, &mut waiting)?;
+        send(participant, state, &sender, &mut waiting)?;
         let reads = participant.program.reading() != ReadMode::Nothing;
         tokio::select! {
             // If another branch completes first, the message is not queued and stays in `waiting`.
@@ -111,11 +111,12 @@ fn send_error(error: SendError) -> ParticipantError {
 /// Sends the program's messages until the send queue is full; the message without room goes to `waiting`.
 fn send(
     participant: &mut Participant,
+    state: &RunState,
     sender: &SendHalf,
     waiting: &mut Option<(Bytes, SendOptions)>,
 ) -> Result<(), ParticipantError> {
     while waiting.is_none() {
-        let Some(out) = participant.program.poll_transmit() else {
+        let Some(out) = participant.program.poll_transmit(state.now()) else {
             break;
         };
         let options = SendOptions {
@@ -171,7 +172,7 @@ async fn connect(
         .port(*port)
         .association(config.as_ref().clone())
         .auto_addresses(participant.roams);
-    endpoint.send_queue = SEND_QUEUE;
+    endpoint.send_queue = (config.buffers.send_buffer / 16).clamp(1, MAX_SEND_QUEUE);
     if participant.program.reading() != ReadMode::All {
         // Unread messages stay in the receive buffer, so that a_rwnd reflects them.
         endpoint.receive_queue_messages = 1;

@@ -30,7 +30,7 @@ pub(crate) async fn run(
             // The program is asked for more only when the kernel has accepted the previous message.
             let more = waiting
                 .is_empty()
-                .then(|| participant.program.poll_transmit());
+                .then(|| participant.program.poll_transmit(state.now()));
             let Some(out) = more.flatten() else {
                 break;
             };
@@ -109,6 +109,7 @@ fn socket(participant: &Participant) -> Result<(Socket, u16), ParticipantError> 
         congestion,
         port,
         segment,
+        send_buffer,
         ..
     } = participant.stack
     else {
@@ -125,6 +126,10 @@ fn socket(participant: &Participant) -> Result<(Socket, u16), ParticipantError> 
     }
     if let Some(segment) = segment {
         socket.set_tcp_mss(segment.into())?;
+    }
+    if let Some(bytes) = send_buffer {
+        // The kernel doubles the value for its own overhead.
+        socket.set_send_buffer_size(bytes)?;
     }
     socket.set_nonblocking(true)?;
     Ok((socket, port))

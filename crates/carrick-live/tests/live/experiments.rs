@@ -68,6 +68,7 @@ fn tcp(congestion: &'static str) -> Stack {
         port: 5001,
         segment: Some(1012),
         window: Some(29_000),
+        send_buffer: None,
     }
 }
 

@@ -107,6 +107,10 @@ pub(crate) struct Path {
     pub(crate) earliest: Option<u64>,
     /// Limit of the data in flight after a timeout, until data sent here is acknowledged (section 7.2.3).
     pub(crate) after_timeout: Option<AfterTimeout>,
+    /// Outstanding bytes that do not count towards the window ([`GapAckCount::EverySack`]); otherwise 0.
+    ///
+    /// [`GapAckCount::EverySack`]: crate::research::GapAckCount::EverySack
+    pub(crate) uncounted: usize,
     /// Bytes of flight up to which the current burst may go (Max.Burst, section 6.1 D).
     pub(crate) burst_limit: usize,
     /// When data of this path was last acknowledged.
@@ -209,6 +213,7 @@ impl Path {
             t3: None,
             earliest: None,
             after_timeout: None,
+            uncounted: 0,
             burst_limit: usize::MAX,
             last_ack: None,
             last_data: None,
@@ -388,7 +393,8 @@ impl Path {
         if self.after_timeout == Some(AfterTimeout::OnePacket) && self.flight_size > 0 {
             return false;
         }
-        self.flight_size < self.window().min(self.burst_limit)
+        let limit = self.window().saturating_add(self.uncounted);
+        self.flight_size < limit.min(self.burst_limit)
     }
 
     /// Returns whether the window admits one more chunk in a packet that already has one. Any packet may

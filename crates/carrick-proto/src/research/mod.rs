@@ -12,6 +12,7 @@ mod retransmit_in_turn;
 mod retransmit_on_alternate;
 mod retransmit_on_best_path;
 mod retransmit_on_same_path;
+mod sctplib_window_rules;
 mod unlisted_i_forward_tsn;
 
 use core::fmt;
@@ -40,6 +41,7 @@ pub use retransmit_on_best_path::{
     RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
 };
 pub use retransmit_on_same_path::RetransmitOnSamePath;
+pub use sctplib_window_rules::{GapAckCount, ReducedPath};
 pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 
 /// Policies of one association.
@@ -70,6 +72,10 @@ pub struct Policies {
     pub bundled_duplicates: BundledDuplicates,
     /// Congestion control of each path.
     pub congestion: &'static dyn Algorithm,
+    /// Path whose congestion window a fast retransmission reduces.
+    pub reduced_path: ReducedPath,
+    /// Effect of Gap Ack Blocks on the outstanding bytes that the congestion window limits.
+    pub gap_ack_count: GapAckCount,
     /// Loss detection before T3-rtx expires.
     pub loss_detection: LossDetection,
     /// Fast retransmits a chunk each time that enough SACKs for chunks sent after it report it missing;
@@ -102,6 +108,8 @@ impl Default for Policies {
             address_verification: AddressVerification::Heartbeat,
             bundled_duplicates: BundledDuplicates::ReportAtOnce,
             congestion: &Rfc9260,
+            reduced_path: ReducedPath::OfLoss,
+            gap_ack_count: GapAckCount::Once,
             loss_detection: LossDetection::MissingReports,
             repeated_fast_retransmit: false,
             tail_loss_probe: false,
@@ -147,6 +155,8 @@ impl fmt::Debug for Policies {
             .field("address_verification", &self.address_verification)
             .field("bundled_duplicates", &self.bundled_duplicates)
             .field("congestion", &self.congestion.name())
+            .field("reduced_path", &self.reduced_path)
+            .field("gap_ack_count", &self.gap_ack_count)
             .field("loss_detection", &self.loss_detection)
             .field("repeated_fast_retransmit", &self.repeated_fast_retransmit)
             .field("tail_loss_probe", &self.tail_loss_probe)

@@ -9,6 +9,7 @@ use super::outstanding::{Ranges, from_gap_ack_blocks, union};
 use crate::cc::Acknowledged;
 use crate::config::AssociationConfig;
 use crate::path::{AckNews, Path, PathId, Paths};
+use crate::research::GapAckCount;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
 use crate::tx::LossSignal;
@@ -245,6 +246,9 @@ impl Sender {
         self.leave_recoveries(cumulative, cx);
         // 8.
         self.grow_windows(advanced, cx);
+        if cx.config.research.policies.gap_ack_count == GapAckCount::EverySack {
+            Self::count_gap_acks_again(cx.paths);
+        }
         // 9.
         let report = SackReport {
             now: cx.now,
@@ -277,6 +281,15 @@ impl Sender {
         if let Some(Some(path)) = forward.and_then(|f| f.on_cumulative(cumulative)) {
             cx.paths[path].news.alive = true;
             cx.paths[path].after_timeout = None;
+        }
+    }
+
+    /// Reduces the outstanding bytes that the windows limit by all those acknowledged by Gap Ack Blocks, to 0
+    /// at the least ([`GapAckCount::EverySack`]).
+    fn count_gap_acks_again(paths: &mut Paths) {
+        for path in paths.iter_mut() {
+            let uncounted = path.uncounted + path.recovery.rack.sacked;
+            path.uncounted = uncounted.min(path.flight_size);
         }
     }
 

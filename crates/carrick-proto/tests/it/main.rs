@@ -40,6 +40,7 @@ mod regressions;
 mod repeated_fast_retransmit;
 mod robustness;
 mod schedulers;
+mod sctplib_rules;
 mod session_layer;
 mod shutdown;
 mod translators;

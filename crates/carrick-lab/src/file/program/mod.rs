@@ -23,6 +23,8 @@ pub(super) struct Sender {
     pub(super) number: usize,
     pub(super) flow: Flow,
     pub(super) pace: Pace,
+    /// SEND of the last message waits for room.
+    blocked: bool,
     pub(super) record: FlowRecord,
 }
 
@@ -32,7 +34,21 @@ impl Sender {
             number,
             flow: flow.clone(),
             pace: Pace::new(flow, random),
+            blocked: false,
             record: FlowRecord::default(),
+        }
+    }
+
+    /// Stops the flow until SEND of the last message returns.
+    fn block(&mut self) {
+        self.blocked = true;
+        self.pace.suspend();
+    }
+
+    /// Continues the flow if SEND of the last message waited for room.
+    fn unblock(&mut self, now: u64) {
+        if std::mem::take(&mut self.blocked) {
+            self.pace.resume(now);
         }
     }
 

@@ -44,6 +44,18 @@ impl Pace {
         }
     }
 
+    /// Stops a constant flow.
+    pub(super) fn suspend(&mut self) {
+        self.next = None;
+    }
+
+    /// Continues a constant flow: the next message is due an interval after `now`.
+    pub(super) fn resume(&mut self, now: u64) {
+        if let Pattern::Constant { interval, .. } = self.pattern {
+            self.next = Some(now.saturating_add(nanos(interval)));
+        }
+    }
+
     /// Returns the time at which the next message is due.
     pub(super) fn due(&self) -> Option<u64> {
         self.next.filter(|next| *next < self.stop)

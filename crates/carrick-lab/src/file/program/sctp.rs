@@ -134,19 +134,24 @@ impl SctpProgram {
         }
     }
 
-    /// Sends the messages of a flow that are due.
+    /// Sends the messages of a flow that are due, or the one that waits for room.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint, index: usize) {
         let (session, sender) = &mut self.senders[index];
         let Some(id) = self.sessions[*session].state.id else {
             return;
         };
-        let due = sender.pace.take(now.as_nanos());
+        let waits = sender.blocked;
+        let due = if waits {
+            1
+        } else {
+            sender.pace.take(now.as_nanos())
+        };
         let bulk = due == u32::MAX;
         for _ in 0..due {
-            if !sender.has_more() {
+            if !waits && !sender.has_more() {
                 break;
             }
-            let number = sender.record.sends.len() as u64;
+            let number = sender.record.sends.len() as u64 - u64::from(waits);
             let stream =
                 sender.flow.first_stream + (number % u64::from(sender.flow.streams)) as u16;
             let options = SendOptions {
@@ -158,8 +163,13 @@ impl SctpProgram {
                 ..SendOptions::default()
             };
             match endpoint.send(now, id, options, message(number, sender.flow.size)) {
+                Ok(()) if waits => sender.unblock(now.as_nanos()),
                 Ok(()) => sender.record.sends.push(now.as_nanos()),
-                Err(SendError::BufferFull) if bulk => break,
+                Err(SendError::BufferFull) if bulk || waits => break,
+                Err(SendError::BufferFull) if sender.flow.blocking => {
+                    sender.record.sends.push(now.as_nanos());
+                    sender.block();
+                }
                 Err(SendError::BufferFull) => sender.record.refused += 1,
                 Err(error) => {
                     if !self.sessions[*session].state.closed {
@@ -299,7 +309,9 @@ impl Application for SctpProgram {
             }
         }
         for index in 0..self.senders.len() {
-            self.send(now, endpoint, index);
+            if !self.senders[index].1.blocked {
+                self.send(now, endpoint, index);
+            }
         }
         for index in 0..self.sessions.len() {
             self.answer(now, endpoint, index);
@@ -327,8 +339,11 @@ impl Application for SctpProgram {
                 for index in 0..self.senders.len() {
                     let (session, sender) = &mut self.senders[index];
                     let bulk = sender.flow.pattern == super::super::model::Pattern::Bulk;
-                    if bulk && self.sessions[*session].state.id == Some(id) {
-                        sender.pace.begin(now.as_nanos());
+                    let wanted = bulk || sender.blocked;
+                    if wanted && self.sessions[*session].state.id == Some(id) {
+                        if bulk {
+                            sender.pace.begin(now.as_nanos());
+                        }
                         self.send(now, endpoint, index);
                     }
                 }

@@ -110,6 +110,11 @@ impl Client {
             }
             let offered = self.sender.record.sends.len() as u64 * size;
             give(connection, &mut self.taken, offered);
+            if self.sender.flow.blocking && self.taken < offered {
+                self.sender.block();
+            } else {
+                self.sender.unblock(nanos);
+            }
         }
         if let Some(response) = self.sender.flow.response {
             let before = self.answers / response as u64;

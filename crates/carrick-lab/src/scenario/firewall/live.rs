@@ -138,6 +138,7 @@ impl LiveCell {
                 port: carrick_simco::PORT,
                 segment: None,
                 window: None,
+                send_buffer: None,
             },
         }
     }

@@ -129,7 +129,7 @@ impl Program for LiveAgent {
         self.pump(now);
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
         let (stream, message) = self.agent.poll_transmit()?;
         Some(outgoing(stream, message))
     }
@@ -237,7 +237,7 @@ impl Program for LiveMiddlebox {
         }));
     }
 
-    fn poll_transmit(&mut self) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
         self.out.pop_front()
     }
 
@@ -296,10 +296,10 @@ mod tests {
                     to.handle_message(now, out.stream, out.payload);
                 }
             };
-            while let Some(out) = agent.poll_transmit() {
+            while let Some(out) = agent.poll_transmit(now) {
                 octets(out, &mut middlebox);
             }
-            while let Some(out) = middlebox.poll_transmit() {
+            while let Some(out) = middlebox.poll_transmit(now) {
                 octets(out, &mut agent);
             }
             let timers = [agent.poll_timeout(), middlebox.poll_timeout()];

@@ -155,6 +155,7 @@ impl LiveCell {
                     port: PORT,
                     segment: Some((PATH_MTU - TCP_HEADERS) as u16),
                     window: Some(PAPER_WINDOW),
+                    send_buffer: None,
                 };
             }
             Self::Transfer(..) => Stack::Paper,

@@ -6,6 +6,7 @@
 //! the paper could not show is added: by the transport only (RFC 5061), compared with Mobile IP
 //! (RFC 5944).
 
+mod control;
 mod figures;
 mod live;
 mod live_cells;

@@ -10,7 +10,7 @@ use carrick_proto::research::{
 };
 use carrick_proto::{AssociationConfig, Extensions};
 
-use crate::scenario::satellite::KeepsWindow;
+use super::control::KeepsWindow;
 
 /// Length of a transfer in bytes: 12 MB.
 pub(super) const TRANSFER: u64 = 12_000_000;

@@ -173,6 +173,7 @@ impl LiveCell {
                             port: PORT,
                             segment: None,
                             window: None,
+                            send_buffer: None,
                         };
                         (stack, FULL)
                     }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::measure::{Measures, Parts};
 use super::run::{self, SimulationRun};
-use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
+use super::setup::{
+    BEST, KBYTE, LOAD, MESSAGE, MODIFIED, PORT, SEND_BUFFER, STANDARD, Variant, interval,
+    live_world,
+};
 use super::{Satellite, live_saturated, tcp};
 use crate::capture::Capture;
 use crate::error::LabError;
@@ -55,6 +58,7 @@ fn tcp_stack(congestion: &'static str) -> Stack {
         port: PORT,
         segment: Some(MESSAGE as u16 + TIME_STAMPS),
         window: Some(STANDARD.window),
+        send_buffer: Some(SEND_BUFFER),
     }
 }
 
@@ -315,8 +319,8 @@ fn why(kind: LiveCell, what: &str) -> &'static str {
                          smoltcp, has none of them."
         }
         (LiveCell::Sctp { .. }, "delay") => {
-            "Most of it is waiting in the sender, whose queue accumulates every difference in the window: the chunk in a \
-                         lost packet depends on the timing of both hosts."
+            "Part of it is waiting in the sender, and the window for which it waits depends on which chunk a lost packet \
+                         contains, hence on the timing of both hosts."
         }
         (LiveCell::Sctp { .. }, _) => {
             "The same packets are lost, but the chunks in them depend on the timing of both \
@@ -388,7 +392,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
             format!(
                 "{repetitions} repetitions of {MESSAGES} messages of {MESSAGE} bytes at {} KByte/s, each in a separate \
                                  network; all run at the same time",
-                LOAD / 1000
+                LOAD / KBYTE as u64
             ),
         ),
         Setting::new(
@@ -398,7 +402,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live TCP",
             format!(
-                "the kernel’s TCP with its defaults, TCP_NODELAY, segments of one message, windows of at most {} bytes; \
+                "the kernel’s TCP with its defaults, TCP_NODELAY, segments of one message, windows of at most {} bytes, a send buffer of {SEND_BUFFER} bytes (SO_SNDBUF); \
                                  compared with the simulated Reno and CUBIC",
                 STANDARD.window
             ),

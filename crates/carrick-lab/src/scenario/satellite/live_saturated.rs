@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::setup::{MESSAGE, PORT, STANDARD, live_world};
+use super::setup::{MESSAGE, PORT, RFC, kbytes, live_world};
 use super::{run, tcp};
 use crate::capture::Capture;
 use crate::live::{self, Bulk, Connection, Drain, PacketRecording, RunOutcome, RunRecord, Stack};
@@ -26,11 +26,15 @@ fn seed(options: &RunOptions, repetition: u64) -> u64 {
 /// Returns the stack of a flow; TCP as in the other runs of this scenario.
 fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
     if way >= SCTP {
-        return tcp(WAYS[way]);
+        let mut stack = tcp(WAYS[way]);
+        if let Stack::Tcp { send_buffer, .. } = &mut stack {
+            *send_buffer = None;
+        }
+        return stack;
     }
-    let mut config = STANDARD.config();
+    let mut config = RFC.config();
     config.research.trace = false;
-    config.buffers.send_buffer = 4 * STANDARD.window;
+    config.buffers.send_buffer = 4 * RFC.window;
     Stack::Sctp {
         encapsulated: way == 0,
         port: PORT,
@@ -78,7 +82,7 @@ fn measure(record: &RunRecord) -> Option<f64> {
         .iter()
         .filter(|(time, _)| *time >= from && *time < until);
     let bytes: usize = within.map(|(_, bytes)| bytes).sum();
-    Some(bytes as f64 / 1e3 / MEASURED.as_secs_f64())
+    Some(kbytes(bytes as f64) / MEASURED.as_secs_f64())
 }
 
 /// Returns the rows of the outcomes in the order of the runs, with the corresponding simulations.
@@ -90,7 +94,7 @@ pub(super) fn rows(
     let simulations = parallel::run(repetitions as usize * 2, |job| {
         let seed = seed(options, (job / 2) as u64);
         match job % 2 {
-            0 => run::saturated(&STANDARD, true, MEASURED, seed, Capture::NONE),
+            0 => run::saturated(&RFC, true, MEASURED, seed, Capture::NONE),
             _ => tcp::saturated(true, MEASURED, seed, Capture::NONE),
         }
     });
@@ -100,7 +104,7 @@ pub(super) fn rows(
         let ran = outcomes.iter().skip(way).step_by(WAYS.len());
         let pairs = ran.zip(simulations.iter().skip(usize::from(is_tcp)).step_by(2));
         let pairs = pairs.filter_map(|(outcome, simulation)| {
-            Some((simulation / 1e3, outcome.record().and_then(measure)?))
+            Some((kbytes(*simulation), outcome.record().and_then(measure)?))
         });
         let (simulated, live): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let (id, label) = match way {

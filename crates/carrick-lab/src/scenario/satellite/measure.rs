@@ -3,7 +3,7 @@
 use carrick_proto::Time;
 
 use super::run::{MessageHistory, SimulationRun};
-use super::setup::{MESSAGE, millis};
+use super::setup::{MESSAGE, kbytes, millis};
 
 /// Parts of a delay, in order.
 pub(super) const PARTS: [&str; 4] = [
@@ -103,7 +103,7 @@ impl Measures {
         };
         Some(Self {
             retransmitted: again.iter().map(|l| Parts::of(l)).collect(),
-            throughput: bytes as f64 / 1e3 / (end - begin).as_secs_f64(),
+            throughput: kbytes(bytes as f64) / (end - begin).as_secs_f64(),
             again: again.iter().filter(|l| l.transmissions > 2).count(),
             needless: again.iter().filter(|l| l.delivered_by == l.first).count(),
             timeouts: run.timeouts,

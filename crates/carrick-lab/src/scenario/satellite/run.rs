@@ -75,7 +75,7 @@ pub(super) fn lossy(
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
-    // Twice the time of the flow is sufficient for any backlog.
+    // Twice the time of the flow at the full load.
     let flow = interval() * u32::try_from(count).unwrap_or(u32::MAX);
     let end = carrick_netsim::Time::ZERO + flow * 2 + Duration::from_secs(600);
     let slice = Duration::from_secs(10);

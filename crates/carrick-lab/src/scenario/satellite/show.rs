@@ -5,8 +5,8 @@ use super::measure::{PARTS, mean_parts};
 use super::notes::notes;
 use super::rows::rows;
 use super::setup::{
-    BEST, FAR_DELAY, FAR_RATE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
-    STANDARD, VARIANTS, emission_times, interval, millis,
+    BEST, FAR_DELAY, FAR_RATE, KBYTE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
+    SEND_BUFFER, STANDARD, VARIANTS, emission_times, interval, millis,
 };
 use super::{Observed, Satellite};
 use crate::format::given;
@@ -87,10 +87,17 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "traffic",
             format!(
-                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one every {:.1} ms ({} KByte/s; a KByte is 1000 bytes)",
+                "{} messages of {MESSAGE} bytes per repetition, ordered, on one stream, one {:.1} ms after SEND of the last one has returned (at most {} KByte/s; a KByte is {KBYTE} bytes)",
                 observed.messages,
                 millis(interval()),
-                LOAD / 1000
+                LOAD / KBYTE as u64
+            ),
+        ),
+        Setting::new(
+            "SEND",
+            format!(
+                "waits for room in the send buffer of {SEND_BUFFER} bytes, in SCTP until half of it is free; the delay counts from the \
+                 beginning of SEND. The saturated flows have larger buffers: four receive windows in SCTP, 65,536 bytes in TCP"
             ),
         ),
         Setting::new(
@@ -123,7 +130,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "SCTP",
             format!(
-                "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
+                "{} missing reports (RFC 2960), window rules of sctplib at a fast retransmission (reduced path: that of the SACK; gap \
+                 acknowledgements counted with every SACK), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
                  receive window {} bytes, otherwise RFC 9260’s defaults (RTO.Min {} s)",
                 config.research.policies.missing_reports,
                 config.research.policies.retransmission_route.name(),

@@ -6,7 +6,8 @@ use carrick_netsim::{LinkConfig, Time};
 
 use super::run::{MessageHistory, SimulationRun};
 use super::setup::{
-    FAR_DELAY, FAR_RATE, LOAD, MESSAGE, PORT, RECEIVER, SENDER, STANDARD, interval, millis, network,
+    FAR_DELAY, FAR_RATE, LOAD, MESSAGE, PORT, RECEIVER, SEND_BUFFER, SENDER, STANDARD, interval,
+    millis, network,
 };
 use crate::capture::Capture;
 use crate::sctp_host::core_time;
@@ -43,7 +44,8 @@ fn config(end: usize, congestion: TcpCongestion, seed: u64) -> TcpConfig {
     }
 }
 
-/// Sends messages at the paper's rate; messages that TCP does not accept yet are queued.
+/// Sends messages at the paper's rate. SEND returns when TCP has accepted the whole message; the next
+/// message follows an interval later.
 struct Source {
     count: u64,
     next: Option<Time>,
@@ -60,12 +62,14 @@ impl TcpApplication for Source {
 
     fn on_progress(&mut self, now: Time, connection: &mut Connection<'_>) {
         if self.next.is_some_and(|at| at <= now) {
+            self.next = None;
             self.sends.push(now);
-            let more = (self.sends.len() as u64) < self.count;
-            self.next = more.then(|| now + interval());
         }
         let data = [0x5a; MESSAGE];
         let offered = (self.sends.len() * MESSAGE) as u64;
+        if self.taken == offered {
+            return;
+        }
         while self.taken < offered {
             let piece = MESSAGE.min((offered - self.taken) as usize);
             let sent = connection.send(&data[..piece]);
@@ -73,6 +77,9 @@ impl TcpApplication for Source {
                 break;
             }
             self.taken += sent as u64;
+        }
+        if self.taken == offered && (self.sends.len() as u64) < self.count {
+            self.next = Some(now + interval());
         }
     }
 
@@ -116,12 +123,16 @@ pub(super) fn lossy(
         sends: Vec::new(),
         segments: Vec::new(),
     };
-    let source = TcpHost::connect(config(0, congestion, seed), (RECEIVER[0], PORT), source);
+    let sending = TcpConfig {
+        send_buffer: SEND_BUFFER,
+        ..config(0, congestion, seed)
+    };
+    let source = TcpHost::connect(sending, (RECEIVER[0], PORT), source);
     let sink = TcpHost::listen(config(1, congestion, seed), PORT, Sink::default());
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
-    // Ten times the time of the flow, at a tenth of its rate, is sufficient for any backlog.
+    // Ten times the time of the flow at the full load.
     let flow = Duration::from_secs(count * MESSAGE as u64 / LOAD + 60);
     while net.now() < Time::ZERO + flow * 10 {
         net.run_until(net.now() + Duration::from_secs(10));

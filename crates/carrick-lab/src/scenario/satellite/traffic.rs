@@ -34,7 +34,9 @@ pub(super) struct Source {
     id: Option<AssociationId>,
     /// The association is established, all its paths are verified, and W' is primary.
     ready: bool,
-    /// Time of the SEND of each message.
+    /// SEND of the last message waits for room in the send buffer.
+    blocked: bool,
+    /// Time at which SEND of each message began.
     pub(super) sends: Vec<Time>,
     /// Transmissions in order.
     pub(super) transmissions: Vec<Transmission>,
@@ -56,6 +58,7 @@ impl Source {
             timer: Some(Time::ZERO),
             id: None,
             ready: false,
+            blocked: false,
             sends: Vec::new(),
             transmissions: Vec::new(),
             timeouts: 0,
@@ -101,20 +104,24 @@ impl Source {
         self.timer = Some(now + SETTLING);
     }
 
-    /// Sends the next message. Returns false if the association accepted none.
+    /// Calls SEND for the message that waits for room, otherwise for the next one. Returns whether
+    /// SEND has returned.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
         let Some(id) = self.id else { return false };
-        let number = self.sends.len() as u64;
+        if !std::mem::take(&mut self.blocked) {
+            self.sends.push(now);
+        }
+        let number = self.sends.len() as u64 - 1;
         let options = SendOptions {
             context: number,
             ..SendOptions::default()
         };
         match endpoint.send(now, id, options, message(number, MESSAGE)) {
-            Ok(()) => {
-                self.sends.push(now);
-                true
+            Ok(()) => true,
+            Err(SendError::BufferFull) => {
+                self.blocked = true;
+                false
             }
-            Err(SendError::BufferFull) if self.load == Load::Saturating => false,
             Err(error) => {
                 self.fail(format!("send: {error}"));
                 false
@@ -122,8 +129,18 @@ impl Source {
         }
     }
 
-    fn fill(&mut self, now: Time, endpoint: &mut Endpoint) {
-        while self.send(now, endpoint) {}
+    /// Sends what the load demands until SEND waits. The next message follows an interval after SEND
+    /// has returned: the program catches up on no backlog.
+    fn proceed(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match self.load {
+            Load::Saturating => while self.send(now, endpoint) {},
+            Load::Constant(count) => {
+                let returned = self.send(now, endpoint);
+                if returned && (self.sends.len() as u64) < count {
+                    self.timer = Some(now + interval());
+                }
+            }
+        }
     }
 }
 
@@ -136,23 +153,15 @@ impl Application for Source {
         self.timer = None;
         if self.id.is_none() {
             self.connect(now, endpoint);
-            return;
-        }
-        match self.load {
-            Load::Saturating => self.fill(now, endpoint),
-            Load::Constant(count) => {
-                let sent = self.send(now, endpoint);
-                if sent && (self.sends.len() as u64) < count {
-                    self.timer = Some(now + interval());
-                }
-            }
+        } else {
+            self.proceed(now, endpoint);
         }
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
         match event {
             Event::Established { .. } | Event::PathConfirmed(_) => self.prepare(now, endpoint, id),
-            Event::SendBufferFree if self.ready => self.fill(now, endpoint),
+            Event::SendBufferFree if self.blocked => self.proceed(now, endpoint),
             Event::Closed(reason) => self.fail(format!("the association ended: {reason:?}")),
             Event::PrimaryChanged(path) if self.ready && Some(path) != self.far => {
                 self.fail("W' was replaced as primary path".into());

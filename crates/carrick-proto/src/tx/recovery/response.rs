@@ -6,6 +6,7 @@ use super::{RecoveryPhase, Reduction};
 use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::path::{AckNews, Path, PathId, Paths};
+use crate::research::ReducedPath;
 use crate::time::{Time, earliest};
 use crate::trace::TraceEvent;
 use crate::tx::Sender;
@@ -50,7 +51,11 @@ impl Sender {
         for id in cx.paths.ids() {
             if cx.paths[id].news.loss {
                 self.force(id, cx.paths);
-                self.reduce_window(id, exit, cx);
+                let reduced = match cx.config.research.policies.reduced_path {
+                    ReducedPath::OfLoss => id,
+                    ReducedPath::OfSack => cx.arrived_on.unwrap_or(id),
+                };
+                self.reduce_window(reduced, exit, cx);
             }
         }
     }

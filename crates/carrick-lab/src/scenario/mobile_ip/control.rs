@@ -1,9 +1,5 @@
 //! Control experiment, not a proposal: congestion control without reduction by a fast
-//! retransmission.
-//!
-//! According to the paper, its SCTP recovers losses "without significant effects on the congestion
-//! window", while section 7.2.4 of RFC 2960 and of RFC 9260 halves the window of the path on which
-//! the chunk was lost. This control shows the effect on the delay.
+//! retransmission, which section 7.2.4 of RFC 2960 and of RFC 9260 requires.
 
 use carrick_proto::cc::{
     Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, Rfc9260,
@@ -11,7 +7,7 @@ use carrick_proto::cc::{
 
 /// RFC 9260's congestion control without its reaction to missing reports.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::scenario) struct KeepsWindow;
+pub(super) struct KeepsWindow;
 
 impl Algorithm for KeepsWindow {
     fn name(&self) -> &'static str {
