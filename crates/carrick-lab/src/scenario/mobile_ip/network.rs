@@ -79,12 +79,13 @@ pub(super) fn build<P: Node>(
     b.set_source_routing(mobile, true);
 
     // Half of the way between the networks is the tunnel.
-    let between = layout.over_home - NEAR - RADIO;
+    let between = layout.over_home.saturating_sub(NEAR + RADIO);
     let to_home = between / 2;
+    let tunnel_delay = between.saturating_sub(to_home);
     let wide = |delay| LinkConfig::new(RATE, delay).with_queue(Queue::packets(QUEUE));
     let lossy = match layout.loss {
-        0.0 => wide(between - to_home),
-        loss => wide(between - to_home).with_loss(Loss::Random(loss)),
+        0.0 => wide(tunnel_delay),
+        loss => wide(tunnel_delay).with_loss(Loss::Random(loss)),
     };
     let mut link = |ends: [(NodeId, Option<Ipv4Addr>); 2], config: LinkConfig| {
         let ends = ends.map(|(node, address)| b.add_interface(node, address.map(IpAddr::V4)));
@@ -101,7 +102,7 @@ pub(super) fn build<P: Node>(
     let (tunnel, _) = link([(home_agent, None), (visited[0], Some(VISITED[0]))], lossy);
     link(
         [(home_agent, None), (visited[1], Some(VISITED[1]))],
-        wide(between - to_home),
+        wide(tunnel_delay),
     );
     for ends in [(near, visited[0]), (near, visited[1]), (far, visited[1])] {
         link([(ends.0, None), (ends.1, None)], wide(layout.direct));
