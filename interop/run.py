@@ -96,7 +96,7 @@ class Run:
         except (PeerFailed, NetworkError) as problem:
             self.reasons.append(str(problem))
         if not self.reasons:
-            self.judge()
+            self.check()
         return {
             "scenario": self.scenario.name, "passed": not self.reasons, "seconds": round(time.monotonic() - started, 2),
             "reasons": self.reasons, **self.facts,
@@ -165,7 +165,7 @@ class Run:
         if self.capture:
             self.capture.stop()
 
-    def judge(self):
+    def check(self):
         scenario = self.scenario
         for peer in self.peers.values():
             if peer.status != (0 if peer.end["ok"] else 1):

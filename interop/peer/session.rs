@@ -133,7 +133,7 @@ impl RunCounters {
                     "unordered": self.unordered,
                 },
                 "errors": self.check.errors,
-                "extension_state": self.extension_state,
+                "facts": self.extension_state,
             }),
         );
         ok
