@@ -21,7 +21,7 @@ const DRAIN: u64 = 35;
 const CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
 /// Window in percent of the bandwidth-delay product, after start-up.
 const WINDOW: u64 = 200;
-/// Time after which the older lowest RTT expires; the older highest rate does after a cycle.
+/// Time after which the lowest round-trip time expires. The highest rate expires after a cycle.
 const RTT_TIME: Duration = Duration::from_secs(10);
 /// Window at least, in PMDCS: enough for a peer that delays its SACKs.
 const FLOOR: usize = 4;

@@ -70,7 +70,8 @@ pub(crate) struct InFlight {
     /// Duration of the Re-configuration Timer.
     pub(crate) timeout: Duration,
     pub(crate) transmissions: u32,
-    /// The peer answered "In progress" since the last transmission: the next timeout is no error.
+    /// The peer answered "In progress" since the last transmission: the next timeout does not count as an
+    /// error.
     pub(crate) in_progress: bool,
     /// Fixed at the first transmission: a retransmission has the same content.
     pub(crate) last_tsn: Tsn,

@@ -296,7 +296,7 @@ impl Flow {
     }
 
     /// Sends full packets with an RTT of 100 ms until this number is in flight; returns the
-    /// number of the first of them. More wait.
+    /// number of the first of them. More messages wait in the queue.
     fn grow(&mut self, packets: u32) -> u32 {
         let mut next = self.send(20 * packets as usize, FULL).len() as u32;
         next += 60;
