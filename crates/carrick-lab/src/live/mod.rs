@@ -129,7 +129,7 @@ pub enum PacketRecording {
 /// Network of a run.
 ///
 /// Its hosts are network namespaces, or programs that wrap one: a node whose program is
-/// [`carrick_netsim::mobile::MobileNode`] around a [`carrick_netsim::Port`] keeps Mobile IP in the
+/// [`carrick_netsim::mobile::MobileNode`] around a [`carrick_netsim::ExternalHost`] keeps Mobile IP in the
 /// simulator.
 pub struct World {
     /// Simulated network.
