@@ -105,14 +105,15 @@ fn fitted(out: &mut String, results: &[ScenarioResult]) {
     out.push_str(
         "<section id=\"fitted\">\n<h2>Settings chosen by published values</h2>\n\
          <p>The papers leave these open. Every other setting is the paper’s, or has its reason beside it.</p>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th></th><th>setting</th><th>chosen by</th>\
+         <div class=\"scroll\" tabindex=\"0\"><table class=\"split\">\n<thead><tr><th></th><th>setting</th><th>chosen by</th>\
          <th>alternatives</th></tr></thead>\n<tbody>\n",
     );
     for result in results {
         for setting in &result.fitted {
             let _ = writeln!(
                 out,
-                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><th scope=\"row\">{}</th><td data-part=\"setting\">{}</td>\
+                 <td data-part=\"chosen by\">{}</td><td data-part=\"alternatives\">{}</td></tr>",
                 escape(&result.scenario),
                 escape(setting.setting),
                 escape(setting.chosen_by),
