@@ -15,7 +15,7 @@ use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::protection::{ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD};
-use crate::research::Policies;
+use crate::research::{Policies, SwsAvoidance};
 use crate::route::{MatchingAddress, SourceSelection};
 use crate::streams::Grants;
 use crate::tx::scheduler::StreamScheduler;
@@ -135,6 +135,13 @@ pub struct AssociationConfig {
     pub research: ResearchConfig,
 }
 
+portable_struct! {
+    AssociationConfig {
+        timers, paths, mtu, buffers, streams, transmission, extensions, security, adaptation_layer,
+        research,
+    }
+}
+
 /// Timers and counters of set-up, retransmission and acknowledgement (RFC 9260, section 16).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -156,12 +163,23 @@ pub struct TimerConfig {
     pub max_cookie_life_increment: Duration,
     /// Max.Init.Retransmits: retransmissions of INIT or COOKIE ECHO before set-up fails. Default: 8.
     pub max_init_retransmits: u32,
+    /// Limit of the timeout of INIT and COOKIE ECHO when it is doubled, besides RTO.Max (`SCTP_INITMSG` of
+    /// RFC 6458, section 8.1.3). Default: `None`.
+    pub max_init_timeout: Option<Duration>,
     /// T5-shutdown-guard: longest duration of a shutdown. `None`, the default, means five times RTO.Max
     /// (RFC 9260, section 9.2).
     pub shutdown_guard: Option<Duration>,
     /// RTOs without progress of the cumulative TSN before [`crate::Event::NoProgress`] is emitted. `None`
     /// disables the event. Default: 20.
     pub no_progress_after: Option<u32>,
+}
+
+portable_struct! {
+    TimerConfig {
+        rto_initial, rto_min, rto_max, sack_delay, sack_frequency, valid_cookie_life,
+        max_cookie_life_increment, max_init_retransmits, max_init_timeout, shutdown_guard,
+        no_progress_after,
+    }
 }
 
 /// Paths: failure detection, heartbeats and addresses.
@@ -219,6 +237,14 @@ pub struct PathConfig {
     pub wildcard_peers: bool,
 }
 
+portable_struct! {
+    PathConfig {
+        max_paths, association_max_retrans, path_max_retrans, potentially_failed_max_retrans,
+        primary_switchover_max_retrans, expose_potentially_failed, heartbeat, hb_interval,
+        hb_max_burst, monitor_pairs, ignore_peer_addresses, wildcard_addresses, wildcard_peers,
+    }
+}
+
 /// Packet sizes, path MTU discovery and fragmentation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -238,6 +264,12 @@ pub struct MtuConfig {
     /// Fragments messages that do not fit into a packet; if `false`, they are refused. A message that was
     /// accepted before the path MTU decreased is fragmented in any case. Default: `true`.
     pub fragment: bool,
+}
+
+portable_struct! {
+    MtuConfig {
+        path_mtu, path_mtu_discovery, lower_overhead, max_payload, fragment,
+    }
 }
 
 /// Send and receive buffers.
@@ -265,6 +297,13 @@ pub struct BufferConfig {
     pub send_buffer_messages: usize,
 }
 
+portable_struct! {
+    BufferConfig {
+        receive_buffer, max_receive_buffer, receive_buffer_chunks, message_overhead, send_buffer,
+        max_send_buffer, send_buffer_messages,
+    }
+}
+
 /// Streams, their scheduler, and reconfiguration by the peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -287,6 +326,12 @@ pub struct StreamConfig {
     pub grants: Grants,
 }
 
+portable_struct! {
+    StreamConfig {
+        outbound_streams, max_inbound_streams, max_outbound_streams, scheduler, grants,
+    }
+}
+
 /// Transmission of new data (RFC 9260, sections 6.1 and 7.2.1).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -300,6 +345,8 @@ pub struct TransmissionConfig {
     /// Delays small packets while data is outstanding (Nagle's algorithm). Default: `true`.
     pub nagle: bool,
 }
+
+portable_struct! { TransmissionConfig { max_burst, slow_start_limit, nagle } }
 
 /// Authentication and protection of packets.
 #[derive(Clone, Debug, Default)]
@@ -318,18 +365,33 @@ pub struct SecurityConfig {
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
 }
 
+portable_struct! {
+    SecurityConfig {
+        authentication, dynamic_addresses_without_authentication, lower_layer, protection,
+    }
+}
+
 /// Algorithms in which papers and implementations differ, and deviations from RFC 9260 for research.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResearchConfig {
     /// Congestion control, loss detection, and routes of SACKs and retransmissions.
     pub policies: Policies,
-    /// Avoids the silly window syndrome in the sender (RFC 9260, section 6.1 A). Default: `true`.
-    pub sender_sws_avoidance: bool,
-    /// Avoids the silly window syndrome in the receiver (RFC 9260, section 6.2). Default: `true`.
-    pub receiver_sws_avoidance: bool,
+    /// Windows of the peer that are too small to be used. Default: [`SwsAvoidance::Packets`].
+    pub sender_sws_avoidance: SwsAvoidance,
+    /// Windows that are too small to be advertised. Default: [`SwsAvoidance::Packets`].
+    pub receiver_sws_avoidance: SwsAvoidance,
+    /// Memory in bytes that the peer needs for a DATA chunk beside its payload. Each chunk in flight reduces the
+    /// tracked window of the peer by it (paper `overhead`, section 4.4). Default: 0.
+    pub peer_chunk_overhead: usize,
     /// Records transmissions and acknowledgements for [`crate::Endpoint::poll_trace`]. Default: `false`.
     pub trace: bool,
+}
+
+portable_struct! {
+    ResearchConfig {
+        policies, sender_sws_avoidance, receiver_sws_avoidance, peer_chunk_overhead, trace,
+    }
 }
 
 impl Default for AssociationConfig {
@@ -349,6 +411,7 @@ impl Default for TimerConfig {
             valid_cookie_life: Duration::from_secs(60),
             max_cookie_life_increment: Duration::from_secs(60),
             max_init_retransmits: 8,
+            max_init_timeout: None,
             shutdown_guard: None,
             no_progress_after: Some(20),
         }
@@ -427,8 +490,9 @@ impl Default for ResearchConfig {
     fn default() -> Self {
         Self {
             policies: Policies::modern(),
-            sender_sws_avoidance: true,
-            receiver_sws_avoidance: true,
+            sender_sws_avoidance: SwsAvoidance::Packets,
+            receiver_sws_avoidance: SwsAvoidance::Packets,
+            peer_chunk_overhead: 0,
             trace: false,
         }
     }

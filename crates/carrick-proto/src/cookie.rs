@@ -13,6 +13,7 @@ use sha2::Sha256;
 
 use crate::addresses::AddressVersion;
 use crate::auth::KeyVector;
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::extensions::Extensions;
 use crate::random::Random;
 use crate::time::Time;
@@ -30,6 +31,8 @@ pub(crate) struct TieTags {
     pub(crate) local: u32,
     pub(crate) peer: u32,
 }
+
+portable_struct! { TieTags { local, peer } }
 
 /// Content of a State Cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,11 +82,66 @@ pub(crate) struct Cookie {
 
 /// Secret keys of the MAC of cookies.
 pub(crate) struct CookieSecrets {
-    current: Hmac<Sha256>,
-    previous: Option<Hmac<Sha256>>,
+    current: Secret,
+    previous: Option<Secret>,
     /// Time at which the current secret is replaced.
     rotates: Time,
     lifetime: Duration,
+    clock: CookieClock,
+}
+
+portable_struct! { CookieSecrets { current, previous, rotates, lifetime, clock } }
+
+/// Secret key with the MAC that it initializes.
+struct Secret {
+    key: [u8; 32],
+    mac: Hmac<Sha256>,
+}
+
+impl Secret {
+    fn new(key: [u8; 32]) -> Self {
+        let mac = keyed(&key);
+        Self { key, mac }
+    }
+}
+
+impl Portable for Secret {
+    fn write(&self, out: &mut Writer) {
+        self.key.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        Portable::read(input).map(Self::new)
+    }
+}
+
+/// Clock of the moments in cookies. Cookies that a predecessor of the endpoint made remain valid, so it is the
+/// clock of the first endpoint: in nanoseconds, its time minus that of this endpoint.
+#[derive(Clone, Copy, Default)]
+struct CookieClock(i128);
+
+impl CookieClock {
+    fn encode(self, time: Time) -> u64 {
+        let nanos = i128::from(time.as_nanos()).saturating_add(self.0);
+        nanos.clamp(0, i128::from(u64::MAX)) as u64
+    }
+
+    fn decode(self, nanos: u64) -> Time {
+        let nanos = i128::from(nanos).saturating_sub(self.0);
+        Time::from_nanos(nanos.clamp(0, i128::from(u64::MAX)) as u64)
+    }
+}
+
+impl Portable for CookieClock {
+    fn write(&self, out: &mut Writer) {
+        let now = i128::from(out.now().as_nanos());
+        self.0.saturating_add(now).write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let now = i128::from(input.now().as_nanos());
+        Ok(Self(i128::read(input)?.saturating_sub(now)))
+    }
 }
 
 impl core::fmt::Debug for CookieSecrets {
@@ -104,10 +162,11 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
 impl CookieSecrets {
     pub(crate) fn new(random: &mut Random, now: Time, lifetime: Duration) -> Self {
         Self {
-            current: keyed(&random.key()),
+            current: Secret::new(random.key()),
             previous: None,
             rotates: now + lifetime,
             lifetime,
+            clock: CookieClock::default(),
         }
     }
 
@@ -117,7 +176,7 @@ impl CookieSecrets {
         if now < self.rotates {
             return;
         }
-        let old = core::mem::replace(&mut self.current, keyed(&random.key()));
+        let old = core::mem::replace(&mut self.current, Secret::new(random.key()));
         // If no INIT arrived for a whole lifetime, the old secret has expired, too.
         self.previous = (now < self.rotates + self.lifetime).then_some(old);
         self.rotates = now + self.lifetime;
@@ -126,8 +185,8 @@ impl CookieSecrets {
     /// Appends the cookie and its MAC to `out`.
     pub(crate) fn seal(&self, cookie: &Cookie, out: &mut Vec<u8>) {
         let start = out.len();
-        cookie.encode(out);
-        let mut mac = self.current.clone();
+        cookie.encode(self.clock, out);
+        let mut mac = self.current.mac.clone();
         mac.update(&out[start..]);
         out.extend_from_slice(&mac.finalize().into_bytes()[..MAC_LEN]);
     }
@@ -140,20 +199,27 @@ impl CookieSecrets {
         let genuine = core::iter::once(&self.current)
             .chain(&self.previous)
             .any(|secret| {
-                let mut computed = secret.clone();
+                let mut computed = secret.mac.clone();
                 computed.update(body);
                 computed.verify_truncated_left(mac).is_ok()
             });
         if !genuine {
             return None;
         }
-        Cookie::decode(body)
+        Cookie::decode(self.clock, body)
     }
 }
 
 impl Cookie {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
+    /// Appends the fields of the State Cookie, whose format is this side's alone (section 5.1.3):
+    ///
+    /// 1. the fields that each cookie has: times, tags, TSNs, window, streams, ports, extensions;
+    /// 2. a byte of flags for the optional fields, and the optional fields;
+    /// 3. the addresses of the packet;
+    /// 4. the parameters of RFC 4895 of both sides, if authentication was negotiated;
+    /// 5. the addresses that the peer advertises, and the state of the chunk protection, up to the end.
+    fn encode(&self, clock: CookieClock, out: &mut Vec<u8>) {
+        out.extend_from_slice(&clock.encode(self.created).to_be_bytes());
         let lifespan = u32::try_from(self.lifespan.as_millis()).unwrap_or(u32::MAX);
         for word in [
             lifespan,
@@ -215,9 +281,9 @@ impl Cookie {
         }
     }
 
-    fn decode(body: &[u8]) -> Option<Self> {
+    fn decode(clock: CookieClock, body: &[u8]) -> Option<Self> {
         let mut reader = CookieReader(body);
-        let created = Time::from_nanos(u64::from_be_bytes(reader.array()?));
+        let created = clock.decode(u64::from_be_bytes(reader.array()?));
         let lifespan = Duration::from_millis(u64::from(reader.u32()?));
         let local_tag = VerificationTag(reader.u32()?);
         let peer_tag = VerificationTag(reader.u32()?);

@@ -23,6 +23,8 @@ pub(crate) struct CongestionMarks {
     reduced: Option<(Tsn, u64)>,
 }
 
+portable_struct! { CongestionMarks { echo, reduced } }
+
 /// Response to an ECNE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EcneResponse {

@@ -154,6 +154,8 @@ pub struct AbortCause {
     pub information: Vec<u8>,
 }
 
+portable_struct! { AbortCause { code, information } }
+
 impl AbortCause {
     /// Absent cause.
     pub const NONE: Self = Self {

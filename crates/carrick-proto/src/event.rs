@@ -119,6 +119,35 @@ pub enum Event {
     Closed(CloseReason),
 }
 
+portable_enum! {
+    Event {
+        0: Established { peer_addresses, outbound_streams, inbound_streams, accepted },
+        1: Restarted,
+        2: MessageReceived,
+        3: MessageAborted { stream, ssn, tsn },
+        4: SendBufferFree,
+        5: SendFailed(value),
+        6: AllAcknowledged,
+        7: PathConfirmed(value),
+        8: PathFailed(value),
+        9: PathPotentiallyFailed(value),
+        10: PathRecovered(value),
+        11: PathLocalAddressChanged(value),
+        12: PrimaryChanged(value),
+        13: PrimarySwitchover(value),
+        14: Dormant,
+        15: NoProgress,
+        16: PeerError(value),
+        17: Authentication(value),
+        18: Address(value),
+        19: PeerShutdown,
+        20: StreamsReset { direction, streams, outcome },
+        21: AssociationReset { local_tsn, peer_tsn, outcome },
+        22: StreamsChanged { outbound_streams, inbound_streams, outcome },
+        23: Closed(value),
+    }
+}
+
 /// Change of the addresses of an association (RFC 5061).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -157,6 +186,19 @@ pub enum AddressEvent {
     NotSupported,
 }
 
+portable_enum! {
+    AddressEvent {
+        0: PeerAdded { path, address },
+        1: PeerRemoved { path, address },
+        2: PeerPrefers(value),
+        3: LocalAdded(value),
+        4: LocalRemoved(value),
+        5: PreferenceAccepted(value),
+        6: Refused { address, code },
+        7: NotSupported,
+    }
+}
+
 /// Event of authentication (RFC 4895).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -170,6 +212,15 @@ pub enum AuthenticationEvent {
     UnknownKey(SharedKeyId),
     /// The last packet with a deactivated key has been sent; the peer may delete the key.
     KeyFree(SharedKeyId),
+}
+
+portable_enum! {
+    AuthenticationEvent {
+        0: NotSupported,
+        1: PeerKeyChanged(value),
+        2: UnknownKey(value),
+        3: KeyFree(value),
+    }
 }
 
 /// Reason for which an association ended.
@@ -198,6 +249,21 @@ pub enum CloseReason {
     LowerLayerLost,
 }
 
+portable_enum! {
+    CloseReason {
+        0: Shutdown,
+        1: AbortedByUser,
+        2: AbortedByPeer(value),
+        3: AbortedByProtocol(value),
+        4: SetupTimedOut,
+        5: StaleCookie,
+        6: PeerUnreachable,
+        7: ShutdownTimedOut,
+        8: ProtocolUnreachable,
+        9: LowerLayerLost,
+    }
+}
+
 /// Message that failed, or whose delivery is unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendFailure {
@@ -222,6 +288,12 @@ pub struct SendFailure {
     /// Policy that abandoned the message (RFC 3758, RFC 7496); `None` if its lifetime expired or the
     /// association ended.
     pub abandoned: Option<AbandonmentPolicy>,
+}
+
+portable_struct! {
+    SendFailure {
+        context, stream, ppid, sent, unsent, delivered, expired, abandoned,
+    }
 }
 
 impl From<SendFailure> for Event {
@@ -256,6 +328,8 @@ impl SendFailure {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UnsentMessage(pub Vec<Bytes>);
 
+portable_tuple! { UnsentMessage(value) }
+
 impl UnsentMessage {
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
@@ -274,3 +348,5 @@ pub struct PeerError {
     /// Cause with its code and information.
     pub cause: AbortCause,
 }
+
+portable_struct! { PeerError { cause } }

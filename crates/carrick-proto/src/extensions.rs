@@ -36,6 +36,13 @@ pub struct Extensions {
     pub zero_checksum: bool,
 }
 
+portable_struct! {
+    Extensions {
+        partial_reliability, authentication, dynamic_addresses, reconfiguration, interleaving, ecn,
+        interleaved_partial_reliability, nr_sack, zero_checksum,
+    }
+}
+
 /// Accessors of the extensions in the order of their bits in a cookie.
 type Field = fn(&mut Extensions) -> &mut bool;
 const FIELDS: [Field; 9] = [

@@ -17,6 +17,26 @@
 //! is delivered as a slice of it, without a copy. Other messages are copied, so that a chunk never holds
 //! more than five times the memory that it counts in the receive buffer ([`BufferConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
 //!
+//! # Handover
+//!
+//! [`Endpoint::export`] and [`Endpoint::import`] hand an endpoint over to another process, at any moment
+//! between two calls, so that a restart or an upgrade loses no association and no message:
+//!
+//! ```
+//! use carrick_proto::{Endpoint, EndpointConfig, ImportConfig, Time};
+//!
+//! let local = vec!["192.0.2.1".parse()?];
+//! let predecessor = Endpoint::new(EndpointConfig::new(5000, local, [7; 32]))?;
+//! let export = predecessor.export(Time::from_millis(90_000))?;
+//! drop(predecessor); // Its further packets and events would be unknown to the successor.
+//!
+//! // In the other process, by its own clock. The bytes contain keys and messages.
+//! let now = Time::from_millis(3_600_000);
+//! let successor = Endpoint::import(ImportConfig::default(), now, export.as_bytes())?;
+//! assert_eq!(successor.port(), 5000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The modules follow the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5,
 //! 9), `path` (6.3, 6.4, 8), `cc` (7), `tx` and `rx` (6). `addresses` has RFC 5061, `streams` RFC 6525,
 //! `sessions` RFC 8261, and `research` the algorithms in which papers and implementations differ.
@@ -29,6 +49,9 @@ extern crate alloc;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[macro_use]
+pub mod export;
 
 mod addresses;
 mod association;
@@ -84,6 +107,7 @@ pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
 };
+pub use export::{EndpointExport, ExportError, ImportConfig, ImportError};
 pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};

@@ -99,7 +99,7 @@ mod tests {
 
     /// Nothing of Unicode's control and formatting characters passes, nor a separator but the space.
     #[test]
-    fn nothing_that_moves_the_cursor_is_shown() {
+    fn control_and_formatting_characters_are_escaped() {
         let every = (0..=0x0010_ffff).filter_map(char::from_u32);
         let unsafe_ones = every.filter(|c| {
             c.is_control()

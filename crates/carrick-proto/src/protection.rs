@@ -29,6 +29,7 @@ use carrick_wire::{
     ParameterType, RawChunk, padded,
 };
 
+use crate::export::{ExportError, ImportError, Portable, Reader, Writer};
 use crate::route::Route;
 use crate::time::Time;
 
@@ -65,6 +66,10 @@ pub enum Seal {
 
 /// Serialises a chunk type as its number.
 #[cfg(feature = "serde")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serialize_with passes a reference"
+)]
 fn as_number<S: serde::Serializer>(kind: &ChunkType, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u8(kind.0)
 }
@@ -88,6 +93,12 @@ pub struct ProtectionStats {
     pub forged: u64,
     /// Packets received in the clear with a chunk type that has to be protected.
     pub refused_clear: u64,
+}
+
+portable_struct! {
+    ProtectionStats {
+        chunk_type, sealed, sent_clear, held_back, opened, forged, refused_clear,
+    }
 }
 
 impl ProtectionStats {
@@ -121,6 +132,13 @@ pub trait ChunkProtection: Any + Debug + Send {
 
     /// Processes a restart of the peer, whose set-up was admitted in the clear or protected.
     fn restarted(&mut self) {}
+
+    /// Returns the state for [`ChunkProtectionOffer::import`], with keys and record numbers; `None`, the
+    /// default, if it can't be exported ([`crate::Endpoint::export`]).
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        let _ = now;
+        None
+    }
 }
 
 /// Protection that an endpoint offers in INIT and INIT ACK. It is in force if both sides send the same
@@ -152,17 +170,62 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     /// Creates the negotiated protection. `connects` is `true` for the side that initiated, for both if
     /// both initiated.
     fn begin(&self, theirs: &[u8], connects: bool) -> Box<dyn ChunkProtection>;
+
+    /// Continues a protection with the state of [`ChunkProtection::export`], where `now` is the moment of the
+    /// export by the present clock; `None`, the default, if the state is none of this protection. Called by
+    /// [`crate::Endpoint::import`].
+    fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn ChunkProtection>> {
+        let _ = (now, state);
+        None
+    }
 }
 
 /// The protection in force of an association and its statistics.
 #[derive(Debug)]
 pub(crate) struct Protected {
-    hook: Box<dyn ChunkProtection>,
+    implementation: Box<dyn ChunkProtection>,
     chunk_type: ChunkType,
     stats: ProtectionStats,
     /// Bytes that it adds to the chunks at most.
     overhead: usize,
     scratch: Vec<u8>,
+}
+
+impl Portable for Protected {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            implementation,
+            chunk_type,
+            stats,
+            overhead,
+            scratch: _,
+        } = self;
+        match implementation.export(out.now()) {
+            Some(state) => out.octets(&state),
+            None => out.fail(ExportError::Protection(*chunk_type)),
+        }
+        chunk_type.write(out);
+        stats.write(out);
+        overhead.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let (now, state) = (input.now(), input.octets()?);
+        let chunk_type = Portable::read(input)?;
+        let offer = input.association()?.security.protection.as_ref();
+        let implementation = offer.and_then(|offer| offer.import(now, state));
+        let protected = Self {
+            implementation: implementation.ok_or(ImportError::Protection(chunk_type))?,
+            chunk_type,
+            stats: Portable::read(input)?,
+            overhead: Portable::read(input)?,
+            scratch: Vec::new(),
+        };
+        if protected.overhead > MAX_OVERHEAD {
+            return Err(ImportError::Malformed("Protected"));
+        }
+        Ok(protected)
+    }
 }
 
 impl Protected {
@@ -171,7 +234,7 @@ impl Protected {
     pub(crate) fn new(offer: &dyn ChunkProtectionOffer, theirs: &[u8], connects: bool) -> Self {
         let chunk_type = offer.chunk_type();
         Self {
-            hook: offer.begin(theirs, connects),
+            implementation: offer.begin(theirs, connects),
             chunk_type,
             stats: ProtectionStats::new(chunk_type),
             overhead: offer.overhead(),
@@ -189,13 +252,13 @@ impl Protected {
     }
 
     /// Returns the user's implementation.
-    pub(crate) fn hook(&mut self) -> &mut dyn ChunkProtection {
-        &mut *self.hook
+    pub(crate) fn implementation(&mut self) -> &mut dyn ChunkProtection {
+        &mut *self.implementation
     }
 
     /// Passes on that the peer restarted.
     pub(crate) fn on_restart(&mut self) {
-        self.hook.restarted();
+        self.implementation.restarted();
     }
 
     /// Returns whether this is the chunk that contains protected chunks.
@@ -205,7 +268,7 @@ impl Protected {
 
     /// Returns whether a packet in the clear may contain these chunk types; counts it otherwise.
     pub(crate) fn admits(&mut self, mut kinds: impl Iterator<Item = ChunkType>) -> bool {
-        let admitted = kinds.all(|kind| self.hook.admits(kind));
+        let admitted = kinds.all(|kind| self.implementation.admits(kind));
         self.stats.refused_clear += u64::from(!admitted);
         admitted
     }
@@ -225,7 +288,10 @@ impl Protected {
             route: *route,
         };
         let mut value = chunk.value.to_vec();
-        if !self.hook.unprotect(&context, chunk.flags, &mut value) {
+        if !self
+            .implementation
+            .unprotect(&context, chunk.flags, &mut value)
+        {
             self.stats.forged += 1;
             return None;
         }
@@ -246,7 +312,7 @@ impl Protected {
         let longest = chunks.len() + self.overhead;
         self.scratch.clear();
         self.scratch.extend_from_slice(chunks);
-        match self.hook.protect(&context, &mut self.scratch) {
+        match self.implementation.protect(&context, &mut self.scratch) {
             Seal::Clear => self.stats.sent_clear += 1,
             Seal::Sealed { flags } if self.scratch.len() <= longest => {
                 self.stats.sealed += 1;

@@ -45,3 +45,5 @@ impl Random {
         Duration::from_nanos(nanos / 2 + self.u64() % span)
     }
 }
+
+portable_tuple! { Random(generator) }

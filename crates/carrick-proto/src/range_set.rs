@@ -5,6 +5,9 @@ use alloc::collections::BTreeMap;
 
 use crate::work_counter::WorkCounter;
 
+/// Limit of the indexes of an import, which no association reaches.
+const MAX_IMPORTED: u64 = 1 << 62;
+
 /// Set of indexes.
 #[derive(Debug, Default)]
 pub(crate) struct RangeSet {
@@ -14,7 +17,19 @@ pub(crate) struct RangeSet {
     work: WorkCounter,
 }
 
+portable_struct! { RangeSet { ranges, work } check Self::is_consistent }
+
 impl RangeSet {
+    /// Returns whether the ranges of an import are ascending, with gaps between them.
+    fn is_consistent(&self) -> bool {
+        let mut free = 0;
+        self.ranges.iter().all(|(&first, &last)| {
+            let fits = first >= free && first <= last && last < MAX_IMPORTED;
+            free = last.saturating_add(2);
+            fits
+        })
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -196,7 +211,9 @@ mod tests {
         for count in [10, 30_000] {
             let mut set = every_second(count);
             for index in [2, 10, 20] {
-                set.insert_range(index, index, |_, _| panic!("no news"));
+                set.insert_range(index, index, |_, _| {
+                    panic!("a known range is reported again")
+                });
             }
             assert_eq!(set.work.take(), 3, "{count}");
         }

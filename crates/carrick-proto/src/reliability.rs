@@ -22,6 +22,15 @@ pub enum Reliability {
     Priority(u32),
 }
 
+portable_enum! {
+    Reliability {
+        0: Full,
+        1: Timed(value),
+        2: Retransmissions(value),
+        3: Priority(value),
+    }
+}
+
 /// Policy by which a message was abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AbandonmentPolicy {
@@ -33,6 +42,8 @@ pub enum AbandonmentPolicy {
     Priority,
 }
 
+portable_enum! { AbandonmentPolicy { 0: Timed, 1: Retransmissions, 2: Priority } }
+
 /// Number of abandoned messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -42,6 +53,8 @@ pub struct AbandonedCount {
     /// Messages of which at least a part was sent.
     pub sent: u64,
 }
+
+portable_struct! { AbandonedCount { unsent, sent } }
 
 /// Abandoned messages by policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +67,8 @@ pub struct Abandoned {
     /// Abandoned by [`Reliability::Priority`].
     pub priority: AbandonedCount,
 }
+
+portable_struct! { Abandoned { timed, retransmissions, priority } }
 
 impl Abandoned {
     /// Returns the sum over all policies.

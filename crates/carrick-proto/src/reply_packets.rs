@@ -26,6 +26,8 @@ pub(crate) struct Replies {
     pub(crate) dropped: u64,
 }
 
+portable_struct! { Replies { queue, dropped } rebuilt { spare: Vec::new() } }
+
 impl Replies {
     /// Queues the packet that `write` appends to the buffer, if any.
     pub(crate) fn push(&mut self, route: Route, write: impl FnOnce(&mut Vec<u8>)) {

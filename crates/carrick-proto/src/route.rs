@@ -46,6 +46,8 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
+portable_enum! { Ecn { 0: NotCapable, 1: Capable0, 2: Capable1, 3: CongestionExperienced } }
+
 /// Address pair and encapsulation of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
@@ -59,6 +61,8 @@ pub struct Route {
     /// ECN field of the packet.
     pub ecn: Ecn,
 }
+
+portable_struct! { Route { local, remote, encapsulation, ecn } }
 
 impl Route {
     /// Returns a route on plain IP.

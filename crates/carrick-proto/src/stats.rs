@@ -48,12 +48,99 @@ pub struct EndpointStats {
     pub receive_memory: usize,
     /// Associations established, initiated by either side.
     pub established: u64,
+    /// Associations established that the peer initiated.
+    pub accepted: u64,
     /// Established associations that have ended.
     pub closed: u64,
+    /// Established associations that ended with a shutdown.
+    pub shut_down: u64,
+    /// Associations that ended without a shutdown, established or not. Set-ups without an answer are not
+    /// counted.
+    pub aborted: u64,
+    /// Unordered DATA chunks sent for the first time.
+    pub unordered_chunks_sent: u64,
+    /// Unordered DATA chunks received for the first time and accepted.
+    pub unordered_chunks_received: u64,
+    /// Messages sent in several DATA chunks, counted with the first one.
+    pub messages_fragmented: u64,
     /// ICMP messages that were applied to an association.
     pub icmp_accepted: u64,
     /// ICMP messages that were ignored.
     pub icmp_ignored: u64,
+    /// Counters of the associations that have been removed. [`crate::Endpoint::association_counters`] has
+    /// those of all.
+    pub removed: AssociationCounters,
+}
+
+portable_struct! {
+    EndpointStats {
+        datagrams_received, packets_sent, malformed, bad_checksum, malformed_chunks,
+        out_of_the_blue, wrong_tag, unprotected, forged_protection, inits, inits_refused,
+        forged_cookies, unauthenticated_cookies, stale_cookies, replies_dropped, receive_memory,
+        established, accepted, closed, shut_down, aborted, unordered_chunks_sent,
+        unordered_chunks_received, messages_fragmented, icmp_accepted, icmp_ignored, removed,
+    }
+}
+
+impl core::ops::AddAssign for EndpointStats {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            datagrams_received,
+            packets_sent,
+            malformed,
+            bad_checksum,
+            malformed_chunks,
+            out_of_the_blue,
+            wrong_tag,
+            unprotected,
+            forged_protection,
+            inits,
+            inits_refused,
+            forged_cookies,
+            unauthenticated_cookies,
+            stale_cookies,
+            replies_dropped,
+            receive_memory,
+            established,
+            accepted,
+            closed,
+            shut_down,
+            aborted,
+            unordered_chunks_sent,
+            unordered_chunks_received,
+            messages_fragmented,
+            icmp_accepted,
+            icmp_ignored,
+            removed,
+        } = other;
+        self.datagrams_received += datagrams_received;
+        self.packets_sent += packets_sent;
+        self.malformed += malformed;
+        self.bad_checksum += bad_checksum;
+        self.malformed_chunks += malformed_chunks;
+        self.out_of_the_blue += out_of_the_blue;
+        self.wrong_tag += wrong_tag;
+        self.unprotected += unprotected;
+        self.forged_protection += forged_protection;
+        self.inits += inits;
+        self.inits_refused += inits_refused;
+        self.forged_cookies += forged_cookies;
+        self.unauthenticated_cookies += unauthenticated_cookies;
+        self.stale_cookies += stale_cookies;
+        self.replies_dropped += replies_dropped;
+        self.receive_memory += receive_memory;
+        self.established += established;
+        self.accepted += accepted;
+        self.closed += closed;
+        self.shut_down += shut_down;
+        self.aborted += aborted;
+        self.unordered_chunks_sent += unordered_chunks_sent;
+        self.unordered_chunks_received += unordered_chunks_received;
+        self.messages_fragmented += messages_fragmented;
+        self.icmp_accepted += icmp_accepted;
+        self.icmp_ignored += icmp_ignored;
+        self.removed += removed;
+    }
 }
 
 /// State and counters of an association (STATUS of RFC 9260, section 11.1.8).
@@ -115,6 +202,8 @@ pub struct AuthenticationCounters {
     pub unauthenticated_chunks: u64,
 }
 
+portable_struct! { AuthenticationCounters { forged_packets, unknown_keys, unauthenticated_chunks } }
+
 /// Counters of packets, chunks and messages of an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -142,7 +231,7 @@ pub struct AssociationCounters {
     pub undone_reductions: u64,
     /// DATA chunks received for the first time and accepted.
     pub data_chunks_received: u64,
-    /// Bytes of user data in them.
+    /// Bytes of user data in the accepted DATA chunks.
     pub data_bytes_received: u64,
     /// Duplicate DATA chunks received.
     pub duplicates_received: u64,
@@ -182,6 +271,88 @@ pub struct AssociationCounters {
     pub cwrs_received: u64,
     /// Control chunks without a response because the queue of replies was full.
     pub replies_dropped: u64,
+}
+
+portable_struct! {
+    AssociationCounters {
+        packets_sent, packets_received, encapsulation_changes, data_chunks_sent, data_bytes_sent,
+        timeout_retransmissions,
+        fast_retransmissions, t3_expirations, tail_loss_probes, undone_reductions,
+        data_chunks_received, data_bytes_received, duplicates_received,
+        dropped_for_buffer, sacks_sent, sacks_received, nr_sacks_sent, nr_sacks_received,
+        messages_sent, messages_delivered, forward_tsns_sent, forward_tsns_received, window_probes,
+        reneged, congestion_marks_received, congestion_mark_reductions, ecnes_sent, ecnes_received,
+        cwrs_sent, cwrs_received, replies_dropped,
+    }
+}
+
+impl core::ops::AddAssign for AssociationCounters {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            packets_sent,
+            packets_received,
+            encapsulation_changes,
+            data_chunks_sent,
+            data_bytes_sent,
+            timeout_retransmissions,
+            fast_retransmissions,
+            t3_expirations,
+            tail_loss_probes,
+            undone_reductions,
+            data_chunks_received,
+            data_bytes_received,
+            duplicates_received,
+            dropped_for_buffer,
+            sacks_sent,
+            sacks_received,
+            nr_sacks_sent,
+            nr_sacks_received,
+            messages_sent,
+            messages_delivered,
+            forward_tsns_sent,
+            forward_tsns_received,
+            window_probes,
+            reneged,
+            congestion_marks_received,
+            congestion_mark_reductions,
+            ecnes_sent,
+            ecnes_received,
+            cwrs_sent,
+            cwrs_received,
+            replies_dropped,
+        } = other;
+        self.packets_sent += packets_sent;
+        self.packets_received += packets_received;
+        self.encapsulation_changes += encapsulation_changes;
+        self.data_chunks_sent += data_chunks_sent;
+        self.data_bytes_sent += data_bytes_sent;
+        self.timeout_retransmissions += timeout_retransmissions;
+        self.fast_retransmissions += fast_retransmissions;
+        self.t3_expirations += t3_expirations;
+        self.tail_loss_probes += tail_loss_probes;
+        self.undone_reductions += undone_reductions;
+        self.data_chunks_received += data_chunks_received;
+        self.data_bytes_received += data_bytes_received;
+        self.duplicates_received += duplicates_received;
+        self.dropped_for_buffer += dropped_for_buffer;
+        self.sacks_sent += sacks_sent;
+        self.sacks_received += sacks_received;
+        self.nr_sacks_sent += nr_sacks_sent;
+        self.nr_sacks_received += nr_sacks_received;
+        self.messages_sent += messages_sent;
+        self.messages_delivered += messages_delivered;
+        self.forward_tsns_sent += forward_tsns_sent;
+        self.forward_tsns_received += forward_tsns_received;
+        self.window_probes += window_probes;
+        self.reneged += reneged;
+        self.congestion_marks_received += congestion_marks_received;
+        self.congestion_mark_reductions += congestion_mark_reductions;
+        self.ecnes_sent += ecnes_sent;
+        self.ecnes_received += ecnes_received;
+        self.cwrs_sent += cwrs_sent;
+        self.cwrs_received += cwrs_received;
+        self.replies_dropped += replies_dropped;
+    }
 }
 
 /// Counters of an outbound stream.

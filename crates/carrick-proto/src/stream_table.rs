@@ -5,8 +5,11 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use carrick_wire::StreamId;
+
+use crate::export::{ImportError, Portable, Reader, Writer};
 
 /// Streams of a page, one for each bit of [`Page::used`].
 const PAGE: u16 = 64;
@@ -109,6 +112,22 @@ impl<T: Copy> StreamTable<T> {
     }
 }
 
+/// Entries by ascending stream number.
+impl<T: Portable + Copy> Portable for StreamTable<T> {
+    fn write(&self, out: &mut Writer) {
+        let entries: Vec<(StreamId, T)> = self.iter().collect();
+        entries.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let mut table = Self::default();
+        for (stream, entry) in BTreeMap::<StreamId, T>::read(input)? {
+            table.insert(stream, entry);
+        }
+        Ok(table)
+    }
+}
+
 impl<T> StreamTable<T> {
     /// Returns whether an entry of this stream takes no further heap.
     pub(crate) fn has_page(&self, stream: StreamId) -> bool {
@@ -158,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_agrees_with_a_map(
+        fn the_stream_table_matches_a_map(
             steps in proptest::collection::vec((0_u16..200, 0_u8..8, any::<u16>()), 0..300)
         ) {
             let mut table = StreamTable::default();

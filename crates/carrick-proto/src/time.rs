@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_of_none_is_the_other() {
+    fn earliest_ignores_a_timer_that_does_not_run() {
         let t = Some(Time::from_millis(1));
         assert_eq!(earliest(None, t), t);
         assert_eq!(earliest(t, Some(Time::ZERO)), Some(Time::ZERO));

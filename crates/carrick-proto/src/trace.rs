@@ -23,6 +23,8 @@ pub struct TraceRecord {
     pub event: TraceEvent,
 }
 
+portable_struct! { TraceRecord { time, event } }
+
 /// Event of the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TraceEvent {
@@ -95,12 +97,26 @@ pub enum TraceEvent {
     },
 }
 
+portable_enum! {
+    TraceEvent {
+        0: ChunkSent { tsn, stream, path, transmission, bytes, context },
+        1: ChunkAcked { tsn },
+        2: LossDetected { tsn },
+        3: Timeout { path },
+        4: ChunkReceived { tsn },
+        5: SackSent { path, gaps },
+        6: Window { path, cwnd, ssthresh, flight_size },
+        7: RoundTrip { path, nanos },
+        8: Rto { path, nanos },
+    }
+}
+
 impl TraceEvent {
     /// Returns the event with the current RTO of a path.
     pub(crate) fn rto_of(path: &crate::path::Path) -> Self {
         Self::Rto {
-            path: path.id,
-            nanos: path.rto.value().as_nanos() as u64,
+            path: path.id(),
+            nanos: path.rto().as_nanos() as u64,
         }
     }
 }
@@ -109,8 +125,12 @@ impl TraceEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Trace(Option<Box<Log>>);
 
+portable_tuple! { Trace(value) }
+
 #[derive(Debug, Default)]
 struct Log(VecDeque<TraceRecord>);
+
+portable_tuple! { Log(value) }
 
 impl Trace {
     pub(crate) fn new(enabled: bool) -> Self {

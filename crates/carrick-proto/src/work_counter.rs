@@ -1,10 +1,20 @@
 //! Counter of steps of work, for the tests that bound the work; without effect in other builds.
 
+use crate::export::{ImportError, Portable, Reader, Writer};
+
 /// Number of steps of work.
 #[derive(Debug, Default)]
 pub(crate) struct WorkCounter {
     #[cfg(test)]
     count: core::sync::atomic::AtomicUsize,
+}
+
+impl Portable for WorkCounter {
+    fn write(&self, _: &mut Writer) {}
+
+    fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+        Ok(Self::default())
+    }
 }
 
 impl WorkCounter {

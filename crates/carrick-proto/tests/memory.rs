@@ -94,7 +94,7 @@ impl Server {
         let mut peer = endpoint([10, 1, high, low], &self.config);
         let to = [[10, 0, 0, 1].into()];
         let id = peer.connect(self.now, &to, 5000, None, self.config.clone());
-        let id = id.expect("a free peer");
+        let id = id.expect("the peer has no association yet");
         self.exchange(&mut peer);
         (peer, id)
     }
@@ -118,7 +118,7 @@ fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
     while let Some(transmit) = from.poll_transmit(now, &mut buffer) {
         let route = Route {
             local: Some(transmit.route.remote),
-            remote: transmit.route.local.expect("bound"),
+            remote: transmit.route.local.expect("a source address"),
             ..transmit.route
         };
         let size = transmit.segment_size.unwrap_or(transmit.len);
@@ -276,7 +276,10 @@ fn heap_of_full_buffer(filling: Filling, interleaving: bool) -> f64 {
     taken.expect("room in the send buffer");
     let mut first = Vec::new();
     let transmit = peer.poll_transmit(server.now, &mut first).expect("DATA");
-    let route = Route::plain(transmit.route.remote, transmit.route.local.expect("bound"));
+    let route = Route::plain(
+        transmit.route.remote,
+        transmit.route.local.expect("a source address"),
+    );
     let initial_tsn = u32::from_be_bytes(first[16..20].try_into().expect("DATA"));
     let before = dhat::HeapStats::get().curr_bytes;
     let id = server.accepted[0];
@@ -297,7 +300,10 @@ fn heap_of_full_buffer(filling: Filling, interleaving: bool) -> f64 {
         {
             sack.clear();
         }
-        let stats = server.endpoint.association_stats(id).expect("open");
+        let stats = server
+            .endpoint
+            .association_stats(id)
+            .expect("the association exists");
         if stats.counters.dropped_for_buffer > 0 {
             let heap = dhat::HeapStats::get().curr_bytes - before;
             let factor = heap as f64 / stats.receive_buffer_bytes as f64;

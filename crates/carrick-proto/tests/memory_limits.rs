@@ -22,7 +22,7 @@ const LEAST_DATA: usize = 4096 + 1500 + 128;
 const LEAST_STREAMS: usize = 4096 + 312;
 
 /// Heap that received data takes at most for each byte that is counted, on sockets with receive
-/// offload; `a_chunk_keeps_five_times_its_count_at_most` of crate `carrick` holds it.
+/// offload; `a_chunk_occupies_at_most_five_times_its_size` of crate `carrick` holds it.
 const HEAP_PER_BYTE: f64 = 5.5;
 
 /// Sets up an association whose INIT has as many addresses as are kept; `host` makes all of them

@@ -13,7 +13,7 @@
 use core::fmt;
 
 use crate::bytes::u16_at;
-use crate::error::{Item, ParseError};
+use crate::error::{ParseError, TlvKind};
 use crate::parameter::{ParameterType, Parameters, U16s};
 use crate::tlv::{HEADER_LEN, Tlvs, exact, split, wrong_length};
 use crate::{HmacId, StreamId, Tsn};
@@ -115,7 +115,7 @@ impl<'a> Causes<'a> {
     }
 
     pub(crate) const fn at(bytes: &'a [u8], offset: usize) -> Self {
-        Self(Tlvs::new(Item::Cause, bytes, offset))
+        Self(Tlvs::new(TlvKind::Cause, bytes, offset))
     }
 
     /// Bytes of the causes that have not been returned yet, padding included.
@@ -200,17 +200,17 @@ impl<'a> Cause<'a> {
             offset,
             ..
         } = raw;
-        let empty = || exact::<0>(Item::Cause, value, offset);
+        let empty = || exact::<0>(TlvKind::Cause, value, offset);
         Ok(match code {
             CauseCode::INVALID_STREAM => {
-                let fields: &[u8; 4] = exact(Item::Cause, value, offset)?;
+                let fields: &[u8; 4] = exact(TlvKind::Cause, value, offset)?;
                 Self::InvalidStream(StreamId(u16_at(fields, 0)))
             }
             CauseCode::MISSING_PARAMETERS => {
                 Self::MissingParameters(ParameterTypes::parse(value, offset)?)
             }
             CauseCode::STALE_COOKIE => {
-                let staleness = *exact(Item::Cause, value, offset)?;
+                let staleness = *exact(TlvKind::Cause, value, offset)?;
                 Self::StaleCookie {
                     staleness_us: u32::from_be_bytes(staleness),
                 }
@@ -225,7 +225,7 @@ impl<'a> Cause<'a> {
                 Self::UnrecognizedParameters(Parameters::at(value, offset + HEADER_LEN))
             }
             CauseCode::NO_USER_DATA => {
-                let tsn = *exact(Item::Cause, value, offset)?;
+                let tsn = *exact(TlvKind::Cause, value, offset)?;
                 Self::NoUserData(Tsn::new(u32::from_be_bytes(tsn)))
             }
             CauseCode::COOKIE_WHILE_SHUTTING_DOWN => {
@@ -250,7 +250,7 @@ impl<'a> Cause<'a> {
                 Self::NoAuthorization(Parameters::at(value, offset + HEADER_LEN))
             }
             CauseCode::UNSUPPORTED_HMAC_ID => {
-                let id = *exact(Item::Cause, value, offset)?;
+                let id = *exact(TlvKind::Cause, value, offset)?;
                 Self::UnsupportedHmacId(HmacId(u16::from_be_bytes(id)))
             }
             _ => Self::Unknown(raw),
@@ -265,14 +265,14 @@ pub struct ParameterTypes<'a>(U16s<'a>);
 impl<'a> ParameterTypes<'a> {
     /// Parses the count of 32 bits and the list, which must agree.
     fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        let (count, list) = split(Item::Cause, value, offset)?;
+        let (count, list) = split(TlvKind::Cause, value, offset)?;
         let count = u32::from_be_bytes(*count) as usize;
         let expected = count.saturating_mul(2);
         if list.len() != expected {
             let expected = expected.saturating_add(count_len());
-            return Err(wrong_length(Item::Cause, expected, value, offset));
+            return Err(wrong_length(TlvKind::Cause, expected, value, offset));
         }
-        Ok(Self(U16s::parse(Item::Cause, list, offset)?))
+        Ok(Self(U16s::parse(TlvKind::Cause, list, offset)?))
     }
 }
 
@@ -297,8 +297,8 @@ mod tests {
     use super::{Cause, CauseCode, Causes};
     use crate::testing::build;
     use crate::{
-        CauseWriter, HmacId, Item, Parameter, ParameterType, Parameters, ParseError,
-        ParseErrorKind, StreamId, Tsn,
+        CauseWriter, HmacId, Parameter, ParameterType, Parameters, ParseError, ParseErrorKind,
+        StreamId, TlvKind, Tsn,
     };
 
     fn parse(bytes: &[u8]) -> Result<Cause<'_>, ParseError> {
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(parse(&bytes), Ok(Cause::UnsupportedHmacId(HmacId(2))));
         assert_eq!(written(|c| c.unsupported_hmac_id(HmacId(2))), bytes);
         let kind = ParseErrorKind::WrongLength {
-            item: Item::Cause,
+            item: TlvKind::Cause,
             expected: 6,
             length: 8,
         };
@@ -483,14 +483,14 @@ mod tests {
             let mut bytes = [0, 2, 0, 12, 0, 0, 0, 0, 0, 7, 0, 5];
             bytes[4..8].copy_from_slice(&count);
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Cause,
+                item: TlvKind::Cause,
                 expected,
                 length: 12,
             };
             assert_eq!(parse(&bytes), Err(ParseError { kind, offset: 2 }));
         }
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Cause,
+            item: TlvKind::Cause,
             needed: 8,
             length: 7,
         };
@@ -544,7 +544,7 @@ mod tests {
             let [high, low] = u16::to_be_bytes(code);
             let bytes = [high, low, 0, 6, 1, 2];
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Cause,
+                item: TlvKind::Cause,
                 expected,
                 length: 6,
             };

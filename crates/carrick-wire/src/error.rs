@@ -4,9 +4,9 @@ use core::fmt;
 
 use crate::ParameterType;
 
-/// Element with a length field.
+/// Kind of an element with type, length and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Item {
+pub enum TlvKind {
     /// A chunk (RFC 9260, 3.2).
     Chunk,
     /// A parameter (3.2.1).
@@ -38,18 +38,18 @@ pub enum ParseErrorKind {
     /// The source or destination port is 0 (RFC 9260, section 3.1).
     ZeroPort,
     /// One to three bytes instead of a header of four.
-    Truncated(Item),
+    Truncated(TlvKind),
     /// The length field is smaller than the header.
     LengthTooSmall {
         /// Element with the length field.
-        item: Item,
+        item: TlvKind,
         /// The length field, in bytes.
         length: usize,
     },
     /// The length field exceeds the available bytes.
     LengthPastEnd {
         /// Element with the length field.
-        item: Item,
+        item: TlvKind,
         /// The length field, in bytes.
         length: usize,
         /// Number of available bytes.
@@ -58,7 +58,7 @@ pub enum ParseErrorKind {
     /// The value is shorter than the fixed fields of its type.
     ValueTooShort {
         /// Element with the value.
-        item: Item,
+        item: TlvKind,
         /// Minimum length in bytes, header included.
         needed: usize,
         /// The length field, in bytes.
@@ -67,7 +67,7 @@ pub enum ParseErrorKind {
     /// The length does not match the type, or the counts inside the value.
     WrongLength {
         /// Element with the length field.
-        item: Item,
+        item: TlvKind,
         /// Required length in bytes, header included.
         expected: usize,
         /// The length field, in bytes.
@@ -76,7 +76,7 @@ pub enum ParseErrorKind {
     /// A list of 16-bit values has an odd number of bytes.
     OddLength {
         /// Element with the length field.
-        item: Item,
+        item: TlvKind,
         /// The length field, in bytes.
         length: usize,
     },
@@ -92,7 +92,7 @@ impl ParseError {
     }
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for TlvKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Chunk => "chunk",
@@ -157,12 +157,12 @@ impl core::error::Error for ParseError {}
 mod tests {
     use std::string::ToString;
 
-    use super::{Item, ParseError, ParseErrorKind};
+    use super::{ParseError, ParseErrorKind, TlvKind};
     use crate::ParameterType;
 
     #[test]
     fn every_error_is_one_line_with_the_offset() {
-        let item = Item::Cause;
+        let item = TlvKind::Cause;
         let kinds = [
             ParseErrorKind::PacketTooShort { length: 3 },
             ParseErrorKind::ZeroPort,

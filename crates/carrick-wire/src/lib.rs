@@ -41,7 +41,7 @@ pub use chunk::{
     NrSack, Pad, ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMessage, UnknownAction,
 };
 pub use crc::crc32c;
-pub use error::{Item, ParseError, ParseErrorKind};
+pub use error::{ParseError, ParseErrorKind, TlvKind};
 pub use ids::{
     CorrelationId, ErrorDetectionMethod, HmacId, Ppid, SharedKeyId, StreamId, VerificationTag,
 };

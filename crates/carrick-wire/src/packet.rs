@@ -18,7 +18,7 @@
 
 use crate::bytes::{u16_at, u32_at};
 use crate::crc;
-use crate::error::{Item, ParseError, ParseErrorKind};
+use crate::error::{ParseError, ParseErrorKind, TlvKind};
 use crate::tlv::Tlvs;
 use crate::{ChunkType, VerificationTag};
 
@@ -119,7 +119,11 @@ impl<'a> Packet<'a> {
 
     /// Chunks in their order.
     pub const fn chunks(&self) -> Chunks<'a> {
-        Chunks(Tlvs::new(Item::Chunk, self.chunk_bytes, COMMON_HEADER_LEN))
+        Chunks(Tlvs::new(
+            TlvKind::Chunk,
+            self.chunk_bytes,
+            COMMON_HEADER_LEN,
+        ))
     }
 }
 
@@ -172,7 +176,7 @@ mod tests {
 
     use super::{Packet, padded};
     use crate::testing::{HEADER, packet};
-    use crate::{ChunkType, Item, ParseError, ParseErrorKind};
+    use crate::{ChunkType, ParseError, ParseErrorKind, TlvKind};
 
     /// A COOKIE ACK on the wire. The CRC32c was computed bit by bit from the polynomial of
     /// RFC 9260, appendix A.
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     fn lying_chunk_lengths_end_the_packet() {
-        let item = Item::Chunk;
+        let item = TlvKind::Chunk;
         for length in 0..4 {
             let kind = ParseErrorKind::LengthTooSmall {
                 item,
@@ -313,7 +317,7 @@ mod tests {
         for tail in 1..4 {
             let mut chunks = std::vec![11, 0, 0, 4];
             chunks.resize(4 + tail, 0);
-            let kind = ParseErrorKind::Truncated(Item::Chunk);
+            let kind = ParseErrorKind::Truncated(TlvKind::Chunk);
             assert_eq!(chunk_error(&chunks), Some(ParseError { kind, offset: 16 }));
         }
     }

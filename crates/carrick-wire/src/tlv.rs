@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{Item, ParseError, ParseErrorKind};
+use crate::error::{ParseError, ParseErrorKind, TlvKind};
 use crate::packet::{CHUNK_HEADER_LEN, padded};
 
 /// Length of a parameter's or cause's header, the same as a chunk's.
@@ -23,14 +23,14 @@ pub(crate) struct Tlv<'a> {
 /// then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tlvs<'a> {
-    item: Item,
+    item: TlvKind,
     rest: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Tlvs<'a> {
     /// Creates the iterator; `offset` is the offset of `bytes` in the packet, for errors.
-    pub(crate) const fn new(item: Item, bytes: &'a [u8], offset: usize) -> Self {
+    pub(crate) const fn new(item: TlvKind, bytes: &'a [u8], offset: usize) -> Self {
         Self {
             item,
             rest: bytes,
@@ -105,7 +105,7 @@ impl core::iter::FusedIterator for Tlvs<'_> {}
 
 /// Checks that an item without a variable part has the length of its type.
 pub(crate) fn exact<const N: usize>(
-    item: Item,
+    item: TlvKind,
     value: &[u8],
     offset: usize,
 ) -> Result<&[u8; N], ParseError> {
@@ -115,7 +115,12 @@ pub(crate) fn exact<const N: usize>(
 }
 
 /// Returns the error of an item at `offset` whose value should have `expected` bytes.
-pub(crate) fn wrong_length(item: Item, expected: usize, value: &[u8], offset: usize) -> ParseError {
+pub(crate) fn wrong_length(
+    item: TlvKind,
+    expected: usize,
+    value: &[u8],
+    offset: usize,
+) -> ParseError {
     let kind = ParseErrorKind::WrongLength {
         item,
         expected: HEADER_LEN + expected,
@@ -126,7 +131,7 @@ pub(crate) fn wrong_length(item: Item, expected: usize, value: &[u8], offset: us
 
 /// Splits the fixed fields from the variable part of an item at `offset`.
 pub(crate) fn split<const N: usize>(
-    item: Item,
+    item: TlvKind,
     value: &[u8],
     offset: usize,
 ) -> Result<(&[u8; N], &[u8]), ParseError> {

@@ -33,12 +33,12 @@ const CAPACITY: usize = 256;
 
 const MAX_SENDS: usize = 200;
 
-struct End {
+struct LayeredEndpoint {
     core: Endpoint,
     layer: SessionLayer<Toys>,
 }
 
-impl End {
+impl LayeredEndpoint {
     /// Creates an end; `restarts` is the number of times it has lost its state.
     fn new(number: usize, restarts: u8) -> Self {
         let address = address(number).ip();
@@ -75,7 +75,7 @@ struct InFlight {
 
 pub struct World {
     now: Time,
-    ends: Vec<End>,
+    ends: Vec<LayeredEndpoint>,
     in_flight: VecDeque<InFlight>,
     delivered: VecDeque<InFlight>,
     sends: usize,
@@ -96,7 +96,7 @@ impl World {
     pub fn new() -> Self {
         Self {
             now: Time::from_millis(1000),
-            ends: (0..ENDS).map(|end| End::new(end, 0)).collect(),
+            ends: (0..ENDS).map(|end| LayeredEndpoint::new(end, 0)).collect(),
             in_flight: VecDeque::new(),
             delivered: VecDeque::new(),
             sends: 0,
@@ -133,7 +133,7 @@ impl World {
             }
             25 => {
                 self.state_lost = true;
-                let End { core, layer } = &mut self.ends[end];
+                let LayeredEndpoint { core, layer } = &mut self.ends[end];
                 layer.close(self.now, core);
             }
             26 => self.restart(end),
@@ -148,7 +148,7 @@ impl World {
         let to = (from + 1 + usize::from(what & 1)) % ENDS;
         // In some cases, another peer is expected at the address.
         let peer = if what & 2 != 0 { 9 } else { to as u8 };
-        let End { core, layer } = &mut self.ends[from];
+        let LayeredEndpoint { core, layer } = &mut self.ends[from];
         let config = (*core.default_config()).clone();
         let _ = layer.connect(self.now, core, (address(to), PORT), peer, config);
     }
@@ -238,7 +238,7 @@ impl World {
     fn restart(&mut self, end: usize) {
         self.state_lost = true;
         self.restarts = (self.restarts + 1) & 7;
-        self.ends[end] = End::new(end, self.restarts);
+        self.ends[end] = LayeredEndpoint::new(end, self.restarts);
     }
 
     fn launch(&mut self, datagram: InFlight) {
@@ -257,7 +257,7 @@ impl World {
             encapsulation: Some(datagram.from.port()),
             ecn: Ecn::NotCapable,
         };
-        let End { core, layer } = &mut self.ends[datagram.to];
+        let LayeredEndpoint { core, layer } = &mut self.ends[datagram.to];
         layer.handle_datagram(self.now, core, &route, &datagram.bytes);
         self.delivered.push_back(datagram);
         if self.delivered.len() > 32 {
@@ -275,7 +275,7 @@ impl World {
             return false;
         };
         self.now = self.now.max(at);
-        for End { core, layer } in &mut self.ends {
+        for LayeredEndpoint { core, layer } in &mut self.ends {
             layer.handle_timeout(self.now, core);
             let next = layer.poll_timeout(core);
             assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
@@ -315,7 +315,7 @@ impl World {
             let mut buf = Vec::new();
             let mut calls = 0;
             loop {
-                let End { core, layer } = &mut self.ends[number];
+                let LayeredEndpoint { core, layer } = &mut self.ends[number];
                 let Some(transmit) = layer.poll_transmit(self.now, core, &mut buf) else {
                     break;
                 };
@@ -334,7 +334,7 @@ impl World {
                     }
                 }
             }
-            let End { core, layer } = &mut self.ends[number];
+            let LayeredEndpoint { core, layer } = &mut self.ends[number];
             while layer.poll_event(self.now, core).is_some() {}
             while layer.poll_session_event().is_some() {}
             let ids: Vec<AssociationId> = core.associations().collect();
@@ -346,7 +346,7 @@ impl World {
     }
 
     fn check(&self, end: usize) {
-        let End { core, layer } = &self.ends[end];
+        let LayeredEndpoint { core, layer } = &self.ends[end];
         assert!(layer.sessions().count() <= LIMITS.max_sessions);
         let mut count = 0;
         for id in core.associations() {
@@ -364,7 +364,7 @@ impl World {
         self.drain();
         self.run(Duration::from_secs(90));
         if !self.tampered && !self.state_lost {
-            for End { core, .. } in &self.ends {
+            for LayeredEndpoint { core, .. } in &self.ends {
                 for stats in core
                     .associations()
                     .filter_map(|id| core.association_stats(id))
@@ -383,7 +383,7 @@ impl World {
             self.drain();
         }
         self.run(Duration::from_secs(40));
-        for End { core, layer } in &self.ends {
+        for LayeredEndpoint { core, layer } in &self.ends {
             assert_eq!(core.associations().count(), 0);
             assert_eq!(layer.sessions().count(), 0, "unused sessions time out");
         }

@@ -8,7 +8,7 @@ use carrick_proto::{AssociationId, Message, Part, Ppid, SendFailure};
 
 /// Message accepted by an association.
 #[derive(Debug)]
-pub struct Sent {
+pub struct SentMessage {
     pub stream: u16,
     pub unordered: bool,
     /// True if the message may be abandoned.
@@ -22,7 +22,7 @@ pub struct Sent {
     received: Vec<AssociationId>,
 }
 
-impl Sent {
+impl SentMessage {
     pub fn new(stream: u16, unordered: bool, partial: bool, bytes: Bytes) -> Self {
         Self {
             stream,
@@ -37,7 +37,7 @@ impl Sent {
 }
 
 /// Messages that a side sent during an association, or up to a restart of its peer.
-type SentMessages = Vec<Sent>;
+type SentMessages = Vec<SentMessage>;
 
 /// Unit of which only one message can be incomplete: the ordered messages of a stream and the unordered
 /// ones; with interleaving each unordered message.
@@ -93,7 +93,7 @@ impl Direction {
         (log, number, ppid(log, number))
     }
 
-    pub fn sent(&mut self, log: usize, message: Sent) {
+    pub fn sent(&mut self, log: usize, message: SentMessage) {
         self.logs[log].push(message);
     }
 

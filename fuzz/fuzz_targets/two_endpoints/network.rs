@@ -12,7 +12,7 @@ use carrick_wire::{Chunk, Packet};
 
 use crate::input::Input;
 use crate::messages::Direction;
-use crate::settings::Settings;
+use crate::settings::WorldSettings;
 
 /// Maximum number of packets in flight; further ones are lost.
 const CAPACITY: usize = 512;
@@ -29,7 +29,7 @@ pub struct InFlight {
 pub struct Network {
     pub now: Time,
     pub ends: [Endpoint; 2],
-    pub settings: Settings,
+    pub settings: WorldSettings,
     pub addresses: [Vec<IpAddr>; 2],
     /// The UDP port by which each address is reached, and seen by the other side.
     pub ports: [[Option<u16>; 3]; 2],
@@ -54,7 +54,7 @@ fn ip(text: &str) -> IpAddr {
 
 impl Network {
     pub fn new(input: &mut Input<'_>) -> Self {
-        let settings = Settings::draw(input);
+        let settings = WorldSettings::draw(input);
         let all = [
             vec![ip("10.0.0.1"), ip("10.1.0.1"), ip("fd00::1")],
             vec![ip("10.0.0.2"), ip("10.1.0.2"), ip("fd00::2")],

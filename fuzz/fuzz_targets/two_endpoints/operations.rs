@@ -9,7 +9,7 @@ use carrick_proto::{
 };
 
 use crate::input::Input;
-use crate::messages::{Sent, payload};
+use crate::messages::{SentMessage, payload};
 use crate::network::Network;
 use crate::protection;
 use crate::settings::{KEYS, key};
@@ -81,7 +81,7 @@ impl Network {
         let bytes = payload(book, number, size);
         let taken = self.ends[end].send(self.now, id, options, bytes.clone());
         if taken.is_ok() {
-            let sent = Sent::new(stream, options.unordered, partial, bytes);
+            let sent = SentMessage::new(stream, options.unordered, partial, bytes);
             self.messages[end].sent(book, sent);
         }
     }

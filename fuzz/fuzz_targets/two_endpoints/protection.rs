@@ -20,7 +20,7 @@ const WINDOW: u32 = 64;
 
 /// Protection that a side offers, from a byte; the lowest bit enables it.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub struct TestProtectionOffer {
     required: bool,
     version: u8,
     /// True if only INIT is accepted unprotected once a key to send with exists.
@@ -28,7 +28,7 @@ pub struct Offer {
 }
 
 pub fn draw(bits: u8) -> Option<Arc<dyn ChunkProtectionOffer>> {
-    let offer = Offer {
+    let offer = TestProtectionOffer {
         required: bits & 2 != 0,
         version: u8::from(bits & 0x0c == 0x0c),
         strict: bits & 0x10 != 0,
@@ -36,7 +36,7 @@ pub fn draw(bits: u8) -> Option<Arc<dyn ChunkProtectionOffer>> {
     (bits & 1 != 0).then(|| Arc::new(offer) as Arc<dyn ChunkProtectionOffer>)
 }
 
-impl ChunkProtectionOffer for Offer {
+impl ChunkProtectionOffer for TestProtectionOffer {
     fn chunk_type(&self) -> ChunkType {
         ChunkType(0x41)
     }

@@ -1,15 +1,13 @@
 //! Parameters of both sides, drawn from the first bytes of the input.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960};
 use carrick_proto::research::{
-    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
-    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryFirst,
-    PrimaryOnly, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
-    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
-    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
-    SackRoute, SackToSource, WindowAnnouncement, WindowGrowth,
+    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, GapSacks, LossDetection,
+    Multipath, Policies, ReportScope, ReportsPerSack, RetransmissionRoute, SackRoute, SwsAvoidance,
+    WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer,
@@ -25,7 +23,7 @@ pub const KEYS: u16 = 4;
 /// Packet size limit of links in a world without a limit.
 const ANY_SIZE: usize = usize::MAX;
 
-pub struct Settings {
+pub struct WorldSettings {
     pub sides: [AssociationConfig; 2],
     /// Addresses of each side.
     pub addresses: usize,
@@ -45,7 +43,7 @@ pub fn key(id: u16) -> SharedKey {
     }
 }
 
-impl Settings {
+impl WorldSettings {
     pub fn draw(input: &mut Input<'_>) -> Self {
         let (flags, sizes) = (input.byte(), input.byte());
         let base = base(flags, sizes);
@@ -103,8 +101,10 @@ fn base(flags: u8, sizes: u8) -> AssociationConfig {
         c.mtu.max_payload = [None, Some(tiny)][usize::from(sizes >> 6 & 1)];
         c.transmission.nagle = flags & 1 != 0;
         c.paths.monitor_pairs = flags & 2 != 0;
-        c.research.sender_sws_avoidance = flags & 4 == 0;
-        c.research.receiver_sws_avoidance = flags & 8 == 0;
+        let limit = [SwsAvoidance::Packets, SwsAvoidance::Below(3000)][usize::from(sizes >> 7)];
+        let silly = |off: u8| if off == 0 { limit } else { SwsAvoidance::Off };
+        c.research.sender_sws_avoidance = silly(flags & 4);
+        c.research.receiver_sws_avoidance = silly(flags & 8);
         c.streams.outbound_streams = [3, 20][usize::from(flags >> 4 & 1)];
         c.streams.max_inbound_streams = [10, 2][usize::from(flags >> 5 & 1)];
         c.paths.hb_interval = Duration::from_secs(5);
@@ -173,25 +173,25 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
     ][usize::from(bit(6))];
     policies.multipath = multipath(input.byte());
     let windows = input.byte();
-    let others: [Option<&'static dyn Algorithm>; 8] = [
+    let others: [Option<Arc<dyn Algorithm>>; 8] = [
         None,
-        Some(&CmtRpV1),
-        Some(&CmtRpV2),
-        Some(&Lia),
-        Some(&Olia),
-        Some(&Rfc2960),
-        Some(&RateBased),
+        Some(Arc::new(CmtRpV1)),
+        Some(Arc::new(CmtRpV2)),
+        Some(Arc::new(Lia)),
+        Some(Arc::new(Olia)),
+        Some(Arc::new(Rfc2960)),
+        Some(Arc::new(RateBased)),
         None,
     ];
-    if let Some(algorithm) = others[usize::from(windows & 7)] {
-        policies.congestion = algorithm;
+    if let Some(algorithm) = &others[usize::from(windows & 7)] {
+        policies.congestion = algorithm.clone();
     }
-    let routes: [Option<&'static dyn RetransmissionRoute>; 8] = [
+    let routes: [Option<RetransmissionRoute>; 8] = [
         None,
-        Some(&RetransmitAsap),
-        Some(&RetransmitOnLargestCwnd),
-        Some(&RetransmitOnLargestSsthresh),
-        Some(&RetransmitOnLowestLoss),
+        Some(RetransmissionRoute::Asap),
+        Some(RetransmissionRoute::LargestCwnd),
+        Some(RetransmissionRoute::LargestSsthresh),
+        Some(RetransmissionRoute::LowestLoss),
         None,
         None,
         None,
@@ -204,8 +204,12 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
 /// Returns the policy for concurrent paths.
 fn multipath(bits: u8) -> Multipath {
     let bit = |n: u8| usize::from(bits >> n & 1);
-    let routes: [&'static dyn DataRoute; 4] =
-        [&PrimaryOnly, &RoundRobin, &FastestFirst, &PrimaryFirst];
+    let routes = [
+        DataRoute::PrimaryOnly,
+        DataRoute::RoundRobin,
+        DataRoute::FastestFirst,
+        DataRoute::PrimaryFirst,
+    ];
     Multipath {
         data_route: routes[usize::from(bits & 3)],
         report_scope: [ReportScope::Association, ReportScope::Path][bit(2)],
@@ -261,7 +265,7 @@ fn recovery(side: &mut AssociationConfig, bits: u8) {
     let modern = Policies::modern();
     let policies = &mut side.research.policies;
     if bit(0) {
-        policies.congestion = &Cubic;
+        policies.congestion = Arc::new(Cubic);
     }
     if bit(1) {
         policies.loss_detection = LossDetection::Rack;
@@ -288,18 +292,18 @@ fn paths(side: &mut AssociationConfig, bits: u8) {
         raise_timer: Duration::from_secs(30),
         ..PathMtuDiscovery::default()
     });
-    let sacks: [&'static dyn SackRoute; 4] = [
-        &SackToSource,
-        &SackToSource,
-        &LowestRttForGapSacks,
-        &OtherPathOnDuplicates,
+    let sacks = [
+        SackRoute::Source,
+        SackRoute::Source,
+        SackRoute::LowestRttForGaps,
+        SackRoute::OtherOnDuplicates,
     ];
     side.research.policies.sack_route =
         sacks[usize::from(bits >> 5 & 1) * 2 + usize::from(bits >> 6 & 1)];
-    let routes: [&'static dyn RetransmissionRoute; 3] = [
-        &RetransmitTimeoutsOnAlternate,
-        &RetransmitOnAlternate,
-        &RetransmitOnSamePath,
+    let routes = [
+        RetransmissionRoute::TimeoutsOnAlternate,
+        RetransmissionRoute::AllOnAlternate,
+        RetransmissionRoute::SamePath,
     ];
     side.research.policies.retransmission_route = routes[usize::from(bits >> 6 & 3) % 3];
 }

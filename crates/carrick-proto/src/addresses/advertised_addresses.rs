@@ -102,6 +102,8 @@ pub(crate) struct AdvertisedAddresses {
     subset: Option<Box<[IpAddr]>>,
 }
 
+portable_struct! { AdvertisedAddresses { version, subset } }
+
 impl AdvertisedAddresses {
     pub(crate) fn new(version: AddressVersion) -> Self {
         Self {

@@ -17,6 +17,8 @@ const MAX_REMOVED: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct AddressVersion(pub(crate) u32);
 
+portable_tuple! { AddressVersion(value) }
+
 /// Local addresses, each with the version in which it was added.
 #[derive(Debug)]
 pub(crate) struct LocalAddresses {
@@ -30,6 +32,12 @@ pub(crate) struct LocalAddresses {
     changes: u32,
     /// Number of times that the routes of the host changed.
     route_changes: u32,
+}
+
+portable_struct! {
+    LocalAddresses {
+        list, since, last_added, removed, latest, changes, route_changes,
+    }
 }
 
 impl LocalAddresses {
@@ -207,7 +215,7 @@ mod tests {
     fn addresses_up_to_the_last_advertised_are_known() {
         let all = [1, 2, 3, 4].map(|host| IpAddr::from([10, 0, 0, host]));
         let mut addresses = LocalAddresses::new(all.to_vec());
-        let third = addresses.since(all[2]).expect("it is here");
+        let third = addresses.since(all[2]).expect("the address is in the list");
         assert_eq!(*addresses.advertised(third), all[..3]);
         addresses.remove(all[1]);
         assert_eq!(*addresses.advertised(third), [all[0], all[2]]);

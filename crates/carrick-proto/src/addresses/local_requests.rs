@@ -34,6 +34,8 @@ pub(super) struct LocalRequest {
     id: CorrelationId,
 }
 
+portable_struct! { LocalRequest { kind, address, id } }
+
 /// The outstanding ASCONF. Its content never changes (RFC 5061, section 5.1, rule B4).
 #[derive(Debug)]
 pub(super) struct PendingAsconf {
@@ -52,6 +54,12 @@ pub(super) struct PendingAsconf {
     pub(super) source: Option<IpAddr>,
     /// The wildcards may have stood for another address.
     pub(super) ambiguous: bool,
+}
+
+portable_struct! {
+    PendingAsconf {
+        serial, value, requests, due, timer, path, transmissions, source, ambiguous,
+    }
 }
 
 impl PendingAsconf {
@@ -121,12 +129,22 @@ impl DynamicAddresses {
 
     /// Creates an ASCONF for what has changed, unless one is outstanding (RFC 5061, section 5.1,
     /// rules A1 to A3). Returns the address that the user prefers if the peer can't be asked for it.
+    ///
+    /// 1. Stop if nothing has changed, or if an ASCONF is outstanding.
+    /// 2. With wildcard addresses, create the ASCONF that these need.
+    /// 3. Request the addition of new addresses (section 4.2.1).
+    /// 4. Request the user's preference (section 4.2.4), if the peer knows that address or this ASCONF adds it.
+    /// 5. Request the deletion of removed addresses (section 4.2.2); that of the last one only together with
+    ///    the addition of another (section 5.3, rule F5).
+    /// 6. Limit the number of requests; the remaining ones follow in another ASCONF.
+    /// 7. Create the ASCONF with an address by which the peer finds the association (section 4.1.1).
     pub(crate) fn create_asconf(
         &mut self,
         local: &LocalAddresses,
         paths: &Paths,
         with_wildcards: bool,
     ) -> Option<IpAddr> {
+        // 1.
         let latest = local.changes();
         let idle = self.seen_changes == latest && !self.recheck && self.preferred.is_none();
         if idle || self.pending.is_some() {
@@ -138,10 +156,11 @@ impl DynamicAddresses {
         }
         self.seen_changes = latest;
         self.recheck = false;
-        let family = |a: &IpAddr| paths.iter().any(|p| p.remote.is_ipv4() == a.is_ipv4());
+        let family = |a: &IpAddr| paths.iter().any(|p| p.remote().is_ipv4() == a.is_ipv4());
         let in_scope = |a: IpAddr| paths.iter().any(|p| p.route().has_in_scope(a));
         let usable = |a: &IpAddr| family(a) && in_scope(*a) && !a.is_unspecified();
         let all = local.all();
+        // 2.
         if with_wildcards {
             let usable: Vec<IpAddr> = all.iter().copied().filter(usable).collect();
             return self.create_wildcard_asconf(&usable);
@@ -152,6 +171,7 @@ impl DynamicAddresses {
         );
         let mut requests: Vec<(ParameterType, IpAddr)> = Vec::new();
         let mut impossible = None;
+        // 3.
         if !self.no_changes {
             let new = all.iter().filter(|a| usable(a) && !self.locals.contains(a));
             requests.extend(new.map(|a| (add, *a)));
@@ -160,6 +180,7 @@ impl DynamicAddresses {
         let stays = |a: &&IpAddr| all.contains(a) && family(a);
         let kept = self.locals.iter().any(|a| stays(&a));
         requests.retain(|(kind, a)| !self.was_refused(*kind, *a));
+        // 4.
         if let Some(preferred) = self.preferred.take() {
             let known = self.locals.contains(&preferred);
             let known = known || requests.iter().any(|r| r.1 == preferred);
@@ -169,19 +190,20 @@ impl DynamicAddresses {
                 impossible = Some(preferred);
             }
         }
-        // Section 5.3, rule F5: the last address is deleted only together with the adding of another.
+        // 5.
         if (kept || requests.iter().any(|r| r.0 == add)) && !self.no_changes {
             let removed = self.locals.iter().filter(|a| !all.contains(a));
             let removed = removed.filter(|a| !self.was_refused(delete, **a));
             requests.extend(removed.map(|a| (delete, *a)));
         }
+        // 6.
         if requests.len() > MAX_REQUESTS {
-            // The rest follows when these are answered.
             let mut rest = requests.split_off(MAX_REQUESTS).into_iter();
             let preferred = rest.find(|r| r.0 == ParameterType::SET_PRIMARY_ADDRESS);
             self.preferred = preferred.map(|r| r.1);
             self.recheck = true;
         }
+        // 7.
         let lookup = self.locals.iter().find(stays);
         let lookup = lookup.or_else(|| self.locals.iter().find(|a| family(a)));
         let lookup = lookup.or(self.locals.first()).or(all.first());
@@ -253,7 +275,7 @@ impl DynamicAddresses {
     ) -> Option<AsconfTransmission> {
         let pending = self.pending.as_ref().filter(|p| p.due)?;
         let (path, source) = self.asconf_route(pending, local, paths, selection)?;
-        let timer = Some(now + paths[path].rto.value());
+        let timer = Some(now + paths[path].rto());
         let pending = self.pending.as_mut()?;
         pending.due = false;
         pending.timer = timer;
@@ -295,18 +317,18 @@ impl DynamicAddresses {
         let begin = pending
             .path
             .map_or(current, |last| paths.next_in_turn(last));
-        let others = paths.iter().filter(|p| p.confirmed).map(|p| p.id);
+        let others = paths.iter().filter(|p| p.is_confirmed()).map(|p| p.id());
         for id in core::iter::once(begin).chain([current]).chain(others) {
             let path = &paths[id];
-            if !path.confirmed {
+            if !path.is_confirmed() {
                 continue;
             }
-            if let Some(local) = path.local.filter(|l| known.contains(l)) {
+            if let Some(local) = path.local().filter(|l| known.contains(l)) {
                 return Some((id, local));
             }
-            let select = |from: &[IpAddr]| selection.select(from, path.remote, None);
+            let select = |from: &[IpAddr]| selection.select(from, path.remote(), None);
             let of_family = |list: &[IpAddr]| -> Vec<IpAddr> {
-                let same = |a: &&IpAddr| a.is_ipv4() == path.remote.is_ipv4();
+                let same = |a: &&IpAddr| a.is_ipv4() == path.remote().is_ipv4();
                 let usable = |a: &&IpAddr| same(a) && path.route().has_in_scope(**a);
                 list.iter().filter(usable).copied().collect()
             };

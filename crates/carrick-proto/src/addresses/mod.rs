@@ -66,6 +66,13 @@ pub(crate) struct DynamicAddresses {
     peer_changes: Option<Vec<IpAddr>>,
 }
 
+portable_struct! {
+    DynamicAddresses {
+        next_serial, next_id, pending, locals, stale, refused, seen_changes, recheck, preferred,
+        no_changes, no_preference, no_confirmed_local, peer_serial, cache, handover, peer_changes,
+    }
+}
+
 impl DynamicAddresses {
     /// Starts with the serial numbers that follow from the initial TSNs (RFC 5061, section 5.1, rule
     /// A2; section 5.2, rule E4). `locals` are the addresses that the peer knows from the set-up.

@@ -93,6 +93,13 @@ impl DynamicAddresses {
 
     /// Checks a request and returns the changes that grant it, or the cause of its refusal.
     /// `can_move` returns whether the data outstanding on a path may be retransmitted on another.
+    ///
+    /// - Add IP Address (section 4.2.1): the address is one that a host may have, of a family that this side
+    ///   has, and there is room for a path.
+    /// - Delete IP Address (section 4.2.2): the address is known, not the last one (section 4.3.1) and not the
+    ///   source of the packet (section 4.3.3), and its outstanding data may move. The wildcard deletes all
+    ///   addresses but the source (section 4.2.2).
+    /// - Set Primary IP Address (section 4.2.4): the address is known.
     pub(crate) fn check_request(
         &mut self,
         request: PeerRequest,
@@ -100,8 +107,8 @@ impl DynamicAddresses {
         can_move: impl Fn(PathId) -> bool,
     ) -> Result<AddressChanges, CauseCode> {
         let can_move_from = |is_removed: &dyn Fn(IpAddr) -> bool| {
-            let mut paths = cx.paths.iter().filter(|p| is_removed(p.remote));
-            paths.all(|path| can_move(path.id))
+            let mut paths = cx.paths.iter().filter(|p| is_removed(p.remote()));
+            paths.all(|path| can_move(path.id()))
         };
         let mut changes = AddressChanges::default();
         match request {
@@ -111,7 +118,7 @@ impl DynamicAddresses {
                 if !is_own_address(address, cx.source) || !reachable {
                     return Err(CauseCode::UNRESOLVABLE_ADDRESS);
                 }
-                if !cx.paths.iter().any(|p| p.remote == address) {
+                if !cx.paths.iter().any(|p| p.remote() == address) {
                     if cx.paths.len() >= cx.max_paths {
                         return Err(CauseCode::RESOURCE_SHORTAGE);
                     }
@@ -119,10 +126,10 @@ impl DynamicAddresses {
                 }
             }
             PeerRequest::Delete(address) => {
-                if !cx.paths.knows(address) {
+                if !cx.paths.has_address(address) {
                     return Err(CauseCode::UNRESOLVABLE_ADDRESS);
                 }
-                if !cx.paths.iter().any(|p| p.remote != address) {
+                if !cx.paths.iter().any(|p| p.remote() != address) {
                     return Err(CauseCode::DELETE_LAST_ADDRESS);
                 }
                 if address == cx.source {
@@ -134,7 +141,7 @@ impl DynamicAddresses {
                 changes.remove.push(address);
             }
             PeerRequest::DeleteAllButSource => {
-                if !cx.paths.iter().any(|p| p.remote == cx.source) {
+                if !cx.paths.iter().any(|p| p.remote() == cx.source) {
                     return Err(CauseCode::DELETE_LAST_ADDRESS);
                 }
                 if !can_move_from(&|remote| remote != cx.source) {
@@ -144,11 +151,11 @@ impl DynamicAddresses {
                 changes.remove.extend(others);
             }
             PeerRequest::Prefer(address) => {
-                let path = cx.paths.iter().find(|p| p.remote == address);
+                let path = cx.paths.iter().find(|p| p.remote() == address);
                 let path = path.ok_or(CauseCode::UNRESOLVABLE_ADDRESS)?;
                 // An unconfirmed path gets the outstanding data as soon as it is confirmed.
-                self.handover = (!path.confirmed).then_some(path.id);
-                changes.prefer = Some(path.id);
+                self.handover = (!path.is_confirmed()).then_some(path.id());
+                changes.prefer = Some(path.id());
             }
         }
         Ok(changes)

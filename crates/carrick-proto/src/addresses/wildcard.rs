@@ -90,7 +90,7 @@ impl DynamicAddresses {
         let mut candidates = core::iter::once(begin).chain([current]).chain(paths.ids());
         let is_usable = |id: &PathId| {
             let path = &paths[*id];
-            path.confirmed && path.remote.is_ipv4() == source.is_ipv4()
+            path.is_confirmed() && path.remote().is_ipv4() == source.is_ipv4()
         };
         candidates.find(is_usable).map(|id| (id, source))
     }

@@ -81,7 +81,7 @@ impl Association {
         for id in self.paths.ids() {
             let path = &mut self.paths[id];
             path.inform_discovery_of_sack(cx.now);
-            if path.news.alive && (path.error_count() > 0 || !path.active) {
+            if path.newly_acked().proves_path && (path.error_count() > 0 || !path.is_active()) {
                 self.on_path_alive(id, cx);
                 changed = true;
             }

@@ -158,7 +158,7 @@ impl Association {
             return;
         };
         if self.paths.contains(path) {
-            self.paths[path].rto.back_off(&self.config);
+            self.paths[path].back_off_rto(&self.config);
             self.on_path_error(path, true, cx);
         }
     }
@@ -249,7 +249,7 @@ impl Association {
                         locals: &locals,
                         max_paths: self.config.paths.max_paths,
                     };
-                    let can_move = |path| self.sender.affords_move(path, &self.paths);
+                    let can_move = |path| self.sender.permits_move(path, &self.paths);
                     let result = dynamic
                         .check_request(request, &request_cx, can_move)
                         .and_then(|changes| self.apply_changes(&changes, route, &locals, cx));
@@ -310,7 +310,7 @@ impl Association {
         };
         let path = id.ok_or(CauseCode::RESOURCE_SHORTAGE)?;
         for id in self.paths.ids() {
-            if self.paths[id].remote == address {
+            if self.paths[id].remote() == address {
                 self.paths[id].request_heartbeat();
                 self.note_selected_source(id, cx);
             }
@@ -327,17 +327,17 @@ impl Association {
     /// there is retransmitted at once on the next best path; that is no sign of congestion.
     fn remove_peer_address(&mut self, address: IpAddr, cx: &Context<'_>) {
         let ids: Vec<PathId> = {
-            let of_address = self.paths.iter().filter(|p| p.remote == address);
-            of_address.map(|p| p.id).collect()
+            let of_address = self.paths.iter().filter(|p| p.remote() == address);
+            of_address.map(|p| p.id()).collect()
         };
         for path in ids {
-            let replacement = self.paths.heir(path);
+            let replacement = self.paths.replacement_for(path);
             self.move_data(path, replacement, cx);
             self.paths.remove(path, replacement);
             self.events
                 .push_limited(Event::Address(AddressEvent::PeerRemoved { path, address }));
         }
-        self.paths.forget(address);
+        self.paths.remove_address_without_path(address);
         self.receiver.keep_data_route_if(|r| r.remote != address);
         self.replies.forget_remote(address);
         self.state.keep_answer_if(|r| r.remote != address);
@@ -364,9 +364,9 @@ impl Association {
         if !moves || concurrent || self.paths.current() != id {
             return;
         }
-        let here = self.paths[id].remote;
-        let mut others = self.paths.iter().filter(|p| p.remote != here);
-        if !others.all(|path| self.sender.affords_move(path.id, &self.paths)) {
+        let here = self.paths[id].remote();
+        let mut others = self.paths.iter().filter(|p| p.remote() != here);
+        if !others.all(|path| self.sender.permits_move(path.id(), &self.paths)) {
             return;
         }
         for other in self.paths.ids().filter(|other| *other != id) {

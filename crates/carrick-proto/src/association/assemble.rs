@@ -107,9 +107,9 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
 
     /// Step 1. Returns `None` if no packet may follow in this transmit.
     fn begin(&mut self) -> Option<PacketPlan> {
-        let (sender, mut tx) = self
-            .association
-            .transmit_context(self.cx.now, self.shutting_down);
+        let (sender, mut tx) =
+            self.association
+                .transmit_context(self.cx.now, self.shutting_down, self.cx.stats);
         let permit = sender.plan_packet(&mut tx)?;
         let is_new = sender.is_first_transmission(permit);
         if self.sent.is_some_and(|sent| sent != (permit.path, is_new)) {
@@ -157,9 +157,9 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
 
     /// Step 4. Returns whether the packet is full.
     fn add_data(&mut self, plan: &PacketPlan, packet: &mut PacketBuilder<'_>) -> bool {
-        let (sender, mut tx) = self
-            .association
-            .transmit_context(self.cx.now, self.shutting_down);
+        let (sender, mut tx) =
+            self.association
+                .transmit_context(self.cx.now, self.shutting_down, self.cx.stats);
         sender.add_data(plan.permit, packet, &mut tx)
     }
 
@@ -211,7 +211,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let path = &self.association.paths[path];
         Some(Transmit {
             route: Route {
-                ecn: if capable && path.ect.is_usable() {
+                ecn: if capable && path.may_send_ect() {
                     Ecn::Capable0
                 } else {
                     Ecn::NotCapable

@@ -24,8 +24,16 @@ use crate::streams::Streams;
 const MAX_STALE_COOKIES: u32 = 3;
 
 impl Association {
-    /// Action A of table 12: the peer restarted.
+    /// Takes action A of table 12: the peer restarted (section 5.2.4.1).
+    ///
+    /// 1. End the data that is not acknowledged, of which the user is notified, and take over tags and TSNs
+    ///    of the cookie.
+    /// 2. Build the paths, and agree on keys and chunk protection.
+    /// 3. Deliver what was received completely, and reset both directions (section 5.1.1).
+    /// 4. Enter ESTABLISHED: addresses, sources and heartbeats begin again.
+    /// 5. Notify the user: RESTART (section 11.2).
     pub(crate) fn restart(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+        // 1.
         let failures = self
             .sender
             .restart(cookie.local_initial_tsn, &self.config, &mut self.paths);
@@ -35,6 +43,7 @@ impl Association {
         self.tie_tags = None;
         self.replies.clear();
         self.ecn = CongestionMarks::default();
+        // 2.
         self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
@@ -53,7 +62,7 @@ impl Association {
             .streams
             .max_inbound_streams
             .min(cookie.peer_outbound_streams);
-        // Data that waits for a reset has been acknowledged: it is delivered.
+        // 3. Data that waits for a reset has been acknowledged: it is delivered.
         self.receiver.release_at_end();
         // No message is queued, so none can be for a stream that does not exist.
         let interleaving = self.extensions.interleaving;
@@ -64,6 +73,7 @@ impl Association {
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
         self.apply_extensions_to_receiver();
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
+        // 4.
         self.state = State::Established;
         self.apply_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
@@ -71,6 +81,7 @@ impl Association {
         self.liveness.clear_errors();
         self.events.restart();
         self.start_heartbeats(cx);
+        // 5.
         self.events.extend(failures);
         self.events.push(Event::Restarted);
     }
@@ -85,10 +96,10 @@ impl Association {
                 self.advertised
                     .record_source_only(cookie.local, cx.local_addresses);
             }
-            let given = self.paths.iter().filter(|p| p.confirmed);
-            let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
+            let given = self.paths.iter().filter(|p| p.is_confirmed());
+            let given: Vec<IpAddr> = given.map(|p| p.remote()).collect();
             self.build_paths(cookie, route, cx);
-            self.paths.trust(&given);
+            self.paths.confirm_given(&given);
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             self.agree_on_protection(cookie.protection.as_deref(), true);
             self.negotiate(
@@ -166,7 +177,7 @@ impl Association {
         source: IpAddr,
         cx: &Context<'_>,
     ) -> Vec<IpAddr> {
-        let is_new = |address: &IpAddr| !self.paths.knows(*address);
+        let is_new = |address: &IpAddr| !self.paths.has_address(*address);
         let locals = self.locals(cx);
         let usable = listed_addresses(addresses, source, &locals);
         if !is_new(&source) && !usable.iter().any(is_new) {

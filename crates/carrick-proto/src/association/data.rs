@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
 
-use super::input::PacketNotes;
+use super::input::PacketProgress;
 use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
@@ -13,7 +13,13 @@ use crate::extensions::Extensions;
 use crate::research::UnlistedIForwardTsn;
 use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
+use crate::stats::EndpointStats;
 use crate::trace::TraceEvent;
+
+fn count_unordered(outcome: DataOutcome, unordered: bool, stats: &mut EndpointStats) {
+    let counted = unordered && matches!(outcome, DataOutcome::Accepted);
+    stats.unordered_chunks_received += u64::from(counted);
+}
 
 impl Association {
     /// DATA (section 6.2).
@@ -22,13 +28,14 @@ impl Association {
         data: &Data<'_>,
         datagram: &Bytes,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
-        if self.check_data(data.tsn, data.payload, notes, cx) {
+        if self.check_data(data.tsn, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_data(data, datagram);
-            self.on_data_outcome(outcome, data.tsn, data.payload, route, notes, cx);
+            count_unordered(outcome, data.flags.unordered, cx.stats);
+            self.on_data_outcome(outcome, data.tsn, data.payload, route, progress, cx);
         }
     }
 
@@ -38,14 +45,15 @@ impl Association {
         data: &IData<'_>,
         datagram: &Bytes,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
         let tsn = data.header.tsn;
-        if self.check_data(tsn, data.payload, notes, cx) {
+        if self.check_data(tsn, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_i_data(data, datagram);
-            self.on_data_outcome(outcome, tsn, data.payload, route, notes, cx);
+            count_unordered(outcome, data.header.unordered, cx.stats);
+            self.on_data_outcome(outcome, tsn, data.payload, route, progress, cx);
         }
     }
 
@@ -89,7 +97,7 @@ impl Association {
         &mut self,
         tsn: Tsn,
         payload: &[u8],
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) -> bool {
         if !self.state.receives_data() {
@@ -100,12 +108,12 @@ impl Association {
             self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
             return false;
         }
-        if !notes.data {
+        if !progress.data {
             self.queue_missing_report(cx);
         }
-        notes.data = true;
-        if notes.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
-            notes.lowest = Some(tsn);
+        progress.data = true;
+        if progress.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
+            progress.lowest = Some(tsn);
         }
         true
     }
@@ -116,12 +124,12 @@ impl Association {
         tsn: Tsn,
         payload: &[u8],
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
         match outcome {
             DataOutcome::Accepted => {
-                notes.advanced = true;
+                progress.advanced = true;
                 self.counters.data_chunks_received += 1;
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
@@ -134,7 +142,7 @@ impl Association {
                 causes.extend_from_slice(&[0, 8]);
                 causes.extend_from_slice(&stream.0.to_be_bytes());
                 causes.extend_from_slice(&[0, 0]);
-                self.reply(route, Reply::Error(causes.into()), 12, notes);
+                self.reply(route, Reply::Error(causes.into()), 12, progress);
             }
             DataOutcome::Violation(what) => self.violation(what, cx),
         }
@@ -144,11 +152,11 @@ impl Association {
     pub(super) fn after_data_packet(
         &mut self,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
-        self.after_advance(notes);
-        if let Some(lowest) = notes.lowest
+        self.after_advance(progress);
+        if let Some(lowest) = progress.lowest
             && self.extensions.ecn
             && route.ecn == Ecn::CongestionExperienced
         {
@@ -160,14 +168,14 @@ impl Association {
         let concurrent = policies.multipath.data_route.concurrent();
         let rtt = self.paths.data_round_trip(concurrent);
         self.receiver.on_packet_end(cx.now, rtt);
-        self.receiver.set_data_route(self.way_back(route));
+        self.receiver.set_data_route(self.reply_route(route));
         self.answer_data_with_shutdown();
-        self.advance_deferred_reset(route, notes, cx);
+        self.advance_deferred_reset(route, progress, cx);
     }
 
     /// Cancels the reset of all numbers that the peer requested, if it continues without.
-    pub(super) fn after_advance(&mut self, notes: &mut PacketNotes) {
-        if core::mem::take(&mut notes.advanced) {
+    pub(super) fn after_advance(&mut self, progress: &mut PacketProgress) {
+        if core::mem::take(&mut progress.advanced) {
             self.cancel_deferred_reset();
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct EventQueue {
     stall: Option<Time>,
 }
 
+portable_struct! { EventQueue { queue, peer_errors, dormant, stall } }
+
 impl EventQueue {
     pub(super) fn new() -> Self {
         Self {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::{ChunkType, ForwardTsn, IForwardTsn, PacketBuilder};
 
-use super::input::PacketNotes;
+use super::input::PacketProgress;
 use super::output::single;
 use super::{Association, Context};
 use crate::event::Event;
@@ -14,21 +14,29 @@ use crate::rx::Receiver;
 
 impl Association {
     /// FORWARD-TSN: the peer abandoned messages. It is acknowledged like DATA.
-    pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>, notes: &mut PacketNotes) {
-        self.forward(notes, |receiver| receiver.on_forward_tsn(forward));
+    pub(super) fn on_forward_tsn(
+        &mut self,
+        forward: &ForwardTsn<'_>,
+        progress: &mut PacketProgress,
+    ) {
+        self.forward(progress, |receiver| receiver.on_forward_tsn(forward));
     }
 
     /// I-FORWARD-TSN (RFC 8260 section 2.3.1).
-    pub(super) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>, notes: &mut PacketNotes) {
-        self.forward(notes, |receiver| receiver.on_i_forward_tsn(forward));
+    pub(super) fn on_i_forward_tsn(
+        &mut self,
+        forward: &IForwardTsn<'_>,
+        progress: &mut PacketProgress,
+    ) {
+        self.forward(progress, |receiver| receiver.on_i_forward_tsn(forward));
     }
 
-    fn forward(&mut self, notes: &mut PacketNotes, process: impl FnOnce(&mut Receiver)) {
-        notes.data = true;
+    fn forward(&mut self, progress: &mut PacketProgress, process: impl FnOnce(&mut Receiver)) {
+        progress.data = true;
         self.counters.forward_tsns_received += 1;
         let before = self.receiver.cumulative_tsn();
         process(&mut self.receiver);
-        notes.advanced |= self.receiver.cumulative_tsn() != before;
+        progress.advanced |= self.receiver.cumulative_tsn() != before;
     }
 
     /// Notifies the user of partially delivered messages that the peer abandoned.
@@ -70,9 +78,9 @@ impl Association {
         &mut self,
         path: PathId,
         packet: &mut PacketBuilder<'_>,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let (sender, mut tx) = self.transmit_context(cx.now, false);
+        let (sender, mut tx) = self.transmit_context(cx.now, false, cx.stats);
         sender.fill_forward(path, packet, &mut tx);
     }
 
@@ -83,7 +91,7 @@ impl Association {
         path: PathId,
         packet: &mut PacketBuilder<'_>,
         behind: usize,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
     ) -> bool {
         let Some(len) = self.sender.repeat_forward() else {
             return true;
@@ -104,7 +112,7 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
-        let (sender, tx) = self.transmit_context(cx.now, false);
+        let (sender, tx) = self.transmit_context(cx.now, false, cx.stats);
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);

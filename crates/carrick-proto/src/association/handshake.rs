@@ -86,7 +86,7 @@ impl Association {
         if let Some(sent) = sent {
             let rtt = cx.now.since(sent);
             let current = self.paths.current();
-            self.paths[current].rto.measured(rtt, &self.config);
+            self.paths[current].on_rtt_measured(rtt, &self.config);
         }
         self.liveness.clear_errors();
         self.state = State::CookieEchoed(CookieEchoed {
@@ -100,15 +100,23 @@ impl Association {
 
     /// Applies addresses, streams, window and TSN of the peer. Returns `false` if none of its addresses
     /// was given by the user: then COOKIE ECHO has no confirmed destination (section 5.4).
+    ///
+    /// 1. Build the paths (section 5.1.2): to the address that answered, if the user gave it, to the other
+    ///    addresses of the user that the peer advertises, and to the rest, which is not confirmed (section 5.4).
+    /// 2. Record the peer's addresses that get no path.
+    /// 3. Agree on extensions, on the keys of RFC 4895 (section 6.1) and on the chunk protection.
+    /// 4. Apply streams, window and TSN (section 5.1.1).
+    /// 5. Apply Set Primary Address and Adaptation Layer Indication (RFC 5061, sections 4.2.4 and 4.2.6).
     fn take_peer(
         &mut self,
         peer: &PeerParameters<'_>,
         route: &Route,
         cx: &mut Context<'_>,
     ) -> bool {
+        // 1.
         let locals = self.advertised_locals(Some(route), cx);
-        let given = self.paths.iter().filter(|p| p.confirmed);
-        let asked: Vec<IpAddr> = given.map(|p| p.remote).collect();
+        let given = self.paths.iter().filter(|p| p.is_confirmed());
+        let asked: Vec<IpAddr> = given.map(|p| p.remote()).collect();
         let listed = listed_addresses(&peer.addresses, route.remote, &locals);
         let mut paths = Paths::new();
         // The address that answered comes first if the user gave it: it is known to work.
@@ -121,7 +129,7 @@ impl Association {
             let like = self.paths.like(remote, route);
             let id = paths.add_address(remote, &like, true, &locals, cx.selection, &self.config);
             if let Some(id) = id {
-                paths[id].way_untried = like.encapsulation != route.encapsulation;
+                paths[id].set_encapsulation_unverified(like.encapsulation != route.encapsulation);
             }
         }
         if paths.len() == 0 {
@@ -130,10 +138,17 @@ impl Association {
         if !trusted {
             paths.add(route.for_reply(), false, &self.config);
         }
-        let believed =
+        let confirmed =
             self.config.research.policies.address_verification == AddressVerification::Trust;
         for &remote in listed.iter().filter(|a| !asked.contains(a)) {
-            paths.add_address(remote, route, believed, &locals, cx.selection, &self.config);
+            paths.add_address(
+                remote,
+                route,
+                confirmed,
+                &locals,
+                cx.selection,
+                &self.config,
+            );
         }
         if self.config.paths.monitor_pairs {
             paths.add_address(
@@ -145,19 +160,23 @@ impl Association {
                 &self.config,
             );
         }
-        acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
+        // 2.
+        acceptable(&peer.addresses, route.remote).for_each(|a| paths.record_address(a));
         self.paths = paths;
         self.sender.count_on_new_paths(&mut self.paths);
+        // 3.
         self.extensions = self.config.offered().and(peer.offered);
         let theirs = peer.auth.vector().unwrap_or_default();
         self.agree_on_keys(None, theirs);
         self.agree_on_protection(peer.protection, true);
+        // 4.
         self.negotiate(
             peer.a_rwnd,
             peer.inbound_streams,
             peer.outbound_streams,
             peer.initial_tsn,
         );
+        // 5.
         self.apply_advice(peer.preferred_by(route.remote), peer.adaptation_layer);
         true
     }
@@ -258,13 +277,13 @@ impl Association {
         if let Some(sent) = echoed.sent {
             let rtt = cx.now.since(sent);
             let current = self.paths.current();
-            self.paths[current].rto.measured(rtt, &self.config);
+            self.paths[current].on_rtt_measured(rtt, &self.config);
         }
         self.establish(false, cx);
     }
 
     /// Becomes the association that a valid cookie describes (section 5.1.5, step 5).
-    pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+    pub(crate) fn establish_from(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
         self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
@@ -310,7 +329,7 @@ impl Association {
             );
         }
         paths.set_encapsulation(route.remote, route.encapsulation);
-        acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
+        acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.record_address(a));
         self.paths = paths;
         self.sender.count_on_new_paths(&mut self.paths);
     }
@@ -333,9 +352,9 @@ impl Association {
     /// user.
     pub(super) fn apply_advice(&mut self, preferred: Option<IpAddr>, adaptation: Option<u32>) {
         self.peer_adaptation_layer = adaptation;
-        let path = self.paths.iter().find(|p| Some(p.remote) == preferred);
+        let path = self.paths.iter().find(|p| Some(p.remote()) == preferred);
         if let Some(id) = path
-            .map(|p| p.id)
+            .map(|p| p.id())
             .filter(|_| self.extensions.dynamic_addresses)
         {
             self.paths.set_primary(id);
@@ -348,6 +367,7 @@ impl Association {
         self.accepted = accepted;
         self.liveness.clear_errors();
         cx.stats.established += 1;
+        cx.stats.accepted += u64::from(accepted);
         self.notify_established();
         self.notify_unauthenticated();
         self.start_dynamic_addresses(cx);
@@ -360,7 +380,7 @@ impl Association {
 
     fn notify_established(&mut self) {
         self.events.push(Event::Established {
-            peer_addresses: self.paths.iter().map(|p| p.remote).collect(),
+            peer_addresses: self.paths.iter().map(|p| p.remote()).collect(),
             outbound_streams: self.sender.outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             accepted: self.accepted,

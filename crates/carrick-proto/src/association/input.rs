@@ -26,7 +26,7 @@ use crate::route::Route;
 
 /// State of a packet while its chunks are processed.
 #[derive(Default)]
-pub(super) struct PacketNotes {
+pub(super) struct PacketProgress {
     /// The packet contains DATA or FORWARD-TSN.
     pub(super) data: bool,
     /// DATA was accepted or skipped: the peer continues without the reset of all numbers that it requested.
@@ -74,17 +74,17 @@ impl Association {
         self.count_received(route, datagram.len());
         self.on_packet_while_shutting_down(packet, cx);
         // Step 2.
-        let mut notes = PacketNotes {
+        let mut progress = PacketProgress {
             authenticated,
-            ..PacketNotes::default()
+            ..PacketProgress::default()
         };
         for raw in packet.chunks().skip(processed) {
             let Ok(raw) = raw else {
                 cx.stats.malformed_chunks += 1;
                 break;
             };
-            let flow = match self.check_auth(route, raw, packet, &mut notes) {
-                AuthCheck::Process => self.handle_chunk(route, raw, datagram, &mut notes, cx),
+            let flow = match self.check_auth(route, raw, packet, &mut progress) {
+                AuthCheck::Process => self.handle_chunk(route, raw, datagram, &mut progress, cx),
                 AuthCheck::Skip => ControlFlow::Continue(()),
                 AuthCheck::DiscardPacket => ControlFlow::Break(()),
             };
@@ -96,8 +96,8 @@ impl Association {
             }
         }
         // Step 3.
-        if notes.data {
-            self.after_data_packet(route, &mut notes, cx);
+        if progress.data {
+            self.after_data_packet(route, &mut progress, cx);
         }
     }
 
@@ -106,11 +106,8 @@ impl Association {
         self.liveness.on_packet();
         if let Some(id) = self.paths.find(route) {
             let path = &mut self.paths[id];
-            path.counters.packets_received += 1;
-            path.counters.bytes_received += len as u64;
-            if path.encapsulation == route.encapsulation {
-                path.way_untried = false;
-            } else if !path.way_untried {
+            path.on_packet_received(len);
+            if !path.accepts_encapsulation(route.encapsulation) {
                 self.learn_encapsulation(route);
             }
         }
@@ -135,9 +132,9 @@ impl Association {
         route: &Route,
         raw: RawChunk<'_>,
         packet: &Packet<'_>,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
     ) -> AuthCheck {
-        if !notes.authenticated && self.auth.rejects_plain(raw.kind) {
+        if !progress.authenticated && self.auth.rejects_plain(raw.kind) {
             // RFC 5061, section 5.2, rule D5: the rest of the packet is discarded, too.
             return match raw.kind {
                 ChunkType::ASCONF | ChunkType::ASCONF_ACK => AuthCheck::DiscardPacket,
@@ -151,8 +148,8 @@ impl Association {
             self.auth.count_malformed();
             return AuthCheck::DiscardPacket;
         };
-        notes.authenticated = notes.authenticated || self.on_auth(&auth, packet, route);
-        if notes.authenticated {
+        progress.authenticated = progress.authenticated || self.on_auth(&auth, packet, route);
+        if progress.authenticated {
             AuthCheck::Skip
         } else {
             AuthCheck::DiscardPacket
@@ -160,12 +157,18 @@ impl Association {
     }
 
     /// Processes a chunk. Breaks if the rest of the packet is to be discarded.
+    ///
+    /// 1. End the association if the chunk carries data of the kind that was not negotiated (RFC 8260,
+    ///    section 2.2.1).
+    /// 2. Treat a chunk of an extension that is not in force as unrecognized (section 3.2).
+    /// 3. Discard a malformed chunk.
+    /// 4. Pass the chunk to the part that its type concerns.
     fn handle_chunk(
         &mut self,
         route: &Route,
         raw: RawChunk<'_>,
         datagram: &Bytes,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) -> ControlFlow<()> {
         if let Some(what) = self.data_violation(raw.kind) {
@@ -177,26 +180,26 @@ impl Association {
         // A chunk of an extension that is not negotiated is unknown, well formed or not (section 3.2).
         let in_force = raw.kind.is_base() || self.extensions.have_chunk(raw.kind);
         if !in_force && !self.accepts_unlisted(raw.kind) {
-            return self.on_unknown(raw, route, notes);
+            return self.on_unknown(raw, route, progress);
         }
         let Ok(chunk) = Chunk::parse(raw) else {
             cx.stats.malformed_chunks += 1;
             return ControlFlow::Continue(());
         };
         match chunk {
-            Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
-            Chunk::IData(data) => self.on_i_data(&data, datagram, route, notes, cx),
+            Chunk::Data(data) => self.on_data(&data, datagram, route, progress, cx),
+            Chunk::IData(data) => self.on_i_data(&data, datagram, route, progress, cx),
             Chunk::Sack(sack) => self.on_sack(route, cx, |all, cx| all.on_sack(&sack, cx)),
             Chunk::NrSack(sack) => {
                 self.counters.nr_sacks_received += 1;
                 self.on_sack(route, cx, |all, cx| all.on_nr_sack(&sack, cx));
             }
-            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, progress),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
             Chunk::Abort(_) if self.is_being_deleted(route.local) => {}
             Chunk::Asconf(asconf) => {
-                self.on_asconf(&asconf, route, notes.asconfs == 0, cx);
-                notes.asconfs += 1;
+                self.on_asconf(&asconf, route, progress.asconfs == 0, cx);
+                progress.asconfs += 1;
             }
             Chunk::AsconfAck(ack) => self.on_asconf_ack(&ack, cx),
             Chunk::Abort(abort) => self.on_abort(&abort, cx),
@@ -209,23 +212,23 @@ impl Association {
                 self.ecn.on_cwr(cwr.lowest_tsn);
             }
             Chunk::Error(error) => self.on_error(&error, cx),
-            Chunk::ReConfig(chunk) => self.on_re_config(&chunk, route, notes, cx),
+            Chunk::ReConfig(chunk) => self.on_re_config(&chunk, route, progress, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
             Chunk::ForwardTsn(forward) => {
                 if self.state.receives_data() {
-                    self.on_forward_tsn(&forward, notes);
+                    self.on_forward_tsn(&forward, progress);
                 }
             }
             Chunk::IForwardTsn(forward) => {
                 if self.state.receives_data() {
-                    self.on_i_forward_tsn(&forward, notes);
+                    self.on_i_forward_tsn(&forward, progress);
                 }
             }
             // INIT is alone in its packet and COOKIE ECHO first (sections 6.10 and 5.1); elsewhere they are
             // invalid.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return ControlFlow::Break(()),
-            _ => return self.on_unknown(raw, route, notes),
+            _ => return self.on_unknown(raw, route, progress),
         }
         ControlFlow::Continue(())
     }
@@ -235,12 +238,12 @@ impl Association {
         heartbeat: &Heartbeat<'_>,
         datagram: &Bytes,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
     ) {
         if self.state.answers_heartbeats() {
             let value = datagram.slice_ref(heartbeat.value);
             let len = value.len() + 4;
-            self.reply(route, Reply::HeartbeatAck(value), len, notes);
+            self.reply(route, Reply::HeartbeatAck(value), len, progress);
         }
     }
 
@@ -283,7 +286,7 @@ impl Association {
         &mut self,
         raw: RawChunk<'_>,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
     ) -> ControlFlow<()> {
         let action = raw.kind.unknown_action();
         if matches!(
@@ -296,7 +299,7 @@ impl Association {
             cause.extend_from_slice(&((reported.len() + 4) as u16).to_be_bytes());
             cause.extend_from_slice(reported);
             let len = cause.len() + 4;
-            self.reply(route, Reply::Error(cause.into()), len, notes);
+            self.reply(route, Reply::Error(cause.into()), len, progress);
         }
         match action {
             UnknownAction::Skip | UnknownAction::SkipAndReport => ControlFlow::Continue(()),

@@ -12,6 +12,8 @@ pub(super) struct Liveness {
     unreachable_since: Option<Time>,
 }
 
+portable_struct! { Liveness { errors, last_heartbeat_ack, unreachable_since } }
+
 impl Liveness {
     pub(super) fn errors(&self) -> u32 {
         self.errors

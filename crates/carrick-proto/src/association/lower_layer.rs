@@ -32,7 +32,7 @@ impl Association {
             == ProtocolUnreachable::AbortAfterSilence
             && !self.state.is_setup();
         let since = self.liveness.on_protocol_unreachable(cx.now);
-        let rto = self.paths[self.paths.current()].rto.value();
+        let rto = self.paths[self.paths.current()].rto();
         if !waits || cx.now >= since + rto {
             self.close(CloseReason::ProtocolUnreachable, cx);
         }

@@ -89,6 +89,8 @@ pub struct AssociationId {
     pub(crate) generation: u32,
 }
 
+portable_struct! { AssociationId { slot, generation } }
+
 /// Parts of the endpoint that an association uses.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
@@ -136,13 +138,30 @@ pub(crate) struct Association {
     pub(crate) events: EventQueue,
     ecn: CongestionMarks,
     pub(crate) trace: Trace,
-    counters: AssociationCounters,
+    pub(crate) counters: AssociationCounters,
     accepted: bool,
     /// A UDP port of the peer changed, or an address was confirmed, since the endpoint asked.
     peer_entries_changed: bool,
 }
 
+portable_struct! {
+    Association {
+        id, config, local_port, peer_port, local_tag, peer_tag, local_initial_tsn, advertised,
+        peer_adaptation_layer, tie_tags, sources_seen, extensions, dynamic, auth, protection, state,
+        paths, sender, receiver, streams, replies, liveness, events, ecn, trace, counters, accepted,
+        peer_entries_changed,
+    }
+    check Self::is_consistent
+}
+
 impl Association {
+    /// Returns whether the parts of an imported association fit together.
+    fn is_consistent(&self) -> bool {
+        // Data of an association that has ended was dropped without regard to its paths.
+        let sends = !self.state.is_closed();
+        self.paths.is_consistent() && (!sends || self.sender.is_consistent_with(&self.paths))
+    }
+
     pub(crate) fn new(
         id: AssociationId,
         config: Arc<AssociationConfig>,
@@ -217,6 +236,11 @@ impl Association {
         result
     }
 
+    /// Returns whether the send buffer has room; if not, the user is notified once it has.
+    pub(crate) fn has_send_room(&mut self) -> bool {
+        self.sender.check_room(&self.paths, &self.config)
+    }
+
     pub(crate) fn receive(&mut self) -> Option<Message> {
         let message = self.receiver.receive()?;
         self.counters.messages_delivered += 1;
@@ -239,13 +263,19 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        if !self.state.is_setup() {
-            cx.stats.closed += 1;
+        let was_established = !self.state.is_setup();
+        cx.stats.closed += u64::from(was_established);
+        match reason {
+            CloseReason::Shutdown => cx.stats.shut_down += u64::from(was_established),
+            CloseReason::SetupTimedOut
+            | CloseReason::StaleCookie
+            | CloseReason::ProtocolUnreachable => {}
+            _ => cx.stats.aborted += 1,
         }
         self.state = State::Closed;
         self.receiver.release_at_end();
         self.notify_aborted_messages();
-        if self.receiver.take_news() {
+        if self.receiver.take_notification() {
             self.events.push(Event::MessageReceived);
         }
         self.events.extend(self.sender.take_failures());
@@ -295,7 +325,7 @@ impl Association {
             return;
         }
         self.notify_aborted_messages();
-        if self.receiver.take_news() {
+        if self.receiver.take_notification() {
             self.events.push(Event::MessageReceived);
         }
         if self.sender.take_room(&self.paths, &self.config) {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::state::State;
 use super::{Association, Context};
 use crate::route::{Route, Transmit};
+use crate::stats::EndpointStats;
 use crate::time::Time;
 use crate::tx::{Sender, TransmitContext};
 
@@ -51,23 +52,24 @@ impl Association {
         self.counters.packets_sent += packets;
         cx.stats.packets_sent += packets;
         if let Some(id) = self.paths.find(&transmit.route) {
-            self.paths[id].counters.packets_sent += packets;
-            self.paths[id].counters.bytes_sent += transmit.len as u64;
+            self.paths[id].on_packets_sent(packets, transmit.len);
         }
     }
 
     /// Splits the association into its sender and the rest that sending needs.
-    pub(super) fn transmit_context(
-        &mut self,
+    pub(super) fn transmit_context<'s>(
+        &'s mut self,
         now: Time,
         shutting_down: bool,
-    ) -> (&mut Sender, TransmitContext<'_>) {
+        stats: &'s mut EndpointStats,
+    ) -> (&'s mut Sender, TransmitContext<'s>) {
         let context = TransmitContext {
             now,
             paths: &mut self.paths,
             config: &self.config,
             trace: &mut self.trace,
             counters: &mut self.counters,
+            stats,
             shutting_down,
         };
         (&mut self.sender, context)

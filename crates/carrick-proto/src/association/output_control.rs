@@ -22,17 +22,24 @@ const SHUTDOWN_LEN: usize = 8;
 const SMALL_PACKET: usize = 1200;
 
 impl Association {
-    /// INIT, for the first time or again (section 5.1 A).
+    /// Writes an INIT, for the first time or again (section 5.1 A):
+    ///
+    /// 1. Start T1-init.
+    /// 2. Write the fixed parameters: tag, window, streams, TSN (section 3.3.2).
+    /// 3. Write the optional parameters: Cookie Preservative (section 5.2.6), extensions, the parameters of
+    ///    RFC 4895, the offer of a chunk protection, and as many local addresses as fit (section 5.1.2).
+    /// 4. Record which addresses are advertised.
     pub(super) fn output_init(
         &mut self,
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let path = self.paths.current();
-        let rto = self.paths[path].rto.value();
+        let rto = self.paths[path].rto();
         let State::CookieWait(wait) = &mut self.state else {
             return None;
         };
+        // 1.
         if !core::mem::take(&mut wait.init.due) {
             return None;
         }
@@ -40,6 +47,7 @@ impl Association {
         if wait.init.retransmissions == 0 {
             wait.sent = Some(cx.now);
         }
+        // 2.
         let preserve = wait.preserve;
         let route = self.paths[path].route();
         let header = CommonHeader {
@@ -57,6 +65,7 @@ impl Association {
         let locals = self.advertised.present(cx.local_addresses);
         let mut fitted = None;
         let mut packet = PacketBuilder::new(buf, header, self.paths[path].packet_size());
+        // 3.
         packet.init(ChunkType::INIT, fields, |parameters| {
             if let Some(increment) = preserve {
                 parameters.cookie_preservative(increment);
@@ -78,13 +87,21 @@ impl Association {
                 fitted = write_addresses(parameters, &locals, &route);
             }
         });
+        // 4.
         if let Some(advertised) = fitted {
             self.advertised.record_init(advertised, route.local);
         }
         Some(single(route, packet.finish()))
     }
 
-    /// COOKIE ECHO, with DATA behind it (section 5.1 C).
+    /// Writes a COOKIE ECHO with DATA behind it (section 5.1 C):
+    ///
+    /// 1. Start T1-cookie.
+    /// 2. Write the COOKIE ECHO, which is the first chunk, but for an AUTH chunk if the peer requires one for
+    ///    it (RFC 4895, section 6.2).
+    /// 3. Begin another AUTH chunk, if only the chunks behind require one.
+    /// 4. Report the unrecognized parameters of the INIT ACK (section 3.2.2).
+    /// 5. Add DATA.
     pub(super) fn output_cookie_echo(
         &mut self,
         buf: &mut Vec<u8>,
@@ -94,12 +111,13 @@ impl Association {
             self.expire_messages(cx);
         }
         let path = self.paths.current();
-        let rto = self.paths[path].rto.value();
+        let rto = self.paths[path].rto();
         let header = self.header();
         let limit = self.paths[path].packet_size();
         let State::CookieEchoed(echoed) = &mut self.state else {
             return None;
         };
+        // 1.
         if !core::mem::take(&mut echoed.echo.due) {
             return None;
         }
@@ -110,7 +128,7 @@ impl Association {
         }
         let cookie = echoed.cookie.clone();
         let unrecognized = core::mem::take(&mut echoed.unrecognized);
-        // A cookie larger than a packet has to be fragmented by IP.
+        // 2. A cookie larger than a packet has to be fragmented by IP.
         let needed = 12
             + self.auth.len_for(&[ChunkType::COOKIE_ECHO])
             + carrick_wire::padded(4 + cookie.len());
@@ -118,20 +136,21 @@ impl Association {
         let mut slot = self.auth.open(&mut packet, &[ChunkType::COOKIE_ECHO]);
         packet.cookie_echo(&cookie);
         let behind = [ChunkType::ERROR, ChunkType::DATA, ChunkType::I_DATA];
-        // Only what follows the COOKIE ECHO may have to be authenticated (RFC 4895 section 7).
+        // 3.
         if slot.is_none() && packet.fits(self.auth.len_for(&behind)) {
             slot = self.auth.open(&mut packet, &behind);
         }
+        // 4.
         if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
             packet.error(|causes| causes.unrecognized_parameters(&unrecognized));
         }
         if let State::CookieEchoed(echoed) = &mut self.state {
             echoed.unrecognized = unrecognized;
         }
-        // The path may not take packets of full size; that is not known yet.
+        // 5. The path may not take packets of full size; that is not known yet.
         let sized = !repeated || !self.paths[path].discovers_mtu();
         if sized && (slot.is_some() || self.auth.len_for(&behind) == 0) {
-            let (sender, mut tx) = self.transmit_context(cx.now, false);
+            let (sender, mut tx) = self.transmit_context(cx.now, false, cx.stats);
             if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
                 sender.add_data(permit, &mut packet, &mut tx);
             }
@@ -143,12 +162,20 @@ impl Association {
         })
     }
 
-    /// Replies with the same route, in one packet.
+    /// Writes the replies that have the same route into one packet:
+    ///
+    /// 1. Determine the size of the packet: that of the path, or what the first reply needs (section 6.4).
+    /// 2. Begin with an AUTH chunk, if the peer requires one for any of the types (RFC 4895, section 6.2).
+    /// 3. Add the replies in their order, as many as fit (section 6.10). A SACK that reports a gap is the
+    ///    only reply in its packet.
+    /// 4. Behind a COOKIE ACK, add a HEARTBEAT or a SACK (section 5.4, and section 5.1.5, step 7); behind a
+    ///    response to a RE-CONFIG, a SACK (RFC 6525, section 5.2.1).
     pub(super) fn output_replies(
         &mut self,
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        // 1.
         let route = self.replies.next_route()?;
         let path = self.paths.find(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
@@ -160,7 +187,7 @@ impl Association {
             | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck | Reply::Cwr(_) => 20,
         };
-        // The packet contains some of these types; chunks that don't require AUTH may follow it.
+        // 2. The packet contains some of these types; chunks that don't require AUTH may follow it.
         let mut kinds = [
             ChunkType::COOKIE_ACK,
             ChunkType::HEARTBEAT,
@@ -179,6 +206,7 @@ impl Association {
         let first_len = first_len + self.auth.len_for(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let slot = self.auth.open(&mut packet, &kinds);
+        // 3.
         let start = packet.len();
         let mut acknowledged_cookie = false;
         let mut reconfigured = false;
@@ -223,6 +251,7 @@ impl Association {
             }
             self.replies.pop();
         }
+        // 4.
         if acknowledged_cookie {
             self.complete_cookie_ack(path, &route, &mut packet, cx);
         } else if let Some(id) = path.filter(|_| reconfigured && self.has_room_for_sack(&packet)) {
@@ -246,7 +275,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         let Some(id) = path else { return };
-        if !self.paths[id].confirmed {
+        if !self.paths[id].is_confirmed() {
             if packet.fits(heartbeat::CHUNK_LEN) {
                 let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
                 packet.heartbeat(&info);
@@ -263,7 +292,7 @@ impl Association {
     /// verified (section 5.4).
     pub(super) fn verifies_to_end(&self) -> bool {
         self.state.ending().is_some()
-            && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
+            && (!self.paths[self.paths.current()].is_confirmed() || self.paths.all_inactive())
     }
 
     /// Returns the route of a retransmitted SHUTDOWN or SHUTDOWN ACK, which takes another path after
@@ -273,7 +302,7 @@ impl Association {
         let chunk = &ending.chunk;
         let repeated = chunk.due && chunk.retransmissions > 0 && ending.answer.is_none();
         let path = self.paths.current();
-        let usable = repeated && self.paths[path].confirmed;
+        let usable = repeated && self.paths[path].is_confirmed();
         usable.then(|| (path, self.paths[path].route()))
     }
 
@@ -287,7 +316,7 @@ impl Association {
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
         let path = self.paths.find(&route).unwrap_or(current);
-        if !self.paths[path].confirmed {
+        if !self.paths[path].is_confirmed() {
             return None;
         }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
@@ -324,7 +353,7 @@ impl Association {
         if !self.bundle_last_forward(path, packet, SHUTDOWN_LEN, cx) && !first {
             return;
         }
-        let expires = cx.now + self.paths[path].rto.value();
+        let expires = cx.now + self.paths[path].rto();
         let route = self.paths[path].route();
         let is_ack = matches!(self.state, State::ShutdownAckSent(_));
         let Some(ending) = self.state.ending_mut() else {
@@ -352,8 +381,8 @@ impl Association {
         if !monitors && !self.verifies_to_end() {
             return None;
         }
-        let wanted = |p: &&Path| p.wants_heartbeat() && (monitors || !p.confirmed);
-        let id = self.paths.iter().find(wanted).map(|p| p.id)?;
+        let wanted = |p: &&Path| p.wants_heartbeat() && (monitors || !p.is_confirmed());
+        let id = self.paths.iter().find(wanted).map(|p| p.id())?;
         let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
         let slot = self.auth.open(&mut packet, &[ChunkType::HEARTBEAT]);

@@ -31,9 +31,9 @@ impl Association {
         }
         let path = &self.paths[path];
         let route_mtu = path
-            .remote
+            .remote()
             .is_ipv6()
-            .then(|| cx.selection.route_mtu(path.local, path.remote))
+            .then(|| cx.selection.route_mtu(path.local(), path.remote()))
             .flatten()
             .filter(|mtu| *mtu <= LARGEST_FILLED);
         // The overhead of a protection is not a fixed number of bytes and is left out.

@@ -48,7 +48,7 @@ impl Association {
 
     /// Expiry of a path's heartbeat timer (section 8.3).
     pub(super) fn on_heartbeat_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
-        let rto = self.paths[id].rto.value();
+        let rto = self.paths[id].rto();
         match self.paths.expire_heartbeat(id, cx.now, &self.config) {
             HeartbeatExpiry::NoLoss => {}
             HeartbeatExpiry::LeftToT3 => return,
@@ -56,7 +56,8 @@ impl Association {
                 // Heartbeats that are sent once per RTO must not end the association before the data
                 // does (RFC 7829 section 4). A new path may be the only one, if the addresses before it
                 // were deleted.
-                let frequent = self.paths[id].potentially_failed && self.has_outstanding_data();
+                let frequent =
+                    self.paths[id].is_potentially_failed() && self.has_outstanding_data();
                 self.on_path_error(id, id == self.paths.current() && !frequent, cx);
                 if self.state.is_closed() {
                     return;
@@ -139,12 +140,12 @@ impl Association {
         let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
         self.notify_path_change(id, change);
         // Step 2.
-        if !self.paths[id].active {
+        if !self.paths[id].is_active() {
             self.try_other_local_address(id, cx);
         }
         // Step 3.
         self.choose_path();
-        self.paths.turn(id);
+        self.paths.leave_failed(id);
         // Step 4.
         let max_retrans = self.config.paths.association_max_retrans;
         if counts_for_association && self.liveness.count_error(max_retrans) {

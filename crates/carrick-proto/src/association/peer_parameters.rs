@@ -72,9 +72,21 @@ pub(crate) enum InitFault<'a> {
 }
 
 impl<'a> PeerParameters<'a> {
-    /// Reads and validates the chunk, for a side with this configuration.
+    /// Reads and validates the chunk, for a side with this configuration:
+    ///
+    /// 1. Refuse an Initiate Tag of 0, 0 streams, and a window below 1500 bytes (section 3.3.2).
+    /// 2. Read the optional parameters. Those that are unrecognized are reported or end the reading, by the
+    ///    upper bits of their type (section 3.2.1); those of an extension that this side does not offer are
+    ///    unrecognized. Refuse a Host Name Address (section 5.1.2).
+    /// 3. Refuse a peer without the chunk protection that this side requires.
+    /// 4. Determine whether the peer supports authentication (RFC 4895, section 6.1); refuse dynamic
+    ///    addresses without it (RFC 5061, section 6).
+    ///
+    /// # Errors
+    /// [`InitFault`], the reason of the refusal.
     pub(crate) fn read(init: &Init<'a>, config: &AssociationConfig) -> Result<Self, InitFault<'a>> {
         let ours = config.offered();
+        // 1.
         if init.tag.is_zero() {
             return Err(InitFault::ZeroTag);
         }
@@ -101,6 +113,7 @@ impl<'a> PeerParameters<'a> {
             protection: None,
             unrecognized: Vec::new(),
         };
+        // 2.
         let mut reported = 0;
         for raw in init.parameters() {
             let raw = raw.map_err(|_| InitFault::Malformed)?;
@@ -146,6 +159,7 @@ impl<'a> PeerParameters<'a> {
                 _ => {}
             }
         }
+        // 3.
         let required = config
             .security
             .protection
@@ -154,8 +168,7 @@ impl<'a> PeerParameters<'a> {
         if required && read.protection.is_none() {
             return Err(InitFault::Unprotected);
         }
-        // Support requires RANDOM, CHUNKS and HMAC-ALGO; listing the chunk type is not enough (RFC 4895
-        // section 6.1).
+        // 4. Support requires RANDOM, CHUNKS and HMAC-ALGO; listing the chunk type is not enough.
         read.offered.authentication = read.auth.vector().is_some();
         let open = read.offered.dynamic_addresses && !read.offered.authentication;
         if open

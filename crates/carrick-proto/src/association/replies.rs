@@ -8,7 +8,7 @@ use bytes::Bytes;
 use carrick_wire::{ChunkType, Tsn};
 
 use super::Association;
-use super::input::PacketNotes;
+use super::input::PacketProgress;
 use crate::route::Route;
 
 /// Queued replies at most; a packet rarely asks for more than one.
@@ -38,11 +38,25 @@ pub(super) enum Reply {
     Sack(ChunkType, Bytes),
 }
 
+portable_enum! {
+    Reply {
+        0: CookieAck,
+        1: HeartbeatAck(value),
+        2: AsconfAck(value),
+        3: Error(value),
+        4: ReConfig(value),
+        5: Cwr(value),
+        6: Sack(first, second),
+    }
+}
+
 /// Queued replies, each with its route.
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
     queue: VecDeque<(Route, Reply)>,
 }
+
+portable_struct! { ReplyQueue { queue } }
 
 impl ReplyQueue {
     pub(super) fn is_full(&self) -> bool {
@@ -123,17 +137,17 @@ impl Association {
         route: &Route,
         reply: Reply,
         len: usize,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
     ) {
-        let total = notes.reply_bytes + carrick_wire::padded(len);
+        let total = progress.reply_bytes + carrick_wire::padded(len);
         // The first reply may be as large as the chunk that it echoes; later ones share a packet with it.
-        if self.replies.is_full() || (notes.reply_bytes > 0 && total > MAX_REPLY_BYTES) {
+        if self.replies.is_full() || (progress.reply_bytes > 0 && total > MAX_REPLY_BYTES) {
             self.counters.replies_dropped += 1;
             return;
         }
-        notes.reply_bytes = total;
+        progress.reply_bytes = total;
         let route = match reply {
-            Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => self.way_back(route),
+            Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => self.reply_route(route),
             Reply::CookieAck
             | Reply::Error(_)
             | Reply::ReConfig(_)
@@ -148,7 +162,7 @@ impl Association {
         let verified = self
             .paths
             .find(&route)
-            .is_some_and(|id| self.paths[id].confirmed);
+            .is_some_and(|id| self.paths[id].is_confirmed());
         if verified || matches!(reply, Reply::HeartbeatAck(_)) {
             self.replies.push(route, reply);
         }

@@ -14,11 +14,11 @@ impl Association {
     /// Returns the route back to a packet's source, from its destination address (section 6.4), unless
     /// that is being added or deleted, so that the peer may not know it (RFC 5061, section 5.3, rules
     /// F1 and F4).
-    pub(crate) fn way_back(&self, route: &Route) -> Route {
-        self.way_back_on(self.paths.find(route), route)
+    pub(crate) fn reply_route(&self, route: &Route) -> Route {
+        self.reply_route_on(self.paths.find(route), route)
     }
 
-    fn way_back_on(&self, path: Option<PathId>, route: &Route) -> Route {
+    fn reply_route_on(&self, path: Option<PathId>, route: &Route) -> Route {
         let back = route.for_reply();
         let Some(path) = path.map(|id| &self.paths[id]) else {
             return back;
@@ -26,13 +26,13 @@ impl Association {
         let dynamic = self.dynamic.as_ref();
         if dynamic.is_some_and(|d| d.is_being_changed(back.local)) {
             Route {
-                local: path.local,
+                local: path.local(),
                 ..back
             }
-        } else if path.way_untried {
+        } else if path.is_encapsulation_unverified() {
             // The peer learns the port from the reply.
             Route {
-                encapsulation: path.encapsulation,
+                encapsulation: path.encapsulation(),
                 ..back
             }
         } else {
@@ -44,7 +44,7 @@ impl Association {
     /// heartbeats only (section 5.4).
     pub(crate) fn answer_route(&self, route: &Route) -> Route {
         match self.paths.find(route) {
-            path @ Some(id) if self.paths[id].confirmed => self.way_back_on(path, route),
+            path @ Some(id) if self.paths[id].is_confirmed() => self.reply_route_on(path, route),
             _ => self.paths[self.paths.current()].route(),
         }
     }

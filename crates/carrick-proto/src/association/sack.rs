@@ -75,7 +75,7 @@ impl Association {
             return;
         }
         let (path, route) = self.receiver.sack_route(&self.paths, &self.config);
-        if !self.paths[path].confirmed {
+        if !self.paths[path].is_confirmed() {
             return;
         }
         let reserved = self.auth.len_for(&[ChunkType::SACK, ChunkType::NR_SACK]);
@@ -98,7 +98,7 @@ impl Association {
         let (path, route) = self
             .repeated_shutdown_route()
             .unwrap_or_else(|| self.receiver.sack_route(&self.paths, &self.config));
-        if !self.paths[path].confirmed {
+        if !self.paths[path].is_confirmed() {
             return None;
         }
         let limit = self.paths[path].packet_size();

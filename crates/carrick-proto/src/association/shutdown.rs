@@ -68,11 +68,16 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN from the peer.
+    /// Handles a SHUTDOWN from the peer (section 9.2):
+    ///
+    /// 1. Process its Cumulative TSN Ack as that of a SACK.
+    /// 2. Enter SHUTDOWN-RECEIVED, or SHUTDOWN-ACK-SENT if this side sent a SHUTDOWN as well.
+    /// 3. Send SHUTDOWN ACK once all data is acknowledged, on the route back.
     pub(crate) fn on_shutdown(&mut self, shutdown: Shutdown, route: &Route, cx: &mut Context<'_>) {
         if self.state.is_setup() {
             return;
         }
+        // 1.
         let mut sack_cx = SackContext {
             now: cx.now,
             arrived_on: self.paths.find(route),
@@ -95,6 +100,7 @@ impl Association {
         };
         self.report_abandoned();
         self.after_acknowledgement(&acked, cx);
+        // 2.
         match &mut self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
@@ -113,6 +119,7 @@ impl Association {
             State::ShutdownAckSent(ending) => ending.chunk.due = true,
             _ => {}
         }
+        // 3.
         self.advance_shutdown(cx);
         let answer = self.answer_route(route);
         if let State::ShutdownAckSent(ending) = &mut self.state {
@@ -162,7 +169,7 @@ impl Association {
     /// restarts T2-shutdown to let the peer send its queued data. Heartbeats don't restart it: a peer
     /// that missed the SHUTDOWN and has shorter intervals than the timer would never get another one.
     pub(crate) fn on_packet_while_shutting_down(&mut self, packet: &Packet<'_>, cx: &Context<'_>) {
-        let rto = self.paths[self.paths.current()].rto.value();
+        let rto = self.paths[self.paths.current()].rto();
         let State::ShutdownSent(ending) = &mut self.state else {
             return;
         };

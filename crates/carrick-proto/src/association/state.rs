@@ -8,7 +8,7 @@ use crate::route::Route;
 use crate::time::Time;
 
 /// Name of a state, for the user.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum StateName {
     /// INIT sent.
@@ -39,6 +39,8 @@ pub(crate) struct Repeat {
     /// Number of retransmissions.
     pub(crate) retransmissions: u32,
 }
+
+portable_struct! { Repeat { due, timer, retransmissions } }
 
 impl Repeat {
     pub(crate) const fn now() -> Self {
@@ -87,6 +89,8 @@ pub(crate) struct CookieWait {
     pub(crate) stale: u32,
 }
 
+portable_struct! { CookieWait { init, sent, preserve, stale } }
+
 /// State of COOKIE-ECHOED.
 #[derive(Debug)]
 pub(crate) struct CookieEchoed {
@@ -98,6 +102,8 @@ pub(crate) struct CookieEchoed {
     pub(crate) sent: Option<Time>,
     pub(crate) stale: u32,
 }
+
+portable_struct! { CookieEchoed { echo, cookie, unrecognized, sent, stale } }
 
 /// State of SHUTDOWN-SENT and SHUTDOWN-ACK-SENT.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +118,8 @@ pub(crate) struct Ending {
     pub(crate) sent_to: Option<Route>,
 }
 
+portable_struct! { Ending { chunk, guard, answer, sent_to } }
+
 #[derive(Debug)]
 pub(crate) enum State {
     CookieWait(CookieWait),
@@ -122,6 +130,19 @@ pub(crate) enum State {
     ShutdownReceived,
     ShutdownAckSent(Ending),
     Closed,
+}
+
+portable_enum! {
+    State {
+        0: CookieWait(value),
+        1: CookieEchoed(value),
+        2: Established,
+        3: ShutdownPending,
+        4: ShutdownSent(value),
+        5: ShutdownReceived,
+        6: ShutdownAckSent(value),
+        7: Closed,
+    }
 }
 
 impl State {

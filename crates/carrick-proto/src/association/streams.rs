@@ -17,7 +17,7 @@ use carrick_wire::{
     ReconfigResponse, ReconfigResult, ReconfigSerial, StreamId,
 };
 
-use super::input::PacketNotes;
+use super::input::PacketProgress;
 use super::output::single;
 use super::oversized::fill_up;
 use super::state::State;
@@ -106,11 +106,12 @@ impl Association {
     }
 
     /// Puts the operation in flight if it may be sent. Returns whether one is in flight.
-    fn launch_reconfig(&mut self) -> bool {
+    fn send_reconfig_if_ready(&mut self) -> bool {
         if let Some((number, kind)) = self.streams.take_queued_grant() {
             self.begin_reconfig(Vec::from([kind]), Some(number));
         }
-        self.streams.launch(&self.sender, self.paths.current())
+        self.streams
+            .start_if_ready(&self.sender, self.paths.current())
     }
 
     /// The RE-CONFIG chunk with requests, for the first time or again.
@@ -123,7 +124,7 @@ impl Association {
             // The data that the operation waits for may be abandoned by now.
             self.expire_messages(cx);
         }
-        if !self.state.sends_data() || !self.launch_reconfig() {
+        if !self.state.sends_data() || !self.send_reconfig_if_ready() {
             return None;
         }
         let (operation, flight) = self.streams.take_due(&self.paths, cx.now)?;
@@ -160,7 +161,7 @@ impl Association {
         }
         let rto_max = self.config.timers.rto_max;
         if let Some(failed) = self.streams.on_timeout(cx.now, rto_max, &self.paths) {
-            self.paths[failed].rto.back_off(&self.config);
+            self.paths[failed].back_off_rto(&self.config);
             self.on_path_error(failed, true, cx);
         }
     }
@@ -184,7 +185,7 @@ impl Association {
         &mut self,
         chunk: &ReConfig<'_>,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
         if !self.state.answers_reconfig() {
@@ -198,7 +199,7 @@ impl Association {
             };
             parameters.push(parameter);
         }
-        self.after_advance(notes);
+        self.after_advance(progress);
         // Step 1.
         if !is_allowed_combination(&parameters) {
             let text = b"unsupported parameters in RE-CONFIG";
@@ -207,7 +208,7 @@ impl Association {
             cause.extend_from_slice(&((4 + text.len()) as u16).to_be_bytes());
             cause.extend_from_slice(text);
             let len = cause.len() + CHUNK_HEADER_LEN;
-            return self.reply(route, Reply::Error(cause.into()), len, notes);
+            return self.reply(route, Reply::Error(cause.into()), len, progress);
         }
         let is_request = |p: &Parameter<'_>| !matches!(p, Parameter::ReconfigResponse(_));
         if parameters.iter().any(is_request) && self.receiver.has_received() {
@@ -225,7 +226,7 @@ impl Association {
             }
         }
         // Step 3.
-        self.respond(&responses, route, notes);
+        self.respond(&responses, route, progress);
         self.advance_shutdown(cx);
     }
 
@@ -294,7 +295,7 @@ impl Association {
             }
             Decision::GrantByRequest(kind) => {
                 self.begin_reconfig(Vec::from([kind]), Some(number));
-                if self.launch_reconfig() {
+                if self.send_reconfig_if_ready() {
                     return None;
                 }
                 ReconfigResult::IN_PROGRESS
@@ -353,7 +354,12 @@ impl Association {
 
     /// Sends the responses to all requests of a chunk in one chunk; the only one along with a reset of
     /// ours, if there is one.
-    fn respond(&mut self, responses: &[ReconfigResponse], route: &Route, notes: &mut PacketNotes) {
+    fn respond(
+        &mut self,
+        responses: &[ReconfigResponse],
+        route: &Route,
+        progress: &mut PacketProgress,
+    ) {
         if responses.is_empty() {
             return;
         }
@@ -373,7 +379,7 @@ impl Association {
         packet.finish();
         let value = Bytes::from(buf).slice(COMMON_HEADER_LEN + CHUNK_HEADER_LEN..);
         let len = value.len() + CHUNK_HEADER_LEN;
-        self.reply(route, Reply::ReConfig(value), len, notes);
+        self.reply(route, Reply::ReConfig(value), len, progress);
     }
 
     /// Performs the deferred reset of the peer's streams once all data sent before it has arrived (RFC
@@ -381,7 +387,7 @@ impl Association {
     pub(super) fn advance_deferred_reset(
         &mut self,
         route: &Route,
-        notes: &mut PacketNotes,
+        progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
         let cumulative = self.receiver.cumulative_tsn();
@@ -394,7 +400,7 @@ impl Association {
         }
         let result = ReconfigResult::PERFORMED;
         self.streams.record_answer(deferred.number, result, None);
-        self.respond(&[response(deferred.number, result)], route, notes);
+        self.respond(&[response(deferred.number, result)], route, progress);
     }
 
     fn reset_incoming(&mut self, streams: &StreamSet, cx: &mut Context<'_>) {

@@ -117,7 +117,7 @@ impl Association {
                 (Timer::MtuDiscovery, path.next_mtu_timeout()),
             ];
         }
-        let verified = phase == Phase::Shutdown && !path.confirmed && self.verifies_to_end();
+        let verified = phase == Phase::Shutdown && !path.is_confirmed() && self.verifies_to_end();
         [
             (Timer::LossDetection, None),
             (Timer::T3Rtx, None),
@@ -210,7 +210,7 @@ impl Association {
     /// 2. Let the sender reduce its window, back off the RTO and mark the data in flight (rules E1 to E3).
     /// 3. Unless a closed window is probed, count an error of path and association (sections 8.1, 8.2).
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.paths[id].flight_size == 0 && !self.sender.awaits_forward_on(id) {
+        if self.paths[id].flight().size() == 0 && !self.sender.awaits_forward_on(id) {
             // All data that was in flight here has been marked for retransmission elsewhere.
             self.paths[id].stop_t3();
             return;
@@ -255,7 +255,11 @@ impl Association {
             return self.close(CloseReason::SetupTimedOut, cx);
         }
         let current = self.paths.current();
-        self.paths[current].rto.back_off(&self.config);
+        let path = &mut self.paths[current];
+        path.back_off_rto(&self.config);
+        if let Some(limit) = self.config.timers.max_init_timeout {
+            path.limit_rto(limit);
+        }
         self.paths.rotate();
     }
 
@@ -264,7 +268,7 @@ impl Association {
         let sent_to = self.state.ending().and_then(|ending| ending.sent_to);
         let path = sent_to.and_then(|route| self.paths.find(&route));
         let path = path.unwrap_or(self.paths.current());
-        self.paths[path].rto.back_off(&self.config);
+        self.paths[path].back_off_rto(&self.config);
         // A SACK bundled with the SHUTDOWN also reports reneged data and the window.
         if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();

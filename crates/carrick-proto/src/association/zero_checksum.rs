@@ -22,6 +22,8 @@ pub enum LowerLayer {
     Dtls,
 }
 
+portable_enum! { LowerLayer { 0: Plain, 1: Dtls } }
+
 impl LowerLayer {
     /// The method that finds errors in place of the checksum, if there is one (RFC 9653 section 8).
     pub(crate) fn error_detection(self) -> Option<ErrorDetectionMethod> {

@@ -15,6 +15,8 @@ pub struct SharedKey {
     pub secret: Bytes,
 }
 
+portable_struct! { SharedKey { id, secret } }
+
 impl fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Secrets are not logged.
@@ -44,6 +46,8 @@ pub struct AuthenticationConfig {
     /// (RFC 4895, section 9). Default: `true`.
     pub null_key: bool,
 }
+
+portable_struct! { AuthenticationConfig { algorithms, required, keys, active, null_key } }
 
 impl Default for AuthenticationConfig {
     fn default() -> Self {

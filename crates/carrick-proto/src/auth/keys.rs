@@ -55,11 +55,15 @@ struct Key {
     keyed: Option<Keyed>,
 }
 
+portable_struct! { Key { id, secret, sends } rebuilt { keyed: None } }
+
 /// Keys of an association, and the identifier of the one used for sending.
 pub(super) struct Keys {
     list: Vec<Key>,
     active: SharedKeyId,
 }
+
+portable_struct! { Keys { list, active } }
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,6 +119,11 @@ impl Keys {
         for key in &mut self.list {
             key.keyed = Some(prepared(&key.secret, ours, theirs));
         }
+    }
+
+    /// Returns whether association keys have been computed.
+    pub(super) fn are_prepared(&self) -> bool {
+        self.list.iter().any(|key| key.keyed.is_some())
     }
 
     pub(super) fn activate(&mut self, id: SharedKeyId) -> Result<(), KeyError> {

@@ -11,20 +11,21 @@ use carrick_wire::{
 use super::keys::Keys;
 use super::{AuthenticationConfig, ChunkSet, KeyError, KeyVector, SharedKey};
 use crate::config::AssociationConfig;
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::random::Random;
 use crate::stats::AuthenticationCounters;
 
 /// Result of the verification of an AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+enum HmacCheck {
     /// The HMAC is valid.
-    Genuine,
+    Valid,
     /// This side did not list the HMAC algorithm.
     UnsupportedAlgorithm(HmacId),
     /// There is no shared key with this identifier.
     UnknownKey(SharedKeyId),
     /// The HMAC is invalid.
-    Forged,
+    Invalid,
 }
 
 /// Result of a received AUTH chunk. Unless it is authentic, the chunks behind it are discarded.
@@ -47,6 +48,8 @@ pub(crate) enum AuthOutcome {
 #[derive(Debug, Default)]
 pub(crate) struct Auth(Option<Box<AuthState>>);
 
+portable_tuple! { Auth(value) }
+
 #[derive(Debug)]
 struct AuthState {
     ours: KeyVector,
@@ -64,6 +67,57 @@ struct AuthState {
     peer_key: Option<SharedKeyId>,
     /// Unknown key of which the user was notified last.
     reported_unknown_key: Option<SharedKeyId>,
+}
+
+/// Authentication state; the association keys are computed again.
+impl Portable for AuthState {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            ours,
+            theirs,
+            required,
+            wanted,
+            algorithm,
+            keys,
+            counters,
+            peer_key,
+            reported_unknown_key,
+        } = self;
+        // Both have a method of this name that writes their parameters.
+        Portable::write(ours, out);
+        Portable::write(theirs, out);
+        required.write(out);
+        wanted.write(out);
+        algorithm.write(out);
+        keys.write(out);
+        keys.are_prepared().write(out);
+        counters.write(out);
+        peer_key.write(out);
+        reported_unknown_key.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let (ours, theirs) = Portable::read(input)?;
+        let (required, wanted, algorithm): (_, _, HmacId) = Portable::read(input)?;
+        if algorithm.hmac_len().is_none() {
+            return Err(ImportError::Malformed("HMAC algorithm"));
+        }
+        let mut keys = Keys::read(input)?;
+        if bool::read(input)? {
+            keys.prepare(&ours, &theirs);
+        }
+        Ok(Self {
+            ours,
+            theirs,
+            required,
+            wanted,
+            algorithm,
+            keys,
+            counters: Portable::read(input)?,
+            peer_key: Portable::read(input)?,
+            reported_unknown_key: Portable::read(input)?,
+        })
+    }
 }
 
 impl AuthState {
@@ -106,6 +160,14 @@ impl AuthState {
         self.required.contains(kind)
     }
 
+    /// Returns the chunk types that the peer has listed in CHUNKS.
+    fn listed_by_peer(&self) -> impl Iterator<Item = ChunkType> {
+        let chunks = self.theirs.chunks();
+        (0..=u8::MAX)
+            .map(ChunkType)
+            .filter(move |kind| chunks.contains(*kind))
+    }
+
     /// Returns whether the peer accepts the chunk type only authenticated.
     fn wants(&self, kind: ChunkType) -> bool {
         self.is_negotiated() && self.wanted.contains(kind)
@@ -139,17 +201,17 @@ impl AuthState {
     }
 
     /// Verifies a received AUTH chunk (RFC 4895, section 6.3).
-    fn verify(&self, chunk: &AuthChunk<'_>, packet: &Packet<'_>) -> Verdict {
+    fn verify(&self, chunk: &AuthChunk<'_>, packet: &Packet<'_>) -> HmacCheck {
         if !self.ours.algorithms().any(|id| id == chunk.hmac_id) {
-            return Verdict::UnsupportedAlgorithm(chunk.hmac_id);
+            return HmacCheck::UnsupportedAlgorithm(chunk.hmac_id);
         }
         let Some(keyed) = self.keys.keyed(chunk.shared_key) else {
-            return Verdict::UnknownKey(chunk.shared_key);
+            return HmacCheck::UnknownKey(chunk.shared_key);
         };
         if keyed.verify(chunk.hmac_id, chunk.covered(packet), chunk.hmac) {
-            Verdict::Genuine
+            HmacCheck::Valid
         } else {
-            Verdict::Forged
+            HmacCheck::Invalid
         }
     }
 }
@@ -191,6 +253,11 @@ impl Auth {
         });
         let ours = ours.unwrap_or(&state.ours).clone();
         state.negotiated(ours, theirs);
+    }
+
+    /// Returns the chunk types that the peer has listed in CHUNKS; none before its INIT or INIT ACK.
+    pub(crate) fn listed_by_peer(&self) -> impl Iterator<Item = ChunkType> {
+        self.0.iter().flat_map(|state| state.listed_by_peer())
     }
 
     /// Ends authentication, which the peer lacks.
@@ -251,7 +318,7 @@ impl Auth {
             return AuthOutcome::Rejected;
         }
         match state.verify(chunk, packet) {
-            Verdict::Genuine => {
+            HmacCheck::Valid => {
                 let key = chunk.shared_key;
                 state.reported_unknown_key = None;
                 match state.peer_key.replace(key) {
@@ -259,18 +326,18 @@ impl Auth {
                     _ => AuthOutcome::Authentic,
                 }
             }
-            Verdict::Forged => {
+            HmacCheck::Invalid => {
                 state.counters.forged_packets += 1;
                 AuthOutcome::Rejected
             }
-            Verdict::UnknownKey(key) => {
+            HmacCheck::UnknownKey(key) => {
                 state.counters.unknown_keys += 1;
                 match state.reported_unknown_key.replace(key) {
                     Some(before) if before == key => AuthOutcome::Rejected,
                     _ => AuthOutcome::UnknownKey(key),
                 }
             }
-            Verdict::UnsupportedAlgorithm(id) => {
+            HmacCheck::UnsupportedAlgorithm(id) => {
                 state.counters.unknown_keys += 1;
                 AuthOutcome::UnsupportedAlgorithm(id)
             }
@@ -280,7 +347,7 @@ impl Auth {
     /// Returns whether an AUTH chunk in front of a COOKIE ECHO is valid.
     pub(crate) fn is_genuine(&self, chunk: &AuthChunk<'_>, packet: &Packet<'_>) -> bool {
         let state = self.0.as_ref();
-        state.is_some_and(|state| state.verify(chunk, packet) == Verdict::Genuine)
+        state.is_some_and(|state| state.verify(chunk, packet) == HmacCheck::Valid)
     }
 
     /// Appends an AUTH chunk if the peer requires it for one of these chunk types; [`Self::finish`] fills

@@ -20,6 +20,8 @@ const MAX_ALGORITHMS: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ChunkSet([u64; 4]);
 
+portable_tuple! { ChunkSet(bits) }
+
 impl ChunkSet {
     pub(crate) fn insert(&mut self, kind: ChunkType) {
         self.0[usize::from(kind.0 >> 6)] |= 1 << (kind.0 & 63);
@@ -34,6 +36,8 @@ impl ChunkSet {
 /// side without authentication.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct KeyVector(Vec<u8>);
+
+portable_tuple! { KeyVector(value) }
 
 impl KeyVector {
     /// Returns the key vector of this side.

@@ -6,17 +6,19 @@
 //! in fractions allows growth of any size. As in RFC 9260, a window grows only while it is fully used, and
 //! not during Fast Recovery.
 
-use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
 use super::{Acknowledged, CongestionEvent, Controller, Member, Parameters, initial_window};
+use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::time::Time;
 
 /// Fractions per byte in the account of growth.
 pub(super) const FRACTION: i128 = 1 << 16;
 
 /// Rule by which the windows of an association's paths depend on each other.
-pub(super) trait Rule: Debug + Default + Send + 'static {
+pub(super) trait Rule: Debug + Default + Portable + Send + 'static {
     /// Records the state of all paths that carry data, this one at `own`.
     fn observe(&mut self, members: &[Member], own: usize);
     /// Returns the growth in slow start for this number of acknowledged bytes, in bytes.
@@ -64,11 +66,40 @@ pub(super) struct Window<R> {
     pub(super) rule: R,
 }
 
-impl<R: Rule> Window<R> {
-    pub(super) fn boxed(parameters: Parameters) -> Box<dyn Controller> {
-        Box::new(Self::new(parameters))
+impl<R: Rule> Portable for Window<R> {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            parameters,
+            cwnd,
+            ssthresh,
+            credit,
+            idle,
+            before,
+            rule,
+        } = self;
+        parameters.write(out);
+        cwnd.write(out);
+        ssthresh.write(out);
+        credit.write(out);
+        idle.write(out);
+        before.write(out);
+        rule.write(out);
     }
 
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        Ok(Self {
+            parameters: Portable::read(input)?,
+            cwnd: Portable::read(input)?,
+            ssthresh: Portable::read(input)?,
+            credit: Portable::read(input)?,
+            idle: Portable::read(input)?,
+            before: Portable::read(input)?,
+            rule: Portable::read(input)?,
+        })
+    }
+}
+
+impl<R: Rule> Window<R> {
     pub(super) fn new(parameters: Parameters) -> Self {
         Self {
             parameters,
@@ -168,6 +199,10 @@ impl<R: Rule> Controller for Window<R> {
     fn reset(&mut self) {
         *self = Self::new(self.parameters);
     }
+
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        super::export(self, now)
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +248,14 @@ pub(super) mod tests {
 
     #[derive(Debug, Default)]
     struct Half;
+
+    impl Portable for Half {
+        fn write(&self, _: &mut Writer) {}
+
+        fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+            Ok(Self)
+        }
+    }
 
     impl Rule for Half {
         fn observe(&mut self, _: &[Member], _: usize) {}

@@ -4,11 +4,11 @@
 //! window before that reduction, and the window is never smaller than with the additive increase of
 //! RFC 9260. Initial window, minimum window and idleness follow RFC 9260, section 7.2.1.
 
-use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, Pace};
-use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
+use super::{Acknowledged, CongestionEvent, Controller, Parameters, initial_window};
 use crate::time::Time;
 
 /// Limit of the growth per SACK in slow start, in packets (L of RFC 9406, section 4.3, without pacing).
@@ -25,15 +25,7 @@ const FRACTION: u128 = 1 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Cubic;
 
-impl Algorithm for Cubic {
-    fn name(&self) -> &'static str {
-        "cubic"
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Box::new(Window::new(parameters))
-    }
-}
+algorithm! { Cubic: "cubic", Window }
 
 /// Congestion avoidance since the last reduction.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +41,8 @@ struct Epoch {
     credit: u128,
 }
 
+portable_struct! { Epoch { start, k, plateau, additive, credit } }
+
 /// State before a reduction, restored if the reduction was needless.
 #[derive(Clone, Copy, Debug)]
 struct Before {
@@ -57,6 +51,8 @@ struct Before {
     largest: usize,
     epoch: Option<Epoch>,
 }
+
+portable_struct! { Before { cwnd, ssthresh, largest, epoch } }
 
 #[derive(Debug)]
 struct Window {
@@ -74,6 +70,12 @@ struct Window {
     last_ack: Time,
     idle: bool,
     before: Option<Before>,
+}
+
+portable_struct! {
+    Window {
+        parameters, cwnd, ssthresh, hystart, largest, prior, epoch, srtt, last_ack, idle, before,
+    }
 }
 
 impl Window {
@@ -272,6 +274,10 @@ impl Controller for Window {
     fn reset(&mut self) {
         *self = Self::new(self.parameters);
     }
+
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        super::export(self, now)
+    }
 }
 
 #[cfg(test)]
@@ -395,7 +401,10 @@ mod tests {
         (0..200).for_each(|_| f.round(100, false));
         assert_eq!(f.w.cwnd, before);
         f.rounds(1, 100);
-        assert!(f.w.cwnd < before + 15 * PMDCS, "the time did not count");
+        assert!(
+            f.w.cwnd < before + 15 * PMDCS,
+            "time without growth does not count"
+        );
     }
 
     /// RFC 9438, section 4.9

@@ -21,6 +21,8 @@ struct Conservative {
     rounds: u32,
 }
 
+portable_struct! { Conservative { baseline, rounds } }
+
 /// Growth of the window in slow start for one acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
@@ -42,6 +44,8 @@ pub(super) struct HyStart {
     samples: u32,
     conservative: Option<Conservative>,
 }
+
+portable_struct! { HyStart { end, last, current, samples, conservative } }
 
 impl HyStart {
     pub(super) fn on_ack(&mut self, acknowledged: &Acknowledged) -> Pace {

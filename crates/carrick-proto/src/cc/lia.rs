@@ -10,28 +10,14 @@
 //! (section 3). All paths together thus reach the throughput of one flow on the best path, and no path
 //! takes more than a separate flow would. Slow start and the response to losses follow RFC 9260.
 
-use alloc::boxed::Box;
-
+use super::Member;
 use super::coupled::{FRACTION, Rule, Window, micros, rate};
-use super::{Algorithm, Controller, Member, Parameters};
 
 /// Linked increases (RFC 6356).
 #[derive(Clone, Copy, Debug)]
 pub struct Lia;
 
-impl Algorithm for Lia {
-    fn name(&self) -> &'static str {
-        "lia"
-    }
-
-    fn couples(&self) -> bool {
-        true
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Window::<Linked>::boxed(parameters)
-    }
-}
+algorithm! { Lia: "lia", Window<Linked>, couples }
 
 /// `alpha / sum(c_i)` as the fraction `best / total_squared`.
 #[derive(Debug, Default)]
@@ -39,6 +25,8 @@ struct Linked {
     best: u128,
     total_squared: u128,
 }
+
+portable_struct! { Linked { best, total_squared } }
 
 impl Rule for Linked {
     fn observe(&mut self, members: &[Member], _: usize) {
@@ -61,8 +49,8 @@ impl Rule for Linked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CongestionEvent;
     use super::super::coupled::tests::{PMDCS, member, round, window};
+    use super::super::{CongestionEvent, Controller};
     use super::*;
 
     /// RFC 6356, section 3

@@ -7,6 +7,37 @@
 //! A controller is an [`Algorithm`] and a [`Controller`] in one file. It learns of what was sent, what was
 //! acknowledged, congestion and idleness of its path; it returns a window and, optionally, a pacing rate.
 
+/// Implements [`Algorithm`] for a type of this crate by its name and the type of its controllers, which are
+/// created by `new` and imported by the list of their fields. The property, if any, is `true`.
+macro_rules! algorithm {
+    ($algorithm:ident: $name:literal, $controller:ty $(, $property:ident)?) => {
+        impl $crate::cc::Algorithm for $algorithm {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            $(fn $property(&self) -> bool {
+                true
+            })?
+
+            fn start(
+                &self,
+                parameters: $crate::cc::Parameters,
+            ) -> alloc::boxed::Box<dyn $crate::cc::Controller> {
+                alloc::boxed::Box::new(<$controller>::new(parameters))
+            }
+
+            fn import(
+                &self,
+                now: $crate::time::Time,
+                state: &[u8],
+            ) -> Option<alloc::boxed::Box<dyn $crate::cc::Controller>> {
+                $crate::cc::import::<$controller>(now, state)
+            }
+        }
+    };
+}
+
 mod coupled;
 mod cubic;
 mod hystart;
@@ -20,9 +51,12 @@ mod rfc2960;
 mod rfc9260;
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
+use crate::export::{ExportError, ImportError, Portable, Reader, Writer, from_bytes, to_bytes};
 use crate::time::Time;
 
 pub use cubic::Cubic;
@@ -34,7 +68,7 @@ pub use rfc2960::Rfc2960;
 pub use rfc9260::Rfc9260;
 
 /// Algorithm of congestion control, which creates the controller of each path.
-pub trait Algorithm: Sync {
+pub trait Algorithm: Debug + Send + Sync {
     /// Returns the name for reports and configuration.
     fn name(&self) -> &'static str;
     /// Returns whether the windows of an association's paths depend on each other.
@@ -50,12 +84,28 @@ pub trait Algorithm: Sync {
     }
     /// Creates the controller of a path.
     fn start(&self, parameters: Parameters) -> Box<dyn Controller>;
+    /// Continues a controller with the state of [`Controller::export`], where `now` is the moment of the export by the
+    /// present clock; `None`, the default, if the state is none of this algorithm. Called by
+    /// [`crate::Endpoint::import`].
+    fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn Controller>> {
+        let _ = (now, state);
+        None
+    }
 }
 
-/// All algorithms, by which a name selects one.
-pub const ALGORITHMS: [&dyn Algorithm; 8] = [
-    &Rfc9260, &Rfc2960, &Cubic, &Lia, &Olia, &CmtRpV1, &CmtRpV2, &RateBased,
-];
+/// Returns all algorithms of this crate, for selection by [name](Algorithm::name).
+pub fn algorithms() -> [Arc<dyn Algorithm>; 8] {
+    [
+        Arc::new(Rfc9260),
+        Arc::new(Rfc2960),
+        Arc::new(Cubic),
+        Arc::new(Lia),
+        Arc::new(Olia),
+        Arc::new(CmtRpV1),
+        Arc::new(CmtRpV2),
+        Arc::new(RateBased),
+    ]
+}
 
 /// Initial parameters of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +117,8 @@ pub struct Parameters {
     /// L of RFC 9260, section 7.2.1.
     pub slow_start_limit: u32,
 }
+
+portable_struct! { Parameters { pmdcs, ipv6, slow_start_limit } }
 
 /// Returns the initial window of RFC 9260, section 7.2.1, in bytes.
 fn initial_window(parameters: &Parameters) -> usize {
@@ -165,6 +217,8 @@ pub struct Member {
     pub between_losses: u64,
 }
 
+portable_struct! { Member { cwnd, ssthresh, rtt, between_losses } }
+
 /// Congestion controller of one path. All sizes are in bytes.
 pub trait Controller: Debug + Send {
     /// Returns the congestion window.
@@ -209,4 +263,45 @@ pub trait Controller: Debug + Send {
     fn between_losses(&self) -> u64 {
         0
     }
+    /// Returns the state for [`Algorithm::import`]; `None`, the default, if it can't be exported
+    /// ([`crate::Endpoint::export`]).
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        let _ = now;
+        None
+    }
+}
+
+/// Controller of a path, continued by the algorithm of its association.
+impl Portable for Box<dyn Controller> {
+    fn write(&self, out: &mut Writer) {
+        match self.export(out.now()) {
+            Some(state) => out.octets(&state),
+            None => out.fail(ExportError::Controller),
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let (now, state) = (input.now(), input.octets()?);
+        let algorithm = &input.association()?.research.policies.congestion;
+        let controller = algorithm.import(now, state);
+        controller.ok_or(ImportError::Controller(algorithm.name()))
+    }
+}
+
+/// Returns the state of a controller for [`import`].
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "Controller::export returns an Option"
+)]
+fn export(controller: &impl Portable, now: Time) -> Option<Vec<u8>> {
+    Some(to_bytes(controller, now))
+}
+
+/// Continues a controller of this type.
+fn import<C: Portable + Controller + 'static>(
+    now: Time,
+    state: &[u8],
+) -> Option<Box<dyn Controller>> {
+    let controller: C = from_bytes(state, now)?;
+    Some(Box::new(controller))
 }

@@ -14,28 +14,14 @@
 //! `l^2 / rtt`, where `l` is the number of bytes acknowledged between the last two losses, or since the
 //! last loss if that is more. Slow start and the response to losses follow RFC 9260.
 
-use alloc::boxed::Box;
-
+use super::Member;
 use super::coupled::{FRACTION, Rule, Window, micros, rate};
-use super::{Algorithm, Controller, Member, Parameters};
 
 /// Opportunistic linked increases (OLIA).
 #[derive(Clone, Copy, Debug)]
 pub struct Olia;
 
-impl Algorithm for Olia {
-    fn name(&self) -> &'static str {
-        "olia"
-    }
-
-    fn couples(&self) -> bool {
-        true
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Window::<Opportunistic>::boxed(parameters)
-    }
-}
+algorithm! { Olia: "olia", Window<Opportunistic>, couples }
 
 #[derive(Debug, Default)]
 struct Opportunistic {
@@ -50,6 +36,8 @@ struct Opportunistic {
     /// Bytes acknowledged between the last two losses.
     between: u64,
 }
+
+portable_struct! { Opportunistic { own, total_squared, alpha_inverse, since, between } }
 
 impl Rule for Opportunistic {
     fn observe(&mut self, members: &[Member], own: usize) {
@@ -100,7 +88,7 @@ impl Rule for Opportunistic {
 #[cfg(test)]
 mod tests {
     use super::super::coupled::tests::{PMDCS, member, round, window};
-    use super::super::{Acknowledged, CongestionEvent};
+    use super::super::{Acknowledged, CongestionEvent, Controller};
     use super::*;
 
     fn with(cwnd: usize, rtt_ms: u64, between_losses: u64) -> Member {

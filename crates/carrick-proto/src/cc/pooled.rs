@@ -18,46 +18,20 @@
 //! Version 1 adds the windows of paths regardless of their delay; version 2 adds their rates. A path
 //! without losses has no slow-start threshold yet; its window takes the place of the threshold.
 
-use alloc::boxed::Box;
-
+use super::Member;
 use super::coupled::{FRACTION, Rule, Window, rate};
-use super::{Algorithm, Controller, Member, Parameters};
 
 /// CMT/RPv1: shares by slow-start thresholds.
 #[derive(Clone, Copy, Debug)]
 pub struct CmtRpV1;
 
-impl Algorithm for CmtRpV1 {
-    fn name(&self) -> &'static str {
-        "cmt-rpv1"
-    }
-
-    fn couples(&self) -> bool {
-        true
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Window::<ByThreshold>::boxed(parameters)
-    }
-}
+algorithm! { CmtRpV1: "cmt-rpv1", Window<ByThreshold>, couples }
 
 /// CMT/RPv2: shares by rates.
 #[derive(Clone, Copy, Debug)]
 pub struct CmtRpV2;
 
-impl Algorithm for CmtRpV2 {
-    fn name(&self) -> &'static str {
-        "cmt-rpv2"
-    }
-
-    fn couples(&self) -> bool {
-        true
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Window::<ByRate>::boxed(parameters)
-    }
-}
+algorithm! { CmtRpV2: "cmt-rpv2", Window<ByRate>, couples }
 
 /// Share of one path in the resource of all paths.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +39,8 @@ struct Share {
     part: u128,
     whole: u128,
 }
+
+portable_struct! { Share { part, whole } }
 
 impl Default for Share {
     fn default() -> Self {
@@ -106,6 +82,8 @@ struct ByThreshold {
     windows: usize,
 }
 
+portable_struct! { ByThreshold { share, windows } }
+
 impl Rule for ByThreshold {
     fn observe(&mut self, members: &[Member], own: usize) {
         let threshold = |m: &Member| match m.ssthresh {
@@ -135,6 +113,8 @@ struct ByRate {
     share: Share,
 }
 
+portable_struct! { ByRate { share } }
+
 impl Rule for ByRate {
     fn observe(&mut self, members: &[Member], own: usize) {
         let part = members.get(own).map_or(1, rate);
@@ -160,7 +140,7 @@ impl Rule for ByRate {
 #[cfg(test)]
 mod tests {
     use super::super::coupled::tests::{PMDCS, member, round, window};
-    use super::super::{Acknowledged, CongestionEvent};
+    use super::super::{Acknowledged, CongestionEvent, Controller};
     use super::*;
 
     #[test]

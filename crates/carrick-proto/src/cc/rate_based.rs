@@ -9,10 +9,10 @@
 //! A loss changes nothing. An ECN mark reduces the rate (factor of RFC 8511), and the queue is drained. T3-rtx
 //! halves the rate and closes the window (RFC 9260, section 7.2.3).
 
-use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
+use super::{Acknowledged, CongestionEvent, Controller, Parameters, initial_window};
 use crate::time::Time;
 
 /// Gains in percent of the delivery rate. Start-up doubles the rate in each round trip: 2 / ln 2.
@@ -30,19 +30,7 @@ const FLOOR: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct RateBased;
 
-impl Algorithm for RateBased {
-    fn name(&self) -> &'static str {
-        "rate-based"
-    }
-
-    fn is_rate_based(&self) -> bool {
-        true
-    }
-
-    fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
-        Box::new(Model::new(parameters))
-    }
-}
+algorithm! { RateBased: "rate-based", Model, is_rate_based }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -50,6 +38,8 @@ enum Phase {
     Drain,
     Cycle,
 }
+
+portable_enum! { Phase { 0: Startup, 1: Drain, 2: Cycle } }
 
 #[derive(Clone, Copy, Debug)]
 struct Model {
@@ -69,6 +59,12 @@ struct Model {
     round_end: u64,
     /// `cwnd` and `rates` before the last reduction.
     before: Option<(usize, [u64; 2])>,
+}
+
+portable_struct! {
+    Model {
+        parameters, cwnd, phase, growth, rates, rtts, rtt_since, rounds, round_end, before,
+    }
 }
 
 impl Model {
@@ -196,5 +192,9 @@ impl Controller for Model {
 
     fn reset(&mut self) {
         *self = Self::new(self.parameters);
+    }
+
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        super::export(self, now)
     }
 }

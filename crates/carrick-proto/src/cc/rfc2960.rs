@@ -4,9 +4,11 @@
 //! being repaired. Used by paper `mobile-ip`.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::rfc9260::Window;
 use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters};
+use crate::time::Time;
 
 /// Initial window, and minimum of ssthresh after a loss, in PMDCS (RFC 2960, sections 7.2.1 and 7.2.3).
 const FLOOR: usize = 2;
@@ -28,6 +30,10 @@ impl Algorithm for Rfc2960 {
         window.reset();
         Box::new(window)
     }
+
+    fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn Controller>> {
+        super::import::<OldWindow>(now, state)
+    }
 }
 
 #[derive(Debug)]
@@ -35,6 +41,8 @@ struct OldWindow {
     window: Window,
     pmdcs: usize,
 }
+
+portable_struct! { OldWindow { window, pmdcs } }
 
 impl Controller for OldWindow {
     fn window(&self) -> usize {
@@ -81,6 +89,10 @@ impl Controller for OldWindow {
     fn reset(&mut self) {
         self.window.reset();
         self.window.cwnd = FLOOR * self.pmdcs;
+    }
+
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        super::export(self, now)
     }
 }
 

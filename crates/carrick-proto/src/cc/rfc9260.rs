@@ -2,8 +2,10 @@
 //! after a loss (sections 7.2.1 to 7.2.3).
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::{Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, initial_window};
+use crate::time::Time;
 
 /// Minimum of ssthresh after a loss, in PMDCS (RFC 9260, section 7.2.3).
 const FLOOR: usize = 4;
@@ -20,6 +22,10 @@ impl Algorithm for Rfc9260 {
     fn start(&self, parameters: Parameters) -> Box<dyn Controller> {
         Box::new(Window::new(parameters, FLOOR))
     }
+
+    fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn Controller>> {
+        super::import::<Window>(now, state)
+    }
 }
 
 #[derive(Debug)]
@@ -35,6 +41,8 @@ pub(super) struct Window {
     /// cwnd and ssthresh in bytes before the last reduction, for [`Controller::on_undo`].
     before: Option<(usize, usize)>,
 }
+
+portable_struct! { Window { parameters, floor, cwnd, ssthresh, partial_bytes_acked, idle, before } }
 
 impl Window {
     pub(super) fn new(parameters: Parameters, floor: usize) -> Self {
@@ -140,6 +148,10 @@ impl Controller for Window {
         self.partial_bytes_acked = 0;
         self.idle = false;
         self.before = None;
+    }
+
+    fn export(&self, now: Time) -> Option<Vec<u8>> {
+        super::export(self, now)
     }
 }
 

@@ -53,6 +53,11 @@ impl Endpoint {
     /// Two associations may have the same peer address and port if their encapsulation differs, since
     /// hosts behind a translator share its address.
     ///
+    /// 1. Check addresses, ports and parameters.
+    /// 2. Refuse a second association with the same peer (section 5.2.1), and one beyond the limits.
+    /// 3. Choose the Verification Tag and the initial TSN (sections 5.3.1 and 3.3.2).
+    /// 4. Enter COOKIE-WAIT; the INIT leaves with the next packet (section 5.1).
+    ///
     /// # Errors
     /// See [`ConnectError`].
     pub fn associate(

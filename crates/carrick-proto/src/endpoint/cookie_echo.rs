@@ -194,7 +194,7 @@ impl Endpoint {
             State::Established,
         );
         let (_, mut cx) = self.registry_and_context(now);
-        association.adopt(cookie, route, &mut cx);
+        association.establish_from(cookie, route, &mut cx);
         self.registry.insert(association, source, true);
         // Step 4.
         self.update_association(now, id, |association, cx| {

@@ -76,8 +76,16 @@ impl Endpoint {
         }
     }
 
-    /// Applies an ICMP message to its association; `None` if it is ignored.
+    /// Applies an ICMP message to its association; `None` if it is ignored (rules of RFC 9260, section 10):
+    ///
+    /// 1. Find the association of the quoted addresses, ports and encapsulation (ICMP5), and validate the
+    ///    quoted Verification Tag, or for an INIT its Initiate Tag (ICMP6).
+    /// 2. With UDP encapsulation, treat a "Port Unreachable" as "Protocol Unreachable", or where another path
+    ///    works as "Destination Unreachable" (RFC 6951, section 5.5).
+    /// 3. Apply the kind: ignore a "Port Unreachable" (ICMP3), end the association (ICMP8), reduce the path
+    ///    MTU (ICMP7), or count an error of the path (ICMP9).
     fn apply_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
+        // 1.
         let quoted: &[u8; 8] = icmp.quoted.first_chunk()?;
         let source_port = u16::from_be_bytes([quoted[0], quoted[1]]);
         let peer_port = u16::from_be_bytes([quoted[2], quoted[3]]);
@@ -89,7 +97,7 @@ impl Endpoint {
         }
         // A message about a former encapsulation of the peer does not apply to current packets.
         let encapsulation = icmp.encapsulation;
-        // RFC 9260, section 10, rule ICMP6: the tag proves that the sender saw a packet of this side.
+        // The tag proves that the sender saw a packet of this side.
         let about_init = tag.is_zero();
         let initiate_tag = initiate_tag(icmp.quoted);
         let is_proved = |association: &Association| {
@@ -102,17 +110,19 @@ impl Endpoint {
         let registry = &self.registry;
         let id = registry.find_quoted_sender(icmp.remote, peer_port, encapsulation, is_proved)?;
         let association = self.registry.get(id)?;
+        // 2.
         let kind = match icmp.kind {
             IcmpKind::PortUnreachable if encapsulation.is_some() => {
                 encapsulated_unreachable(association, icmp.remote)
             }
             kind => kind,
         };
+        // 3.
         let remote = icmp.remote;
         match kind {
-            // Rule ICMP3.
+            // ICMP3.
             IcmpKind::PortUnreachable => None,
-            // Rule ICMP8. A refused INIT counts only until the peer has answered another one.
+            // ICMP8. A refused INIT counts only until the peer has answered another one.
             IcmpKind::ProtocolUnreachable => {
                 let waiting = association.peer_tag.is_zero();
                 if about_init && !waiting {
@@ -122,12 +132,12 @@ impl Endpoint {
                     association.on_protocol_unreachable(cx)
                 })
             }
-            // Rule ICMP7.
+            // ICMP7.
             IcmpKind::PacketTooBig { mtu } => {
                 let plausible = self.update_association(now, id, |association, _| {
                     let mut plausible = false;
                     for path in association.paths.ids() {
-                        if association.paths[path].remote == remote {
+                        if association.paths[path].remote() == remote {
                             plausible |= association.on_packet_too_big(path, mtu, now);
                         }
                     }
@@ -135,14 +145,14 @@ impl Endpoint {
                 })?;
                 plausible.then_some(())
             }
-            // Rule ICMP9.
+            // ICMP9.
             IcmpKind::DestinationUnreachable => {
                 self.update_association(now, id, |association, cx| {
                     let path = association
                         .paths
                         .iter()
-                        .find(|p| p.remote == remote)
-                        .map(|p| p.id);
+                        .find(|p| p.remote() == remote)
+                        .map(|p| p.id());
                     if let Some(path) = path.filter(|_| !association.state.is_setup()) {
                         association.on_unreachable(path, cx);
                     }
@@ -155,7 +165,7 @@ impl Endpoint {
 /// Returns the kind of a "Port Unreachable" with UDP encapsulation (RFC 6951, section 5.5). A translator
 /// may have lost its mapping: if another path works, only this one has failed.
 fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
-    let others = association.paths.iter().filter(|p| p.remote != remote);
+    let others = association.paths.iter().filter(|p| p.remote() != remote);
     if others.into_iter().any(Path::usable) && !association.state.is_setup() {
         IcmpKind::DestinationUnreachable
     } else {

@@ -363,15 +363,15 @@ fn route_in_cookie_wait(
     route: &Route,
     peer: &PeerParameters<'_>,
 ) -> Option<Route> {
-    if association.paths.knows(route.remote) {
+    if association.paths.has_address(route.remote) {
         return Some(*route);
     }
-    let is_listed = |path: &&Path| peer.addresses.contains(&path.remote);
+    let is_listed = |path: &&Path| peer.addresses.contains(&path.remote());
     let path = association.paths.iter().find(is_listed)?;
-    let same_family = |local: &IpAddr| local.is_ipv4() == path.remote.is_ipv4();
+    let same_family = |local: &IpAddr| local.is_ipv4() == path.remote().is_ipv4();
     Some(Route {
         // The peer knows the destination address of its INIT.
-        local: route.local.filter(same_family).or(path.local),
+        local: route.local.filter(same_family).or(path.local()),
         ..path.route()
     })
 }

@@ -175,7 +175,8 @@ impl Endpoint {
 
     /// Returns the association to which a packet may belong, in this order:
     ///
-    /// 1. the one with its tag at the source address;
+    /// 1. the one with its tag at the source address, also if other peers claim that address so often that
+    ///    the index of addresses leaves it out;
     /// 2. the one with its tag that addresses in an INIT ACK or ASCONF identify, since another peer may
     ///    have claimed the source address;
     /// 3. one at the source address without the tag, if that address is confirmed or the chunk may
@@ -195,6 +196,14 @@ impl Endpoint {
                 .find_by_address_and_tag(route.remote, port, tag, route.encapsulation);
         if at_source.is_some_and(|id| has_tag(&id)) {
             return at_source;
+        }
+        let has_source = |id: &AssociationId| {
+            let association = self.registry.get(*id);
+            association.is_some_and(|a| a.paths.has_address(route.remote))
+        };
+        let left_out = self.registry.find_by_tag(tag, port).filter(has_source);
+        if left_out.is_some() {
+            return left_out;
         }
         let named = self
             .find_by_init_ack(route, packet, first)

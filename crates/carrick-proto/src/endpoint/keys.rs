@@ -1,6 +1,6 @@
 //! Endpoint-pair shared keys of an association (RFC 4895, with the operations of RFC 6458, section 8.3).
 
-use carrick_wire::SharedKeyId;
+use carrick_wire::{ChunkType, SharedKeyId};
 
 use super::Endpoint;
 use crate::association::{Association, AssociationId};
@@ -60,6 +60,13 @@ impl Endpoint {
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
         self.update_keys(now, id, |association| association.keys()?.delete_key(key))
+    }
+
+    /// Returns the chunk types that the peer requires to be authenticated: its CHUNKS parameter
+    /// (`SCTP_PEER_AUTH_CHUNKS` of RFC 6458, section 8.2.3). Empty for an unknown association.
+    pub fn peer_required_chunks(&self, id: AssociationId) -> impl Iterator<Item = ChunkType> + '_ {
+        let association = self.registry.get(id).into_iter();
+        association.flat_map(|association| association.auth.listed_by_peer())
     }
 
     fn update_keys(

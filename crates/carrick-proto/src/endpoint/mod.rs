@@ -19,6 +19,8 @@
 //! - `reconfig`: reset and addition of streams (RFC 6525)
 //! - `streams`: stream schedulers (RFC 8260)
 //!
+//! - `export`: export and import of the endpoint
+//!
 //! Tables:
 //! - `registry`: associations by identifier, address, tag and next timeout
 //! - `peer_index`: associations by peer address and port
@@ -29,6 +31,7 @@
 mod addresses;
 mod connect;
 mod cookie_echo;
+mod export;
 mod icmp;
 mod init;
 mod input;
@@ -63,7 +66,7 @@ use crate::random::Random;
 use crate::reply_packets::Replies;
 use crate::route::Transmit;
 use crate::rx::message::Message;
-use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
 use crate::time::Time;
 use crate::trace::TraceRecord;
 use crate::tx::message::SendOptions;
@@ -146,6 +149,14 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Returns whether [`Self::send`] would accept a message of one byte. If the send buffer is full,
+    /// [`Event::SendBufferFree`] follows once it has room, as after [`SendError::BufferFull`].
+    pub fn has_send_room(&mut self, id: AssociationId) -> bool {
+        self.registry.get_mut(id).is_some_and(|association| {
+            association.state.takes_messages() && association.has_send_room()
+        })
+    }
+
     /// Returns the next received message, or the next part of one: RECEIVE of RFC 9260, section 11.1.7.
     /// This frees receive buffer and opens the advertised window.
     pub fn receive(&mut self, id: AssociationId) -> Option<Message> {
@@ -156,7 +167,7 @@ impl Endpoint {
         let update = association.receiver.sack_is_due();
         self.registry.update_memory_use(id);
         if done {
-            self.registry.remove(id);
+            self.stats.removed += self.registry.remove(id);
         } else if update {
             self.registry.mark_ready(id);
         }
@@ -187,7 +198,7 @@ impl Endpoint {
         let aborted = self.update_association(now, id, |association, cx| {
             association.abort(CloseReason::AbortedByUser, &cause, cx);
         });
-        self.registry.remove(id);
+        self.stats.removed += self.registry.remove(id);
         aborted.ok_or(OperationError::UnknownAssociation)
     }
 
@@ -398,6 +409,16 @@ impl Endpoint {
         }
     }
 
+    /// Returns the counters of all associations since the endpoint was created, those included that have
+    /// ended. No counter decreases. Takes time in proportion to the number of associations.
+    pub fn association_counters(&self) -> AssociationCounters {
+        let mut sum = self.stats.removed;
+        for association in self.associations().filter_map(|id| self.registry.get(id)) {
+            sum += association.counters;
+        }
+        sum
+    }
+
     /// Returns the state and counters of an association: STATUS of RFC 9260, section 11.1.8.
     pub fn association_stats(&self, id: AssociationId) -> Option<AssociationStats> {
         self.registry.get(id).map(Association::stats)
@@ -431,6 +452,12 @@ impl Endpoint {
     pub fn set_max_associations(&mut self, most: usize, per_source: Option<usize>) {
         self.config.max_associations = most;
         self.config.max_associations_per_source = per_source;
+    }
+
+    /// Changes the memory for received data, [`EndpointConfig::receive_memory`]. Data that was received
+    /// before is kept.
+    pub fn set_receive_memory(&mut self, bytes: usize) {
+        self.config.receive_memory = bytes;
     }
 
     /// Returns the identifiers of all associations.
@@ -546,7 +573,7 @@ impl Endpoint {
             let unread = association.receiver.receivable() > 0;
             self.registry.unlink(id);
             if !unread {
-                self.registry.remove(id);
+                self.stats.removed += self.registry.remove(id);
             }
         }
     }

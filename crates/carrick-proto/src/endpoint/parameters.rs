@@ -32,6 +32,11 @@ pub struct ParameterChanges {
     pub nagle: Option<bool>,
     /// Max.Burst, at least 1.
     pub max_burst: Option<u32>,
+    /// Limit of the payload of a DATA chunk in bytes, at least 1; `Some(None)` means as much as the path
+    /// MTU allows. For messages that are sent from now on.
+    pub max_payload: Option<Option<usize>>,
+    /// Fragments messages that do not fit into a packet.
+    pub fragment: Option<bool>,
 }
 
 impl ParameterChanges {
@@ -85,6 +90,20 @@ impl ParameterChanges {
         self
     }
 
+    /// Sets the limit of the payload of a DATA chunk (`SCTP_MAXSEG`).
+    #[must_use]
+    pub fn max_payload(mut self, bytes: Option<usize>) -> Self {
+        self.max_payload = Some(bytes);
+        self
+    }
+
+    /// Turns fragmentation of messages on or off (`SCTP_DISABLE_FRAGMENTS` is its negation).
+    #[must_use]
+    pub fn fragment(mut self, on: bool) -> Self {
+        self.fragment = Some(on);
+        self
+    }
+
     /// Changes a copy of a configuration.
     fn applied(&self, to: &AssociationConfig) -> Result<AssociationConfig, ConfigError> {
         fn set<T: Copy>(parameter: &mut T, change: Option<T>) {
@@ -105,6 +124,8 @@ impl ParameterChanges {
         set(&mut config.timers.sack_frequency, self.sack_frequency);
         set(&mut config.transmission.nagle, self.nagle);
         set(&mut config.transmission.max_burst, self.max_burst);
+        set(&mut config.mtu.max_payload, self.max_payload);
+        set(&mut config.mtu.fragment, self.fragment);
         config.validate()?;
         Ok(config)
     }
@@ -142,6 +163,23 @@ impl Endpoint {
         let config = changes.applied(&self.accepted)?;
         self.accepted = Arc::new(config.clone());
         self.config.association = config;
+        Ok(())
+    }
+
+    /// Replaces the parameters of the associations that peers initiate from now on. Whether associations
+    /// are found by their tags alone ([`crate::PathConfig::wildcard_peers`]) stays as the endpoint was created.
+    ///
+    /// # Errors
+    /// A parameter is out of its range; then none is changed.
+    pub fn set_default_config(
+        &mut self,
+        config: impl Into<Arc<AssociationConfig>>,
+    ) -> Result<(), ConfigError> {
+        let config = config.into();
+        config.validate()?;
+        self.uses_protection |= config.security.protection.is_some();
+        self.config.association = AssociationConfig::clone(&config);
+        self.accepted = config;
         Ok(())
     }
 }

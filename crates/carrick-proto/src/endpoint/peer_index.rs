@@ -61,6 +61,11 @@ impl PeerIndex {
         }
     }
 
+    /// Returns the hash function of the map.
+    pub(super) fn hash(&self) -> &KeyedHash {
+        self.map.hasher()
+    }
+
     /// Returns the slot of the only association, or the associations that share the address and port.
     fn entry(&self, key: Key) -> (Option<u32>, &[PeerEntry]) {
         match self.map.get(&key) {
@@ -114,21 +119,21 @@ impl PeerIndex {
     }
 
     /// Adds an association or replaces its entry. `describe` returns the entry of the association that
-    /// had the address and port alone.
+    /// had the address and port alone. Returns false if the entry was left out because of the limits.
     pub(super) fn add(
         &mut self,
         key: Key,
         added: PeerEntry,
         describe: impl FnOnce(u32) -> Option<PeerEntry>,
-    ) {
+    ) -> bool {
         let value = self.map.entry(key).or_insert(added.slot);
         if *value & SHARED == 0 {
             if *value == added.slot {
-                return;
+                return true;
             }
             let Some(other) = describe(*value) else {
                 *value = added.slot;
-                return;
+                return true;
             };
             let number = self.unused.pop().unwrap_or(self.shared.len() as u32);
             if number as usize == self.shared.len() {
@@ -144,10 +149,12 @@ impl PeerIndex {
         } else {
             MAX_UNCONFIRMED
         };
-        if list.len() < limit {
-            let at = list.partition_point(|e| e.tag.0 <= added.tag.0);
-            list.insert(at, added);
+        if list.len() >= limit {
+            return false;
         }
+        let at = list.partition_point(|e| e.tag.0 <= added.tag.0);
+        list.insert(at, added);
+        true
     }
 
     /// Removes an association from an address and port.

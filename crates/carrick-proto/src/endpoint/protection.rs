@@ -18,7 +18,7 @@ impl Endpoint {
     pub fn chunk_protection(&mut self, id: AssociationId) -> Option<&mut dyn ChunkProtection> {
         self.registry.refresh(id);
         let association = self.registry.get_mut(id)?;
-        Some(association.protection.as_mut()?.hook())
+        Some(association.protection.as_mut()?.implementation())
     }
 
     /// Removes the protection of the chunks of a packet and dispatches it.

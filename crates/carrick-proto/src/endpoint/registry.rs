@@ -14,12 +14,16 @@ use siphasher::sip::SipHasher13;
 use super::peer_index::{PeerEntry, PeerIndex};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::random::Random;
+use crate::stats::AssociationCounters;
 use crate::time::Time;
 
 /// Hash function keyed from the endpoint's seed, so that peers can't choose colliding addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedHash(u64, u64);
+
+portable_tuple! { KeyedHash(first, second) }
 
 impl KeyedHash {
     pub(super) fn new(first: u64, second: u64) -> Self {
@@ -78,9 +82,10 @@ pub(crate) struct Registry {
     free: Vec<u32>,
     peers: PeerIndex,
     sources: SourceTable,
-    /// Associations by local tag and peer port: those with a chunk protection, or all of them.
+    /// Associations by local tag and peer port: those with a chunk protection and those that an address of
+    /// their peer does not identify, or all of them.
     tags: BTreeMap<(u32, u16), AssociationId>,
-    /// `tags` has all associations, not only those with a chunk protection.
+    /// `tags` has all associations.
     all_tags: bool,
     /// Timeouts, earliest first. An association has an entry for the time for which it was last
     /// scheduled; if its timers have moved to a later time, it is rescheduled when that entry expires.
@@ -142,14 +147,14 @@ impl Registry {
         source: SourceKey,
         accepted: bool,
     ) {
-        self.index(&association);
         let AssociationId { slot, generation } = association.id;
         self.slots[slot as usize] = Slot {
             generation,
-            association: Some(association),
             source: Some(self.sources.add(source, accepted)),
             ..Slot::default()
         };
+        self.index(&association, |_| true);
+        self.slots[slot as usize].association = Some(association);
         self.len += 1;
     }
 
@@ -186,19 +191,26 @@ impl Registry {
         }
     }
 
-    /// Adds the association to the index under all addresses of its peer.
-    fn index(&mut self, association: &Association) {
+    /// Adds the association to the index under the addresses of its peer that `wanted` selects. Where other
+    /// peers claim an address so often that an entry is left out, its tag identifies the association.
+    fn index(&mut self, association: &Association, wanted: impl Fn(&PeerEntry) -> bool) {
         let slots = &self.slots;
+        let (id, tag, port) = (association.id, association.local_tag, association.peer_port);
+        let mut is_listed = true;
         for remote in association.paths.remotes() {
-            let key = (remote, association.peer_port);
             let describe = |slot: u32| {
                 Some(peer_entry(
                     slots[slot as usize].association.as_deref()?,
                     remote,
                 ))
             };
-            self.peers
-                .add(key, peer_entry(association, remote), describe);
+            let entry = peer_entry(association, remote);
+            if wanted(&entry) {
+                is_listed &= self.peers.add((remote, port), entry, describe);
+            }
+        }
+        if !is_listed {
+            self.add_tag(id, tag, port);
         }
     }
 
@@ -219,7 +231,7 @@ impl Registry {
             return;
         };
         self.unindex(before.iter().copied(), association.peer_port, id.slot);
-        self.index(&association);
+        self.index(&association, |_| true);
         self.slots[id.slot as usize].association = Some(association);
     }
 
@@ -236,13 +248,14 @@ impl Registry {
         self.slots[id.slot as usize].association = Some(association);
     }
 
-    /// Removes an association and frees its identifier.
-    pub(crate) fn remove(&mut self, id: AssociationId) {
-        let Some(slot) = current(&mut self.slots, id) else {
-            return;
-        };
-        let Some(association) = slot.association.take() else {
-            return;
+    /// Removes an association and frees its identifier. Returns its counters, all zero if it does not exist.
+    pub(crate) fn remove(&mut self, id: AssociationId) -> AssociationCounters {
+        let slot = current(&mut self.slots, id);
+        let Some((slot, association)) = slot.and_then(|slot| {
+            let association = slot.association.take()?;
+            Some((slot, association))
+        }) else {
+            return AssociationCounters::default();
         };
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
         *slot = Slot {
@@ -256,6 +269,7 @@ impl Registry {
             self.sources.remove(source, association.was_accepted());
         }
         self.unlink_association(&association, tag);
+        association.counters
     }
 
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
@@ -380,10 +394,16 @@ impl Registry {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted = self.all_tags || association.protection.is_some();
-        if !wanted || slot.indexed_tag == Some(tag) || association.state.is_closed() {
-            return;
+        let wanted =
+            self.all_tags || association.protection.is_some() || slot.indexed_tag.is_some();
+        if wanted && slot.indexed_tag != Some(tag) && !association.state.is_closed() {
+            self.add_tag(id, tag, port);
         }
+    }
+
+    /// Adds an association to the index by tag, or changes its entry.
+    fn add_tag(&mut self, id: AssociationId, tag: VerificationTag, port: u16) {
+        let slot = &mut self.slots[id.slot as usize];
         if let Some(old) = slot.indexed_tag.replace(tag) {
             self.remove_tag(old, port, id);
         }
@@ -478,6 +498,147 @@ impl Registry {
                 Some(next) => self.timers.push(Reverse((next, id.slot, id.generation))),
                 None => {}
             }
+        }
+    }
+}
+
+/// Associations with their identifiers and timeouts. The indexes by address, tag and source follow from the
+/// associations.
+impl Portable for Registry {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            slots,
+            free,
+            peers,
+            sources,
+            tags: _,
+            all_tags,
+            timers,
+            ready,
+            len: _,
+        } = self;
+        peers.hash().write(out);
+        slots.len().write(out);
+        for slot in slots {
+            slot.generation.write(out);
+            slot.association.write(out);
+            slot.scheduled.write(out);
+            slot.source.map(|index| sources.source(index)).write(out);
+        }
+        free.write(out);
+        all_tags.write(out);
+        timers.clone().into_sorted_vec().write(out);
+        ready.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let hash = KeyedHash::read(input)?;
+        let read: Vec<SlotState> = Portable::read(input)?;
+        let mut registry = Self {
+            slots: Vec::with_capacity(read.len()),
+            free: Portable::read(input)?,
+            peers: PeerIndex::new(hash.clone()),
+            sources: SourceTable::new(hash),
+            tags: BTreeMap::new(),
+            all_tags: Portable::read(input)?,
+            timers: Vec::read(input)?.into(),
+            ready: Portable::read(input)?,
+            len: 0,
+        };
+        for (state, number) in read.into_iter().zip(0..) {
+            registry.restore(state, number)?;
+        }
+        registry.check_queues()?;
+        registry.rebuild_indexes();
+        Ok(registry)
+    }
+}
+
+/// Exported part of a [`Slot`].
+struct SlotState {
+    generation: u32,
+    association: Option<Box<Association>>,
+    scheduled: Option<Time>,
+    source: Option<SourceKey>,
+}
+
+portable_struct! { SlotState { generation, association, scheduled, source } }
+
+impl Registry {
+    /// Adds the next slot of an import.
+    fn restore(&mut self, state: SlotState, number: u32) -> Result<(), ImportError> {
+        let SlotState {
+            generation,
+            association,
+            scheduled,
+            source,
+        } = state;
+        let id = AssociationId {
+            slot: number,
+            generation,
+        };
+        let mut slot = Slot {
+            generation,
+            scheduled,
+            ..Slot::default()
+        };
+        if let Some(association) = association {
+            let (Some(source), true) = (source, association.id == id) else {
+                return Err(ImportError::Malformed("identifier of an association"));
+            };
+            let index = self.sources.add(source, association.was_accepted());
+            slot.charged = association.receiver.charged_bytes();
+            self.sources.update_received(index, 0, slot.charged);
+            slot.source = Some(index);
+            slot.association = Some(association);
+            self.len += 1;
+        }
+        self.slots.push(slot);
+        Ok(())
+    }
+
+    /// Checks the free identifiers and the queue of associations that may have packets to send, and marks the latter.
+    fn check_queues(&mut self) -> Result<(), ImportError> {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        free.dedup();
+        let is_free = |number: &u32| {
+            let slot = self.slots.get(*number as usize);
+            slot.is_some_and(|slot| slot.association.is_none())
+        };
+        if free.len() != self.free.len() || !free.iter().all(is_free) {
+            return Err(ImportError::Malformed("free identifiers"));
+        }
+        for id in &self.ready {
+            let waiting = current(&mut self.slots, *id);
+            if waiting.is_some_and(|slot| core::mem::replace(&mut slot.is_ready, true)) {
+                return Err(ImportError::Malformed("associations to send"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rebuilds the indexes by address and tag.
+    fn rebuild_indexes(&mut self) {
+        let ids: Vec<AssociationId> = self.ids().collect();
+        // Unconfirmed addresses first: fewer of them may share an address and port.
+        for confirmed in [false, true] {
+            for id in &ids {
+                self.index_again(*id, |entry| entry.confirmed == confirmed);
+            }
+        }
+        for id in ids {
+            self.index_tag(id);
+        }
+    }
+
+    /// Adds an association that has not ended to the index, under the addresses that `wanted` selects.
+    fn index_again(&mut self, id: AssociationId, wanted: impl Fn(&PeerEntry) -> bool) {
+        let slot = &mut self.slots[id.slot as usize];
+        let is_open = |association: &mut Box<Association>| !association.state.is_closed();
+        if let Some(association) = slot.association.take_if(is_open) {
+            self.index(&association, wanted);
+            self.slots[id.slot as usize].association = Some(association);
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::rx::MIN_RECEIVE;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct SourceKey(IpAddr);
 
+portable_tuple! { SourceKey(value) }
+
 impl SourceKey {
     /// Returns the source of packets from this address.
     pub(crate) fn of(address: IpAddr) -> Self {
@@ -72,6 +74,11 @@ impl SourceTable {
     pub(super) fn accepted(&self, source: SourceKey) -> usize {
         let index = self.map.get(&source);
         index.map_or(0, |index| self.entries[*index as usize].accepted)
+    }
+
+    /// Returns the source with this index.
+    pub(super) fn source(&self, index: SourceIndex) -> SourceKey {
+        self.entries[index.0 as usize].source
     }
 
     /// Returns the bytes of received data of all associations.

@@ -217,8 +217,8 @@ fn buffered(pair: &Pair, end: usize) -> Option<[(usize, usize); 2]> {
     let association = endpoint.registry.get(id)?;
     let (mut sent, mut chunks) = (0, 0);
     for path in association.paths.iter() {
-        sent += path.buffered;
-        chunks += path.chunks as usize;
+        sent += path.flight().buffered();
+        chunks += path.flight().chunks() as usize;
     }
     let sent = (sent, chunks);
     let sender = &association.sender;

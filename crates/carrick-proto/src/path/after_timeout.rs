@@ -11,3 +11,5 @@ pub enum AfterTimeout {
     /// messages of 250 bytes).
     OneWindow,
 }
+
+portable_enum! { AfterTimeout { 0: OnePacket, 1: OneWindow } }

@@ -24,6 +24,8 @@ pub(crate) struct PacketNumbers {
     pub(crate) highest: u64,
 }
 
+portable_struct! { PacketNumbers { first, last, highest } }
+
 /// Packet in flight, with the state of its path when it left.
 #[derive(Clone, Copy, Debug)]
 struct PacketRecord {
@@ -37,6 +39,12 @@ struct PacketRecord {
     app_limited: bool,
 }
 
+portable_struct! {
+    PacketRecord {
+        numbers, sent, delivered, delivered_at, first_sent, app_limited,
+    }
+}
+
 /// Newest packet that the SACK being processed acknowledges.
 #[derive(Clone, Copy, Debug)]
 struct NewestPacket {
@@ -44,6 +52,8 @@ struct NewestPacket {
     /// Each of its chunks that the SACK acknowledges was sent once.
     once: bool,
 }
+
+portable_struct! { NewestPacket { record, once } }
 
 /// Sampler of the delivery rate of one path.
 #[derive(Debug, Default)]
@@ -61,7 +71,21 @@ pub(crate) struct DeliverySampler {
     newest: Option<NewestPacket>,
 }
 
+portable_struct! {
+    DeliverySampler {
+        packets, delivered, delivered_at, first_sent, app_limited_until, min_rtt, newest,
+    }
+    check Self::is_consistent
+}
+
 impl DeliverySampler {
+    /// Returns whether the records of an import are not later than the last delivery.
+    fn is_consistent(&self) -> bool {
+        let newest = self.newest.map(|newest| newest.record);
+        let mut records = self.packets.iter().copied().chain(newest);
+        records.all(|record| record.delivered <= self.delivered)
+    }
+
     /// Records a packet; `idle` if nothing was in flight on the path.
     pub(crate) fn on_sent(&mut self, numbers: PacketNumbers, idle: bool, now: Time) {
         if idle {
@@ -103,8 +127,10 @@ impl DeliverySampler {
     /// Returns the sample of a SACK that newly acknowledges this number of bytes, and forgets the packets up
     /// to this cumulative index. `None` if the SACK acknowledges nothing of a recorded packet.
     pub(crate) fn take_sample(&mut self, newly: usize, cumulative: u64) -> Option<DeliverySample> {
-        let is_acknowledged = |p: &mut PacketRecord| p.numbers.highest <= cumulative;
-        while self.packets.pop_front_if(is_acknowledged).is_some() {}
+        let is_acknowledged = |p: &PacketRecord| p.numbers.highest <= cumulative;
+        while self.packets.front().is_some_and(is_acknowledged) {
+            self.packets.pop_front();
+        }
         if self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }

@@ -10,6 +10,8 @@ pub(crate) struct Ect {
     timeouts: u8,
 }
 
+portable_struct! { Ect { proven, timeouts } }
+
 impl Ect {
     pub(crate) fn is_usable(self) -> bool {
         self.proven || self.timeouts < MAX_TIMEOUTS
@@ -45,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_has_passed_them_goes_on() {
+    fn an_acknowledged_ect_packet_keeps_ect_enabled() {
         let mut ect = Ect::default();
         ect.on_acknowledged();
         (0..9).for_each(|_| ect.on_timeout());

@@ -46,7 +46,7 @@ impl Path {
         config: &AssociationConfig,
         random: &mut Random,
     ) -> Option<PathChange> {
-        self.way_untried = false;
+        self.encapsulation_unverified = false;
         if self.error_count < self.thresholds.most_errors() {
             self.error_count += 1;
         }

@@ -33,6 +33,8 @@ pub(super) struct HeartbeatState {
     unmeasured: bool,
 }
 
+portable_struct! { HeartbeatState { enabled, due, outstanding, requested, used, unmeasured } }
+
 /// A heartbeat that is not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct OutstandingHeartbeat {
@@ -42,6 +44,8 @@ struct OutstandingHeartbeat {
     /// path.
     expires: Option<Time>,
 }
+
+portable_struct! { OutstandingHeartbeat { nonce, sent, expires } }
 
 /// Effect of the expiry of a path's heartbeat timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,7 +220,7 @@ impl Path {
             return HeartbeatExpiry::NoLoss;
         }
         self.heartbeat.stop_waiting();
-        if self.potentially_failed && self.flight_size > 0 {
+        if self.potentially_failed && self.flight.size() > 0 {
             self.heartbeat.requested |= self.heartbeat.enabled;
             return HeartbeatExpiry::LeftToT3;
         }
@@ -314,7 +318,7 @@ impl Path {
         config: &AssociationConfig,
         random: &mut Random,
     ) -> Option<PathChange> {
-        if self.potentially_failed && self.flight_size > 0 {
+        if self.potentially_failed && self.flight.size() > 0 {
             let next = now + self.rto.value();
             self.heartbeat.due = self.heartbeat.enabled.then_some(next);
             return None;
@@ -335,7 +339,7 @@ impl Paths {
         let mut unconfirmed = 0;
         for path in self.iter_mut() {
             path.restart_mtu_discovery();
-            path.heartbeat.requested |= path.way_untried;
+            path.heartbeat.requested |= path.encapsulation_unverified;
             if !path.confirmed {
                 let later = unconfirmed / config.paths.hb_max_burst;
                 path.heartbeat.due = Some(now + path.rto.value() * later);

@@ -9,7 +9,7 @@ impl Paths {
         self.iter().any(Path::usable)
     }
 
-    /// Data and errors are handled as RFC 7829 says, at least on one path.
+    /// Returns whether any path has the states of RFC 7829.
     pub(crate) fn fails_over_quickly(&self) -> bool {
         self.iter()
             .any(|p| p.thresholds.potentially_failed_max_retrans.is_some())
@@ -74,7 +74,7 @@ mod tests {
 
     /// RFC 7829, section 3.2
     #[test]
-    fn there_is_none_while_a_path_is_usable() {
+    fn no_last_resort_while_a_path_is_usable() {
         assert_eq!(paths(true, &[1, 0]).last_resort(PathId(0)), None);
         assert_eq!(paths(false, &[5, 6]).last_resort(PathId(0)), None);
     }

@@ -12,6 +12,8 @@ pub(crate) struct LossEstimate {
     pub(crate) lost_total: u64,
 }
 
+portable_struct! { LossEstimate { sent, lost, sent_total, lost_total } }
+
 impl LossEstimate {
     pub(crate) fn on_sent(&mut self) {
         self.sent_total += 1;
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_of_what_was_sent_lately() {
+    fn the_loss_rate_follows_recent_data() {
         let mut estimate = LossEstimate::default();
         assert_eq!(estimate.ppm(), 0);
         for n in 0..1000 {

@@ -4,16 +4,21 @@ mod after_timeout;
 mod delivery;
 mod ect;
 mod failover;
+mod flight;
 pub(crate) mod heartbeat;
 mod last_resort;
 mod loss_estimate;
 pub(crate) mod mtu_discovery;
+mod newly_acked;
 mod pacer;
 mod paths;
-pub(crate) mod rto;
+mod rate;
+mod recovery;
+mod rto;
 mod source;
 mod thresholds;
 mod view;
+mod window;
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -21,35 +26,38 @@ use core::time::Duration;
 
 use carrick_wire::COMMON_HEADER_LEN;
 
-use crate::cc::{Controller, DeliverySample, PacketSent, Parameters};
+use crate::cc::{Controller, Parameters};
 use crate::config::AssociationConfig;
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
-use crate::tx::PathRecovery;
 pub use after_timeout::AfterTimeout;
-use delivery::DeliverySampler;
 pub(crate) use delivery::PacketNumbers;
-pub(crate) use ect::Ect;
+use ect::Ect;
 pub(crate) use failover::PathChange;
+use flight::PathFlight;
 use heartbeat::HeartbeatState;
 pub(crate) use heartbeat::{HeartbeatAnswer, HeartbeatExpiry};
-use loss_estimate::LossEstimate;
 use mtu_discovery::MtuDiscovery;
-use pacer::{Pacer, PacingRate};
+use newly_acked::NewlyAcked;
 pub(crate) use paths::Paths;
-pub(crate) use rto::Rto;
+use rate::RateState;
+pub use recovery::ReportsPerSack;
+pub(crate) use recovery::{Delivery, PathRecovery, ProbeTransmission};
+use rto::Rto;
 pub(crate) use source::SourceCandidates;
 pub use thresholds::PathThresholds;
-pub use view::PathView;
 #[cfg(test)]
 pub(crate) use view::tests as view_tests;
-pub(crate) use view::{alternate, alternate_by, same_unless_dead};
+pub(crate) use view::{PathView, alternate, alternate_by, same_while_usable};
+use window::SendLimits;
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathId(pub u8);
+
+portable_tuple! { PathId(value) }
 
 /// Reachability of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,22 +72,22 @@ pub struct PathStatus {
     pub potentially_failed: bool,
 }
 
-/// All of one path in one place.
+/// State of a path. Other modules change it through its methods only.
 #[derive(Debug)]
 pub(crate) struct Path {
-    pub(crate) id: PathId,
-    pub(crate) remote: IpAddr,
-    pub(crate) encapsulation: Option<u16>,
+    id: PathId,
+    remote: IpAddr,
+    encapsulation: Option<u16>,
     /// The user set the UDP port, and it is not known whether it works (see `association::routes`).
-    pub(crate) way_untried: bool,
-    pub(crate) local: Option<IpAddr>,
+    encapsulation_unverified: bool,
+    local: Option<IpAddr>,
     /// Local address that source selection returned last. `local` differs from it where the peer
     /// addressed another one, or after a failure.
     selected: Option<IpAddr>,
-    pub(crate) confirmed: bool,
-    pub(crate) active: bool,
+    confirmed: bool,
+    active: bool,
     /// Active, but data avoids it (RFC 7829).
-    pub(crate) potentially_failed: bool,
+    potentially_failed: bool,
     thresholds: PathThresholds,
     error_count: u32,
     /// IP MTU in bytes.
@@ -88,86 +96,49 @@ pub(crate) struct Path {
     overhead: u16,
     /// Discovery of the MTU, if it is enabled.
     discovery: Option<Box<MtuDiscovery>>,
-    pub(crate) rto: Rto,
-    pub(crate) congestion: Box<dyn Controller>,
+    rto: Rto,
+    congestion: Box<dyn Controller>,
     /// Delivery rate and pacing, with a rate-based controller.
     rate: Option<Box<RateState>>,
-    /// Outstanding bytes as the congestion control counts them.
-    pub(crate) flight_size: usize,
-    /// User bytes in the send buffer that were last sent here.
-    pub(crate) buffered: usize,
-    /// Chunks that are not acknowledged cumulatively, and were not given up, that were last sent here.
-    pub(crate) chunks: u32,
-    pub(crate) losses: LossEstimate,
+    flight: PathFlight,
+    limits: SendLimits,
     /// Expiry of T3-rtx; `None` while it does not run. Written by [`Self::arm_t3`],
     /// [`Self::restart_t3`] and [`Self::stop_t3`] only.
     t3: Option<Time>,
-    /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
-    /// from (see `tx::outstanding`).
-    pub(crate) earliest: Option<u64>,
-    /// Limit of the data in flight after a timeout, until data sent here is acknowledged (section 7.2.3).
-    pub(crate) after_timeout: Option<AfterTimeout>,
-    /// Outstanding bytes that do not count towards the window ([`GapAckCount::EverySack`]); otherwise 0.
-    ///
-    /// [`GapAckCount::EverySack`]: crate::research::GapAckCount::EverySack
-    pub(crate) uncounted: usize,
-    /// Bytes of flight up to which the current burst may go (Max.Burst, section 6.1 D).
-    pub(crate) burst_limit: usize,
-    /// When data of this path was last acknowledged.
-    pub(crate) last_ack: Option<Time>,
-    /// When data was last sent, for the decay of an idle window (section 7.2.1).
-    pub(crate) last_data: Option<Time>,
-    /// The chunk whose acknowledgement gives the next RTT sample, and when it was sent.
-    pub(crate) timed: Option<(u64, Time)>,
     heartbeat: HeartbeatState,
-    pub(crate) ect: Ect,
-    pub(crate) news: AckNews,
-    pub(crate) recovery: PathRecovery,
-    /// The window, and nothing else, held data back when data was last looked for.
-    pub(crate) window_limited: bool,
-    pub(crate) counters: PathCounters,
+    ect: Ect,
+    newly_acked: NewlyAcked,
+    recovery: PathRecovery,
+    counters: PathCounters,
 }
 
-/// State of a path with a rate-based controller.
-#[derive(Debug, Default)]
-struct RateState {
-    delivery: DeliverySampler,
-    pacer: Pacer,
+portable_struct! {
+    Path {
+        id, remote, encapsulation, encapsulation_unverified, local, selected, confirmed, active,
+        potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
+        rate, flight, limits, t3, heartbeat, ect, newly_acked, recovery, counters,
+    }
+    check Self::is_consistent
 }
 
-/// Acknowledgements on this path by the SACK being processed.
+/// Counters of a path for its statistics.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AckNews {
-    /// Bytes acknowledged for the first time.
-    pub(crate) bytes: usize,
-    /// Some of it was sent to no other path: this one works.
-    pub(crate) alive: bool,
-    /// Outstanding bytes before the SACK.
-    pub(crate) flight_before: usize,
-    /// The lowest outstanding chunk was among them.
-    pub(crate) earliest: bool,
-    /// The oldest transmission in flight before the SACK, where the order is kept.
-    pub(crate) oldest: u64,
-    /// A chunk was found lost.
-    pub(crate) loss: bool,
-    /// The highest chunk among them.
-    pub(crate) highest: u64,
-    /// The round trip of the last of them that was sent once.
-    pub(crate) rtt: Option<Duration>,
-    /// A tail loss probe with this chunk, which had been sent before, was acknowledged.
-    pub(crate) probe: Option<u64>,
+struct PathCounters {
+    packets_sent: u64,
+    bytes_sent: u64,
+    packets_received: u64,
+    bytes_received: u64,
+    heartbeats_sent: u64,
+    heartbeats_answered: u64,
+    mtu_probes_sent: u64,
+    mtu_probes_answered: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PathCounters {
-    pub(crate) packets_sent: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) packets_received: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) heartbeats_sent: u64,
-    pub(crate) heartbeats_answered: u64,
-    pub(crate) mtu_probes_sent: u64,
-    pub(crate) mtu_probes_answered: u64,
+portable_struct! {
+    PathCounters {
+        packets_sent, bytes_sent, packets_received, bytes_received, heartbeats_sent,
+        heartbeats_answered, mtu_probes_sent, mtu_probes_answered,
+    }
 }
 
 impl Path {
@@ -187,12 +158,12 @@ impl Path {
             ipv6: route.remote.is_ipv6(),
             slow_start_limit: config.transmission.slow_start_limit,
         };
-        let algorithm = config.research.policies.congestion;
+        let algorithm = &config.research.policies.congestion;
         Self {
             id,
             remote: route.remote,
             encapsulation: route.encapsulation,
-            way_untried: false,
+            encapsulation_unverified: false,
             local: route.local,
             selected: None,
             confirmed,
@@ -206,28 +177,149 @@ impl Path {
             rto: Rto::new(config.timers.rto_initial),
             congestion: algorithm.start(parameters),
             rate: algorithm.is_rate_based().then(Box::default),
-            flight_size: 0,
-            buffered: 0,
-            chunks: 0,
-            losses: LossEstimate::default(),
+            flight: PathFlight::default(),
+            limits: SendLimits::default(),
             t3: None,
-            earliest: None,
-            after_timeout: None,
-            uncounted: 0,
-            burst_limit: usize::MAX,
-            last_ack: None,
-            last_data: None,
-            timed: None,
             heartbeat: HeartbeatState::new(config.paths.heartbeat),
             ect: Ect::default(),
-            news: AckNews::default(),
+            newly_acked: NewlyAcked::default(),
             recovery: PathRecovery::default(),
-            window_limited: false,
             counters: PathCounters::default(),
         }
     }
 
-    /// The way to this path's address.
+    /// Number of the path.
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
+    /// Address of the peer.
+    pub(crate) fn remote(&self) -> IpAddr {
+        self.remote
+    }
+
+    /// Local address; `None` for one that the host chooses.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// UDP port of the peer; `None` for packets on plain IP (RFC 6951).
+    pub(crate) fn encapsulation(&self) -> Option<u16> {
+        self.encapsulation
+    }
+
+    /// Returns whether the peer proved that it owns the address (section 5.4).
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// Returns whether the error counter has not exceeded Path.Max.Retrans (section 8.2).
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Returns whether the path is active, but data avoids it (RFC 7829).
+    pub(crate) fn is_potentially_failed(&self) -> bool {
+        self.potentially_failed
+    }
+
+    /// Data last sent here.
+    pub(crate) fn flight(&self) -> &PathFlight {
+        &self.flight
+    }
+
+    pub(crate) fn flight_mut(&mut self) -> &mut PathFlight {
+        &mut self.flight
+    }
+
+    /// Loss recovery.
+    pub(crate) fn recovery(&self) -> &PathRecovery {
+        &self.recovery
+    }
+
+    pub(crate) fn recovery_mut(&mut self) -> &mut PathRecovery {
+        &mut self.recovery
+    }
+
+    /// Returns whether ECN-capable packets may be delivered here.
+    pub(crate) fn may_send_ect(&self) -> bool {
+        self.ect.is_usable()
+    }
+
+    /// Retransmission timeout.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rto.value()
+    }
+
+    /// Smoothed round-trip time, once measured.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.rto.srtt()
+    }
+
+    /// Takes an RTT sample (section 6.3.1).
+    pub(crate) fn on_rtt_measured(&mut self, rtt: Duration, config: &AssociationConfig) {
+        self.rto.measured(rtt, config);
+    }
+
+    /// Doubles the RTO, up to RTO.Max (section 6.3.3, E2).
+    pub(crate) fn back_off_rto(&mut self, config: &AssociationConfig) {
+        self.rto.back_off(config);
+    }
+
+    /// Reduces the RTO to a limit.
+    pub(crate) fn limit_rto(&mut self, limit: Duration) {
+        self.rto.limit(limit);
+    }
+
+    /// Begins an RTT measurement with a chunk that is sent for the first time, unless another one is in
+    /// progress (section 6.3.1, C4).
+    pub(crate) fn time_chunk(&mut self, index: u64, now: Time) {
+        self.rto.time(index, now);
+    }
+
+    /// Ends the RTT measurement if its chunk, or an earlier one, is retransmitted (section 6.3.1, C5).
+    pub(crate) fn stop_timing_from(&mut self, index: u64) {
+        self.rto.stop_timing_from(index);
+    }
+
+    /// Ends the RTT measurement if its chunk is this one, which is abandoned.
+    pub(crate) fn stop_timing_of(&mut self, index: u64) {
+        self.rto.stop_timing_of(index);
+    }
+
+    /// Counts packets that leave; `len` is their length in bytes.
+    pub(crate) fn on_packets_sent(&mut self, packets: u64, len: usize) {
+        self.counters.packets_sent += packets;
+        self.counters.bytes_sent += len as u64;
+    }
+
+    /// Counts a packet of `len` bytes that arrives.
+    pub(crate) fn on_packet_received(&mut self, len: usize) {
+        self.counters.packets_received += 1;
+        self.counters.bytes_received += len as u64;
+    }
+
+    /// Returns whether a packet from this UDP port leaves the path's port as it is: it is the same, which
+    /// verifies it, or the user set another one that is not verified (see `association::routes`).
+    pub(crate) fn accepts_encapsulation(&mut self, encapsulation: Option<u16>) -> bool {
+        if self.encapsulation == encapsulation {
+            self.encapsulation_unverified = false;
+            return true;
+        }
+        self.encapsulation_unverified
+    }
+
+    /// Sets whether the user set the UDP port and it is not known whether it works.
+    pub(crate) fn set_encapsulation_unverified(&mut self, unverified: bool) {
+        self.encapsulation_unverified = unverified;
+    }
+
+    /// Returns whether the user set the UDP port and it is not known whether it works.
+    pub(crate) fn is_encapsulation_unverified(&self) -> bool {
+        self.encapsulation_unverified
+    }
+
+    /// Returns the route of this path.
     pub(crate) fn route(&self) -> Route {
         Route {
             local: self.local,
@@ -240,6 +332,11 @@ impl Path {
     /// Confirmed, active and not potentially failed: fit for data.
     pub(crate) fn usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
+    }
+
+    /// Returns whether the sizes of an imported path are possible.
+    fn is_consistent(&self) -> bool {
+        self.mtu <= 65_535 && self.below_len() + COMMON_HEADER_LEN < self.mtu
     }
 
     /// Bytes an SCTP packet may have on this path, common header included.
@@ -272,12 +369,14 @@ impl Path {
     }
 
     /// Returns whether the path may silently drop packets with `len` bytes of SCTP because of their size.
-    pub(crate) fn doubts(&self, len: usize) -> bool {
+    pub(crate) fn may_exceed_pmtu(&self, len: usize) -> bool {
         let size = len + self.below_len();
-        self.discovery.as_ref().is_some_and(|d| d.doubts(size))
+        self.discovery
+            .as_ref()
+            .is_some_and(|d| d.may_exceed_pmtu(size))
     }
 
-    /// A new path MTU; returns whether it changed.
+    /// Sets the path MTU. Returns whether it changed.
     fn set_mtu(&mut self, mtu: usize) -> bool {
         let floor = if self.remote.is_ipv6() { 1280 } else { 576 };
         let mtu = mtu.clamp(floor, 65_535);
@@ -287,7 +386,7 @@ impl Path {
         changed
     }
 
-    /// The peer's UDP port as the last valid packet showed it (RFC 6951 section 5.4).
+    /// Sets the peer's UDP port, as the last valid packet had it (RFC 6951 section 5.4).
     pub(crate) fn set_encapsulation(&mut self, encapsulation: Option<u16>) {
         if self.encapsulation != encapsulation {
             self.encapsulation = encapsulation;
@@ -295,34 +394,33 @@ impl Path {
         }
     }
 
-    /// Another way to the same peer address: what was learnt of the one before is void (section
-    /// 7.2.5.2).
+    /// Changes the local address and resets window, round trip and loss state (section 7.2.5.2).
     fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
         self.local = local;
         // A timeout that was backed off stays so, and so does what may be in flight after it, or a
         // dead path would be tried from one address and the other in quick succession.
-        let after_timeout = self.after_timeout.filter(|_| !self.active);
-        self.begin_anew(self.rto.value().max(rto_initial));
-        self.after_timeout = after_timeout;
+        let limits = self.limits;
+        self.reset(self.rto.value().max(rto_initial));
+        if !self.active {
+            self.limits = limits;
+        }
     }
 
-    /// The path leads elsewhere: its window, its round trip and what losses and marks said of it are
-    /// as at the beginning.
-    fn begin_anew(&mut self, rto: Duration) {
+    /// Resets window, round trip and loss state.
+    fn reset(&mut self, rto: Duration) {
         self.congestion.reset();
         self.reset_rate();
         self.rto = Rto::new(rto);
-        self.timed = None;
         self.ect = Ect::default();
-        // What the old window was reduced for says nothing about the new one.
-        self.recovery.begin_anew();
-        self.after_timeout = None;
+        self.recovery.reset();
+        self.limits.end_after_timeout();
     }
 
-    /// Resets what was learnt: the connection below leads elsewhere (RFC 8261 section 6.1).
+    /// Resets the state of the network path, since the connection below may have another one (RFC 8261
+    /// section 6.1).
     pub(crate) fn on_lower_layer_changed(&mut self, rto_initial: Duration) {
         self.error_count = 0;
-        self.begin_anew(rto_initial);
+        self.reset(rto_initial);
         if let Some(discovery) = self.discovery.as_mut().filter(|_| self.confirmed) {
             discovery.start();
             let mtu = discovery.mtu();
@@ -335,7 +433,7 @@ impl Path {
     pub(crate) fn on_established(&mut self, now: Time) {
         self.error_count = 0;
         self.stop_t3();
-        if self.flight_size > 0 {
+        if self.flight.size() > 0 {
             self.arm_t3(now);
         }
     }
@@ -360,132 +458,32 @@ impl Path {
         self.t3 = None;
     }
 
-    /// Lets an idle window decay, once per RTO without data (section 7.2.1).
-    pub(crate) fn decay_idle_window(&mut self, now: Time) {
-        let Some(last) = self.last_data else { return };
-        if self.flight_size > 0 {
-            return;
-        }
-        let rto = self.rto.value().as_nanos().max(1);
-        let rtos = now.since(last).as_nanos() / rto;
-        if rtos > 0 {
-            self.congestion
-                .on_idle(u32::try_from(rtos).unwrap_or(u32::MAX).min(64));
-            self.last_data = Some(now);
-        }
+    /// Records that T3-rtx expired: doubles the RTO (section 6.3.3, E2) and ends what waited for
+    /// acknowledgements of the chunks in flight, which are marked.
+    pub(crate) fn on_t3_expired(&mut self, config: &AssociationConfig) {
+        self.on_flight_marked();
+        self.stop_t3();
+        self.rto.back_off(config);
+        self.recovery.cancel_detection();
     }
 
-    /// Limits the first burst of new data on an idle path to Max.Burst packets (section 6.1 D). Data
-    /// released by a SACK is not limited here, and pacing limits bursts itself.
-    pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
-        // The driver needs a moment between a SACK and what it releases; a pause is longer than a
-        // round trip.
-        let round_trip = self.rto.srtt().unwrap_or_default();
-        let idle = self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now);
-        if idle && !self.is_paced() {
-            self.burst_limit = self.burst_limit.min(max_burst as usize * self.pmdcs());
-        }
+    /// Records that all chunks in flight are marked for retransmission: there is no lowest one, and no RTT
+    /// sample from them (section 6.3.1, C5).
+    pub(crate) fn on_flight_marked(&mut self) {
+        self.flight.clear_earliest();
+        self.rto.stop_timing();
     }
 
-    /// Returns whether the window admits a packet with data: some room is left, which the packet may
-    /// exceed by less than one PMDCS (section 6.1 B).
-    pub(crate) fn window_is_open(&self) -> bool {
-        if self.after_timeout == Some(AfterTimeout::OnePacket) && self.flight_size > 0 {
-            return false;
-        }
-        let limit = self.window().saturating_add(self.uncounted);
-        self.flight_size < limit.min(self.burst_limit)
+    /// Forgets the chunks sent here, which are all gone: the peer restarted.
+    pub(crate) fn forget_chunks(&mut self) {
+        self.flight.clear();
+        self.recovery = PathRecovery::default();
+        self.reset_rate();
     }
 
-    /// Returns whether the window admits one more chunk in a packet that already has one. Any packet may
-    /// exceed the window, except under [`AfterTimeout::OneWindow`].
-    pub(crate) fn window_takes_more(&self) -> bool {
-        self.after_timeout != Some(AfterTimeout::OneWindow) || self.flight_size < self.window()
-    }
-
-    /// Limit of the bytes in flight: cwnd, or the window of a reduction to cwnd in progress. A reduction
-    /// advances with SACKs, which may not arrive when nothing is in flight; it then allows one packet, as
-    /// after a timeout.
-    fn window(&self) -> usize {
-        let Some(reduction) = &self.recovery.reduction else {
-            return self.congestion.window();
-        };
-        match self.flight_size {
-            0 => reduction.window().max(self.pmdcs()),
-            _ => reduction.window(),
-        }
-    }
-
-    /// Forgets deliveries and departures: the path, or the numbers of its packets, changed.
-    pub(crate) fn reset_rate(&mut self) {
-        if let Some(rate) = &mut self.rate {
-            **rate = RateState::default();
-        }
-    }
-
-    /// Departure time of a packet of data; `None` if it may leave now.
-    pub(crate) fn departure(&mut self, now: Time) -> Option<Time> {
-        let packet = self.rate.as_ref().map(|_| self.pmdcs())?;
-        let state = self.rate.as_mut()?;
-        let Some(rate) = self.congestion.pacing_rate() else {
-            state.pacer.release();
-            return None;
-        };
-        state.pacer.departure_at(now, PacingRate { rate, packet })
-    }
-
-    /// Returns whether a packet waited for its departure when pacing was last asked.
-    pub(crate) fn waits_for_departure(&self) -> bool {
-        self.rate.as_ref().is_some_and(|rate| rate.pacer.waits())
-    }
-
-    /// Returns whether the controller paces the path.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.rate.is_some() && self.congestion.pacing_rate().is_some()
-    }
-
-    /// Records a packet with DATA that leaves, with its numbers in the association, for a rate-based controller.
-    pub(crate) fn on_data_sent(&mut self, sent: &PacketSent, numbers: PacketNumbers) {
-        if let Some(rate) = &mut self.rate {
-            self.congestion.on_sent(sent);
-            let idle = sent.flight_before == 0;
-            rate.delivery.on_sent(numbers, idle, sent.now);
-            rate.pacer.on_sent(sent.bytes);
-        }
-    }
-
-    /// Records the acknowledgement of a chunk of `bytes` bytes, whose last transmission has this number;
-    /// `once` if that was the only one.
-    pub(crate) fn on_data_delivered(&mut self, number: u64, bytes: usize, once: bool, now: Time) {
-        if let Some(rate) = &mut self.rate {
-            rate.delivery.on_acknowledged(number, bytes, once, now);
-        }
-    }
-
-    /// Returns the delivery of a SACK that newly acknowledges this number of bytes, and that advances the
-    /// Cumulative TSN Ack Point to this index.
-    pub(crate) fn take_delivery(
-        &mut self,
-        newly: usize,
-        cumulative: u64,
-    ) -> Option<DeliverySample> {
-        self.rate.as_mut()?.delivery.take_sample(newly, cumulative)
-    }
-
-    /// Records that not the window holds data back: there is none, or something else does.
-    pub(crate) fn note_other_limit(&mut self) {
-        self.window_limited = false;
-        if self.rate.is_some() && self.flight_size < self.window() {
-            let flight_size = self.flight_size;
-            if let Some(rate) = &mut self.rate {
-                rate.delivery.set_app_limited(flight_size);
-            }
-        }
-    }
-
-    /// Data waits for this path: notes whether the window is what holds it back.
-    pub(crate) fn note_window_limit(&mut self) {
-        self.window_limited |= self.flight_size >= self.window();
+    /// Forgets how the chunks sent here were repaired; they are sent again as if for the first time.
+    pub(crate) fn forget_recovery(&mut self) {
+        self.recovery = PathRecovery::default();
     }
 
     pub(crate) fn view(&self, primary: PathId, in_turn: PathId) -> PathView {
@@ -499,9 +497,8 @@ impl Path {
             srtt: self.rto.srtt(),
             error_count: self.error_count,
             cwnd: self.congestion.window(),
-            flight_size: self.flight_size,
             ssthresh: self.congestion.ssthresh(),
-            loss_ppm: self.losses.ppm(),
+            loss_ppm: self.flight.losses().ppm(),
             has_room: self.window_is_open(),
         }
     }
@@ -521,15 +518,15 @@ impl Path {
             cwnd: self.congestion.window(),
             ssthresh: self.congestion.ssthresh(),
             partial_bytes_acked: self.congestion.partial_bytes_acked(),
-            flight_size: self.flight_size,
+            flight_size: self.flight.size(),
             pacing_rate: self.congestion.pacing_rate(),
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
             mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
-            data_chunks_sent: self.losses.sent_total,
-            data_chunks_lost: self.losses.lost_total,
+            data_chunks_sent: self.flight.losses().sent_total,
+            data_chunks_lost: self.flight.losses().lost_total,
             packets_sent: self.counters.packets_sent,
             bytes_sent: self.counters.bytes_sent,
             packets_received: self.counters.packets_received,
@@ -567,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_end_where_chunks_can() {
+    fn packet_size_is_a_multiple_of_four() {
         let mut path = path();
         for mtu in 1000..1008 {
             path.set_mtu(mtu);
@@ -579,25 +576,24 @@ mod tests {
     #[test]
     fn the_window_may_be_exceeded_by_less_than_one_packet() {
         let mut path = path();
-        path.flight_size = path.congestion.window() - 1;
+        path.flight.on_sent(1, 0, path.congestion.window() - 1);
         assert!(path.window_is_open());
-        path.flight_size += 1;
+        path.flight.on_sent(2, 0, 1);
         assert!(!path.window_is_open());
     }
 
     #[test]
     fn after_a_timeout_one_packet_is_in_flight() {
         let mut path = path();
-        path.after_timeout = Some(AfterTimeout::OnePacket);
+        path.reduce_after_t3(&AssociationConfig::rfc9260());
         assert!(path.window_is_open());
-        path.flight_size = 20;
+        path.flight.on_sent(1, 4, 20);
         assert!(!path.window_is_open(), "even if the packet was small");
     }
 
     #[test]
     fn an_idle_window_decays_once_per_rto() {
         let mut path = path();
-        path.flight_size = 0;
         for _ in 0..10 {
             let cwnd = path.congestion.window();
             path.congestion.on_ack(&crate::cc::Acknowledged {
@@ -608,7 +604,7 @@ mod tests {
             });
         }
         let cwnd = path.congestion.window();
-        path.last_data = Some(Time::ZERO);
+        path.on_data_departure(Time::ZERO);
         path.decay_idle_window(Time::from_millis(999));
         assert_eq!(path.congestion.window(), cwnd);
         path.decay_idle_window(Time::from_millis(1000));

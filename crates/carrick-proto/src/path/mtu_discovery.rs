@@ -48,6 +48,12 @@ pub struct PathMtuDiscovery {
     pub raise_timer: Duration,
 }
 
+portable_struct! {
+    PathMtuDiscovery {
+        base_mtu, max_probed_mtu, max_probes, probe_timer, raise_timer,
+    }
+}
+
 impl Default for PathMtuDiscovery {
     fn default() -> Self {
         Self {
@@ -100,7 +106,9 @@ pub enum PathMtuState {
     Error,
 }
 
-/// A probe on its way.
+portable_enum! { PathMtuState { 0: Disabled, 1: Base, 2: Searching, 3: SearchComplete, 4: Error } }
+
+/// Outstanding probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     nonce: u64,
@@ -108,18 +116,22 @@ struct Probe {
     expires: Time,
 }
 
-/// Data timed out that was larger than the base: is it the size?
+portable_struct! { Probe { nonce, size, expires } }
+
+/// Check for a black hole after a timeout of packets that are larger than the base.
 #[derive(Clone, Copy, Debug)]
-struct Suspicion {
-    /// The small heartbeat that is to leave, or its nonce.
+struct BlackHoleCheck {
+    /// Nonce of the small heartbeat, once it was sent.
     small: Option<u64>,
-    /// One was answered since.
-    alive: bool,
+    /// A heartbeat has been acknowledged since.
+    heartbeat_answered: bool,
     /// The probe of the present size is lost.
-    lost: bool,
-    /// How long that is waited for.
-    patience: Duration,
+    probe_lost: bool,
+    /// Time after which that probe counts as lost.
+    probe_timeout: Duration,
 }
+
+portable_struct! { BlackHoleCheck { small, heartbeat_answered, probe_lost, probe_timeout } }
 
 /// Effect of an ICMP message about packets that are too big.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +153,7 @@ pub(super) struct MtuDiscovery {
     mtu: usize,
     /// The largest size that may still turn out to pass.
     largest: usize,
-    /// A size that something said is the right one: tried before others.
+    /// Reported size (ICMP or another hint), probed before others.
     hint: Option<usize>,
     /// `PROBE_COUNT` for the size that is being tried.
     lost: u32,
@@ -152,9 +164,16 @@ pub(super) struct MtuDiscovery {
     timer: Option<Time>,
     retry: Duration,
     searched: Time,
-    suspicion: Option<Suspicion>,
+    black_hole_check: Option<BlackHoleCheck>,
     /// Data that may be too large was sent since all data was acknowledged.
     large_data: bool,
+}
+
+portable_struct! {
+    MtuDiscovery {
+        config, state, base, least, mtu, largest, hint, lost, next, probe, timer, retry, searched,
+        black_hole_check, large_data,
+    }
 }
 
 impl MtuDiscovery {
@@ -175,7 +194,7 @@ impl MtuDiscovery {
             timer: None,
             retry: config.probe_timer,
             searched: Time::ZERO,
-            suspicion: None,
+            black_hole_check: None,
             large_data: false,
         }
     }
@@ -188,24 +207,24 @@ impl MtuDiscovery {
         self.state
     }
 
-    /// The path works: whatever was known before, it begins with the base size.
+    /// Starts the search at the base size.
     pub(super) fn start(&mut self) {
         self.state = PathMtuState::Base;
         self.mtu = self.mtu.min(self.base);
         self.largest = self.config.max_probed_mtu & !3;
         self.hint = None;
-        self.suspicion = None;
+        self.black_hole_check = None;
         self.large_data = false;
         self.timer = None;
         self.retry = self.config.probe_timer;
         self.try_size(self.base);
     }
 
-    /// The path failed, or leads elsewhere.
+    /// Stops the search.
     pub(super) fn stop(&mut self) {
         self.state = PathMtuState::Disabled;
         (self.next, self.probe, self.timer) = (None, None, None);
-        self.suspicion = None;
+        self.black_hole_check = None;
     }
 
     fn try_size(&mut self, size: usize) {
@@ -216,38 +235,43 @@ impl MtuDiscovery {
 
     /// The size of a probe that is to leave now; 0 for a small heartbeat.
     pub(super) fn wanted(&self) -> Option<usize> {
-        let small = self.suspicion.is_some_and(|s| s.small.is_none());
+        let small = self
+            .black_hole_check
+            .is_some_and(|check| check.small.is_none());
         if small { Some(0) } else { self.next }
     }
 
     pub(super) fn sent(&mut self, now: Time, nonce: u64, rto: Duration) {
-        if let Some(suspicion) = &mut self.suspicion
-            && suspicion.small.is_none()
+        if let Some(check) = &mut self.black_hole_check
+            && check.small.is_none()
         {
-            suspicion.small = Some(nonce);
+            check.small = Some(nonce);
             return;
         }
         let Some(size) = self.next.take() else { return };
-        let patience = match &self.suspicion {
-            Some(suspicion) => suspicion.patience,
+        let timeout = match &self.black_hole_check {
+            Some(check) => check.probe_timeout,
             None => rto.max(self.config.probe_timer),
         };
         self.probe = Some(Probe {
             nonce,
             size,
-            expires: now + patience,
+            expires: now + timeout,
         });
     }
 
     /// A HEARTBEAT ACK came; returns whether it is that of a probe.
     pub(super) fn answered(&mut self, now: Time, nonce: u64) -> bool {
-        if self.suspicion.is_some_and(|s| s.small == Some(nonce)) {
+        if self
+            .black_hole_check
+            .is_some_and(|check| check.small == Some(nonce))
+        {
             return true;
         }
         let Some(probe) = self.probe.take_if(|p| p.nonce == nonce) else {
             return false;
         };
-        self.suspicion = None;
+        self.black_hole_check = None;
         self.lost = 0;
         if probe.size >= self.base {
             self.retry = self.config.probe_timer;
@@ -317,8 +341,7 @@ impl MtuDiscovery {
         self.on_probe_lost(now, true);
     }
 
-    /// A message says that the path takes packets of this size only (RFC 8899 section 4.6.2). Returns
-    /// whether it was plausible.
+    /// Processes a reported MTU (RFC 8899 section 4.6.2). Returns whether it was plausible.
     pub(super) fn too_big(&mut self, now: Time, size: usize) -> bool {
         let size = size & !3;
         if size < self.least {
@@ -358,19 +381,20 @@ impl MtuDiscovery {
         true
     }
 
-    /// Nothing larger than this passes, and this is likely to.
+    /// Bounds the search to this size, which is probed next.
     fn bound(&mut self, size: usize) {
         self.largest = self.largest.min(size & !3);
         self.hint = Some(self.largest);
     }
 
-    /// The base does not pass: small packets, and a search below the base once they do.
+    /// Enters the error state (RFC 8899 section 5.2): small packets, and a search below the base once they
+    /// are acknowledged.
     fn fail(&mut self, now: Time) {
         self.state = PathMtuState::Error;
         self.mtu = self.least;
         self.largest = self.largest.min(self.base.saturating_sub(4) & !3);
         self.hint = None;
-        self.suspicion = None;
+        self.black_hole_check = None;
         self.timer = None;
         if self.least < self.base {
             self.try_size(self.least);
@@ -429,9 +453,9 @@ impl MtuDiscovery {
         let Some(probe) = self.probe.take() else {
             return false;
         };
-        if let Some(suspicion) = &mut self.suspicion {
-            suspicion.lost = true;
-            return self.judge(now);
+        if let Some(check) = &mut self.black_hole_check {
+            check.probe_lost = true;
+            return self.check_black_hole(now);
         }
         // Of the base, it may be what keeps all else from being answered.
         let counts = well || self.state != PathMtuState::Searching;
@@ -461,13 +485,18 @@ impl MtuDiscovery {
     pub(super) fn all_acknowledged(&mut self, now: Time) {
         self.large_data = false;
         // Everything was lost for a while, and now it is not.
-        if self.suspicion.take_if(|s| s.lost).is_some() && self.state == PathMtuState::Searching {
+        if self
+            .black_hole_check
+            .take_if(|check| check.probe_lost)
+            .is_some()
+            && self.state == PathMtuState::Searching
+        {
             self.search(now);
         }
     }
 
     /// Returns whether a packet of `size` bytes may be lost because of its size.
-    pub(super) fn doubts(&self, size: usize) -> bool {
+    pub(super) fn may_exceed_pmtu(&self, size: usize) -> bool {
         let searched = matches!(
             self.state,
             PathMtuState::Searching | PathMtuState::SearchComplete
@@ -475,20 +504,21 @@ impl MtuDiscovery {
         searched && self.mtu > self.safe() && size > self.safe()
     }
 
-    /// T3-rtx expired, after `rto`.
+    /// Starts the check for a black hole, if packets larger than the base may have been lost because of their
+    /// size (RFC 8899, section 4.3): T3-rtx expired, after `rto`.
     pub(super) fn on_t3(&mut self, rto: Duration) {
-        if !self.large_data || !self.doubts(self.mtu) {
+        if !self.large_data || !self.may_exceed_pmtu(self.mtu) {
             return;
         }
-        if let Some(suspicion) = &mut self.suspicion {
-            // Neither was answered so far: asked again.
-            suspicion.small = suspicion.small.filter(|_| suspicion.alive);
+        if let Some(check) = &mut self.black_hole_check {
+            // Neither was answered so far: another heartbeat is sent.
+            check.small = check.small.filter(|_| check.heartbeat_answered);
         } else {
-            self.suspicion = Some(Suspicion {
+            self.black_hole_check = Some(BlackHoleCheck {
                 small: None,
-                alive: false,
-                lost: false,
-                patience: rto.max(self.config.probe_timer),
+                heartbeat_answered: false,
+                probe_lost: false,
+                probe_timeout: rto.max(self.config.probe_timer),
             });
             self.try_size(self.mtu);
         }
@@ -496,14 +526,17 @@ impl MtuDiscovery {
 
     /// A heartbeat was answered. Returns whether a black hole was found by that.
     pub(super) fn on_alive(&mut self, now: Time) -> bool {
-        if let Some(suspicion) = &mut self.suspicion {
-            suspicion.alive = true;
+        if let Some(check) = &mut self.black_hole_check {
+            check.heartbeat_answered = true;
         }
-        self.judge(now)
+        self.check_black_hole(now)
     }
 
-    fn judge(&mut self, now: Time) -> bool {
-        if !self.suspicion.is_some_and(|s| s.alive && s.lost) {
+    fn check_black_hole(&mut self, now: Time) -> bool {
+        if !self
+            .black_hole_check
+            .is_some_and(|check| check.heartbeat_answered && check.probe_lost)
+        {
             return false;
         }
         if self.mtu < self.base {
@@ -568,7 +601,7 @@ impl Path {
     #[must_use]
     pub(crate) fn on_mtu_timer(&mut self, now: Time) -> bool {
         let well = self.error_count == 0;
-        let data = self.last_data;
+        let data = self.limits.last_data();
         let Some(discovery) = &mut self.discovery else {
             return false;
         };
@@ -624,8 +657,8 @@ impl Path {
     /// flight.
     pub(crate) fn inform_discovery_of_sack(&mut self, now: Time) {
         if let Some(discovery) = &mut self.discovery
-            && self.flight_size == 0
-            && self.news.bytes > 0
+            && self.flight.size() == 0
+            && self.newly_acked.bytes > 0
         {
             discovery.all_acknowledged(now);
         }

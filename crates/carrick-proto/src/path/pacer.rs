@@ -57,6 +57,8 @@ pub(crate) struct Pacer {
     waits: bool,
 }
 
+portable_struct! { Pacer { credit, updated, waits } }
+
 impl Pacer {
     /// Departure time of the next packet; `None` if it may leave now.
     pub(crate) fn departure_at(&mut self, now: Time, rate: PacingRate) -> Option<Time> {
@@ -139,7 +141,11 @@ mod tests {
             departures.push((now.as_nanos(), drain(&mut pacer, now, rate)));
             let next = pacer.departure_at(now, rate).unwrap();
             let before = Time::from_nanos(next.as_nanos() - 1);
-            assert_eq!(pacer.departure_at(before, rate), Some(next), "it stays");
+            assert_eq!(
+                pacer.departure_at(before, rate),
+                Some(next),
+                "the departure time does not move"
+            );
             now = next;
         }
         let expected: Vec<_> = (5..15).map(|ms| (ms * 1_000_000, 10)).collect();

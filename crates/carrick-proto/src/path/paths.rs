@@ -22,13 +22,19 @@ pub(crate) struct Paths {
     retransmission: Option<PathId>,
     /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
     /// send from them, nothing is sent there.
-    beyond: Vec<IpAddr>,
+    without_path: Vec<IpAddr>,
     /// The number of the next path: a number comes again only after all others.
     next: u8,
     /// Bytes of an AUTH chunk that each packet with DATA has in front.
     reserved: u16,
     /// Bytes of each packet that its protection takes; `None` for the value of the configuration.
     overhead: Option<u16>,
+}
+
+portable_struct! {
+    Paths {
+        list, primary, current, retransmission, without_path, next, reserved, overhead,
+    }
 }
 
 impl Paths {
@@ -38,7 +44,7 @@ impl Paths {
             primary: PathId(0),
             current: PathId(0),
             retransmission: None,
-            beyond: Vec::new(),
+            without_path: Vec::new(),
             next: 0,
             reserved: 0,
             overhead: None,
@@ -61,7 +67,7 @@ impl Paths {
         }
         if self.list.len() >= config.paths.max_paths {
             if !config.paths.ignore_peer_addresses {
-                self.note(route.remote);
+                self.record_address(route.remote);
             }
             return None;
         }
@@ -84,7 +90,7 @@ impl Paths {
 
     /// Returns the path that takes over the data of `removed`: the path in use, or the best of the
     /// remaining paths.
-    pub(crate) fn heir(&self, removed: PathId) -> PathId {
+    pub(crate) fn replacement_for(&self, removed: PathId) -> PathId {
         if self.current != removed {
             return self.current;
         }
@@ -94,22 +100,27 @@ impl Paths {
     }
 
     /// Removes a path, never the last one. Nothing may refer to it any more.
-    pub(crate) fn remove(&mut self, id: PathId, heir: PathId) {
-        if self.list.len() < 2 || id == heir {
+    pub(crate) fn remove(&mut self, id: PathId, replacement: PathId) {
+        if self.list.len() < 2 || id == replacement {
             return;
         }
         self.list.retain(|p| p.id != id);
         if self.primary == id {
-            self.primary = heir;
+            self.primary = replacement;
         }
         if self.current == id {
-            self.current = heir;
+            self.current = replacement;
         }
     }
 
-    /// The peer no longer has this address, which has no path.
-    pub(crate) fn forget(&mut self, remote: IpAddr) {
-        self.beyond.retain(|a| *a != remote);
+    /// Removes an address of the peer that has no path.
+    pub(crate) fn remove_address_without_path(&mut self, remote: IpAddr) {
+        self.without_path.retain(|a| *a != remote);
+    }
+
+    /// Returns whether the paths of an import are possible: one at least, each number once.
+    pub(crate) fn is_consistent(&self) -> bool {
+        !self.list.is_empty() && self.ids().count() == self.list.len()
     }
 
     /// Index of a path in the list, which equals its number as long as no path was removed.
@@ -125,10 +136,10 @@ impl Paths {
         self.position(id).map(|at| &self.list[at])
     }
 
-    /// The peer has this address, too; without a path unless there is one.
-    pub(crate) fn note(&mut self, remote: IpAddr) {
-        if !self.knows(remote) {
-            self.beyond.push(remote);
+    /// Records an address of the peer; without a path unless there is one.
+    pub(crate) fn record_address(&mut self, remote: IpAddr) {
+        if !self.has_address(remote) {
+            self.without_path.push(remote);
         }
     }
 
@@ -169,8 +180,8 @@ impl Paths {
         id
     }
 
-    /// The user gave these addresses, which makes them confirmed (section 5.4, rule 1).
-    pub(crate) fn trust(&mut self, given: &[IpAddr]) {
+    /// Confirms the addresses that the user gave (section 5.4, rule 1).
+    pub(crate) fn confirm_given(&mut self, given: &[IpAddr]) {
         for address in given {
             let path = self.list.iter_mut().find(|p| p.remote == *address);
             if let Some(path) = path {
@@ -268,14 +279,15 @@ impl Paths {
         paths.any(|p| p.remote == remote && p.confirmed)
     }
 
-    pub(crate) fn knows(&self, remote: IpAddr) -> bool {
+    /// Returns whether the peer has this address, with or without a path to it.
+    pub(crate) fn has_address(&self, remote: IpAddr) -> bool {
         self.remotes().any(|known| known == remote)
     }
 
     /// All addresses of the peer, those without a path included.
     pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let paths = self.list.iter().map(|p| p.remote);
-        paths.chain(self.beyond.iter().copied())
+        paths.chain(self.without_path.iter().copied())
     }
 
     pub(crate) fn current(&self) -> PathId {
@@ -293,7 +305,7 @@ impl Paths {
     /// Chooses the path for new data again (section 6.4.1); returns it if it changed.
     ///
     /// With no usable path, see [`Self::last_resort`]; what was chosen once stays until
-    /// [`Self::turn`].
+    /// [`Self::leave_failed`].
     pub(crate) fn choose(&mut self) -> Option<PathId> {
         let best = if self.get(self.primary).is_some_and(Path::usable) {
             Some(self.primary)
@@ -320,7 +332,7 @@ impl Paths {
         let current = current.filter(|p| p.confirmed);
         let any_active = !self.all_inactive();
         let best = match current {
-            // Dormant: `turn` moves on.
+            // Dormant: `leave_failed` moves on.
             Some(current) if !any_active => Some(current.id),
             _ => self.last_resort(self.current),
         }?;
@@ -351,8 +363,8 @@ impl Paths {
         behind.find(|p| is_fit(p)).map(|p| p.id)
     }
 
-    /// With no usable path, new data leaves the one that just failed as well.
-    pub(crate) fn turn(&mut self, failed: PathId) {
+    /// Selects another path for new data than the one that just failed, although none is usable.
+    pub(crate) fn leave_failed(&mut self, failed: PathId) {
         if failed == self.current {
             self.current = self.last_resort(failed).unwrap_or(failed);
         }
@@ -374,7 +386,7 @@ impl Paths {
             .unwrap_or(self.primary)
     }
 
-    /// T3-rtx expired on this path: if it had the turn, the next active one has it now.
+    /// Selects the next active path for retransmissions, if T3-rtx has expired on the selected one.
     pub(crate) fn pass_retransmission_turn(&mut self, expired: PathId) {
         if self.retransmission_turn() == expired {
             self.retransmission = self.after(expired, |p| p.confirmed && p.active);
@@ -463,7 +475,7 @@ mod tests {
         assert_eq!(paths.choose(), Some(PathId(1)));
         paths[PathId(1)].active = false;
         assert_eq!(paths.choose(), None, "dormant");
-        paths.turn(PathId(1));
+        paths.leave_failed(PathId(1));
         assert_eq!(paths.current(), PathId(0), "the paths are tried in turn");
         assert!(paths.all_inactive());
         paths[PathId(0)].active = true;
@@ -483,7 +495,11 @@ mod tests {
         paths.pass_retransmission_turn(PathId(0));
         assert_eq!(turn(&paths), Some(PathId(1)), "the timer of another path");
         paths.pass_retransmission_turn(PathId(1));
-        assert_eq!(turn(&paths), Some(PathId(0)), "whatever happened there");
+        assert_eq!(
+            turn(&paths),
+            Some(PathId(0)),
+            "the primary path is the next active one"
+        );
         paths[PathId(0)].active = false;
         paths.pass_retransmission_turn(PathId(0));
         paths.pass_retransmission_turn(PathId(1));
@@ -506,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_in_order_whichever_there_are() {
+    fn path_ids_ascend_with_gaps_between_them() {
         let mut paths = paths(&AssociationConfig::rfc9260());
         for (path, number) in paths.list.iter_mut().zip([255, 64]) {
             path.id = PathId(number);

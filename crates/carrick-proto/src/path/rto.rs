@@ -1,40 +1,53 @@
-//! The retransmission timeout of one path (RFC 9260 section 6.3.1).
+//! Retransmission timeout of one path: RTT measurement, SRTT, RTTVAR and RTO (RFC 9260, section 6.3.1), and its
+//! exponential back-off (section 6.3.3). Labels C1 to C7 and G1 are the rules of section 6.3.1, E2 is one of
+//! section 6.3.3.
 
 use core::time::Duration;
 
 use crate::config::AssociationConfig;
+use crate::time::Time;
 
-/// Clock granularity G of rule G1: the core computes in nanoseconds.
+/// Clock granularity G (RFC 9260, section 6.3.1, G1): the core computes in nanoseconds.
 const GRANULARITY: Duration = Duration::from_nanos(1);
 
-/// SRTT, RTTVAR and RTO. RTO.Alpha is 1/8, RTO.Beta 1/4.
+/// RTT measurement in progress, SRTT, RTTVAR and RTO. RTO.Alpha is 1/8, RTO.Beta 1/4.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rto {
+pub(super) struct Rto {
     srtt: Option<Duration>,
     rttvar: Duration,
     value: Duration,
+    /// Index of the chunk whose acknowledgement gives the next RTT sample, and when it was sent.
+    timed: Option<(u64, Time)>,
 }
 
+portable_struct! { Rto { srtt, rttvar, value, timed } }
+
 impl Rto {
-    /// C1: until the first measurement, RTO.Initial.
-    pub(crate) fn new(initial: Duration) -> Self {
+    /// Creates the RTO before the first measurement: RTO.Initial (RFC 9260, section 6.3.1, C1).
+    pub(super) fn new(initial: Duration) -> Self {
         Self {
             srtt: None,
             rttvar: Duration::ZERO,
             value: initial,
+            timed: None,
         }
     }
 
-    pub(crate) fn srtt(&self) -> Option<Duration> {
+    pub(super) fn srtt(&self) -> Option<Duration> {
         self.srtt
     }
 
-    pub(crate) fn value(&self) -> Duration {
+    pub(super) fn value(&self) -> Duration {
         self.value
     }
 
-    /// C2 to C7: takes a round-trip time that was measured without ambiguity.
-    pub(crate) fn measured(&mut self, rtt: Duration, config: &AssociationConfig) {
+    /// Takes an RTT sample (RFC 9260, section 6.3.1):
+    ///
+    /// 1. Set SRTT and RTTVAR from the first sample (C2), or smooth them (C3).
+    /// 2. Raise RTTVAR to the clock granularity (G1).
+    /// 3. Set RTO to SRTT + 4 * RTTVAR (C2 and C3), at least RTO.Min (C6) and at most RTO.Max (C7).
+    pub(super) fn measured(&mut self, rtt: Duration, config: &AssociationConfig) {
+        // 1.
         match self.srtt {
             None => {
                 self.srtt = Some(rtt);
@@ -45,14 +58,51 @@ impl Rto {
                 self.srtt = Some(srtt * 7 / 8 + rtt / 8);
             }
         }
+        // 2.
         self.rttvar = self.rttvar.max(GRANULARITY);
+        // 3.
         let srtt = self.srtt.unwrap_or(rtt);
         self.value = (srtt + self.rttvar * 4).clamp(config.timers.rto_min, config.timers.rto_max);
     }
 
-    /// E2: doubles the timeout, up to RTO.Max.
-    pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
+    /// Begins an RTT measurement with a chunk that is sent for the first time, unless another one is in
+    /// progress (RFC 9260, section 6.3.1, C4).
+    pub(super) fn time(&mut self, index: u64, now: Time) {
+        self.timed.get_or_insert((index, now));
+    }
+
+    /// Ends the measurement.
+    pub(super) fn stop_timing(&mut self) {
+        self.timed = None;
+    }
+
+    /// Ends the measurement if its chunk, or an earlier one, is retransmitted (Karn's algorithm, RFC 9260,
+    /// section 6.3.1, C5).
+    pub(super) fn stop_timing_from(&mut self, index: u64) {
+        self.timed = self.timed.filter(|timed| timed.0 < index);
+    }
+
+    /// Ends the measurement if its chunk is this one, which is abandoned.
+    pub(super) fn stop_timing_of(&mut self, index: u64) {
+        self.timed = self.timed.filter(|timed| timed.0 != index);
+    }
+
+    /// Ends the measurement if its chunk, or a later one, is acknowledged. Returns the index of its chunk, and
+    /// when that was sent.
+    pub(super) fn take_timed(&mut self, acknowledged: u64) -> Option<(u64, Time)> {
+        let timed = self.timed.filter(|timed| timed.0 <= acknowledged)?;
+        self.timed = None;
+        Some(timed)
+    }
+
+    /// Doubles the RTO, up to RTO.Max (RFC 9260, section 6.3.3, E2).
+    pub(super) fn back_off(&mut self, config: &AssociationConfig) {
         self.value = self.value.saturating_mul(2).min(config.timers.rto_max);
+    }
+
+    /// Reduces the RTO to a limit.
+    pub(super) fn limit(&mut self, limit: Duration) {
+        self.value = self.value.min(limit);
     }
 }
 

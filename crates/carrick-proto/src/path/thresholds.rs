@@ -18,6 +18,12 @@ pub struct PathThresholds {
     pub primary_switchover_max_retrans: Option<u32>,
 }
 
+portable_struct! {
+    PathThresholds {
+        path_max_retrans, potentially_failed_max_retrans, primary_switchover_max_retrans,
+    }
+}
+
 impl PathThresholds {
     /// The values that paths of an association start with.
     pub(crate) fn of(config: &AssociationConfig) -> Self {
@@ -67,7 +73,7 @@ impl PathThresholds {
             .is_some_and(|limit| errors > limit)
     }
 
-    /// A primary with this many errors is given up.
+    /// Returns whether the primary path is replaced at this error count.
     pub(crate) fn gives_up_primary(&self, errors: u32) -> bool {
         self.primary_switchover_max_retrans
             .is_some_and(|limit| errors > limit)
@@ -106,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_counted_as_far_as_they_are_compared() {
+    fn the_error_counter_saturates_above_all_thresholds() {
         assert_eq!(thresholds(5, None, None).most_errors(), 6);
         assert_eq!(thresholds(5, None, Some(9)).most_errors(), 10);
         assert_eq!(thresholds(5, Some(0), None).most_errors(), 60);

@@ -5,49 +5,47 @@ use core::time::Duration;
 
 use super::PathId;
 
-/// View of a path for policies.
+/// View of a path for the rules that select one.
 #[derive(Clone, Copy, Debug)]
-pub struct PathView {
-    /// Which path.
-    pub id: PathId,
-    /// Its address is verified, so that it may carry data.
-    pub confirmed: bool,
-    /// Its error counter has not exceeded Path.Max.Retrans.
-    pub active: bool,
-    /// Active, but potentially failed (RFC 7829).
-    pub potentially_failed: bool,
-    /// It is the one for new data.
-    pub primary: bool,
-    /// It is the one for retransmissions where they take turns: the path after the primary, until
+pub(crate) struct PathView {
+    /// Number of the path.
+    pub(crate) id: PathId,
+    /// The address is confirmed, so that the path may carry data.
+    pub(crate) confirmed: bool,
+    /// The error counter has not exceeded Path.Max.Retrans.
+    pub(crate) active: bool,
+    /// The path is active, but potentially failed (RFC 7829).
+    pub(crate) potentially_failed: bool,
+    /// The path is the one for new data.
+    pub(crate) primary: bool,
+    /// The path is the one for retransmissions where they take turns: the path after the primary, until
     /// T3-rtx expires there, then the next active one, and so on.
-    pub in_turn: bool,
+    pub(crate) in_turn: bool,
     /// Smoothed round-trip time, once measured.
-    pub srtt: Option<Duration>,
+    pub(crate) srtt: Option<Duration>,
     /// Consecutive errors.
-    pub error_count: u32,
+    pub(crate) error_count: u32,
     /// Congestion window in bytes.
-    pub cwnd: usize,
-    /// Outstanding bytes.
-    pub flight_size: usize,
+    pub(crate) cwnd: usize,
     /// Slow-start threshold in bytes.
-    pub ssthresh: usize,
-    /// Of a million chunks sent here, as many were lost, by what was sent lately.
-    pub loss_ppm: u32,
-    /// The window lets another packet leave.
-    pub has_room: bool,
+    pub(crate) ssthresh: usize,
+    /// Loss rate of the data recently sent on the path, in chunks per million.
+    pub(crate) loss_ppm: u32,
+    /// The window permits another packet.
+    pub(crate) has_room: bool,
 }
 
 impl PathView {
-    /// Confirmed, active and not potentially failed.
-    pub fn usable(&self) -> bool {
+    /// Returns whether the path is confirmed, active and not potentially failed.
+    pub(crate) fn usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
 }
 
-/// The usable path other than `last` with the fewest errors, the primary first among equals, then
+/// Returns the usable path other than `last` with the fewest errors, the primary first among equals, then
 /// the one with the lowest round-trip time; `last` if there is none, or if it has fewer errors
 /// itself: a path that stopped answering is not inactive yet, and the chunk would wait for it.
-pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+pub(crate) fn alternate(last: PathId, paths: impl Iterator<Item = PathView>) -> PathId {
     let mut errors_of_last = u32::MAX;
     let other = paths
         .inspect(|p| {
@@ -69,21 +67,21 @@ pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>)
         .map_or(last, |p| p.id)
 }
 
-/// `last` while it is usable, otherwise an alternate.
-pub(crate) fn same_unless_dead(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+/// Returns `last` while it is usable, otherwise an alternate.
+pub(crate) fn same_while_usable(last: PathId, paths: impl Iterator<Item = PathView>) -> PathId {
     let mut last_usable = false;
     let other = alternate(
         last,
-        &mut paths.inspect(|p| last_usable |= p.id == last && p.usable()),
+        paths.inspect(|p| last_usable |= p.id == last && p.usable()),
     );
     if last_usable { last } else { other }
 }
 
-/// The usable path with the lowest key, the lowest number among equals; `last` if none
+/// Returns the usable path with the lowest key, the lowest number among equals; `last` if none
 /// is usable.
 pub(crate) fn alternate_by<K: Ord>(
     last: PathId,
-    paths: &mut dyn Iterator<Item = PathView>,
+    paths: impl Iterator<Item = PathView>,
     key: impl Fn(&PathView) -> K,
 ) -> PathId {
     paths
@@ -107,7 +105,6 @@ pub(crate) mod tests {
             srtt: Some(Duration::from_millis(srtt_ms)),
             error_count: 0,
             cwnd: 4404,
-            flight_size: 0,
             ssthresh: usize::MAX,
             loss_ppm: 0,
             has_room: true,
@@ -122,9 +119,9 @@ pub(crate) mod tests {
             path(2, true, 50),
             path(3, true, 20),
         ];
-        assert_eq!(alternate(PathId(0), &mut paths.into_iter()), PathId(3));
+        assert_eq!(alternate(PathId(0), paths.into_iter()), PathId(3));
         assert_eq!(
-            alternate(PathId(3), &mut paths.into_iter()),
+            alternate(PathId(3), paths.into_iter()),
             PathId(0),
             "the primary first"
         );
@@ -132,11 +129,11 @@ pub(crate) mod tests {
         silent[1].error_count = 2;
         silent[0].error_count = 1;
         assert_eq!(
-            alternate(PathId(0), &mut silent.into_iter()),
+            alternate(PathId(0), silent.into_iter()),
             PathId(0),
             "not to a path that answers even less"
         );
         let only = [path(0, true, 100), path(1, false, 1)];
-        assert_eq!(alternate(PathId(0), &mut only.into_iter()), PathId(0));
+        assert_eq!(alternate(PathId(0), only.into_iter()), PathId(0));
     }
 }

@@ -11,3 +11,5 @@ pub enum AddressVerification {
     /// periodic HEARTBEAT is acknowledged.
     Trust,
 }
+
+portable_enum! { AddressVerification { 0: Heartbeat, 1: Trust } }

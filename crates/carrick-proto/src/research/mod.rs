@@ -1,56 +1,41 @@
 //! Rules of papers and of old implementations, each a named value of [`Policies`].
 //!
-//! The defaults are the rules of RFC 9260. Their code is in the core, next to its callers; this module
-//! re-exports it. A new rule is a new file here with one `impl`; the core calls it through the trait and
-//! has no branch for it.
+//! The defaults are the rules of RFC 9260. A rule is a variant of an enum, in one file with its code: in
+//! this module, or in the module of the core that it concerns, from which it is re-exported here. The
+//! exception is congestion control, which a user of the crate can implement (see [`crate::cc`]).
 
 mod address_verification;
 mod multipath;
 mod protocol_unreachable;
-mod retransmit_asap;
-mod retransmit_in_turn;
-mod retransmit_on_alternate;
-mod retransmit_on_best_path;
-mod retransmit_on_same_path;
 mod sctplib_window_rules;
+mod sws_avoidance;
 mod unlisted_i_forward_tsn;
 
-use core::fmt;
+use alloc::sync::Arc;
 
 use crate::cc::{Algorithm, Cubic, Rfc9260};
-pub use crate::path::{AfterTimeout, PathView};
-pub use crate::rx::{
-    BundledDuplicates, LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute, SackSituation,
-    SackToSource, WindowAnnouncement,
-};
-pub use crate::tx::{
-    LossDetection, LossSignal, MarkedData, RetransmissionRoute, RetransmitTimeoutsOnAlternate,
-};
+pub use crate::path::AfterTimeout;
+pub use crate::rx::{BundledDuplicates, SackRoute, WindowAnnouncement};
+pub use crate::tx::{LossDetection, MarkedData, RetransmissionRoute};
 
 pub use address_verification::AddressVerification;
 pub use multipath::{
-    BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryFirst, PrimaryOnly,
-    ReportScope, ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
+    BufferSplitting, DataRoute, GapSacks, Multipath, ReportScope, ReportsPerSack, SplitBasis,
+    WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
 pub use protocol_unreachable::ProtocolUnreachable;
-pub use retransmit_asap::RetransmitAsap;
-pub use retransmit_in_turn::RetransmitInTurn;
-pub use retransmit_on_alternate::RetransmitOnAlternate;
-pub use retransmit_on_best_path::{
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-};
-pub use retransmit_on_same_path::RetransmitOnSamePath;
 pub use sctplib_window_rules::{GapAckCount, ReducedPath};
+pub use sws_avoidance::SwsAvoidance;
 pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 
 /// Policies of one association.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct Policies {
     /// Selects the path of each SACK.
-    pub sack_route: &'static dyn SackRoute,
+    pub sack_route: SackRoute,
     /// Selects the path of each retransmission.
-    pub retransmission_route: &'static dyn RetransmissionRoute,
+    pub retransmission_route: RetransmissionRoute,
     /// Number of missing reports that trigger fast retransmit: 3 (RFC 9260, section 7.2.4), or 4 in RFC 2960.
     pub missing_reports: u8,
     /// Counts the headers and the padding of DATA chunks in the outstanding bytes of a path, as RFC 9260,
@@ -71,7 +56,7 @@ pub struct Policies {
     /// Immediate or delayed SACK for duplicates in a packet with new DATA.
     pub bundled_duplicates: BundledDuplicates,
     /// Congestion control of each path.
-    pub congestion: &'static dyn Algorithm,
+    pub congestion: Arc<dyn Algorithm>,
     /// Path whose congestion window a fast retransmission reduces.
     pub reduced_path: ReducedPath,
     /// Effect of Gap Ack Blocks on the outstanding bytes that the congestion window limits.
@@ -93,11 +78,21 @@ pub struct Policies {
     pub multipath: Multipath,
 }
 
+portable_struct! {
+    Policies {
+        sack_route, retransmission_route, missing_reports, count_data_header, window_announcement,
+        protocol_unreachable, after_timeout, marked_data, unlisted_i_forward_tsn,
+        address_verification, bundled_duplicates, congestion, reduced_path, gap_ack_count,
+        loss_detection, repeated_fast_retransmit, tail_loss_probe, proportional_rate_reduction,
+        undo_spurious, multipath,
+    }
+}
+
 impl Default for Policies {
     fn default() -> Self {
         Self {
-            sack_route: &SackToSource,
-            retransmission_route: &RetransmitTimeoutsOnAlternate,
+            sack_route: SackRoute::Source,
+            retransmission_route: RetransmissionRoute::TimeoutsOnAlternate,
             missing_reports: 3,
             count_data_header: true,
             window_announcement: WindowAnnouncement::Fitting,
@@ -107,7 +102,7 @@ impl Default for Policies {
             unlisted_i_forward_tsn: UnlistedIForwardTsn::Abort,
             address_verification: AddressVerification::Heartbeat,
             bundled_duplicates: BundledDuplicates::ReportAtOnce,
-            congestion: &Rfc9260,
+            congestion: Arc::new(Rfc9260),
             reduced_path: ReducedPath::OfLoss,
             gap_ack_count: GapAckCount::Once,
             loss_detection: LossDetection::MissingReports,
@@ -128,7 +123,7 @@ impl Policies {
     /// accepted ([`UnlistedIForwardTsn::Take`]). All other policies are the defaults of RFC 9260.
     pub fn modern() -> Self {
         Self {
-            congestion: &Cubic,
+            congestion: Arc::new(Cubic),
             loss_detection: LossDetection::Rack,
             tail_loss_probe: true,
             proportional_rate_reduction: true,
@@ -137,35 +132,5 @@ impl Policies {
             unlisted_i_forward_tsn: UnlistedIForwardTsn::Take,
             ..Self::default()
         }
-    }
-}
-
-impl fmt::Debug for Policies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policies")
-            .field("sack_route", &self.sack_route.name())
-            .field("retransmission_route", &self.retransmission_route.name())
-            .field("missing_reports", &self.missing_reports)
-            .field("count_data_header", &self.count_data_header)
-            .field("window_announcement", &self.window_announcement)
-            .field("protocol_unreachable", &self.protocol_unreachable)
-            .field("after_timeout", &self.after_timeout)
-            .field("marked_data", &self.marked_data)
-            .field("unlisted_i_forward_tsn", &self.unlisted_i_forward_tsn)
-            .field("address_verification", &self.address_verification)
-            .field("bundled_duplicates", &self.bundled_duplicates)
-            .field("congestion", &self.congestion.name())
-            .field("reduced_path", &self.reduced_path)
-            .field("gap_ack_count", &self.gap_ack_count)
-            .field("loss_detection", &self.loss_detection)
-            .field("repeated_fast_retransmit", &self.repeated_fast_retransmit)
-            .field("tail_loss_probe", &self.tail_loss_probe)
-            .field(
-                "proportional_rate_reduction",
-                &self.proportional_rate_reduction,
-            )
-            .field("undo_spurious", &self.undo_spurious)
-            .field("multipath", &self.multipath)
-            .finish()
     }
 }

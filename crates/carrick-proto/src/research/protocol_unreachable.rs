@@ -14,3 +14,5 @@ pub enum ProtocolUnreachable {
     /// it is a Port Unreachable that counts, which a peer's restart may cause as well.
     AbortAfterSilence,
 }
+
+portable_enum! { ProtocolUnreachable { 0: Abort, 1: AbortAfterSilence } }

@@ -12,6 +12,8 @@ pub enum ReducedPath {
     OfSack,
 }
 
+portable_enum! { ReducedPath { 0: OfLoss, 1: OfSack } }
+
 /// Effect of Gap Ack Blocks on the outstanding bytes that the congestion window limits (RFC 9260, section
 /// 6.1, B).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,3 +25,5 @@ pub enum GapAckCount {
     /// was reduced by the loss limits hardly anything until then.
     EverySack,
 }
+
+portable_enum! { GapAckCount { 0: Once, 1: EverySack } }

@@ -11,3 +11,5 @@ pub enum UnlistedIForwardTsn {
     /// otherwise. This side still abandons no message.
     Take,
 }
+
+portable_enum! { UnlistedIForwardTsn { 0: Abort, 1: Take } }

@@ -31,6 +31,8 @@ pub(super) struct Autotune {
     across_paths: bool,
 }
 
+portable_struct! { Autotune { limit, since, taken, advertised, estimate, across_paths } }
+
 impl Autotune {
     pub(super) fn new(limit: usize, across_paths: bool) -> Self {
         Self {
@@ -115,13 +117,17 @@ mod tests {
         assert_eq!(tune.on_packet_end(at(99), rtt, 1000), None);
         assert_eq!(tune.on_packet_end(at(100), rtt, 1000), Some(1000));
         tune.on_taken(500);
-        assert_eq!(tune.on_packet_end(at(200), rtt, 1000), Some(1000), "steady");
+        assert_eq!(
+            tune.on_packet_end(at(200), rtt, 1000),
+            Some(1000),
+            "the bytes per round trip did not change"
+        );
         tune.on_taken(9000);
         assert_eq!(tune.on_packet_end(at(300), rtt, 1000), Some(10_000));
         assert_eq!(
             tune.on_packet_end(at(400), rtt, 1000),
             None,
-            "nothing taken"
+            "the user read nothing"
         );
     }
 

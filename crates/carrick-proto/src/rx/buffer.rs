@@ -3,6 +3,7 @@
 
 use super::window_announcement::{BufferView, WindowAnnouncement};
 use crate::config::AssociationConfig;
+use crate::research::SwsAvoidance;
 
 /// Buffer space of chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -10,6 +11,8 @@ pub(crate) struct Cost {
     pub(crate) chunks: usize,
     pub(crate) payload: usize,
 }
+
+portable_struct! { Cost { chunks, payload } }
 
 impl Cost {
     pub(super) fn one(payload: usize) -> Self {
@@ -36,7 +39,9 @@ pub(super) struct ReceiveBuffer {
     max_chunks: usize,
     overhead: usize,
     announcement: WindowAnnouncement,
-    avoid_silly_windows: bool,
+    sws_avoidance: SwsAvoidance,
+    /// The last SACK advertised a window of 0 or 1 because of [`SwsAvoidance::Below`].
+    recovering: bool,
     mtu: u32,
     held: Cost,
     /// Heap memory of stream state, in bytes.
@@ -45,6 +50,13 @@ pub(super) struct ReceiveBuffer {
     typical: u32,
     /// Free bytes that the last SACK advertised; 0 for a window of 0 or 1.
     advertised_free: usize,
+}
+
+portable_struct! {
+    ReceiveBuffer {
+        capacity, limit, max_chunks, overhead, announcement, sws_avoidance, recovering, mtu, held,
+        streams, typical, advertised_free,
+    }
 }
 
 impl ReceiveBuffer {
@@ -56,7 +68,8 @@ impl ReceiveBuffer {
             max_chunks: config.buffers.receive_buffer_chunks,
             overhead: config.buffers.message_overhead,
             announcement: config.research.policies.window_announcement,
-            avoid_silly_windows: config.research.receiver_sws_avoidance,
+            sws_avoidance: config.research.receiver_sws_avoidance,
+            recovering: false,
             mtu,
             held: Cost::default(),
             streams: 0,
@@ -144,25 +157,35 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the window to advertise: 0 if the buffer is full and DATA is dropped, and 1 if less than
-    /// two packets (or half of a small buffer) are free, so that the peer sends no small chunks but still
-    /// probes.
+    /// Returns the window to advertise: 0 if the buffer is full and DATA is dropped, and 1 if too little is
+    /// free ([`SwsAvoidance`]), so that the peer sends no small chunks but still probes.
     pub(super) fn window(&self) -> usize {
         if self.is_full() && self.announcement != WindowAnnouncement::PayloadOnly {
             return 0;
         }
         let view = self.view();
         let free = self.announcement.free(&view);
-        let silly = (2 * self.mtu as usize).min(self.capacity() / 2);
-        if free > 0 && free < silly && self.avoid_silly_windows {
+        if free > 0 && free < self.silly() {
             1
         } else {
             self.announcement.window(&view)
         }
     }
 
-    /// Returns whether the window can be increased by a quarter of the buffer.
+    /// Returns the free bytes below which the window is too small to be advertised.
+    fn silly(&self) -> usize {
+        match self.sws_avoidance {
+            SwsAvoidance::Off => 0,
+            SwsAvoidance::Packets => (2 * self.mtu as usize).min(self.capacity() / 2),
+            SwsAvoidance::Below(limit) => limit.min(self.capacity()),
+        }
+    }
+
+    /// Returns whether the window can be increased by a quarter of the buffer, or has recovered.
     pub(super) fn wants_update(&self) -> bool {
+        if self.recovering {
+            return self.window() > 1;
+        }
         let wanted = self.advertised_free.saturating_add(self.capacity() / 4);
         // The cheaper condition first: it is mostly false.
         self.announcement.free(&self.view()) >= wanted && self.free_as_advertised() >= wanted
@@ -179,6 +202,8 @@ impl ReceiveBuffer {
     /// Records that the window was advertised.
     pub(super) fn on_window_advertised(&mut self) {
         self.advertised_free = self.free_as_advertised();
+        self.recovering =
+            matches!(self.sws_avoidance, SwsAvoidance::Below(_)) && self.window() <= 1;
     }
 }
 
@@ -239,6 +264,23 @@ mod tests {
         assert_eq!(b.window(), 1);
         b.add(3_000);
         assert_eq!((b.window(), b.is_full()), (0, true));
+    }
+
+    /// Paper `overhead`: the rule of its simulator
+    #[test]
+    fn window_below_the_limit_is_one_until_it_recovers() {
+        let mut b = buffer(100_000);
+        b.sws_avoidance = SwsAvoidance::Below(3000);
+        b.add(96_900);
+        assert_eq!(b.window(), 3000);
+        b.add(1);
+        assert_eq!(b.window(), 1);
+        b.on_window_advertised();
+        b.remove(Cost::one(1));
+        assert!(b.wants_update(), "the limit is free again");
+        b.on_window_advertised();
+        b.remove(Cost::one(1000));
+        assert!(!b.wants_update(), "less than a quarter more");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct Delivery {
     pub(super) non_renegable: Option<RangeSet>,
 }
 
+portable_struct! { Delivery { next, held, position, ready, notified, deferral, non_renegable } }
+
 const OLD_SSN: &str = "stream sequence number was used before";
 
 impl Delivery {
@@ -161,7 +163,8 @@ impl Delivery {
         self.ready.is_empty()
     }
 
-    pub(super) fn take_news(&mut self) -> bool {
+    /// Returns once whether messages are ready that the user was not notified of.
+    pub(super) fn take_notification(&mut self) -> bool {
         !self.ready.is_empty() && !core::mem::replace(&mut self.notified, true)
     }
 

@@ -8,6 +8,7 @@ use carrick_wire::Tsn;
 
 use super::buffer::Cost;
 use super::message::{Message, Part};
+use crate::export::{ImportError, Portable, Reader, Writer};
 
 /// Capacity, and number of empty places, that is always kept.
 const MIN_CAPACITY: usize = 16;
@@ -22,6 +23,24 @@ pub(super) struct DeliveryQueue {
     len: usize,
     /// Numbers of the places of a message's unread parts, by the value of its TSN.
     parts: BTreeMap<u32, VecDeque<u64>>,
+}
+
+/// Messages in order, with the empty places. The index by TSN is rebuilt.
+impl Portable for DeliveryQueue {
+    fn write(&self, out: &mut Writer) {
+        self.places.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let mut queue = Self::default();
+        for place in VecDeque::<Option<Message>>::read(input)? {
+            match place {
+                Some(message) => queue.push(message),
+                None => queue.places.push_back(None),
+            }
+        }
+        Ok(queue)
+    }
 }
 
 impl DeliveryQueue {

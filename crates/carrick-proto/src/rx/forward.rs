@@ -28,6 +28,8 @@ pub(crate) struct AbortedMessage {
     pub(crate) tsn: Tsn,
 }
 
+portable_struct! { AbortedMessage { stream, ssn, mid, ppid, tsn } }
+
 impl Receiver {
     /// Processes a FORWARD-TSN.
     pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {

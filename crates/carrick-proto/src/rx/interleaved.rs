@@ -40,6 +40,8 @@ struct MessageKey {
     mid: u32,
 }
 
+portable_struct! { MessageKey { stream, unordered, mid } }
+
 impl MessageKey {
     /// Returns the lower half of the MID as the SSN (RFC 8260, section 4.1).
     fn ssn(self) -> Option<Ssn> {
@@ -58,6 +60,8 @@ struct MessageAssembly {
     /// Number of the last fragment.
     end: Option<u64>,
 }
+
+portable_struct! { MessageAssembly { first, fragments, next, end } }
 
 impl MessageAssembly {
     fn is_complete(&self) -> bool {
@@ -124,6 +128,12 @@ pub(super) struct Interleaved {
     pub(super) looks: WorkCounter,
 }
 
+portable_struct! {
+    Interleaved {
+        messages, next, held, by_stream, in_parts, ready, deferred, skips, looks,
+    }
+}
+
 /// Messages discarded by a reset or I-FORWARD-TSN.
 #[derive(Debug, Default)]
 pub(super) struct DiscardedMessages {
@@ -132,6 +142,8 @@ pub(super) struct DiscardedMessages {
     /// Partial deliveries that were aborted.
     pub(super) partial: Vec<AbortedMessage>,
 }
+
+portable_struct! { DiscardedMessages { cost, partial } }
 
 impl Interleaved {
     /// Returns whether the fragment fits a message of which others are held. One that does not is of

@@ -164,11 +164,17 @@ impl Reader {
             self.order.push(name);
             self.most = self.most.max(self.open.len());
         }
-        let (begun, so_far) = self.open.get_mut(&tsn).expect("a beginning");
+        let (begun, so_far) = self
+            .open
+            .get_mut(&tsn)
+            .expect("the first part of the message");
         assert_eq!(*begun, name);
         so_far.extend(bytes);
         if matches!(message.part, Part::Whole | Part::Last) {
-            let (name, bytes) = self.open.remove(&tsn).expect("open");
+            let (name, bytes) = self
+                .open
+                .remove(&tsn)
+                .expect("a message in partial delivery");
             assert!(self.done.insert(name, bytes).is_none(), "{name:?} twice");
         }
     }
@@ -251,7 +257,7 @@ proptest! {
             if missing.is_empty() {
                 break;
             }
-            prop_assert!(round < 1999, "no end");
+            prop_assert!(round < 1999, "chunks are still missing after 2,000 rounds");
         }
         reader.read(&mut receiver);
         reader.check_order();
@@ -298,31 +304,37 @@ fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> Sent {
 fn inconsistent_fragments_are_a_violation() {
     let lies: [(&str, &[Sent]); 8] = [
         (
-            "two beginnings",
+            "two first fragments",
             &[piece(1, 0, 0, false), piece(2, 0, 0, false)],
         ),
         (
-            "a number twice",
+            "a fragment number twice",
             &[piece(1, 0, 2, false), piece(2, 0, 2, false)],
         ),
-        ("two ends", &[piece(1, 0, 2, true), piece(2, 0, 3, true)]),
         (
-            "two equal ends",
+            "two last fragments",
+            &[piece(1, 0, 2, true), piece(2, 0, 3, true)],
+        ),
+        (
+            "two last fragments with the same number",
             &[piece(1, 0, 2, true), piece(2, 0, 2, true)],
         ),
         (
-            "behind the end",
+            "a fragment behind the last one",
             &[piece(1, 0, 2, true), piece(2, 0, 3, false)],
         ),
         (
-            "an end too early",
+            "a last fragment before a received one",
             &[piece(1, 0, 3, false), piece(2, 0, 2, true)],
         ),
         (
-            "whole and begun",
+            "an unfragmented message after a fragment",
             &[piece(1, 0, 0, false), piece(2, 0, 0, true)],
         ),
-        ("a number far below", &[piece(1, 0, 0x8000_0000, false)]),
+        (
+            "a fragment number far below",
+            &[piece(1, 0, 0x8000_0000, false)],
+        ),
     ];
     for (what, sent) in lies {
         let mut receiver = receiver(1, 10_000);
@@ -393,15 +405,15 @@ fn ordered_and_unordered_mids_are_separate() {
     assert_eq!((first.ssn, first.mid), (None, Some(Mid::new(0))));
     assert!(first.payload == [2, 2, 2, 3, 3, 3][..]);
     give(&mut receiver, &piece(4, 0, 1, true));
-    assert!(receiver.receive().expect("the other one").payload == [1, 1, 1, 4, 4, 4][..]);
+    assert!(receiver.receive().expect("the second message").payload == [1, 1, 1, 4, 4, 4][..]);
 }
 
 /// RFC 8260, section 2.2.3.
 #[test]
 fn partial_deliveries_of_several_messages_alternate() {
     let messages: Vec<_> = (0..4).map(|stream| (stream, stream == 3, 3000)).collect();
-    let by_turns: Vec<prop::sample::Index> = Vec::new();
-    let mut sent = chunks(1, &messages, &by_turns);
+    let alternating: Vec<prop::sample::Index> = Vec::new();
+    let mut sent = chunks(1, &messages, &alternating);
     // The streams alternate: the first chunk of each message, then the second of each.
     sent.sort_by_key(|c| (c.fsn, c.stream));
     for (chunk, tsn) in sent.iter_mut().zip(1..) {

@@ -6,6 +6,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
+use crate::export::{ImportError, Portable, Reader, Writer};
 
 /// A received message, or a part of one (partial delivery, RFC 9260 section 6.9).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +31,8 @@ pub struct Message {
     /// Number of DATA chunks in this part, for the accounting of the receive buffer.
     pub(crate) chunks: usize,
 }
+
+portable_struct! { Message { stream, ssn, mid, ppid, tsn, part, payload, chunks } }
 
 impl Message {
     pub(super) fn cost(&self) -> Cost {
@@ -57,12 +60,31 @@ pub enum Part {
     Aborted,
 }
 
+portable_enum! { Part { 0: Whole, 1: First, 2: Middle, 3: Last, 4: Aborted } }
+
 /// Bytes of a message, as slices of the datagrams in which they arrived.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Payload {
     first: Bytes,
     rest: Vec<Bytes>,
     rest_len: usize,
+}
+
+impl Portable for Payload {
+    fn write(&self, out: &mut Writer) {
+        self.first.write(out);
+        self.rest.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let (first, rest): (Bytes, Vec<Bytes>) = Portable::read(input)?;
+        let rest_len = rest.iter().map(Bytes::len).sum();
+        Ok(Self {
+            first,
+            rest,
+            rest_len,
+        })
+    }
 }
 
 impl Payload {
@@ -219,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_one() {
+    fn pieces_are_joined_into_one_payload() {
         let mut payload = Payload::default();
         for piece in [&b"ab"[..], b"c", b"def"] {
             payload.push(Bytes::from_static(piece));

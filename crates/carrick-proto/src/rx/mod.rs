@@ -50,10 +50,7 @@ use message::Message;
 use payload_pool::PayloadPool;
 use reassembly::{DataFragment, Reassembly};
 use sack::SackGenerator;
-pub use sack::{
-    BundledDuplicates, GapSacks, LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute,
-    SackSituation, SackToSource,
-};
+pub use sack::{BundledDuplicates, GapSacks, SackRoute};
 use tsn_map::{TsnMap, TsnStatus};
 pub use window_announcement::WindowAnnouncement;
 
@@ -92,6 +89,13 @@ pub(crate) struct Receiver {
     autotune: Option<Box<Autotune>>,
     /// Partial deliveries that were aborted and not notified yet.
     aborted: Vec<AbortedMessage>,
+}
+
+portable_struct! {
+    Receiver {
+        tsns, sack, buffer, payloads, reassembly, delivery, interleaved, inbound_streams, autotune,
+        aborted,
+    }
 }
 
 impl Receiver {
@@ -375,9 +379,9 @@ impl Receiver {
         Some(message)
     }
 
-    /// Returns whether the user is to be notified that [`Self::receive`] has a message.
-    pub(crate) fn take_news(&mut self) -> bool {
-        self.delivery.take_news()
+    /// Returns once whether the user is to be notified that [`Self::receive`] has a message.
+    pub(crate) fn take_notification(&mut self) -> bool {
+        self.delivery.take_notification()
     }
 
     pub(crate) fn receivable(&self) -> usize {

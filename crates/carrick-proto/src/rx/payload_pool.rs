@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::DATAGRAMS_PER_ALLOCATION;
+use crate::export::{ImportError, Portable, Reader, Writer};
 
 /// Limit of the memory kept for a payload, as a multiple of the bytes counted for it.
 ///
@@ -22,6 +23,15 @@ pub(super) struct PayloadPool {
     rest: BytesMut,
     /// Size of the block.
     block: usize,
+}
+
+/// Nothing: the rest of a block is only memory.
+impl Portable for PayloadPool {
+    fn write(&self, _: &mut Writer) {}
+
+    fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+        Ok(Self::default())
+    }
 }
 
 impl PayloadPool {

@@ -33,6 +33,8 @@ struct MessageIdentity {
     ppid: Ppid,
 }
 
+portable_struct! { MessageIdentity { stream, ssn, ppid } }
+
 impl DataFragment {
     pub(super) fn new(data: &Data<'_>, payload: Bytes) -> Self {
         Self {
@@ -57,6 +59,8 @@ pub(super) struct CompleteMessage {
     pub(super) message: Message,
 }
 
+portable_struct! { CompleteMessage { first, last, message } }
+
 /// Consecutive fragments of one message.
 #[derive(Debug)]
 struct FragmentRun {
@@ -69,7 +73,19 @@ struct FragmentRun {
     bytes: usize,
 }
 
+portable_struct! {
+    FragmentRun { identity, last, tsn, beginning, ending, pieces, bytes }
+    check Self::is_consistent
+}
+
 impl FragmentRun {
+    /// Returns whether the fragments of an import are possible.
+    fn is_consistent(&self) -> bool {
+        self.last < 1 << 62
+            && !self.pieces.is_empty()
+            && self.bytes == self.pieces.iter().map(Bytes::len).sum()
+    }
+
     fn cost(&self) -> Cost {
         Cost {
             chunks: self.pieces.len(),
@@ -126,6 +142,8 @@ struct PartialDelivery {
     next: u64,
 }
 
+portable_struct! { PartialDelivery { identity, tsn, next } }
+
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     /// Runs by the index of their first fragment.
@@ -134,6 +152,8 @@ pub(super) struct Reassembly {
     /// A message may begin behind an incomplete one; see `rx::unfinished`.
     pub(super) unfinished: bool,
 }
+
+portable_struct! { Reassembly { runs, partial, unfinished } }
 
 const NOT_BEGUN: &str = "fragment without a beginning follows the end of a message";
 const NOT_ENDED: &str = "message begins before the one before it has ended";

@@ -111,7 +111,7 @@ fn used_mids_cost_no_more_than_waiting_messages() {
     let cases: [(&str, Make); 4] = [
         ("one stream", |i| whole(2 + i, 7, 0x8000_0001 + i)),
         ("many streams", |i| whole(2 + i, i as u16, 0x8000_0001)),
-        ("no end", |i| Chunk {
+        ("first fragments", |i| Chunk {
             ending: false,
             ..whole(2 + i, i as u16, 0x8000_0001)
         }),
@@ -163,12 +163,12 @@ fn a_reset_visits_only_messages_of_its_streams() {
         }
         receiver
             .reset_streams(&streams)
-            .expect("it is nothing wrong");
+            .expect("the reset is valid");
         work(&receiver);
         for _ in 0..60 {
             receiver
                 .reset_streams(&streams)
-                .expect("it is nothing wrong");
+                .expect("the reset is valid");
         }
         assert!(work(&receiver) <= 60, "{streams:?}");
     }
@@ -307,7 +307,7 @@ fn a_stream_reset_aborts_a_partial_delivery() {
         let mut receiver = begun(true);
         receiver
             .reset_streams(&streams)
-            .expect("it is nothing wrong");
+            .expect("the reset is valid");
         give(&mut receiver, whole(15, 1, 0));
         let expected = [(Part::Aborted, 0), (Part::Whole, 1)];
         assert_eq!(read_parts(&mut receiver), expected, "{streams:?}");
@@ -316,7 +316,7 @@ fn a_stream_reset_aborts_a_partial_delivery() {
     let mut receiver = begun(false);
     receiver
         .reset_streams(&StreamSet::All)
-        .expect("it is nothing wrong");
+        .expect("the reset is valid");
     let last = Chunk {
         fsn: 13,
         ..whole(15, 1, 1)

@@ -27,6 +27,8 @@ pub(super) struct Deferral {
     skips: Option<Vec<(u64, StreamId, Ssn)>>,
 }
 
+portable_struct! { Deferral { streams, boundary, messages, skips } }
+
 /// Skips that wait for a reset, at most; a FORWARD-TSN with more is dropped.
 const MAX_DEFERRED_SKIPS: usize = 8192;
 

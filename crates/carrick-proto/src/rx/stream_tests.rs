@@ -6,6 +6,7 @@ use alloc::vec;
 use carrick_wire::{DataFlags, Fragment as Place, IDataHeader, Mid, Ppid, SkippedMessage, Ssn};
 
 use super::*;
+use crate::research::SwsAvoidance;
 use crate::rx::WindowAnnouncement;
 use crate::streams::StreamSet;
 
@@ -18,7 +19,7 @@ const PAGES: usize = 1023;
 fn receiver(interleaving: bool, buffer: usize) -> Receiver {
     let mut config = AssociationConfig::rfc9260().with(|c| {
         c.buffers.receive_buffer = buffer;
-        c.research.receiver_sws_avoidance = false;
+        c.research.receiver_sws_avoidance = SwsAvoidance::Off;
     });
     config.research.policies.window_announcement = WindowAnnouncement::True;
     Receiver::new(Tsn::new(1), u16::MAX, interleaving, &config)

@@ -31,7 +31,18 @@ pub(super) struct TsnMap {
     ranges: RangeSet,
 }
 
+portable_struct! {
+    TsnMap { renumbered, cumulative, cumulative_index, ranges }
+    check Self::is_consistent
+}
+
 impl TsnMap {
+    /// Returns whether the TSNs of an import lie above a gap.
+    fn is_consistent(&self) -> bool {
+        let limit = self.ranges.first().unwrap_or(1 << 62);
+        self.cumulative_index.saturating_add(1) < limit
+    }
+
     pub(super) fn new(initial: Tsn) -> Self {
         Self {
             renumbered: false,
@@ -218,8 +229,12 @@ mod tests {
         assert_eq!(map.cumulative(), Tsn::new(105));
         let blocks: Vec<_> = map.gap_ack_blocks().map(|b| (b.start, b.end)).collect();
         assert_eq!(blocks, [(2, 2)]);
-        assert_eq!(map.forward(Tsn::new(105)), None, "not above");
-        assert_eq!(map.forward(Tsn::new(9)), None, "below");
+        assert_eq!(
+            map.forward(Tsn::new(105)),
+            None,
+            "not above the cumulative TSN"
+        );
+        assert_eq!(map.forward(Tsn::new(9)), None, "below the cumulative TSN");
         assert_eq!(map.forward(Tsn::new(107)), Some(6), "the end of a range");
         assert_eq!((map.cumulative(), map.gap_count()), (Tsn::new(107), 0));
     }

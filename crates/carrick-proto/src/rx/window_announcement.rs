@@ -18,6 +18,8 @@ pub enum WindowAnnouncement {
     PayloadOnly,
 }
 
+portable_enum! { WindowAnnouncement { 0: True, 1: Fitting, 2: PayloadOnly } }
+
 /// The receive buffer as an announcement sees it, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferView {

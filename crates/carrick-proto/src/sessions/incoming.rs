@@ -83,7 +83,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         datagram: &[u8],
     ) -> Option<SessionId> {
         if route.encapsulation.is_none() || !self.factory.opens(datagram) {
-            self.stats.strangers += 1;
+            self.stats.unknown_senders += 1;
             return None;
         }
         if self.half_open.len() >= self.config.max_handshakes {

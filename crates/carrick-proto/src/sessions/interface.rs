@@ -49,7 +49,7 @@ pub struct SessionStats {
     /// Handshakes refused because of a limit.
     pub refused: u64,
     /// Datagrams of unknown senders that start no handshake, such as SCTP without protection.
-    pub strangers: u64,
+    pub unknown_senders: u64,
     /// Datagrams of a session without a valid record: replayed, forged or damaged.
     pub discarded: u64,
     /// SCTP packets that were not sent because their session was not established.

@@ -161,7 +161,7 @@ impl Streams {
     }
 
     /// Puts the operation in flight if it may be sent. Returns whether one is in flight.
-    pub(crate) fn launch(&mut self, sender: &Sender, path: PathId) -> bool {
+    pub(crate) fn start_if_ready(&mut self, sender: &Sender, path: PathId) -> bool {
         match &self.operation {
             None => return false,
             Some(operation) if operation.flight.is_some() => return true,
@@ -204,7 +204,7 @@ impl Streams {
         if !paths.contains(flight.path) {
             flight.path = paths.current();
         }
-        let rto = paths[flight.path].rto.value();
+        let rto = paths[flight.path].rto();
         flight.timeout = flight.timeout.max(rto);
         // A peer that repeats the request that this one grants makes it leave again, and must not put
         // off the timeout that selects another path for it.
@@ -287,7 +287,7 @@ impl Streams {
             if let Some(flight) = &mut operation.flight {
                 // Step H2: the timer is restarted, and its next expiration is no error.
                 if paths.contains(flight.path) {
-                    flight.timeout = flight.timeout.max(paths[flight.path].rto.value());
+                    flight.timeout = flight.timeout.max(paths[flight.path].rto());
                 }
                 flight.timer = Some(now + flight.timeout);
                 flight.in_progress = true;

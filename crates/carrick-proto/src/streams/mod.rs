@@ -43,6 +43,8 @@ pub(crate) struct Streams {
     rest: Option<Box<Reconfiguration>>,
 }
 
+portable_struct! { Streams { next_request, expected, rest } }
+
 /// Outstanding requests of both sides.
 #[derive(Debug)]
 pub(crate) struct Reconfiguration {
@@ -57,6 +59,12 @@ pub(crate) struct Reconfiguration {
     held_until: Option<Time>,
     /// Time of the user's last request to reset all numbers.
     last_renumbering: Option<Time>,
+}
+
+portable_struct! {
+    Reconfiguration {
+        answers, operation, queued_grant, deferred, held_until, last_renumbering,
+    }
 }
 
 impl Reconfiguration {

@@ -23,6 +23,16 @@ pub(crate) enum RequestKind {
     AddIncoming(u16),
 }
 
+portable_enum! {
+    RequestKind {
+        0: ResetOutgoing(value),
+        1: ResetIncoming(value),
+        2: ResetNumbers,
+        3: AddOutgoing(value),
+        4: AddIncoming(value),
+    }
+}
+
 impl RequestKind {
     /// Returns whether the peer grants it by a request in turn.
     pub(crate) fn needs_request(&self) -> bool {
@@ -60,6 +70,8 @@ pub(crate) struct StreamsRequest {
     pub(crate) answered: bool,
 }
 
+portable_struct! { StreamsRequest { kind, number, answered } }
+
 /// Transmission state of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
@@ -78,6 +90,12 @@ pub(crate) struct InFlight {
     pub(crate) response: ReconfigSerial,
 }
 
+portable_struct! {
+    InFlight {
+        path, due, timer, timeout, transmissions, in_progress, last_tsn, response,
+    }
+}
+
 /// A RE-CONFIG chunk with requests of this side.
 #[derive(Debug)]
 pub(crate) struct Operation {
@@ -91,6 +109,8 @@ pub(crate) struct Operation {
     /// `None` before the first transmission.
     pub(crate) flight: Option<InFlight>,
 }
+
+portable_struct! { Operation { requests, grants, piggybacked, sent_below, flight } }
 
 impl Operation {
     pub(crate) fn new(kinds: Vec<RequestKind>, grants: Option<ReconfigSerial>) -> Self {

@@ -30,6 +30,8 @@ pub(super) struct Answer {
     pub(super) next_tsns: Option<NextTsns>,
 }
 
+portable_struct! { Answer { number, result, next_tsns } }
+
 impl Answer {
     fn response(self) -> ReconfigResponse {
         ReconfigResponse {
@@ -67,6 +69,8 @@ pub(crate) struct DeferredReset {
     last_tsn: Tsn,
     pub(crate) streams: StreamSet,
 }
+
+portable_struct! { DeferredReset { number, last_tsn, streams } }
 
 /// State of the association that a request is checked against.
 pub(crate) struct PeerRequestContext<'a> {

@@ -12,6 +12,8 @@ pub(crate) enum StreamSet {
     Listed(Vec<StreamId>),
 }
 
+portable_enum! { StreamSet { 0: All, 1: Listed(value) } }
+
 impl StreamSet {
     /// Returns the streams of a list; an empty one means all (RFC 6525 section 4.1).
     pub(crate) fn new(streams: impl Iterator<Item = StreamId>) -> Self {

@@ -16,6 +16,8 @@ pub struct Grants {
     pub change_streams: bool,
 }
 
+portable_struct! { Grants { reset_streams, reset_association, change_streams } }
+
 impl Default for Grants {
     fn default() -> Self {
         Self {
@@ -36,6 +38,8 @@ pub enum StreamDirection {
     /// The streams of both directions.
     Both,
 }
+
+portable_enum! { StreamDirection { 0: Outgoing, 1: Incoming, 2: Both } }
 
 impl StreamDirection {
     pub(crate) fn is_outgoing(self) -> bool {
@@ -64,6 +68,18 @@ pub enum ReconfigOutcome {
     BadSequenceNumber,
     /// The peer returned a result that is not assigned.
     Unknown(u32),
+}
+
+portable_enum! {
+    ReconfigOutcome {
+        0: Performed,
+        1: NothingToDo,
+        2: Denied,
+        3: WrongStream,
+        4: RequestInProgress,
+        5: BadSequenceNumber,
+        6: Unknown(value),
+    }
 }
 
 impl ReconfigOutcome {

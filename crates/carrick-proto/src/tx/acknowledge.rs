@@ -22,15 +22,14 @@ impl Sender {
             };
             if !chunk.is_abandoned() {
                 let path = &mut cx.paths[chunk.path];
-                path.buffered = path.buffered.saturating_sub(chunk.payload.len());
-                path.chunks = path.chunks.saturating_sub(1);
+                path.flight_mut().remove_chunk(chunk.payload.len());
                 if !newly {
-                    let sacked = &mut path.recovery.rack.sacked;
-                    *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.len()));
+                    let weight = self.outstanding.weight(chunk.len());
+                    path.recovery_mut().rack_mut().end_gap_ack(weight);
                 }
             }
             if chunk.message != 0 {
-                self.abandonment.on_gone(&chunk);
+                self.abandonment.on_cumulatively_acknowledged(&chunk);
             }
         }
         self.outstanding.forget_reported_up_to(cumulative);
@@ -58,7 +57,8 @@ impl Sender {
         let chunk = self.outstanding.chunk(index);
         if let Some(chunk) = chunk.filter(|c| !c.is_abandoned()) {
             let weight = self.outstanding.weight(chunk.len());
-            cx.paths[chunk.path].recovery.rack.sacked += weight;
+            let recovery = cx.paths[chunk.path].recovery_mut();
+            recovery.rack_mut().on_gap_ack(weight);
         }
     }
 
@@ -100,43 +100,28 @@ impl Sender {
         *htna = Some(htna.map_or(index, |h| h.max(index)));
         cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
         let path = &mut cx.paths[id];
-        path.news.bytes += chunk.weight;
+        path.on_chunk_acknowledged(index, chunk.weight, once, !chunk.ambiguous);
         if self.rate_based {
             path.on_data_delivered(chunk.serial, chunk.weight, once, cx.now);
         }
-        path.news.alive |= !chunk.ambiguous;
-        if once {
-            path.ect.on_acknowledged();
-        }
-        path.news.earliest |= path.earliest == Some(index);
-        path.news.highest = path.news.highest.max(index);
-        path.after_timeout = None;
-        let recovery = &mut path.recovery;
+        let recovery = path.recovery_mut();
         if let Some(rtt) = self
             .detector
             .on_acknowledged(recovery, index, &chunk, cx.now)
         {
-            path.news.rtt = Some(rtt);
-            path.recovery.probe.measured = true;
+            path.on_delivery_measured(rtt);
         }
-        Self::probe_acknowledged(path, index, cx.now);
-        if let Some((timed, sent)) = path.timed.filter(|t| t.0 <= index) {
-            // An RTT sample takes a chunk that was sent once and a SACK that arrived on the same path.
-            path.timed = None;
-            if timed == index && once && cx.arrived_on == Some(id) {
-                let rtt = cx.now.since(sent);
-                path.rto.measured(rtt, cx.config);
-                cx.trace.record(
-                    cx.now,
-                    TraceEvent::RoundTrip {
-                        path: id,
-                        nanos: rtt.as_nanos() as u64,
-                    },
-                );
-                cx.trace.record(cx.now, TraceEvent::rto_of(path));
-            } else if timed == index && once {
-                path.note_missing_sample();
-            }
+        path.end_probe(index, cx.now);
+        let arrived_here = cx.arrived_on == Some(id);
+        if let Some(rtt) = path.sample_rtt(index, once, arrived_here, cx.now, cx.config) {
+            cx.trace.record(
+                cx.now,
+                TraceEvent::RoundTrip {
+                    path: id,
+                    nanos: rtt.as_nanos() as u64,
+                },
+            );
+            cx.trace.record(cx.now, TraceEvent::rto_of(path));
         }
         true
     }

@@ -11,7 +11,7 @@ use super::queue::NewChunk;
 use super::sack_processing::window_event;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::cc::PacketSent;
-use crate::path::{PacketNumbers, PathId};
+use crate::path::{PacketNumbers, PathId, ProbeTransmission};
 use crate::trace::TraceEvent;
 use crate::tx::LossSignal;
 
@@ -40,7 +40,7 @@ impl Sender {
         let open = cx.paths[plan.path].window_is_open();
         let first = self.outstanding.transmissions() + 1;
         let flight_before = if self.rate_based {
-            cx.paths[plan.path].flight_size
+            cx.paths[plan.path].flight().size()
         } else {
             0
         };
@@ -54,7 +54,7 @@ impl Sender {
         if plan.forced && retransmitted.is_some() {
             self.forced = false;
             if let Some(origin) = plan.origin {
-                cx.paths[origin].recovery.forced = false;
+                cx.paths[origin].recovery_mut().set_forced(false);
             }
         }
         // 2.
@@ -71,8 +71,7 @@ impl Sender {
             self.multipath.new_data_sent(plan.path);
         }
         let path = &mut cx.paths[plan.path];
-        path.arm_t3(cx.now);
-        path.last_data = Some(cx.now);
+        path.on_data_departure(cx.now);
         if self.rate_based {
             let sent = PacketSent {
                 now: cx.now,
@@ -116,7 +115,11 @@ impl Sender {
         self.probing = before;
         if let Some(index) = chunk {
             cx.counters.tail_loss_probes += 1;
-            Self::probe_sent(index, !plan.new, &mut cx.paths[plan.path], cx.now);
+            cx.paths[plan.path].on_probe_sent(ProbeTransmission {
+                index,
+                at: cx.now,
+                retransmission: !plan.new,
+            });
         }
     }
 
@@ -157,7 +160,12 @@ impl Sender {
         last
     }
 
-    /// Adds new data, fragmented as needed (RFC 9260, section 6.9).
+    /// Adds new data. For each chunk:
+    ///
+    /// 1. Stop where another path or another packet is to carry it, or where the peer's window or cwnd has no
+    ///    room (RFC 9260, section 6.1, A and B).
+    /// 2. Take the rest of the message, or a fragment of it (section 6.9).
+    /// 3. Assign a TSN and write the chunk. A window probe is the only chunk (section 6.1, A).
     fn add_new_data(
         &mut self,
         plan: DataPacketPlan,
@@ -173,6 +181,7 @@ impl Sender {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
+            // 1.
             if !first || !plan.new {
                 // The first chunk of new data is part of the plan; further chunks have to fit.
                 let next = front.rest.len().min(max);
@@ -189,6 +198,7 @@ impl Sender {
             if !bundles_streams && stream.is_some_and(|stream| front.options.stream != stream) {
                 break;
             }
+            // 2.
             let room = packet.remaining().saturating_sub(header);
             let rest = front.rest.len();
             let take = if rest <= room.min(max) {
@@ -208,6 +218,7 @@ impl Sender {
             let Some(chunk) = self.queue.cut(take) else {
                 break;
             };
+            // 3.
             stream = Some(chunk.stream);
             let (message, ending) = (chunk.message, chunk.flags.ending);
             let index = self.transmit_new(chunk, plan.path, packet, cx);
@@ -236,13 +247,16 @@ impl Sender {
             self.progress = cx.now;
         }
         let first_in_packet = core::mem::take(&mut self.next_is_first);
+        let flags = chunk.flags;
         let outstanding = &mut self.outstanding;
         let index = outstanding.push(chunk, to, first_in_packet, cx.now, cx.paths);
         let bytes = self.write(index, to, packet, cx);
         cx.counters.data_chunks_sent += 1;
+        cx.stats.unordered_chunks_sent += u64::from(flags.unordered);
+        cx.stats.messages_fragmented += u64::from(flags.beginning && !flags.ending);
         cx.counters.data_bytes_sent += bytes as u64;
         let path = &mut cx.paths[to];
-        path.timed.get_or_insert((index, cx.now));
+        path.time_chunk(index, cx.now);
         path.note_use();
         index
     }
@@ -255,11 +269,12 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        let mut restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
+        let mut restart = cx.paths[to].flight().earliest().is_none_or(|e| index <= e);
         if let Some(chunk) = self.outstanding.chunk(index) {
             let len = COMMON_HEADER_LEN + self.outstanding.header_len() + chunk.payload.len();
-            restart &= chunk.transmissions <= MAX_RESTARTS || !cx.paths[to].doubts(len);
-            cx.paths[chunk.path].recovery.undo.on_retransmission(index);
+            restart &= chunk.transmissions <= MAX_RESTARTS || !cx.paths[to].may_exceed_pmtu(len);
+            let recovery = cx.paths[chunk.path].recovery_mut();
+            recovery.on_retransmission(index);
         }
         let first_in_packet = core::mem::take(&mut self.next_is_first);
         self.outstanding
@@ -267,7 +282,7 @@ impl Sender {
         self.write(index, to, packet, cx);
         // No RTT sample from a retransmitted chunk or a later one (section 6.3.1, C5).
         for path in cx.paths.iter_mut() {
-            path.timed = path.timed.filter(|t| t.0 < index);
+            path.stop_timing_from(index);
         }
         if restart {
             cx.paths[to].restart_t3(cx.now);
@@ -292,10 +307,8 @@ impl Sender {
         let last = || self.queue.is_empty() || !cx.paths[to].window_is_open();
         flags.immediate |= self.probing || (cx.shutting_down && flags.ending && last());
         write_chunk(packet, tsn, chunk, flags, self.interleaving);
-        self.window.sent(bytes);
-        if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
-            reduction.on_sent(self.outstanding.weight(bytes));
-        }
+        self.window
+            .sent(bytes + cx.config.research.peer_chunk_overhead);
         if cx.trace.enabled() {
             let sent = TraceEvent::ChunkSent {
                 tsn,

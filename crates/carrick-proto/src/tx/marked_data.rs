@@ -7,8 +7,10 @@ pub enum MarkedData {
     /// After a timeout one packet of it leaves at once; the rest waits for its path's window, and
     /// holds new data back on that path only.
     HoldsPath,
-    /// All of it waits for its path's window, also the first packet after a timeout, and new data to
+    /// All marked data waits for its path's window, also the first packet after a timeout, and new data to
     /// any path waits behind it. Implementations with a single retransmission queue behave like this
     /// (paper `failover`: Linux 2.6). Fast retransmissions leave at once, as always.
     HoldsAll,
 }
+
+portable_enum! { MarkedData { 0: HoldsPath, 1: HoldsAll } }

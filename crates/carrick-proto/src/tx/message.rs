@@ -32,6 +32,12 @@ pub struct SendOptions {
     pub context: u64,
 }
 
+portable_struct! {
+    SendOptions {
+        stream, ppid, unordered, immediate, no_delay, lifetime, reliability, path, context,
+    }
+}
+
 impl Default for SendOptions {
     fn default() -> Self {
         Self {
@@ -137,6 +143,8 @@ pub(crate) struct PendingMessage {
     /// Number among all messages of the association.
     pub(crate) arrival: u64,
 }
+
+portable_struct! { PendingMessage { number, options, rest, mid, fsn, begun, arrival } }
 
 impl PendingMessage {
     pub(crate) fn new(number: u64, options: SendOptions, data: Bytes) -> Self {

@@ -21,7 +21,7 @@ mod packet_plan;
 mod path_changes;
 mod peer_window;
 mod queue;
-pub(crate) mod recovery;
+mod recovery;
 mod reneging_limiter;
 mod retransmission_route;
 mod sack_processing;
@@ -35,7 +35,6 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
-use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::SendFailure;
@@ -55,12 +54,12 @@ use reneging_limiter::RenegingLimiter;
 use scheduler::StreamScheduler;
 use send_failure::FailureBuilder;
 
-pub use loss::{LossDetection, LossSignal};
+pub use loss::LossDetection;
+pub(crate) use loss::LossSignal;
 pub use marked_data::MarkedData;
 pub(crate) use packet_plan::DataPacketPlan;
 pub(crate) use packet_plan::TransmitContext;
-pub(crate) use recovery::PathRecovery;
-pub use retransmission_route::{RetransmissionRoute, RetransmitTimeoutsOnAlternate};
+pub use retransmission_route::RetransmissionRoute;
 pub(crate) use sack_processing::{Acked, SackContext, SackError};
 
 /// Limit of the chunks outstanding: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
@@ -107,7 +106,27 @@ pub(crate) struct Sender {
     drained: bool,
 }
 
+portable_struct! {
+    Sender {
+        queue, deferred, outstanding, window, detector, multipath, next_is_first, complete_up_to,
+        rate_based, departure, probe_due, probing, abandonment, reneging, outbound_streams,
+        interleaving, forced, refused, progress, drained,
+    }
+}
+
 impl Sender {
+    /// Returns whether the parts of an import agree: all send DATA or all I-DATA, and the records about
+    /// outstanding chunks in the paths are possible.
+    pub(crate) fn is_consistent_with(&self, paths: &Paths) -> bool {
+        let kinds_agree = self.outstanding.header_len() == header_len(self.interleaving)
+            && self.queue.has_interleaving(self.interleaving);
+        kinds_agree
+            && paths.iter().all(|path| {
+                path.flight().chunks() as usize <= self.outstanding.len()
+                    && self.outstanding.order_ends(path.recovery().oldest())
+            })
+    }
+
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         let policies = &config.research.policies;
         let detector = LossDetector::new(policies);
@@ -181,12 +200,7 @@ impl Sender {
     ) -> Vec<SendFailure> {
         let failures = self.take_failures();
         for path in paths.iter_mut() {
-            path.flight_size = 0;
-            path.earliest = None;
-            path.buffered = 0;
-            path.chunks = 0;
-            path.recovery = PathRecovery::default();
-            path.reset_rate();
+            path.forget_chunks();
         }
         let new = Self::new(initial_tsn, config);
         let mut old = core::mem::replace(self, new);
@@ -241,6 +255,14 @@ impl Sender {
         }
         self.drained = false;
         Ok(())
+    }
+
+    /// Returns whether there is room for a message of one byte. If not, [`Self::take_room`] reports room
+    /// once, as after a refused message.
+    pub(crate) fn check_room(&mut self, paths: &Paths, config: &AssociationConfig) -> bool {
+        let has_room = self.has_room(1, paths, config);
+        self.refused |= !has_room;
+        has_room
     }
 
     fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
@@ -334,13 +356,13 @@ impl Sender {
         let chunk = index.and_then(|index| self.outstanding.chunk(index));
         let id = chunk.map_or(otherwise, |c| c.path);
         let path = &mut paths[id];
-        let reduced = self.detector.is_in_fast_recovery() || path.recovery.is_fast();
-        if reduced || path.congestion.window() <= 4 * path.pmdcs() {
+        let reduced = self.detector.is_in_fast_recovery() || path.recovery().is_fast();
+        if reduced || path.congestion().window() <= 4 * path.pmdcs() {
             return false;
         }
         self.update_coupled_windows(id, paths);
         let path = &mut paths[id];
-        path.congestion.on_congestion(CongestionEvent::Ecn);
+        path.reduce_for_mark();
         trace.record(now, sack_processing::window_event(path));
         true
     }
@@ -456,7 +478,7 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
         return config.buffers.send_buffer;
     };
     let windows = paths.iter().filter(|p| p.usable());
-    let cwnd: usize = windows.map(|p| p.congestion.window()).sum();
+    let cwnd: usize = windows.map(|p| p.congestion().window()).sum();
     let wanted = cwnd
         .saturating_mul(2)
         .saturating_add(config.buffers.send_buffer);

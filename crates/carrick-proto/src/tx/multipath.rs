@@ -26,6 +26,8 @@ pub(super) struct Multipath {
     members: Vec<Member>,
 }
 
+portable_struct! { Multipath { concurrent, last_path, sack_from, coupled, members } }
+
 impl Multipath {
     pub(super) fn new(policies: &Policies) -> Self {
         Self {
@@ -64,16 +66,16 @@ impl Sender {
                     break;
                 };
                 let Some(index) = self.outstanding.next_marked_of(Some(origin), 0) else {
-                    cx.paths[origin].recovery.forced = false;
+                    cx.paths[origin].recovery_mut().set_forced(false);
                     continue;
                 };
                 let Some(path) = self.retransmission_path(index, cx) else {
                     continue;
                 };
-                if !cx.paths[path].confirmed {
+                if !cx.paths[path].is_confirmed() {
                     continue;
                 }
-                let forced = self.forced || cx.paths[origin].recovery.forced;
+                let forced = self.forced || cx.paths[origin].recovery().is_forced();
                 if !forced && (refused || !cx.paths[path].window_is_open()) {
                     cx.paths[path].note_window_limit();
                 } else if !forced && !self.pacing_permits(path, cx) {
@@ -92,7 +94,7 @@ impl Sender {
         } else {
             self.forced = false;
             for path in cx.paths.iter_mut() {
-                path.recovery.forced = false;
+                path.recovery_mut().set_forced(false);
             }
         }
         match first {
@@ -162,7 +164,7 @@ impl Sender {
         if !open {
             path.note_window_limit();
         }
-        let confirmed = path.confirmed;
+        let confirmed = path.is_confirmed();
         open && confirmed && self.pacing_permits(id, cx)
     }
 
@@ -186,8 +188,8 @@ impl Sender {
         });
         let fits = |path: &&Path| {
             let usage = Usage {
-                outstanding: path.flight_size,
-                buffered: path.buffered,
+                outstanding: path.flight().size(),
+                buffered: path.flight().buffered(),
             };
             let within = |shares| splitting.permits(basis, shares, usage);
             path.usable()
@@ -196,14 +198,14 @@ impl Sender {
                 && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
-        let mut candidates = cx
+        let candidates = cx
             .paths
             .iter()
             .filter(fits)
             .map(|p| p.view(current, current));
         let chosen = multipath
             .data_route
-            .next(self.multipath.last_path, &mut candidates);
+            .next(self.multipath.last_path, candidates);
         chosen.filter(|id| cx.paths.contains(*id) && cx.paths[*id].usable())
     }
 
@@ -218,7 +220,7 @@ impl Sender {
     /// Lets one packet of the chunks lost on a path leave whatever cwnd is.
     pub(super) fn force(&mut self, id: PathId, paths: &mut Paths) {
         if self.multipath.concurrent {
-            paths[id].recovery.forced = true;
+            paths[id].recovery_mut().set_forced(true);
         } else {
             self.forced = true;
         }
@@ -228,7 +230,7 @@ impl Sender {
     pub(super) fn force_after_timeout(&mut self, id: PathId, paths: &mut Paths) {
         if self.multipath.concurrent {
             let any = self.outstanding.next_marked_of(Some(id), 0).is_some();
-            paths[id].recovery.forced = any;
+            paths[id].recovery_mut().set_forced(any);
         } else {
             self.forced = self.outstanding.has_marked();
         }
@@ -242,29 +244,26 @@ impl Sender {
             let Some(id) = cx.paths.nth(at) else { break };
             let path = &mut cx.paths[id];
             if !per_path {
-                path.recovery.on_cumulative(cumulative);
+                path.recovery_mut().on_cumulative(cumulative);
                 continue;
             }
-            let (oldest, bytes) = (path.news.oldest, path.news.bytes);
-            let after = path.recovery.order.oldest;
-            path.recovery.rack.count_above((oldest, after), bytes);
-            self.detector
-                .on_path_report(&mut path.recovery, oldest != after);
-            if !path.recovery.is_open() {
+            let (oldest, bytes) = (path.newly_acked().oldest, path.newly_acked().bytes);
+            let recovery = path.recovery_mut();
+            let after = recovery.oldest();
+            recovery.rack_mut().count_above((oldest, after), bytes);
+            self.detector.on_path_report(recovery, oldest != after);
+            if !recovery.is_open() {
                 let point = self.pseudo_cumulative(path);
-                path.recovery.on_cumulative(point);
+                path.recovery_mut().on_cumulative(point);
             }
         }
     }
 
     /// Index up to which all chunks last sent to the path are acknowledged.
     fn pseudo_cumulative(&self, path: &mut Path) -> u64 {
-        path.earliest = match path.flight_size {
-            0 => None,
-            _ => self.outstanding.find_earliest(path),
-        };
-        let lost = self.outstanding.next_marked_of(Some(path.id), 0);
-        let lowest = path.earliest.into_iter().chain(lost).min();
+        self.outstanding.update_earliest(path);
+        let lost = self.outstanding.next_marked_of(Some(path.id()), 0);
+        let lowest = path.flight().earliest().into_iter().chain(lost).min();
         lowest.map_or(u64::MAX, |index| index - 1)
     }
 
@@ -299,22 +298,22 @@ impl Sender {
         members.clear();
         let mut own = 0;
         for path in paths.iter() {
-            let carries = path.id == id || (concurrent && path.usable());
+            let carries = path.id() == id || (concurrent && path.usable());
             if !carries {
                 continue;
             }
-            if path.id == id {
+            if path.id() == id {
                 own = members.len();
             }
             members.push(Member {
-                cwnd: path.congestion.window(),
-                ssthresh: path.congestion.ssthresh(),
-                rtt: path.rto.srtt().unwrap_or(path.rto.value()),
-                between_losses: path.congestion.between_losses(),
+                cwnd: path.congestion().window(),
+                ssthresh: path.congestion().ssthresh(),
+                rtt: path.srtt().unwrap_or(path.rto()),
+                between_losses: path.congestion().between_losses(),
             });
         }
         if !members.is_empty() {
-            paths[id].congestion.on_members(members, own);
+            paths[id].set_members(members, own);
         }
     }
 }

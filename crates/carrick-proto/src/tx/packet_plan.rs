@@ -9,7 +9,8 @@ use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
-use crate::stats::AssociationCounters;
+use crate::research::SwsAvoidance;
+use crate::stats::{AssociationCounters, EndpointStats};
 use crate::time::{Time, earliest};
 use crate::trace::Trace;
 
@@ -34,6 +35,7 @@ pub(crate) struct TransmitContext<'a> {
     pub(crate) config: &'a AssociationConfig,
     pub(crate) trace: &'a mut Trace,
     pub(crate) counters: &'a mut AssociationCounters,
+    pub(crate) stats: &'a mut EndpointStats,
     /// The association is shutting down: no data is delayed, and SACKs are wanted at once.
     pub(crate) shutting_down: bool,
 }
@@ -63,7 +65,7 @@ impl Sender {
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
-            if !cx.paths[path].confirmed {
+            if !cx.paths[path].is_confirmed() {
                 // The only path is not confirmed.
                 return None;
             }
@@ -97,7 +99,7 @@ impl Sender {
             }
             return None;
         };
-        if blocked == Some(path) || !cx.paths[path].confirmed {
+        if blocked == Some(path) || !cx.paths[path].is_confirmed() {
             return None;
         }
         cx.paths[path].decay_idle_window(cx.now);
@@ -153,7 +155,7 @@ impl Sender {
                 .last_in_flight(&cx.paths[path], cx.now)
                 .is_some_and(fits)
         {
-            cx.paths[path].recovery.probe.due = false;
+            cx.paths[path].recovery_mut().probe_mut().set_due(false);
             return None;
         }
         Some(DataPacketPlan {
@@ -211,8 +213,8 @@ impl Sender {
             return path;
         }
         let policy = cx.config.research.policies.retransmission_route;
-        let chosen = policy.route(signal, last, &mut cx.paths.views());
-        let usable = cx.paths.contains(chosen) && cx.paths[chosen].confirmed;
+        let chosen = policy.route(signal, last, cx.paths.views());
+        let usable = cx.paths.contains(chosen) && cx.paths[chosen].is_confirmed();
         if usable { chosen } else { cx.paths.current() }
     }
 
@@ -223,7 +225,7 @@ impl Sender {
         let fit = |id: &PathId| {
             paths.contains(*id) && {
                 let path = &paths[*id];
-                path.usable() || (path.potentially_failed && !paths[paths.current()].usable())
+                path.usable() || (path.is_potentially_failed() && !paths[paths.current()].usable())
             }
         };
         Some(wanted.filter(fit).unwrap_or_else(|| paths.current()))
@@ -258,7 +260,7 @@ impl Sender {
                 // that exceeds their buffer, and so free room, only when a chunk does not fit.
                 self.window.probe_at_once();
             }
-            self.window.arm_probe(cx.now, cx.paths[path].rto.value());
+            self.window.arm_probe(cx.now, cx.paths[path].rto());
             return self.window.probe_is_due();
         }
         let delayed = cx.config.transmission.nagle
@@ -275,9 +277,13 @@ impl Sender {
     /// Returns whether the window has too little room for data to be sent; `full` is the payload of a
     /// packet.
     pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
-        config.research.sender_sws_avoidance
-            && self.carried(rwnd, full, config) < full
-            && rwnd < self.window.largest() / 2
+        match config.research.sender_sws_avoidance {
+            SwsAvoidance::Off => false,
+            SwsAvoidance::Packets => {
+                self.carried(rwnd, full, config) < full && rwnd < self.window.largest() / 2
+            }
+            SwsAvoidance::Below(limit) => rwnd < limit,
+        }
     }
 
     /// Bytes of queued data that the window lets a packet carry, headers of further messages included. If

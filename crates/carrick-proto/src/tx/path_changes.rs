@@ -1,6 +1,6 @@
 //! Retransmission of what was sent on paths that are replaced, removed or rerouted, or whose MTU shrank.
 
-use super::{PathRecovery, Sender};
+use super::Sender;
 use crate::path::{PathId, Paths};
 use crate::time::Time;
 
@@ -11,16 +11,14 @@ impl Sender {
             self.mark_in_flight(id, paths);
             let path = &mut paths[id];
             path.stop_t3();
-            path.earliest = None;
-            path.timed = None;
-            path.recovery = PathRecovery::default();
+            path.on_flight_marked();
+            path.forget_recovery();
         }
         // Deadlines are examined once the association is established.
         self.process_abandonment(Time::ZERO, paths);
         self.outstanding.forget_paths();
         for path in paths.iter_mut() {
-            path.buffered = 0;
-            path.chunks = 0;
+            path.flight_mut().set_chunks(0, 0);
         }
         self.count_on_new_paths(paths);
         let cumulative = self.outstanding.first_index() - 1;
@@ -33,15 +31,17 @@ impl Sender {
     /// Counts all chunks on the first of the paths, which replace those before.
     pub(crate) fn count_on_new_paths(&self, paths: &mut Paths) {
         if let Some(first) = paths.iter_mut().next() {
-            first.buffered = self.outstanding.held();
-            first.chunks = self.outstanding.not_abandoned() as u32;
+            let chunks = self.outstanding.not_abandoned() as u32;
+            first
+                .flight_mut()
+                .set_chunks(self.outstanding.held(), chunks);
         }
     }
 
     /// Returns whether the peer may cause another move of a path's chunks; see
-    /// [`super::outstanding::Outstanding::affords_move`].
-    pub(crate) fn affords_move(&self, from: PathId, paths: &Paths) -> bool {
-        self.outstanding.affords_move(from, paths)
+    /// [`super::outstanding::Outstanding::permits_move`].
+    pub(crate) fn permits_move(&self, from: PathId, paths: &Paths) -> bool {
+        self.outstanding.permits_move(from, paths)
     }
 
     /// Moves what was sent on a path to another path, or marks it for retransmission on the same: the path
@@ -52,10 +52,9 @@ impl Sender {
         self.window.marked(before - self.outstanding.in_flight());
         let path = &mut paths[from];
         path.stop_t3();
-        path.earliest = None;
-        path.timed = None;
-        path.recovery.leave();
-        path.recovery.cancel_detection();
+        path.on_flight_marked();
+        path.recovery_mut().leave();
+        path.recovery_mut().cancel_detection();
         if from != to {
             self.queue.forget_path(from);
             self.deferred.forget_path(from);
@@ -75,8 +74,7 @@ impl Sender {
         if !self.abandonment.awaits_forward_on(id) {
             path.stop_t3();
         }
-        path.earliest = None;
-        path.timed = None;
+        path.on_flight_marked();
         self.process_abandonment(now, paths);
         self.forced |= self.outstanding.has_marked();
     }

@@ -22,6 +22,8 @@ pub(crate) struct PeerWindow {
     refused: bool,
 }
 
+portable_struct! { PeerWindow { rwnd, largest, probe_at, probe_now, probing, refused } }
+
 impl PeerWindow {
     pub(crate) fn new(a_rwnd: u32) -> Self {
         let rwnd = a_rwnd as usize;
@@ -172,6 +174,6 @@ mod tests {
         w.on_sack(1, 10, 100, Some(10));
         assert!(w.is_refusing() && w.is_probing());
         w.on_sack(0, 0, 100, None);
-        assert!(!w.is_probing(), "it was taken");
+        assert!(!w.is_probing(), "the probe was acknowledged");
     }
 }

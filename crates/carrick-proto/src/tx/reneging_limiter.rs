@@ -25,6 +25,8 @@ pub(super) struct RenegingLimiter {
     limited_until: Option<u64>,
 }
 
+portable_struct! { RenegingLimiter { credit, credited, limited_until } }
+
 impl RenegingLimiter {
     /// Returns whether the Gap Ack Blocks of a SACK with this cumulative index are ignored.
     fn is_limited(&mut self, cumulative: u64) -> bool {
@@ -74,7 +76,10 @@ mod tests {
         assert!(!limiter.is_limited(10));
         for _ in 0..1000 {
             limiter.record(FREE, 10, 11);
-            assert!(!limiter.is_limited(10), "a few are free with each SACK");
+            assert!(
+                !limiter.is_limited(10),
+                "a few chunks per SACK are never limited"
+            );
         }
         limiter.record(2 + FREE, 12, 13);
         assert!(!limiter.is_limited(10), "two more were sent");
@@ -84,7 +89,7 @@ mod tests {
 
     /// RFC 9260, section 6.2.1
     #[test]
-    fn a_long_transfer_pays_for_one_window_at_most() {
+    fn a_long_transfer_allows_reneging_on_one_window() {
         let mut limiter = RenegingLimiter::default();
         limiter.record(0, 100 * MAX, 100 * MAX + 1);
         limiter.record(MAX + FREE, 100 * MAX, 100 * MAX + 1);

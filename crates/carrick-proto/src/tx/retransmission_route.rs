@@ -1,41 +1,111 @@
-//! The path of a retransmission, behind a trait, and RFC 9260's choice (section 6.4): after a timeout to
-//! another active path; fast retransmissions to the path of the original.
+//! Path of a retransmission: the rules of RFC 9260 (section 6.4), of other implementations and of papers.
+
+use core::cmp::Reverse;
+use core::time::Duration;
 
 use super::loss::LossSignal;
-use crate::path::{PathId, PathView, alternate, same_unless_dead};
+use crate::path::{PathId, PathView, alternate, alternate_by, same_while_usable};
 
-/// Decides where a retransmission goes.
-pub trait RetransmissionRoute: Sync {
-    /// The name for reports and configuration.
-    fn name(&self) -> &'static str;
-    /// The path for a chunk that was last sent to `last`. A path that is not confirmed is not
-    /// used, whatever this says.
-    fn route(
-        &self,
-        signal: LossSignal,
-        last: PathId,
-        paths: &mut dyn Iterator<Item = PathView>,
-    ) -> PathId;
+/// Rule that selects the path of a retransmission. A selected path that is not confirmed is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RetransmissionRoute {
+    /// After T3-rtx expired, an alternate path; for fast retransmissions, the path of the original (RFC
+    /// 9260, section 6.4).
+    TimeoutsOnAlternate,
+    /// An alternate path for all retransmissions, since the path of the original may have failed (RFC 2960,
+    /// used by papers `satellite` and `mobile-ip`).
+    AllOnAlternate,
+    /// The path of the original while it is active.
+    SamePath,
+    /// At once on any path with room in its window (RTX-ASAP of Iyengar et al., 2006). If several paths have
+    /// room, the path of the original is preferred, then the fastest path (in the paper, a random one).
+    Asap,
+    /// The path with the largest cwnd; among equals, the path of the original (RTX-CWND of Iyengar et al.,
+    /// 2006).
+    LargestCwnd,
+    /// The path with the largest ssthresh, which reflects the losses of a longer period than cwnd does;
+    /// among equals, the one with the largest cwnd (RTX-SSTHRESH of Iyengar et al., 2006).
+    LargestSsthresh,
+    /// The path with the lowest loss rate among the data recently sent on it (RTX-LOSSRATE of Iyengar et
+    /// al., 2006).
+    LowestLoss,
+    /// One path for all retransmissions, as in Linux 2.6, the implementation of paper `failover`: initially
+    /// the path after the primary path, then the next active path each time T3-rtx expires on the current
+    /// one.
+    InTurn,
 }
 
-/// Timeouts to an alternate path, fast retransmissions to the same one.
-#[derive(Clone, Copy, Debug)]
-pub struct RetransmitTimeoutsOnAlternate;
+portable_enum! {
+    RetransmissionRoute {
+        0: TimeoutsOnAlternate,
+        1: AllOnAlternate,
+        2: SamePath,
+        3: Asap,
+        4: LargestCwnd,
+        5: LargestSsthresh,
+        6: LowestLoss,
+        7: InTurn,
+    }
+}
 
-impl RetransmissionRoute for RetransmitTimeoutsOnAlternate {
-    fn name(&self) -> &'static str {
-        "timeouts-on-alternate"
+impl RetransmissionRoute {
+    /// All rules.
+    pub const ALL: [Self; 8] = [
+        Self::TimeoutsOnAlternate,
+        Self::AllOnAlternate,
+        Self::SamePath,
+        Self::Asap,
+        Self::LargestCwnd,
+        Self::LargestSsthresh,
+        Self::LowestLoss,
+        Self::InTurn,
+    ];
+
+    /// Returns the name in reports and configuration files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimeoutsOnAlternate => "timeouts-on-alternate",
+            Self::AllOnAlternate => "all-on-alternate",
+            Self::SamePath => "same-path",
+            Self::Asap => "rtx-asap",
+            Self::LargestCwnd => "rtx-cwnd",
+            Self::LargestSsthresh => "rtx-ssthresh",
+            Self::LowestLoss => "rtx-lossrate",
+            Self::InTurn => "in-turn",
+        }
     }
 
-    fn route(
-        &self,
+    /// Returns the path for a chunk that was last sent to `last`.
+    pub(super) fn route(
+        self,
         signal: LossSignal,
         last: PathId,
-        paths: &mut dyn Iterator<Item = PathView>,
+        mut paths: impl Iterator<Item = PathView>,
     ) -> PathId {
-        match signal {
-            LossSignal::Timeout => alternate(last, paths),
-            LossSignal::MissingReports => same_unless_dead(last, paths),
+        match self {
+            Self::TimeoutsOnAlternate => match signal {
+                LossSignal::Timeout => alternate(last, paths),
+                LossSignal::MissingReports => same_while_usable(last, paths),
+            },
+            Self::AllOnAlternate => alternate(last, paths),
+            Self::SamePath => same_while_usable(last, paths),
+            Self::Asap => {
+                // After a timeout, the original path has room only because its data no longer counts as in
+                // flight.
+                let timeout = signal == LossSignal::Timeout;
+                alternate_by(last, paths, |p| {
+                    let last_resort = (p.id == last) == timeout;
+                    (!p.has_room, last_resort, p.srtt.unwrap_or(Duration::MAX))
+                })
+            }
+            Self::LargestCwnd => alternate_by(last, paths, |p| (Reverse(p.cwnd), p.id != last)),
+            Self::LargestSsthresh => alternate_by(last, paths, |p| {
+                (Reverse(p.ssthresh), Reverse(p.cwnd), p.id != last)
+            }),
+            Self::LowestLoss => alternate_by(last, paths, |p| (p.loss_ppm, p.id != last)),
+            Self::InTurn => paths
+                .find(|p| p.in_turn && p.confirmed)
+                .map_or(last, |p| p.id),
         }
     }
 }
@@ -44,24 +114,88 @@ impl RetransmissionRoute for RetransmitTimeoutsOnAlternate {
 mod tests {
     use super::*;
     use crate::path::view_tests::path;
+    use LossSignal::{MissingReports, Timeout};
 
+    fn route(
+        rule: RetransmissionRoute,
+        signal: LossSignal,
+        last: u8,
+        paths: &[PathView],
+    ) -> PathId {
+        rule.route(signal, PathId(last), paths.iter().copied())
+    }
+
+    /// RFC 9260, section 6.4
     #[test]
     fn timeouts_but_not_missing_reports_change_the_path() {
         let paths = [path(0, true, 100), path(1, true, 50)];
-        let route =
-            |signal| RetransmitTimeoutsOnAlternate.route(signal, PathId(0), &mut paths.into_iter());
-        assert_eq!(route(LossSignal::Timeout), PathId(1));
-        assert_eq!(route(LossSignal::MissingReports), PathId(0));
+        let to = |signal| route(RetransmissionRoute::TimeoutsOnAlternate, signal, 0, &paths);
+        assert_eq!(to(Timeout), PathId(1));
+        assert_eq!(to(MissingReports), PathId(0));
+    }
+
+    /// RFC 9260, section 6.4
+    #[test]
+    fn a_fast_retransmission_leaves_an_inactive_path() {
+        let paths = [path(0, false, 100), path(1, true, 50)];
+        let rule = RetransmissionRoute::TimeoutsOnAlternate;
+        assert_eq!(route(rule, MissingReports, 0, &paths), PathId(1));
     }
 
     #[test]
-    fn a_fast_retransmission_leaves_a_dead_path() {
-        let paths = [path(0, false, 100), path(1, true, 50)];
-        let to = RetransmitTimeoutsOnAlternate.route(
-            LossSignal::MissingReports,
-            PathId(0),
-            &mut paths.into_iter(),
-        );
-        assert_eq!(to, PathId(1));
+    fn asap_prefers_the_original_path_with_room() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
+        let to = |signal, paths: &_| route(RetransmissionRoute::Asap, signal, 0, paths);
+        assert_eq!(to(MissingReports, &paths), PathId(0));
+        assert_eq!(to(Timeout, &paths), PathId(1));
+        paths[0].has_room = false;
+        assert_eq!(to(MissingReports, &paths), PathId(1));
+        paths[1].has_room = false;
+        assert_eq!(to(MissingReports, &paths), PathId(2));
+        paths[2].active = false;
+        assert_eq!(to(MissingReports, &paths), PathId(0));
+    }
+
+    #[test]
+    fn the_active_path_with_the_largest_cwnd_is_used() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, false, 80)];
+        let to = |paths: &_| route(RetransmissionRoute::LargestCwnd, Timeout, 1, paths);
+        assert_eq!(to(&paths), PathId(1));
+        paths[0].cwnd += 1;
+        paths[2].cwnd += 1000;
+        assert_eq!(to(&paths), PathId(0), "path 2 is inactive");
+    }
+
+    #[test]
+    fn the_largest_ssthresh_is_preferred_then_cwnd() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
+        let to = |paths: &_| route(RetransmissionRoute::LargestSsthresh, Timeout, 1, paths);
+        assert_eq!(to(&paths), PathId(1));
+        paths[2].cwnd += 1;
+        assert_eq!(to(&paths), PathId(2));
+        for path in &mut paths {
+            path.ssthresh = 10_000;
+        }
+        paths[0].ssthresh = 20_000;
+        assert_eq!(to(&paths), PathId(0));
+    }
+
+    #[test]
+    fn the_path_with_the_lowest_loss_rate_is_used() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
+        let to = |paths: &_| route(RetransmissionRoute::LowestLoss, Timeout, 2, paths);
+        assert_eq!(to(&paths), PathId(2));
+        (paths[0].loss_ppm, paths[1].loss_ppm, paths[2].loss_ppm) = (20, 10, 10_000);
+        assert_eq!(to(&paths), PathId(1));
+    }
+
+    #[test]
+    fn all_retransmissions_use_the_same_path() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 20)];
+        let to = |last, paths: &_| route(RetransmissionRoute::InTurn, Timeout, last, paths);
+        paths[1].in_turn = true;
+        assert_eq!([0, 1, 2].map(|last| to(last, &paths)), [PathId(1); 3]);
+        paths[1].confirmed = false;
+        assert_eq!(to(2, &paths), PathId(2), "no confirmed path has the turn");
     }
 }

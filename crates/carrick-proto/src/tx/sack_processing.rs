@@ -8,7 +8,7 @@ use super::loss::SackReport;
 use super::outstanding::{Ranges, from_gap_ack_blocks, union};
 use crate::cc::Acknowledged;
 use crate::config::AssociationConfig;
-use crate::path::{AckNews, Path, PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::research::GapAckCount;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
@@ -203,13 +203,7 @@ impl Sender {
         let advanced = cumulative >= self.outstanding.first_index();
         let adjacent = |r: &Ranges| r.front().is_some_and(|first| first.0 == cumulative + 1);
         let lists_next = reported.as_ref().is_some_and(|(all, _)| adjacent(all));
-        for path in cx.paths.iter_mut() {
-            path.news = AckNews {
-                flight_before: path.flight_size,
-                oldest: path.recovery.order.oldest,
-                ..AckNews::default()
-            };
-        }
+        cx.paths.iter_mut().for_each(Path::begin_sack);
         // 4.
         let mut htna = None;
         let recovering = self.detector.is_in_fast_recovery();
@@ -241,13 +235,13 @@ impl Sender {
         // 7.
         self.detector.on_cumulative(cumulative);
         for path in cx.paths.iter_mut() {
-            path.recovery.rack.on_sack_end(cx.now);
+            path.recovery_mut().rack_mut().on_sack_end(cx.now);
         }
         self.leave_recoveries(cumulative, cx);
         // 8.
         self.grow_windows(advanced, cx);
         if cx.config.research.policies.gap_ack_count == GapAckCount::EverySack {
-            Self::count_gap_acks_again(cx.paths);
+            cx.paths.iter_mut().for_each(Path::discount_gap_acks);
         }
         // 9.
         let report = SackReport {
@@ -258,7 +252,7 @@ impl Sender {
             recovery_progress: recovering && advanced,
         };
         self.detect_losses(&report, cx);
-        Self::reduce_in_proportion(cx.paths);
+        cx.paths.iter_mut().for_each(Path::update_reduction);
         // 10.
         self.restart_timers(advanced, cx);
         // 11.
@@ -279,17 +273,7 @@ impl Sender {
     fn acknowledge_forward(&mut self, cumulative: u64, cx: &mut SackContext<'_>) {
         let forward = self.abandonment.forward_mut();
         if let Some(Some(path)) = forward.and_then(|f| f.on_cumulative(cumulative)) {
-            cx.paths[path].news.alive = true;
-            cx.paths[path].after_timeout = None;
-        }
-    }
-
-    /// Reduces the outstanding bytes that the windows limit by all those acknowledged by Gap Ack Blocks, to 0
-    /// at the least ([`GapAckCount::EverySack`]).
-    fn count_gap_acks_again(paths: &mut Paths) {
-        for path in paths.iter_mut() {
-            let uncounted = path.uncounted + path.recovery.rack.sacked;
-            path.uncounted = uncounted.min(path.flight_size);
+            cx.paths[path].on_forward_acknowledged();
         }
     }
 
@@ -300,41 +284,38 @@ impl Sender {
         let growth = cx.config.research.policies.multipath.window_growth;
         for at in 0..cx.paths.len() {
             let Some(id) = cx.paths.nth(at) else { break };
-            let bytes = cx.paths[id].news.bytes;
+            let bytes = cx.paths[id].newly_acked().bytes;
             if bytes > 0 {
                 self.update_coupled_windows(id, cx.paths);
             }
             let path = &mut cx.paths[id];
             let mut delivery = None;
             if bytes > 0 {
-                path.last_ack = Some(cx.now);
+                path.on_data_acknowledged(cx.now);
                 if self.rate_based {
                     delivery = path.take_delivery(bytes, cumulative);
                 }
             }
-            let oldest = path.news.oldest != path.recovery.order.oldest;
+            let newly = path.newly_acked();
+            let oldest = newly.oldest != path.recovery().oldest();
             if bytes > 0 && growth.permits(oldest || all_acknowledged) {
-                path.congestion.on_ack(&Acknowledged {
+                path.grow_window(&Acknowledged {
                     bytes,
-                    flight_before: path.news.flight_before,
-                    fast_recovery: self.detector.holds_window(&path.recovery),
+                    flight_before: newly.flight_before,
+                    fast_recovery: self.detector.holds_window(path.recovery()),
                     all_acknowledged,
                     advanced,
                     now: cx.now,
-                    rtt: path.news.rtt,
-                    window_limited: path.window_limited,
-                    highest: path.news.highest,
+                    rtt: newly.rtt,
+                    window_limited: path.is_window_limited(),
+                    highest: newly.highest,
                     next,
                     delivery,
                 });
             }
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260, section 6.2, has for them.
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
-            path.burst_limit = if self.rate_based && path.is_paced() {
-                usize::MAX
-            } else {
-                path.flight_size + cx.config.transmission.max_burst as usize * sacks * path.pmdcs()
-            };
+            path.limit_burst(cx.config.transmission.max_burst, sacks);
             if bytes > 0 && cx.trace.enabled() {
                 cx.trace.record(cx.now, window_event(path));
             }
@@ -344,23 +325,22 @@ impl Sender {
     /// Restarts or stops T3-rtx and the probe timer of each path (RFC 9260, section 6.3.2, R2 and R3).
     fn restart_timers(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
         for path in cx.paths.iter_mut() {
-            if path.flight_size == 0 {
-                path.earliest = None;
-                path.recovery.probe.timer = None;
-                if !self.abandonment.awaits_forward_on(path.id) {
+            self.outstanding.update_earliest(path);
+            if path.flight().size() == 0 {
+                path.recovery_mut().probe_mut().stop_timer();
+                if !self.abandonment.awaits_forward_on(path.id()) {
                     path.stop_t3();
                 } else if advanced {
                     path.restart_t3(cx.now);
                 }
                 continue;
             }
-            if path.news.earliest {
+            if path.newly_acked().earliest {
                 path.restart_t3(cx.now);
             }
-            if path.news.bytes > 0 {
+            if path.newly_acked().bytes > 0 {
                 self.detector.arm_probe(path, cx.now, cx.config);
             }
-            path.earliest = self.outstanding.find_earliest(path);
         }
     }
 
@@ -368,7 +348,9 @@ impl Sender {
     /// chunk that the peer dropped for want of room is marked for retransmission.
     fn update_peer_window(&mut self, a_rwnd: u32, cx: &mut SackContext<'_>) {
         let mut next = self.next_payload(cx.paths, cx.config);
-        let in_flight = self.outstanding.in_flight();
+        let overhead = cx.config.research.peer_chunk_overhead;
+        let in_flight =
+            self.outstanding.in_flight() + overhead * self.outstanding.chunks_in_flight();
         let rwnd = (a_rwnd as usize).saturating_sub(in_flight);
         let full = cx.paths[cx.paths.current()].pmdcs() - self.outstanding.header_len();
         if self.is_silly(rwnd, full, cx.config) {
@@ -391,9 +373,9 @@ impl Sender {
 
 pub(super) fn window_event(path: &Path) -> TraceEvent {
     TraceEvent::Window {
-        path: path.id,
-        cwnd: path.congestion.window(),
-        ssthresh: path.congestion.ssthresh(),
-        flight_size: path.flight_size,
+        path: path.id(),
+        cwnd: path.congestion().window(),
+        ssthresh: path.congestion().ssthresh(),
+        flight_size: path.flight().size(),
     }
 }

@@ -3,7 +3,6 @@
 use super::Sender;
 use super::marked_data::MarkedData;
 use super::sack_processing::window_event;
-use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
 use crate::time::Time;
@@ -49,25 +48,18 @@ impl Sender {
         }
         // 4.
         let path = &mut paths[id];
-        path.stop_t3();
-        path.earliest = None;
-        path.timed = None;
-        path.rto.back_off(config);
-        path.recovery.cancel_detection();
+        path.on_t3_expired(config);
         trace.record(now, TraceEvent::Timeout { path: id });
         trace.record(now, TraceEvent::rto_of(path));
         // 5.
         if probing {
-            path.congestion.on_idle(1);
+            path.decay_window();
             return false;
         }
         // 6.
         self.detector.leave_fast_recovery();
         self.begin_timeout_recovery(path, config);
-        path.congestion.on_congestion(CongestionEvent::Timeout);
-        path.ect.on_timeout();
-        path.after_timeout = Some(config.research.policies.after_timeout);
-        path.burst_limit = config.transmission.max_burst as usize * path.pmdcs();
+        path.reduce_after_t3(config);
         trace.record(now, window_event(path));
         true
     }

@@ -1,7 +1,7 @@
 //! Length of the answer to an INIT, whose source may be forged (RFC 5062, section 3).
 
 use carrick_proto::VerificationTag;
-use carrick_wire::{ChunkType, ParameterType, ParameterWriter};
+use carrick_wire::{ChunkType, HmacId, ParameterType, ParameterWriter};
 
 use crate::common::*;
 
@@ -33,6 +33,10 @@ fn sizes(
 
 /// A server with this number of addresses.
 fn server(v6: bool, count: u8) -> World {
+    server_with(v6, count, false)
+}
+
+fn server_with(v6: bool, count: u8, authentication: bool) -> World {
     World::with(1, |_, c| {
         c.local_addresses = (0..count)
             .map(|n| {
@@ -41,6 +45,7 @@ fn server(v6: bool, count: u8) -> World {
             })
             .collect();
         c.association.extensions.partial_reliability = true;
+        c.association.extensions.authentication = authentication;
     })
 }
 
@@ -91,5 +96,26 @@ fn a_short_init_is_answered_with_four_addresses() {
             }
         });
         assert_eq!(listed, 16);
+    }
+}
+
+/// The INIT ACK has the server's random number, and its cookie those of both sides.
+///
+/// RFC 4895, section 6.1
+#[test]
+fn authentication_lengthens_the_init_ack_by_a_bound() {
+    let offered = |p: &mut ParameterWriter<'_>| {
+        p.random(&[7; 32]);
+        p.chunks(&[ChunkType::ASCONF]);
+        p.hmac_algo(&[HmacId::SHA_1]);
+    };
+    for (v6, count) in [(false, 1), (false, 16), (true, 1), (true, 16)] {
+        let mut server = server_with(v6, count, true);
+        let (init, ack, _) = sizes(&mut server, v6, |_| {});
+        println!("measured: INIT without AUTH of {init} bytes: INIT ACK of {ack}");
+        assert!(ack * 10 <= init * 40, "{init} to {ack}");
+        let (init, ack, _) = sizes(&mut server, v6, offered);
+        println!("measured: INIT with AUTH of {init} bytes: INIT ACK of {ack}");
+        assert!(ack * 10 <= init * 40, "{init} to {ack}");
     }
 }

@@ -92,6 +92,8 @@ fn chunks_required_by_the_peer_follow_auth() {
     let mut w = requiring_both(&ALL, &[ChunkType::DATA]);
     let (a, b) = w.connect();
     assert!(w.stats(0, a).extensions.authentication);
+    let of_peer: Vec<ChunkType> = w.ends[0].peer_required_chunks(a).collect();
+    assert_eq!(of_peer, [ChunkType::DATA]);
     exchange(&mut w, a, b);
     w.run(secs(90));
     w.ends[0].shutdown(w.now, a).expect("shutdown");

@@ -119,6 +119,45 @@ fn the_owner_of_a_claimed_address_is_admitted() {
     }
 }
 
+/// More claims than the index of addresses lists.
+///
+/// RFC 5062, section 2.3
+/// RFC 9260, section 5.4
+#[test]
+fn a_second_path_is_verified_beside_many_claims() {
+    for udp_port in [None, Some(9899)] {
+        let mut w = World::new();
+        for host in 0..600_u32 {
+            let mut attacker = puppet_at("10.9.0.0", udp_port);
+            attacker.link.from = [10, 9, (host >> 8) as u8, host as u8].into();
+            attacker.tag = VerificationTag(0x6000_0000 + host);
+            connect(&mut w, attacker, &[OWNER_SECOND]);
+        }
+        let (mut owner, id, _) =
+            connect(&mut w, puppet_at(OWNER, udp_port), &[OWNER, OWNER_SECOND]);
+        let second = ip(OWNER_SECOND);
+        owner.link.from = second;
+        let answers = owner.send(&mut w, |p| p.heartbeat(b"from the second address"));
+        assert_eq!(answers[0].kinds(), [ChunkType::HEARTBEAT_ACK]);
+        for _ in 0..20 {
+            w.run(secs(1));
+            for packet in owner.receive(&mut w) {
+                if packet.has(ChunkType::HEARTBEAT) && packet.tag() == owner.tag {
+                    owner.link.from = packet.to();
+                    owner.answer_heartbeat(&mut w, &packet);
+                }
+            }
+        }
+        let confirmed = |w: &World| {
+            let mut paths = w.ends[0].paths(id);
+            paths.any(|path| path.remote == second && path.status.confirmed)
+        };
+        assert!(confirmed(&w), "{udp_port:?}");
+        owner.link.from = second;
+        assert_delivers(&mut w, &mut owner, 0, id);
+    }
+}
+
 /// RFC 5061, section 5.2
 /// RFC 5062, section 2
 #[test]
@@ -182,7 +221,7 @@ fn an_asconf_naming_an_unverifiable_address_matches() {
     keep_alive(&mut w, &mover, secs(600));
     assert!(
         !w.path(0, id, 1).status.active,
-        "as it could not be verified"
+        "the address could not be verified"
     );
     mover.link.from = ip("10.0.0.68");
     let serial = AsconfSerial::new(mover.tsn.value());
@@ -205,7 +244,7 @@ fn an_asconf_naming_an_unverifiable_address_matches() {
 ///
 /// RFC 9260, section 5.2.4
 #[test]
-fn a_claim_does_not_hold_back_a_cookie() {
+fn a_cookie_is_accepted_from_an_address_claimed_since() {
     let mut w = dynamic_endpoint();
     let mut owner = puppet_at(OWNER, None);
     let answers = owner.init(&mut w, |_| {});

@@ -215,7 +215,11 @@ fn a_path_dropping_ect_packets_still_carries_data() {
         _ => Verdict::Drop,
     });
     transfer(&mut w, a, b, 60);
-    assert_eq!(w.stats(0, a).counters.t3_expirations, 2, "then without ECT");
+    assert_eq!(
+        w.stats(0, a).counters.t3_expirations,
+        2,
+        "later packets are not ECN-capable"
+    );
     assert_eq!(w.stats(0, a).error_count, 0);
 }
 

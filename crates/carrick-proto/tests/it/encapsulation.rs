@@ -76,14 +76,14 @@ fn each_peer_address_has_its_own_udp_port() {
         let id = [a, b][end];
         assert!(
             w.ends[end].paths(id).all(|p| p.status.confirmed),
-            "both ways work"
+            "all paths are confirmed"
         );
     }
     // Addresses that only the peer lists are reached as the one that answered.
     assert_eq!(
         changes(&w, 0, a),
         0,
-        "what was given is what the packets show"
+        "the configured ports are those of the packets"
     );
     assert_eq!(
         changes(&w, 1, b),
@@ -199,7 +199,11 @@ fn a_delayed_sack_goes_to_the_current_port() {
         1,
         "the first is acknowledged at once"
     );
-    assert_eq!(peer.data(&mut w, 0, 1, b"two").len(), 0, "the second later");
+    assert_eq!(
+        peer.data(&mut w, 0, 1, b"two").len(),
+        0,
+        "the second is acknowledged with a delay"
+    );
     peer.encapsulation = Some(2222);
     let beat = peer.send(&mut w, |p| p.heartbeat(b"x"));
     w.run(secs(1));
@@ -310,7 +314,10 @@ fn no_port_is_learned_out_of_the_blue() {
         "a heartbeat may be for another host: silence"
     );
     w.inject(1, &stranger.route(), data);
-    assert!(w.log[sent].has(ChunkType::ABORT), "to the stranger itself");
+    assert!(
+        w.log[sent].has(ChunkType::ABORT),
+        "the ABORT goes to the sender of the packet"
+    );
     assert_eq!(w.log[sent].route.encapsulation, Some(666));
     assert_eq!((ways(&w, 1, b), w.stats(1, b)), (before, connected));
 }
@@ -395,7 +402,7 @@ fn the_udp_header_changes_the_packet_size() {
         assert_eq!(w.receive_lengths(1, b), [20_000; 3]);
         assert_eq!(w.path(0, a, 0).mtu, 1500, "of IP packets");
         assert_eq!(w.path(1, b, 0).encapsulation, way.map(|_| 9899));
-        assert_eq!(largest(&w), 1500, "and the packets fill it");
+        assert_eq!(largest(&w), 1500, "full packets use the whole MTU");
         assert!(w.log.iter().all(|s| !s.may_fragment));
     }
 }
@@ -450,7 +457,7 @@ fn the_discovered_mtu_includes_the_udp_header() {
     assert_eq!(
         w.stats(0, a).counters.timeout_retransmissions,
         0,
-        "none was lost"
+        "no packet was lost"
     );
 }
 
@@ -520,7 +527,7 @@ fn one_unreachable_port_leaves_other_paths_working() {
         assert!(icmp(&mut w, IcmpKind::PortUnreachable, first, Some(9900)));
     }
     let status = w.path(0, a, 0).status;
-    assert!(!status.active, "that path has failed");
+    assert!(!status.active, "the path is inactive");
     assert!(!w.events(0).iter().any(|e| matches!(e, Event::Closed(_))));
     // The association continues on the last working path.
     assert!(icmp(&mut w, IcmpKind::ProtocolUnreachable, second, None));

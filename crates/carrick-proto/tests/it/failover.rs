@@ -118,7 +118,11 @@ fn pf_max_retrans_can_be_raised() {
         .path(0, a, 0)
         .status
         .potentially_failed));
-    assert_eq!(w.path(0, a, 0).error_count, 3, "exceeded");
+    assert_eq!(
+        w.path(0, a, 0).error_count,
+        3,
+        "Potentially.Failed.Max.Retrans is exceeded"
+    );
 }
 
 /// Sends messages until the condition holds, for at most a minute.
@@ -211,7 +215,7 @@ fn a_heartbeat_ack_restores_a_pf_path() {
         .log
         .iter()
         .find(|p| p.time >= revived && p.has(ChunkType::DATA) && p.to() == addresses(1)[0]);
-    let waited = back.expect("data returns").time - revived;
+    let waited = back.expect("data returns to the primary path").time - revived;
     assert!(
         waited <= secs(2),
         "within an RTO, not HB.interval: {waited:?}"
@@ -465,7 +469,11 @@ fn primary_switchover_follows_potential_failure() {
     assert!(!w.events(0).contains(&Event::PrimarySwitchover(SECOND)));
     w.unblock(addresses(1)[0]);
     talk(&mut w, a, 5);
-    assert_eq!(w.stats(0, a).primary, Some(FIRST), "back in time");
+    assert_eq!(
+        w.stats(0, a).primary,
+        Some(FIRST),
+        "the primary returned before the switchover"
+    );
     w.block(addresses(1)[0]);
     talk(&mut w, a, 10);
     assert!(w.events(0).contains(&Event::PrimarySwitchover(SECOND)));
@@ -511,7 +519,9 @@ fn thresholds_are_read_and_set_at_run_time() {
     assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(standard));
     assert_eq!(set(&mut w, None, quick), Ok(()));
     assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(quick));
-    let config: &AssociationConfig = w.ends[0].association_config(a).expect("it is there");
+    let config: &AssociationConfig = w.ends[0]
+        .association_config(a)
+        .expect("the association exists");
     assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
     let unknown = Some(PathId(9));
     assert_eq!(w.ends[0].path_thresholds(a, unknown), None);

@@ -72,7 +72,7 @@ fn messages_behind_a_skipped_one_are_delivered() {
     assert_eq!(
         w.read_numbers(0, id),
         [2, 5],
-        "up to the next hole; stream 2 was not named"
+        "up to the next gap; stream 2 was not listed"
     );
     peer.forward_tsn(&mut w, 4, &[(2, 0), (1, 3)]);
     assert_eq!(w.read_numbers(0, id), [3, 6]);
@@ -172,7 +172,7 @@ fn the_end_of_a_partial_delivery_is_notified() {
         if read_some {
             assert_eq!(found, [(Part::Aborted, tsn(0), 0), next]);
         } else {
-            assert_eq!(found, [next], "nothing was read, nothing is left");
+            assert_eq!(found, [next], "no part was read, so no part remains");
         }
         assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
         peer.message(&mut w, 5, (4, Some(2)), 10);
@@ -260,11 +260,11 @@ fn a_window_full_of_fragments_opens_again() {
     assert!(sack.a_rwnd > 3000, "{}", sack.a_rwnd);
 }
 
-/// The stream has passed this sequence number, so the message could never be delivered.
+/// It waits for nothing, since the stream has passed this sequence number.
 ///
 /// RFC 3758, section 3.6
 #[test]
-fn a_message_with_a_passed_ssn_is_discarded() {
+fn a_message_with_a_passed_ssn_is_delivered() {
     let (mut w, peer, id) = forwarding(1 << 20);
     peer.forward_tsn(&mut w, 0, &[(1, 5)]);
     for (number, ssn) in [(1, 3), (2, 5), (3, 3), (4, 6)] {

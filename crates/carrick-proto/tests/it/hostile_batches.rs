@@ -244,7 +244,7 @@ fn rescue(lost: u32) -> std::time::Duration {
     let start = w.now;
     let mut answers = Vec::new();
     while acknowledgement(&arrived).0 < total {
-        assert!(w.now.since(start) < secs(300), "it never ends");
+        assert!(w.now.since(start) < secs(300), "not finished within 300 s");
         w.run(ms(10));
         let mut packets = std::mem::take(&mut answers);
         packets.extend(p.receive(&mut w));
@@ -261,7 +261,7 @@ fn rescue(lost: u32) -> std::time::Duration {
 #[test]
 fn a_path_failing_in_fast_recovery_blocks_nothing() {
     let one = rescue(1);
-    assert_eq!(rescue(6), one, "however many waited to be sent again");
+    assert_eq!(rescue(6), one, "independent of the number of marked chunks");
 }
 
 /// RFC 9260, section 6.9

@@ -4,10 +4,11 @@
 use crate::common;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use carrick_proto::cc::{Algorithm, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc9260};
 use carrick_proto::research::{
-    BufferSplitting, FastestFirst, Multipath, Policies, ReportScope, ReportsPerSack, SplitBasis,
+    BufferSplitting, DataRoute, Multipath, Policies, ReportScope, ReportsPerSack, SplitBasis,
     WindowGrowth,
 };
 use carrick_proto::{AssociationId, Event, Tsn};
@@ -37,9 +38,9 @@ fn all_at_once(base: Policies) -> Policies {
 impl Setup {
     /// An association with a puppet at two verified addresses, which takes NR-SACK if it is asked
     /// to.
-    fn new(policies: Policies, nr_sack: bool) -> Self {
+    fn new(policies: &Policies, nr_sack: bool) -> Self {
         let mut w = World::with(1, |_, c| {
-            c.association.research.policies = policies;
+            c.association.research.policies = policies.clone();
             c.association.buffers.send_buffer = SEND_BUFFER;
             c.association.extensions.nr_sack = nr_sack;
             // Nothing happens but what the test does.
@@ -210,7 +211,7 @@ const BASES: [fn() -> Policies; 2] = [Policies::default, Policies::modern];
 fn an_unsent_tsn_aborts_on_either_path() {
     for from in [0, 1] {
         for gap in [false, true] {
-            let mut s = Setup::new(all_at_once(Policies::default()), false);
+            let mut s = Setup::new(&all_at_once(Policies::default()), false);
             s.send(6);
             let next = s.on.len();
             assert!(!s.of_path(0).is_empty() && !s.of_path(1).is_empty());
@@ -230,7 +231,7 @@ fn an_unsent_tsn_aborts_on_either_path() {
 #[test]
 fn missing_reports_do_not_cross_paths() {
     for base in BASES {
-        let mut s = Setup::new(all_at_once(base()), false);
+        let mut s = Setup::new(&all_at_once(base()), false);
         s.send(6);
         let (first, second) = (s.of_path(0), s.of_path(1));
         let highest = *second.last().expect("a chunk");
@@ -251,7 +252,7 @@ fn missing_reports_do_not_cross_paths() {
 #[test]
 fn repeated_reneging_is_counted_each_time() {
     for base in BASES {
-        let mut s = Setup::new(all_at_once(base()), false);
+        let mut s = Setup::new(&all_at_once(base()), false);
         s.send(8);
         let gaps: Vec<_> = (1..s.on.len()).step_by(2).map(|n| (n, n)).collect();
         let windows = |s: &Setup| [0, 1].map(|n| s.w.path(0, s.id, n).cwnd);
@@ -277,7 +278,7 @@ fn repeated_reneging_is_counted_each_time() {
 #[test]
 fn optimistic_acks_grow_only_by_acked_bytes() {
     for base in BASES {
-        let mut s = Setup::new(all_at_once(base()), false);
+        let mut s = Setup::new(&all_at_once(base()), false);
         let initial = [0, 1].map(|n| s.w.path(0, s.id, n).cwnd);
         let mut acknowledged = 0;
         for _ in 0..300 {
@@ -328,20 +329,26 @@ impl Liar {
 }
 
 fn choices() -> Vec<Policies> {
-    let congestion: [&'static dyn Algorithm; 6] =
-        [&Rfc9260, &Cubic, &CmtRpV2, &Lia, &Olia, &RateBased];
+    let congestion: [Arc<dyn Algorithm>; 6] = [
+        Arc::new(Rfc9260),
+        Arc::new(Cubic),
+        Arc::new(CmtRpV2),
+        Arc::new(Lia),
+        Arc::new(Olia),
+        Arc::new(RateBased),
+    ];
     let mut all = Vec::new();
     for (n, congestion) in congestion.into_iter().enumerate() {
         for base in BASES {
             let even = n % 2 == 0;
             let concurrent = Multipath::concurrent();
             all.push(Policies {
-                congestion,
+                congestion: congestion.clone(),
                 multipath: Multipath {
                     data_route: if even {
                         concurrent.data_route
                     } else {
-                        &FastestFirst
+                        DataRoute::FastestFirst
                     },
                     report_scope: if n == 3 {
                         ReportScope::Association
@@ -381,7 +388,7 @@ fn send_false_reports(nr_sack: bool) -> [usize; 2] {
     for (n, policies) in choices().into_iter().enumerate() {
         for seed in 0..6 {
             let mut liar = Liar(seed * 1000 + n as u64 + 7);
-            let mut s = Setup::new(policies, nr_sack);
+            let mut s = Setup::new(&policies, nr_sack);
             s.send(12);
             for _ in 0..150 {
                 let sent = s.on.len() as u64;

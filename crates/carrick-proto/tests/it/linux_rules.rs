@@ -41,7 +41,11 @@ fn trusted_addresses_are_not_verified_or_measured() {
     let a = w.association(0);
     w.send(0, a, 0, pattern(100));
     w.run(secs(2));
-    assert_eq!(w.receive(1, b).len(), 1, "what timed out goes there");
+    assert_eq!(
+        w.receive(1, b).len(),
+        1,
+        "a timed-out chunk goes to the trusted address"
+    );
 }
 
 /// New data to the failed primary while retransmissions wait for the window of the alternate.

@@ -43,7 +43,10 @@ impl Model {
         };
         self.acknowledged = self.received;
         let advanced = self.acknowledged.iter().take_while(|a| **a).count() > before;
-        let highest = all.clone().rfind(|c| self.received[*c]).expect("some");
+        let highest = all
+            .clone()
+            .rfind(|c| self.received[*c])
+            .expect("the range is not empty");
         let below = if self.fast_recovery && advanced {
             highest
         } else {

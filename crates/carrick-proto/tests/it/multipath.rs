@@ -2,9 +2,7 @@
 
 use crate::common;
 
-use carrick_proto::research::{
-    DataRoute, FastestFirst, Multipath, Policies, RoundRobin, WindowGrowth,
-};
+use carrick_proto::research::{DataRoute, Multipath, Policies, WindowGrowth};
 use carrick_proto::{Event, PathId, Reliability, SendOptions};
 use carrick_wire::ChunkType;
 use common::*;
@@ -49,7 +47,7 @@ fn both_paths_carry_data_without_peer_support() {
         w.run(secs(3));
         assert_eq!(w.receive(1, b).len(), 100);
         let [first, second] = on_paths(&w);
-        assert_eq!(first + second, 100, "nothing twice");
+        assert_eq!(first + second, 100, "each chunk was sent once");
         assert!(first.abs_diff(second) <= 20, "{first} {second}");
         let stats = w.path(0, a, 1);
         assert_eq!(
@@ -205,7 +203,7 @@ fn a_lost_tail_on_each_path_is_probed() {
 #[test]
 fn slow_paths_stay_idle_while_the_fast_has_cwnd() {
     let mut w = concurrent(Policies::default());
-    w.config.research.policies.multipath.data_route = &FastestFirst;
+    w.config.research.policies.multipath.data_route = DataRoute::FastestFirst;
     let slow = addresses(1)[1];
     w.rule(move |seen| {
         let late = seen.to() == slow || seen.to() == addresses(0)[1];
@@ -245,8 +243,8 @@ fn growth_by_pseudo_cumulative_tsn_fits_one_path() {
 fn data_follows_the_cookie_echo_with_several_paths() {
     // All of the peer's addresses are known and confirmed: the turn is another one's.
     for policies in [Policies::default(), Policies::modern()] {
-        for route in [&FastestFirst as &'static dyn DataRoute, &RoundRobin] {
-            let mut w = concurrent(policies);
+        for route in [DataRoute::FastestFirst, DataRoute::RoundRobin] {
+            let mut w = concurrent(policies.clone());
             w.config.research.policies.multipath.data_route = route;
             let a = w.begin_connect(&addresses(1));
             w.send(0, a, 0, pattern(200));
@@ -257,7 +255,7 @@ fn data_follows_the_cookie_echo_with_several_paths() {
             assert_eq!(w.sent(0, ChunkType::COOKIE_ECHO).len(), 1);
             let b = w.association(1);
             assert_eq!(w.receive(1, b).len(), 5);
-            assert_eq!(w.data_sent(0), 5, "nothing twice");
+            assert_eq!(w.data_sent(0), 5, "each chunk was sent once");
             assert!(on_paths(&w).iter().all(|count| *count > 0));
         }
     }

@@ -127,7 +127,7 @@ fn data_given_to_the_user_is_not_reneged() {
     assert_eq!(
         nr_sack(&answers),
         expected,
-        "those that waited were delivered"
+        "the buffered messages were delivered"
     );
     let answers = peer.message(&mut w, 0, (0, None), 10);
     let expected = Some((peer.tsn.plus(5), vec![], vec![(2, 2)]));

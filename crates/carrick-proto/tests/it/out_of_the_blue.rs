@@ -179,7 +179,9 @@ fn a_cookie_needs_an_endpoint_that_accepts() {
     let answers = puppet.init(&mut w, |_| {});
     let cookie = Puppet::cookie(&answers[0]);
     puppet.record_init(&answers[0]);
-    w.ends[0].abort(w.now, id, b"").expect("it exists");
+    w.ends[0]
+        .abort(w.now, id, b"")
+        .expect("the association exists");
     let answers = puppet.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(w.ends[0].associations().count(), 0);
     assert_eq!(answers.len(), 1);
@@ -296,7 +298,7 @@ fn heartbeats_for_a_host_behind_the_nat_are_ignored() {
 
 /// RFC 9260, section 8.4
 #[test]
-fn the_answer_returns_along_the_same_path() {
+fn a_reply_out_of_the_blue_takes_the_reverse_route() {
     let mut w = World::new();
     let puppet = Puppet::new();
     let from: IpAddr = puppet.link.from;
@@ -314,7 +316,7 @@ fn the_answer_returns_along_the_same_path() {
 
 /// RFC 9260, section 8.4
 #[test]
-fn an_answer_out_of_the_blue_is_not_answered() {
+fn replies_to_out_of_the_blue_packets_cause_no_loop() {
     // Two hosts that know nothing of each other must not talk for ever.
     for write in [data as Write, |p| p.shutdown_ack()] {
         let mut w = World::new();
@@ -333,7 +335,9 @@ fn an_answer_out_of_the_blue_is_not_answered() {
 fn packets_after_an_abort_are_out_of_the_blue() {
     let mut w = World::new();
     let (mut puppet, id) = Puppet::new().connect(&mut w);
-    w.ends[0].abort(w.now, id, b"enough").expect("it exists");
+    w.ends[0]
+        .abort(w.now, id, b"enough")
+        .expect("the association exists");
     let replies = puppet.receive(&mut w);
     let causes = replies.last().expect("an ABORT").causes();
     assert_eq!(

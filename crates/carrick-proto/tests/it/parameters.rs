@@ -1,6 +1,8 @@
 //! Parameters that change while associations exist.
 
-use carrick_proto::{OperationError, ParameterChanges, SendOptions};
+use carrick_proto::{
+    AssociationConfig, Event, OperationError, ParameterChanges, SendError, SendOptions,
+};
 
 use crate::common::*;
 
@@ -67,4 +69,50 @@ fn sack_frequency_of_later_associations_changes() {
     let changes = ParameterChanges::new().sack(ms(200), 3);
     w.ends[1].change_parameters(w.now, b, &changes).unwrap();
     assert_eq!(sacks(&mut w, 6), 2);
+}
+
+/// RFC 6458, sections 8.1.11 and 8.1.16
+#[test]
+fn fragmentation_of_an_association_changes() {
+    let mut w = World::single_homed();
+    let (a, _) = w.connect();
+    let changes = ParameterChanges::new()
+        .max_payload(Some(100))
+        .fragment(false);
+    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    let refused = w.ends[0].send(w.now, a, SendOptions::default(), pattern(101));
+    assert_eq!(refused, Err(SendError::TooLarge { limit: 100 }));
+    let changes = ParameterChanges::new().fragment(true);
+    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    w.send(0, a, 0, pattern(101));
+    w.run(secs(1));
+    assert_eq!(w.stats(0, a).counters.data_chunks_sent, 2);
+}
+
+/// RFC 6458, section 8.1: options of future associations
+#[test]
+fn default_config_of_later_associations_changes() {
+    let mut w = World::single_homed();
+    let config = AssociationConfig::rfc9260().with(|c| c.streams.max_inbound_streams = 3);
+    w.ends[1].set_default_config(config.clone()).unwrap();
+    let (_, b) = w.connect();
+    assert_eq!(w.stats(1, b).inbound_streams, 3);
+    let wrong = config.with(|c| c.streams.max_inbound_streams = 0);
+    assert!(w.ends[1].set_default_config(wrong).is_err());
+    assert_eq!(w.ends[1].default_config().streams.max_inbound_streams, 3);
+}
+
+/// RFC 9260, section 11.1.5
+#[test]
+fn send_room_is_reported_without_a_refusal() {
+    let mut w = World::single_homed();
+    w.config.buffers.send_buffer = 1000;
+    let (a, _) = w.connect();
+    assert!(w.ends[0].has_send_room(a));
+    w.send(0, a, 0, pattern(1000));
+    assert!(!w.ends[0].has_send_room(a));
+    w.events(0);
+    w.run(secs(1));
+    assert!(w.events(0).contains(&Event::SendBufferFree));
+    assert!(w.ends[0].has_send_room(a));
 }

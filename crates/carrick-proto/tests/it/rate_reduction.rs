@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::research::{LossDetection, MarkedData, Policies, RetransmitInTurn};
+use carrick_proto::research::{LossDetection, MarkedData, Policies, RetransmissionRoute};
 use carrick_proto::{AssociationConfig, AssociationId, SendOptions};
 use carrick_wire::ChunkType;
 use common::*;
@@ -35,7 +35,7 @@ fn send(w: &mut World, id: AssociationId, count: usize) {
 
 /// RFC 6937, section 3
 #[test]
-fn a_lost_repair_leaves_before_a_closed_window() {
+fn a_lost_retransmission_ignores_a_closed_window() {
     let mut w = World::single_homed();
     w.config = config();
     let (p, id) = Puppet::new().accept(&mut w);
@@ -60,10 +60,10 @@ fn a_lost_repair_leaves_before_a_closed_window() {
 
 /// RFC 6937, section 3
 #[test]
-fn a_lost_repair_moves_back_to_the_first_path() {
+fn a_lost_retransmission_returns_to_the_first_path() {
     let mut w = World::new();
     w.config = config();
-    w.config.research.policies.retransmission_route = &RetransmitInTurn;
+    w.config.research.policies.retransmission_route = RetransmissionRoute::InTurn;
     let (a, b) = w.connect();
     send(&mut w, a, 2);
     w.run(secs(1));

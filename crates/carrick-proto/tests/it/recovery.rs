@@ -57,7 +57,7 @@ fn timeouts(w: &World, id: AssociationId) -> u64 {
 #[test]
 fn a_lost_retransmission_is_detected_by_rack() {
     for (policies, expected) in [(by_time(), 0), (Policies::default(), 2)] {
-        let (mut w, a, b) = connected_with(policies);
+        let (mut w, a, b) = connected_with(policies.clone());
         warm_up(&mut w, a, b);
         // One chunk is lost three times.
         let mut lost = None;
@@ -333,7 +333,7 @@ fn a_chunk_waits_a_quarter_rtt_for_a_later_one() {
 
 /// RFC 8985, section 6.2
 #[test]
-fn three_packets_above_a_gap_are_enough() {
+fn three_packets_above_a_gap_trigger_retransmission() {
     let mut f = Flow::new(by_time());
     let first = f.grow(8);
     f.w.run(ms(100));
@@ -390,7 +390,7 @@ fn a_spurious_fast_retransmission_is_undone() {
 
 /// RFC 4015, section 3.2
 #[test]
-fn by_default_nothing_is_undone() {
+fn reductions_are_not_undone_by_default() {
     let mut f = Flow::new(Policies {
         undo_spurious: false,
         ..by_time()
@@ -434,7 +434,7 @@ fn a_spurious_timeout_is_undone() {
             ..Policies::default()
         },
     ] {
-        let mut f = Flow::new(policies);
+        let mut f = Flow::new(policies.clone());
         let first = f.grow(16);
         let before = f.path();
         // The path stalls for longer than the RTO.

@@ -16,7 +16,7 @@ fn is_closed(event: &Event) -> bool {
 }
 
 #[test]
-fn nothing_follows_the_end_after_a_refused_message() {
+fn no_send_buffer_free_after_the_association_ends() {
     let mut w = World::single_homed();
     w.config = AssociationConfig::rfc9260().with(|c| c.buffers.send_buffer = 1000);
     let (a, b) = w.connect();

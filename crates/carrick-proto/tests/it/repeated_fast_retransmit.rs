@@ -118,7 +118,10 @@ fn rfc_2960_counters_repeat_per_round_trip() {
     assert_eq!(path.flight_size, 0);
     let (_, once, standard) = lose(true, 1);
     assert_eq!(once, 2, "Fast Recovery and RFC 9260's counting");
-    assert!(path.ssthresh < standard.ssthresh, "halved each time");
+    assert!(
+        path.ssthresh < standard.ssthresh,
+        "each fast retransmission halves ssthresh"
+    );
 }
 
 /// RFC 2960, section 7.2.4

@@ -274,7 +274,11 @@ fn the_scheduler_changes_at_run_time() {
     assert_eq!(w.ends[0].scheduler(a), Some(StreamScheduler::RoundRobin));
     w.run(secs(10));
     let order = on_the_wire(&w);
-    assert_eq!(order[..30], [(5, 0); 30], "what was begun is finished");
+    assert_eq!(
+        order[..30],
+        [(5, 0); 30],
+        "the begun message is finished first"
+    );
     assert_eq!(order[30..], [(6, 0), (7, 0), (5, 1), (5, 2)]);
     assert_eq!(w.receive(1, b).len(), 5);
 }

@@ -2,39 +2,33 @@
 
 use crate::common;
 
-use carrick_proto::research::{
-    GapAckCount, PathView, Policies, ReducedPath, SackRoute, SackSituation,
-};
-use carrick_proto::{AssociationId, PathId};
+use carrick_proto::AssociationId;
+use carrick_proto::research::{GapAckCount, Policies, ReducedPath, SackRoute};
 use common::*;
 
 const FULL: usize = 1452;
 
-/// Route of the paper's modification: SACKs with gap reports take the second path.
-struct GapSacksOnSecondPath;
-
-impl SackRoute for GapSacksOnSecondPath {
-    fn name(&self) -> &'static str {
-        "gap-sacks-on-second-path"
-    }
-
-    fn route(&self, situation: &SackSituation, _: &mut dyn Iterator<Item = PathView>) -> PathId {
-        if situation.gaps {
-            PathId(1)
-        } else {
-            situation.source
-        }
+/// Slows the first path down, so that the second has the lower round-trip time.
+fn slow_first_path(packet: &SentPacket) -> Verdict {
+    if [0, 1]
+        .map(|end| addresses(end)[0])
+        .contains(&packet.route.remote)
+    {
+        Verdict::Delay(ms(5))
+    } else {
+        Verdict::Pass
     }
 }
 
 /// Loses a chunk on the first path; returns the world at its fast retransmission, and the window before.
 fn fast_retransmission(policies: Policies) -> (World, AssociationId, AssociationId, usize) {
     let mut w = World::with(2, |_, config| {
-        config.association.research.policies = policies;
+        config.association.research.policies = policies.clone();
     });
     w.config.research.policies = policies;
     w.config.buffers.send_buffer = 1 << 26;
     w.config.paths.heartbeat = false;
+    w.rule(slow_first_path);
     let (a, b) = w.connect();
     for _ in 0..50 {
         w.send(0, a, 0, pattern(FULL));
@@ -42,7 +36,9 @@ fn fast_retransmission(policies: Policies) -> (World, AssociationId, Association
     assert!(w.run_until(secs(9), |w| w.stats(0, a).outstanding_chunks == 0));
     assert_eq!(w.receive(1, b).len(), 50);
     let before = w.path(0, a, 0).cwnd;
+    w.clear_rules();
     w.lose(0, carrick_wire::ChunkType::DATA, 1);
+    w.rule(slow_first_path);
     for _ in 0..400 {
         w.send(0, a, 0, pattern(FULL));
     }
@@ -55,7 +51,7 @@ fn fast_retransmission(policies: Policies) -> (World, AssociationId, Association
 #[test]
 fn a_loss_reduces_the_window_of_its_path() {
     let policies = Policies {
-        sack_route: &GapSacksOnSecondPath,
+        sack_route: SackRoute::LowestRttForGaps,
         ..Policies::default()
     };
     let (w, a, _, before) = fast_retransmission(policies);
@@ -65,7 +61,7 @@ fn a_loss_reduces_the_window_of_its_path() {
 #[test]
 fn the_window_of_the_sacks_path_is_reduced() {
     let policies = Policies {
-        sack_route: &GapSacksOnSecondPath,
+        sack_route: SackRoute::LowestRttForGaps,
         reduced_path: ReducedPath::OfSack,
         ..Policies::default()
     };

@@ -221,7 +221,7 @@ fn an_evicted_session_ends_its_associations_silently() {
     assert_eq!(host.layer.sessions().count(), 2);
     // The peer of the session that went is a stranger until it begins again.
     host.take(half, &[FINISH]);
-    assert_eq!(host.layer.stats().strangers, 1);
+    assert_eq!(host.layer.stats().unknown_senders, 1);
 }
 
 /// RFC 8261, section 6.1
@@ -247,8 +247,13 @@ fn a_cookie_is_valid_on_its_own_session_only() {
     let sent = host.sent();
     assert_eq!((sent.len(), sent[0].0), (1, own));
     let answer = Packet::parse(&sent[0].1[1..]).expect("a packet");
-    let raw = answer.chunks().next().expect("a chunk").expect("good");
-    let carrick_wire::Chunk::InitAck(init_ack) = carrick_wire::Chunk::parse(raw).expect("good")
+    let raw = answer
+        .chunks()
+        .next()
+        .expect("a chunk")
+        .expect("a valid chunk");
+    let carrick_wire::Chunk::InitAck(init_ack) =
+        carrick_wire::Chunk::parse(raw).expect("a valid chunk")
     else {
         panic!("INIT ACK")
     };

@@ -110,7 +110,7 @@ fn each_host_behind_a_nat_has_its_association() {
     assert_eq!(
         w.ends[SERVER].stats().wrong_tag,
         0,
-        "none was taken for another's"
+        "no packet was passed to the wrong association"
     );
     // Each ends by itself.
     w.clear_rules();
@@ -168,7 +168,7 @@ fn a_restart_leaves_other_hosts_behind_the_nat_alone() {
         }
         w.run(secs(600));
         let left = w.ends[SERVER].associations().count();
-        assert_eq!(left, 2, "that of each host");
+        assert_eq!(left, 2, "one association of each host");
         exchange(&mut w, 1, second, 10_000);
     }
 }
@@ -193,7 +193,11 @@ fn out_of_the_blue_answers_spare_other_hosts() {
     w.clear_rules();
     w.send(0, first.0, 0, pattern(5000));
     w.run(secs(300));
-    assert_eq!(w.ends[0].associations().count(), 0, "it finds out");
+    assert_eq!(
+        w.ends[0].associations().count(),
+        0,
+        "the host detects the end of its association"
+    );
     exchange(&mut w, 1, second, 5000);
     assert!(!w.events(1).iter().any(|e| matches!(e, Event::Closed(_))));
 }

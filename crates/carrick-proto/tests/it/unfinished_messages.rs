@@ -55,7 +55,7 @@ fn an_unfinished_message_above_a_gap_waits() {
 
 /// RFC 3758, section 3.6
 #[test]
-fn a_skip_that_closes_the_gap_ends_the_message() {
+fn a_forward_tsn_below_a_begun_message_discards_it() {
     let (mut w, peer, id) = partially_reliable(true, 100_000);
     // TSN 0 is lost and abandoned; the message that begins at TSN 1 is unfinished.
     peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
@@ -94,7 +94,7 @@ fn the_end_of_a_begun_message_is_notified() {
 
 /// RFC 9260, section 6.9
 #[test]
-fn without_pr_sctp_every_message_has_its_end() {
+fn without_pr_sctp_an_unfinished_message_aborts() {
     let (mut w, peer, _) = partially_reliable(false, 100_000);
     peer.fragment(&mut w, 0, (3, 1), BEGINNING, 10);
     let answers = peer.fragment(&mut w, 1, (3, 2), DataFlags::WHOLE, 10);

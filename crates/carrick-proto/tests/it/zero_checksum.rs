@@ -152,7 +152,7 @@ fn the_init_names_the_method_when_protected() {
 
 /// RFC 9653, section 5.1
 #[test]
-fn the_init_ack_names_it_independent_of_the_peer() {
+fn init_ack_offers_zero_checksum_whatever_the_peer() {
     let mut w = World::pair([protected(), protected()]);
     let answers = Puppet::new().init(&mut w, |_| {});
     let kinds = answers[0].parameter_types();
@@ -306,7 +306,7 @@ fn colliding_peers_agree_on_the_checksum() {
 /// RFC 9260, section 5.2.2
 /// RFC 9653, section 5.1
 #[test]
-fn a_restart_without_it_restores_the_checksum() {
+fn a_restart_without_the_parameter_restores_crc32c() {
     let (mut w, mut peer, id) = puppet(protected(), Some(DTLS));
     for advertised in [false, true] {
         // The peer has lost its association and begins again.

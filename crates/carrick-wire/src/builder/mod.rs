@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_chunk_the_buffer_is_as_before() {
+    fn an_empty_packet_leaves_the_buffer_unchanged() {
         let mut buf = std::vec![1, 2, 3];
         let builder = PacketBuilder::new(&mut buf, HEADER, 1452);
         assert!(builder.is_empty());

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_cause_is_found_at_its_place() {
+    fn the_error_names_the_offset_of_a_cause() {
         let mut bytes = packet(&BYTES);
         bytes[19] = 3;
         let Ok(Chunk::Abort(abort)) = first_chunk(&bytes) else {

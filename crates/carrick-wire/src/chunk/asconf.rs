@@ -18,7 +18,7 @@ use core::net::IpAddr;
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::parameter::leading_address;
 use crate::tlv::split;
-use crate::{AsconfParameters, AsconfSerial, Item, ParseError, RawChunk};
+use crate::{AsconfParameters, AsconfSerial, ParseError, RawChunk, TlvKind};
 
 /// Length of the serial number.
 const SERIAL_LEN: usize = 4;
@@ -37,7 +37,7 @@ pub struct Asconf<'a> {
 
 impl<'a> Asconf<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (serial, rest) = split::<SERIAL_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (serial, rest) = split::<SERIAL_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let offset = raw.offset + CHUNK_HEADER_LEN + SERIAL_LEN;
         let (address, parameters) = leading_address(rest, offset)?;
         let parameters = parameters.bytes();
@@ -66,7 +66,7 @@ pub struct AsconfAck<'a> {
 
 impl<'a> AsconfAck<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (serial, parameters) = split::<SERIAL_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (serial, parameters) = split::<SERIAL_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             serial: AsconfSerial::new(u32::from_be_bytes(*serial)),
             parameters,
@@ -87,8 +87,8 @@ mod tests {
 
     use crate::testing::{assert_error, build, first_chunk, packet};
     use crate::{
-        AddressRequest, AsconfSerial, Chunk, CorrelationId, Item, Parameter, ParameterType,
-        ParseErrorKind,
+        AddressRequest, AsconfSerial, Chunk, CorrelationId, Parameter, ParameterType,
+        ParseErrorKind, TlvKind,
     };
 
     /// Adds 192.0.2.1 and prefers `2001:db8::7`.
@@ -233,7 +233,7 @@ mod tests {
         let mut bytes = ASCONF;
         bytes[8..10].copy_from_slice(&[0xc0, 0x01]);
         assert_error(&bytes, missing, 20);
-        let item = Item::Parameter;
+        let item = TlvKind::Parameter;
         let mut bytes = ASCONF;
         bytes[11] = 9;
         let kind = ParseErrorKind::WrongLength {
@@ -256,7 +256,7 @@ mod tests {
     fn the_serial_number_is_mandatory() {
         for kind in [0xc1, 0x80] {
             let error = ParseErrorKind::ValueTooShort {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 needed: 8,
                 length: 7,
             };

@@ -19,7 +19,7 @@ use core::ops::Range;
 use crate::bytes::u16_at;
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
-use crate::{HmacId, Item, Packet, ParseError, RawChunk, SharedKeyId};
+use crate::{HmacId, Packet, ParseError, RawChunk, SharedKeyId, TlvKind};
 
 /// Length of an AUTH chunk before the HMAC, the chunk header included.
 pub const AUTH_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
@@ -43,7 +43,7 @@ pub struct Auth<'a> {
 
 impl<'a> Auth<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, hmac) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, hmac) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             shared_key: SharedKeyId(u16_at(fixed, 0)),
             hmac_id: HmacId(u16_at(fixed, 2)),
@@ -91,7 +91,7 @@ mod tests {
     use super::Auth;
     use crate::testing::{HEADER, assert_error, build, first_chunk, packet};
     use crate::{
-        Chunk, HmacId, Item, Packet, PacketBuilder, ParseErrorKind, RawChunk, SharedKeyId, Tsn,
+        Chunk, HmacId, Packet, PacketBuilder, ParseErrorKind, RawChunk, SharedKeyId, TlvKind, Tsn,
     };
 
     /// A COOKIE ACK, an AUTH with an HMAC of 20 bytes and key 7, and a SHUTDOWN.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn missing_fields_are_an_error() {
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 8,
             length: 7,
         };

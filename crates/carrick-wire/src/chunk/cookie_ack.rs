@@ -8,17 +8,17 @@
 //! ```
 
 use crate::tlv::exact;
-use crate::{Item, ParseError, RawChunk};
+use crate::{ParseError, RawChunk, TlvKind};
 
 /// Checks that there is nothing after the header.
 pub(crate) fn parse(raw: RawChunk<'_>) -> Result<(), ParseError> {
-    exact::<0>(Item::Chunk, raw.value, raw.offset).map(|_| ())
+    exact::<0>(TlvKind::Chunk, raw.value, raw.offset).map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind};
+    use crate::{Chunk, ParseErrorKind, TlvKind};
 
     const BYTES: [u8; 4] = [11, 0x00, 0x00, 0x04];
 
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_value_is_an_error() {
         let kind = ParseErrorKind::WrongLength {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             expected: 4,
             length: 5,
         };

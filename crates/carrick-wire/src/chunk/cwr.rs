@@ -10,7 +10,7 @@
 //! ```
 
 use crate::tlv::exact;
-use crate::{Item, ParseError, RawChunk, Tsn};
+use crate::{ParseError, RawChunk, TlvKind, Tsn};
 
 /// Congestion Window Reduced (CWR), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Cwr {
 
 impl Cwr {
     pub(crate) fn parse(raw: RawChunk<'_>) -> Result<Self, ParseError> {
-        let tsn = *exact(Item::Chunk, raw.value, raw.offset)?;
+        let tsn = *exact(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             lowest_tsn: Tsn::new(u32::from_be_bytes(tsn)),
         })
@@ -32,7 +32,7 @@ impl Cwr {
 mod tests {
     use super::Cwr;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind, Tsn};
+    use crate::{Chunk, ParseErrorKind, TlvKind, Tsn};
 
     const BYTES: [u8; 8] = [0x0d, 0x00, 0x00, 0x08, 0xff, 0x00, 0x01, 0x02];
 
@@ -51,7 +51,7 @@ mod tests {
             bytes[..8].copy_from_slice(&BYTES);
             bytes[3] = length;
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 expected: 8,
                 length: usize::from(length),
             };

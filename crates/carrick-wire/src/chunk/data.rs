@@ -18,7 +18,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
-use crate::{ChunkType, Item, ParseError, Ppid, RawChunk, Ssn, StreamId, Tsn};
+use crate::{ChunkType, ParseError, Ppid, RawChunk, Ssn, StreamId, TlvKind, Tsn};
 
 /// Length of a DATA chunk before the user data, the chunk header included.
 pub const DATA_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
@@ -125,7 +125,7 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     #[inline]
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, payload) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, payload) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             tsn: Tsn::new(u32_at(fixed, 0)),
             stream: StreamId(u16_at(fixed, 4)),
@@ -152,7 +152,7 @@ impl<'a> Data<'a> {
 mod tests {
     use super::{Data, DataFlags};
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind, Ppid, Ssn, StreamId, Tsn};
+    use crate::{Chunk, ParseErrorKind, Ppid, Ssn, StreamId, TlvKind, Tsn};
 
     /// "hello" as the first fragment of an ordered message of M2PA (PPID 5).
     const BYTES: [u8; 24] = [
@@ -255,7 +255,7 @@ mod tests {
         let mut bytes = BYTES;
         bytes[3] = 15;
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 16,
             length: 15,
         };

@@ -13,7 +13,7 @@
 //! the TSN are ignored.
 
 use crate::tlv::exact;
-use crate::{Item, ParseError, RawChunk, Tsn};
+use crate::{ParseError, RawChunk, TlvKind, Tsn};
 
 /// Explicit Congestion Notification Echo (ECNE), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Ecne {
     pub(crate) fn parse(raw: RawChunk<'_>) -> Result<Self, ParseError> {
         let tsn = match raw.value.first_chunk() {
             Some(tsn) => *tsn,
-            None => *exact(Item::Chunk, raw.value, raw.offset)?,
+            None => *exact(TlvKind::Chunk, raw.value, raw.offset)?,
         };
         Ok(Self {
             lowest_tsn: Tsn::new(u32::from_be_bytes(tsn)),
@@ -38,7 +38,7 @@ impl Ecne {
 mod tests {
     use super::Ecne;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind, Tsn};
+    use crate::{Chunk, ParseErrorKind, TlvKind, Tsn};
 
     const BYTES: [u8; 8] = [0x0c, 0x00, 0x00, 0x08, 0xff, 0x00, 0x01, 0x02];
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_tsn_is_ignored() {
+    fn trailing_bytes_are_ignored() {
         let bytes = [0x0c, 0x00, 0x00, 0x0c, 0xff, 0x00, 0x01, 0x02, 0, 0, 0, 3];
         let lowest_tsn = Tsn::new(0xff00_0102);
         let expected = Chunk::Ecne(Ecne { lowest_tsn });
@@ -65,7 +65,7 @@ mod tests {
             bytes[..8].copy_from_slice(&BYTES);
             bytes[3] = length;
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 expected: 8,
                 length: usize::from(length),
             };

@@ -14,7 +14,7 @@
 use crate::bytes::u16_at;
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
-use crate::{Item, ParseError, RawChunk, Ssn, StreamId, Tsn};
+use crate::{ParseError, RawChunk, Ssn, StreamId, TlvKind, Tsn};
 
 const FIXED_LEN: usize = 4;
 
@@ -31,11 +31,16 @@ pub struct ForwardTsn<'a> {
 
 impl<'a> ForwardTsn<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (tsn, list) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (tsn, list) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let (skipped, excess) = list.as_chunks();
         if !excess.is_empty() {
             let expected = raw.value.len() - excess.len();
-            return Err(wrong_length(Item::Chunk, expected, raw.value, raw.offset));
+            return Err(wrong_length(
+                TlvKind::Chunk,
+                expected,
+                raw.value,
+                raw.offset,
+            ));
         }
         Ok(Self {
             new_cumulative_tsn: Tsn::new(u32::from_be_bytes(*tsn)),
@@ -61,7 +66,7 @@ impl<'a> ForwardTsn<'a> {
 mod tests {
     use super::ForwardTsn;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind, Ssn, StreamId, Tsn};
+    use crate::{Chunk, ParseErrorKind, Ssn, StreamId, TlvKind, Tsn};
 
     const BYTES: [u8; 16] = [
         0xc0, 0x00, 0x00, 0x10, // type, flags, length 16
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn truncated_entry_is_an_error() {
-        let item = Item::Chunk;
+        let item = TlvKind::Chunk;
         for (length, expected) in [(9, 8), (14, 12), (15, 12)] {
             let mut bytes = BYTES;
             bytes[3] = length;

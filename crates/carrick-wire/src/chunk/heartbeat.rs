@@ -45,7 +45,7 @@ impl<'a> Heartbeat<'a> {
 mod tests {
     use super::Heartbeat;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParameterType, ParseErrorKind};
+    use crate::{Chunk, ParameterType, ParseErrorKind, TlvKind};
 
     /// An info of six bytes; the length of the chunk leaves the padding out.
     const BYTES: [u8; 16] = [
@@ -103,7 +103,7 @@ mod tests {
         let mut bytes = BYTES;
         bytes[7] = 11;
         let kind = ParseErrorKind::LengthPastEnd {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             length: 11,
             available: 10,
         };

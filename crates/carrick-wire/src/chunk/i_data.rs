@@ -20,7 +20,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
-use crate::{ChunkType, DataFlags, Fsn, Item, Mid, ParseError, Ppid, RawChunk, StreamId, Tsn};
+use crate::{ChunkType, DataFlags, Fsn, Mid, ParseError, Ppid, RawChunk, StreamId, TlvKind, Tsn};
 
 /// Length of an I-DATA chunk before the user data, the chunk header included.
 pub const I_DATA_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
@@ -125,7 +125,7 @@ pub struct IData<'a> {
 impl<'a> IData<'a> {
     #[inline]
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, payload) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, payload) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let flags = DataFlags::from_bits(raw.flags);
         let ppid_or_fsn = u32_at(fixed, 12);
         let header = IDataHeader {
@@ -149,7 +149,7 @@ impl<'a> IData<'a> {
 mod tests {
     use super::{Fragment, IData, IDataHeader};
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, DataFlags, Fsn, Item, Mid, ParseErrorKind, Ppid, StreamId, Tsn};
+    use crate::{Chunk, DataFlags, Fsn, Mid, ParseErrorKind, Ppid, StreamId, TlvKind, Tsn};
 
     /// "hey" as the first fragment of an unordered message.
     const FIRST: [u8; 24] = [
@@ -238,7 +238,7 @@ mod tests {
         let mut bytes = FIRST;
         bytes[3] = 19;
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 20,
             length: 19,
         };

@@ -16,7 +16,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
-use crate::{Item, Mid, ParseError, RawChunk, StreamId, Tsn};
+use crate::{Mid, ParseError, RawChunk, StreamId, TlvKind, Tsn};
 
 const FIXED_LEN: usize = 4;
 
@@ -62,11 +62,16 @@ pub struct IForwardTsn<'a> {
 
 impl<'a> IForwardTsn<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (tsn, list) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (tsn, list) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let (skipped, excess) = list.as_chunks();
         if !excess.is_empty() {
             let expected = raw.value.len() - excess.len();
-            return Err(wrong_length(Item::Chunk, expected, raw.value, raw.offset));
+            return Err(wrong_length(
+                TlvKind::Chunk,
+                expected,
+                raw.value,
+                raw.offset,
+            ));
         }
         Ok(Self {
             new_cumulative_tsn: Tsn::new(u32::from_be_bytes(*tsn)),
@@ -89,7 +94,7 @@ impl<'a> IForwardTsn<'a> {
 mod tests {
     use super::{IForwardTsn, SkippedMessage};
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, Mid, ParseErrorKind, StreamId, Tsn};
+    use crate::{Chunk, Mid, ParseErrorKind, StreamId, TlvKind, Tsn};
 
     const BYTES: [u8; 24] = [
         0xc2, 0x00, 0x00, 0x18, // type, flags, length 24
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn truncated_entry_is_an_error() {
-        let item = Item::Chunk;
+        let item = TlvKind::Chunk;
         for (length, expected) in [(12, 8), (20, 16), (23, 16)] {
             let mut bytes = BYTES;
             bytes[3] = length;

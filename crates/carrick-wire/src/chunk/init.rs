@@ -20,7 +20,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::split;
-use crate::{Item, Parameters, ParseError, RawChunk, Tsn, VerificationTag};
+use crate::{Parameters, ParseError, RawChunk, TlvKind, Tsn, VerificationTag};
 
 const FIXED_LEN: usize = 16;
 
@@ -71,7 +71,7 @@ pub struct Init<'a> {
 
 impl<'a> Init<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, parameters) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, parameters) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             tag: VerificationTag(u32_at(fixed, 0)),
             a_rwnd: u32_at(fixed, 4),
@@ -106,7 +106,7 @@ mod tests {
 
     use super::InitFields;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, ChunkType, Item, Parameter, ParseErrorKind, Tsn, VerificationTag};
+    use crate::{Chunk, ChunkType, Parameter, ParseErrorKind, TlvKind, Tsn, VerificationTag};
 
     const FIELDS: InitFields = InitFields {
         tag: VerificationTag(0x1122_3344),
@@ -227,7 +227,7 @@ mod tests {
         let mut bytes = INIT;
         bytes[3] = 19;
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 20,
             length: 19,
         };
@@ -244,7 +244,7 @@ mod tests {
         let error = init.parameters().find_map(Result::err).expect("an error");
         assert_eq!(error.offset, 70);
         let kind = ParseErrorKind::LengthPastEnd {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             length: 5,
             available: 4,
         };

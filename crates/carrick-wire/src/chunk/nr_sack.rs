@@ -29,7 +29,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
-use crate::{GapAckBlock, Item, ParseError, RawChunk, Tsn};
+use crate::{GapAckBlock, ParseError, RawChunk, TlvKind, Tsn};
 
 /// Length before the blocks, without the chunk header.
 const FIXED_LEN: usize = 16;
@@ -65,14 +65,19 @@ pub struct NrSack<'a> {
 
 impl<'a> NrSack<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, lists) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, lists) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let (gap_count, non_renegable_count) = (u16_at(fixed, 8), u16_at(fixed, 10));
         let duplicates = usize::from(u16_at(fixed, 12));
         let count = usize::from(gap_count) + usize::from(non_renegable_count) + duplicates;
         let (entries, excess) = lists.as_chunks();
         if entries.len() != count || !excess.is_empty() {
             let expected = FIXED_LEN + count * ENTRY_LEN;
-            return Err(wrong_length(Item::Chunk, expected, raw.value, raw.offset));
+            return Err(wrong_length(
+                TlvKind::Chunk,
+                expected,
+                raw.value,
+                raw.offset,
+            ));
         }
         Ok(Self {
             cumulative_tsn_ack: Tsn::new(u32_at(fixed, 0)),
@@ -123,7 +128,7 @@ mod tests {
     use std::vec::Vec;
 
     use crate::testing::{HEADER, assert_error, build, first_chunk, packet};
-    use crate::{Chunk, GapAckBlock, Item, NrSack, PacketBuilder, ParseErrorKind, Tsn};
+    use crate::{Chunk, GapAckBlock, NrSack, PacketBuilder, ParseErrorKind, TlvKind, Tsn};
 
     /// 14 and 15 have arrived, 17 as non-renegable, and 10 twice.
     const BYTES: [u8; 32] = [
@@ -189,7 +194,7 @@ mod tests {
             let mut bytes = BYTES;
             bytes[place] = count;
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 expected,
                 length: 32,
             };
@@ -198,7 +203,7 @@ mod tests {
         let mut bytes = BYTES;
         bytes[3] = 19;
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 20,
             length: 19,
         };

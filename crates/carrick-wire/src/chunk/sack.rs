@@ -20,7 +20,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::tlv::{split, wrong_length};
-use crate::{Item, ParseError, RawChunk, Tsn};
+use crate::{ParseError, RawChunk, TlvKind, Tsn};
 
 /// Length before the gap ack blocks, without the chunk header.
 const FIXED_LEN: usize = 12;
@@ -65,13 +65,18 @@ pub struct Sack<'a> {
 
 impl<'a> Sack<'a> {
     pub(crate) fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
-        let (fixed, lists) = split::<FIXED_LEN>(Item::Chunk, raw.value, raw.offset)?;
+        let (fixed, lists) = split::<FIXED_LEN>(TlvKind::Chunk, raw.value, raw.offset)?;
         let gaps = usize::from(u16_at(fixed, 8));
         let duplicates = usize::from(u16_at(fixed, 10));
         let (entries, excess) = lists.as_chunks();
         if entries.len() != gaps + duplicates || !excess.is_empty() {
             let expected = FIXED_LEN + (gaps + duplicates) * ENTRY_LEN;
-            return Err(wrong_length(Item::Chunk, expected, raw.value, raw.offset));
+            return Err(wrong_length(
+                TlvKind::Chunk,
+                expected,
+                raw.value,
+                raw.offset,
+            ));
         }
         let (gap_ack_blocks, duplicate_tsns) = entries.split_at(gaps);
         Ok(Self {
@@ -112,7 +117,7 @@ mod tests {
 
     use super::{GapAckBlock, sack_entries};
     use crate::testing::{HEADER, assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, PacketBuilder, ParseErrorKind, Sack, Tsn};
+    use crate::{Chunk, PacketBuilder, ParseErrorKind, Sack, TlvKind, Tsn};
 
     /// The example of RFC 9260, 3.3.4: 10 to 12, 14, 15 and 17 have arrived.
     const EXAMPLE: [u8; 24] = [
@@ -187,7 +192,7 @@ mod tests {
             let mut bytes = EXAMPLE;
             bytes[place] = count;
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 expected,
                 length: 24,
             };
@@ -201,7 +206,7 @@ mod tests {
         bytes[3] = 22;
         bytes[13] = 1;
         let kind = ParseErrorKind::WrongLength {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             expected: 20,
             length: 22,
         };
@@ -213,7 +218,7 @@ mod tests {
         let mut bytes = EXAMPLE;
         bytes[3] = 15;
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             needed: 16,
             length: 15,
         };

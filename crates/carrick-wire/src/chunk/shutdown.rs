@@ -10,7 +10,7 @@
 //! ```
 
 use crate::tlv::exact;
-use crate::{Item, ParseError, RawChunk, Tsn};
+use crate::{ParseError, RawChunk, TlvKind, Tsn};
 
 /// SHUTDOWN chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Shutdown {
 
 impl Shutdown {
     pub(crate) fn parse(raw: RawChunk<'_>) -> Result<Self, ParseError> {
-        let tsn = *exact(Item::Chunk, raw.value, raw.offset)?;
+        let tsn = *exact(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             cumulative_tsn_ack: Tsn::new(u32::from_be_bytes(tsn)),
         })
@@ -32,7 +32,7 @@ impl Shutdown {
 mod tests {
     use super::Shutdown;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind, Tsn};
+    use crate::{Chunk, ParseErrorKind, TlvKind, Tsn};
 
     const BYTES: [u8; 8] = [0x07, 0x00, 0x00, 0x08, 0x00, 0x00, 0x01, 0x02];
 
@@ -52,7 +52,7 @@ mod tests {
             bytes[3] = length;
             let length = usize::from(length);
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Chunk,
+                item: TlvKind::Chunk,
                 expected: 8,
                 length,
             };

@@ -9,7 +9,7 @@
 
 use super::T_BIT;
 use crate::tlv::exact;
-use crate::{Item, ParseError, RawChunk};
+use crate::{ParseError, RawChunk, TlvKind};
 
 /// SHUTDOWN COMPLETE chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct ShutdownComplete {
 
 impl ShutdownComplete {
     pub(crate) fn parse(raw: RawChunk<'_>) -> Result<Self, ParseError> {
-        exact::<0>(Item::Chunk, raw.value, raw.offset)?;
+        exact::<0>(TlvKind::Chunk, raw.value, raw.offset)?;
         Ok(Self {
             reflected: raw.flags & T_BIT != 0,
         })
@@ -31,7 +31,7 @@ impl ShutdownComplete {
 mod tests {
     use super::ShutdownComplete;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{Chunk, Item, ParseErrorKind};
+    use crate::{Chunk, ParseErrorKind, TlvKind};
 
     #[test]
     fn parses_and_builds_captured_bytes() {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_value_is_an_error() {
         let kind = ParseErrorKind::WrongLength {
-            item: Item::Chunk,
+            item: TlvKind::Chunk,
             expected: 4,
             length: 8,
         };

@@ -15,7 +15,7 @@
 use core::net::IpAddr;
 
 use super::{Parameter, Parameters, RawParameter};
-use crate::error::{Item, ParseError, ParseErrorKind};
+use crate::error::{ParseError, ParseErrorKind, TlvKind};
 use crate::tlv::{HEADER_LEN, exact, split, wrong_length};
 use crate::{Causes, CorrelationId, ParameterType};
 
@@ -34,11 +34,11 @@ pub struct AddressRequest {
 
 impl AddressRequest {
     pub(super) fn parse(value: &[u8], offset: usize) -> Result<Self, ParseError> {
-        let (id, rest) = split::<ID_LEN>(Item::Parameter, value, offset)?;
+        let (id, rest) = split::<ID_LEN>(TlvKind::Parameter, value, offset)?;
         let (address, after) = leading_address(rest, offset + HEADER_LEN + ID_LEN)?;
         if !after.bytes().is_empty() {
             let expected = value.len() - after.bytes().len();
-            return Err(wrong_length(Item::Parameter, expected, value, offset));
+            return Err(wrong_length(TlvKind::Parameter, expected, value, offset));
         }
         Ok(Self {
             correlation_id: CorrelationId(u32::from_be_bytes(*id)),
@@ -58,7 +58,7 @@ pub struct ErrorCauseIndication<'a> {
 
 impl<'a> ErrorCauseIndication<'a> {
     pub(super) fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        let (id, causes) = split::<ID_LEN>(Item::Parameter, value, offset)?;
+        let (id, causes) = split::<ID_LEN>(TlvKind::Parameter, value, offset)?;
         Ok(Self {
             correlation_id: CorrelationId(u32::from_be_bytes(*id)),
             causes: Causes::at(causes, offset + HEADER_LEN + ID_LEN),
@@ -67,7 +67,7 @@ impl<'a> ErrorCauseIndication<'a> {
 }
 
 pub(super) fn parse_success(value: &[u8], offset: usize) -> Result<CorrelationId, ParseError> {
-    let id = *exact(Item::Parameter, value, offset)?;
+    let id = *exact(TlvKind::Parameter, value, offset)?;
     Ok(CorrelationId(u32::from_be_bytes(id)))
 }
 
@@ -124,7 +124,7 @@ impl<'a> Iterator for AsconfParameters<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let with_id = self.0.next()?.and_then(|raw| {
-            let (id, _) = split::<ID_LEN>(Item::Parameter, raw.value, raw.offset)?;
+            let (id, _) = split::<ID_LEN>(TlvKind::Parameter, raw.value, raw.offset)?;
             Ok(AsconfParameter {
                 correlation_id: CorrelationId(u32::from_be_bytes(*id)),
                 raw,
@@ -145,8 +145,8 @@ mod tests {
 
     use super::{AddressRequest, AsconfParameters};
     use crate::{
-        Cause, CorrelationId, Item, Parameter, ParameterType, Parameters, ParseError,
-        ParseErrorKind,
+        Cause, CorrelationId, Parameter, ParameterType, Parameters, ParseError, ParseErrorKind,
+        TlvKind,
     };
 
     /// The example of RFC 5061, 4.2.1.
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(parse(&bytes), error(missing, 8));
         let mut bytes = ADD;
         bytes[11] = 7;
-        let item = Item::Parameter;
+        let item = TlvKind::Parameter;
         let kind = ParseErrorKind::WrongLength {
             item,
             expected: 8,
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(second.correlation_id, CorrelationId(9));
         assert_eq!((second.raw.bytes, second.raw.offset), (&unknown[..], 116));
         let kind = ParseErrorKind::ValueTooShort {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             needed: 8,
             length: 6,
         };

@@ -1,6 +1,6 @@
 //! Parameters that are lists of small numbers.
 
-use crate::error::{Item, ParseError, ParseErrorKind};
+use crate::error::{ParseError, ParseErrorKind, TlvKind};
 use crate::tlv::HEADER_LEN;
 use crate::{ChunkType, HmacId, StreamId};
 
@@ -23,16 +23,16 @@ pub(crate) struct U16s<'a>(&'a [[u8; 2]]);
 
 impl<'a> U16s<'a> {
     /// Parses the list that fills the value of an item at `offset`.
-    pub(crate) fn parse(item: Item, value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
+    pub(crate) fn parse(item: TlvKind, value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
         Self::cut(item, value, value.len(), offset)
     }
 
     /// Parses the list at the end of the value of a parameter at `offset`.
     pub(super) fn at_end(value: &[u8], list: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        Self::cut(Item::Parameter, list, value.len(), offset)
+        Self::cut(TlvKind::Parameter, list, value.len(), offset)
     }
 
-    fn cut(item: Item, list: &'a [u8], value: usize, offset: usize) -> Result<Self, ParseError> {
+    fn cut(item: TlvKind, list: &'a [u8], value: usize, offset: usize) -> Result<Self, ParseError> {
         let (pairs, half) = list.as_chunks();
         if half.is_empty() {
             return Ok(Self(pairs));

@@ -26,7 +26,7 @@ pub use reconfig::{
     AddStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReconfigResponse, ReconfigResult,
 };
 
-use crate::error::{Item, ParseError};
+use crate::error::{ParseError, TlvKind};
 use crate::tlv::{Tlvs, exact};
 use crate::{CorrelationId, ErrorDetectionMethod, ReconfigSerial};
 
@@ -55,7 +55,7 @@ impl<'a> Parameters<'a> {
     }
 
     pub(crate) const fn at(bytes: &'a [u8], offset: usize) -> Self {
-        Self(Tlvs::new(Item::Parameter, bytes, offset))
+        Self(Tlvs::new(TlvKind::Parameter, bytes, offset))
     }
 
     /// Bytes of the parameters that have not been returned yet, padding included.
@@ -160,28 +160,28 @@ impl<'a> Parameter<'a> {
         } = raw;
         Ok(match kind {
             ParameterType::IPV4_ADDRESS => {
-                let octets: [u8; 4] = *exact(Item::Parameter, value, offset)?;
+                let octets: [u8; 4] = *exact(TlvKind::Parameter, value, offset)?;
                 Self::Ipv4Address(octets.into())
             }
             ParameterType::IPV6_ADDRESS => {
-                let octets: [u8; 16] = *exact(Item::Parameter, value, offset)?;
+                let octets: [u8; 16] = *exact(TlvKind::Parameter, value, offset)?;
                 Self::Ipv6Address(octets.into())
             }
             ParameterType::COOKIE_PRESERVATIVE => {
-                let increment = *exact(Item::Parameter, value, offset)?;
+                let increment = *exact(TlvKind::Parameter, value, offset)?;
                 Self::CookiePreservative {
                     increment_ms: u32::from_be_bytes(increment),
                 }
             }
             ParameterType::HOST_NAME_ADDRESS => Self::HostNameAddress(value),
             ParameterType::SUPPORTED_ADDRESS_TYPES => Self::SupportedAddressTypes(AddressTypes(
-                U16s::parse(Item::Parameter, value, offset)?,
+                U16s::parse(TlvKind::Parameter, value, offset)?,
             )),
             ParameterType::STATE_COOKIE => Self::StateCookie(value),
             ParameterType::UNRECOGNIZED_PARAMETER => Self::UnrecognizedParameter(value),
             ParameterType::HEARTBEAT_INFO => Self::HeartbeatInfo(value),
             ParameterType::ECN_CAPABLE => {
-                exact::<0>(Item::Parameter, value, offset)?;
+                exact::<0>(TlvKind::Parameter, value, offset)?;
                 Self::EcnCapable
             }
             _ => return Self::parse_extension(raw),
@@ -215,20 +215,20 @@ impl<'a> Parameter<'a> {
                 Self::AddIncomingStreams(AddStreams::parse(value, offset)?)
             }
             ParameterType::ZERO_CHECKSUM_ACCEPTABLE => {
-                let method = *exact(Item::Parameter, value, offset)?;
+                let method = *exact(TlvKind::Parameter, value, offset)?;
                 Self::ZeroChecksumAcceptable(ErrorDetectionMethod(u32::from_be_bytes(method)))
             }
             ParameterType::RANDOM => Self::Random(value),
             ParameterType::CHUNKS => Self::Chunks(ChunkTypes::new(value)),
             ParameterType::HMAC_ALGO => {
-                Self::HmacAlgo(HmacIds(U16s::parse(Item::Parameter, value, offset)?))
+                Self::HmacAlgo(HmacIds(U16s::parse(TlvKind::Parameter, value, offset)?))
             }
             ParameterType::PADDING => Self::Padding(value),
             ParameterType::SUPPORTED_EXTENSIONS => {
                 Self::SupportedExtensions(ChunkTypes::new(value))
             }
             ParameterType::FORWARD_TSN_SUPPORTED => {
-                exact::<0>(Item::Parameter, value, offset)?;
+                exact::<0>(TlvKind::Parameter, value, offset)?;
                 Self::ForwardTsnSupported
             }
             ParameterType::ADD_IP_ADDRESS => {
@@ -247,7 +247,7 @@ impl<'a> Parameter<'a> {
                 Self::SuccessIndication(asconf::parse_success(value, offset)?)
             }
             ParameterType::ADAPTATION_LAYER_INDICATION => {
-                let code_point = *exact(Item::Parameter, value, offset)?;
+                let code_point = *exact(TlvKind::Parameter, value, offset)?;
                 Self::AdaptationLayerIndication(u32::from_be_bytes(code_point))
             }
             _ => Self::Unknown(raw),
@@ -258,7 +258,7 @@ impl<'a> Parameter<'a> {
 #[cfg(test)]
 mod tests {
     use super::{ChunkTypes, Parameter, ParameterType, Parameters};
-    use crate::{ChunkType, ErrorDetectionMethod, HmacId, Item, ParseError, ParseErrorKind};
+    use crate::{ChunkType, ErrorDetectionMethod, HmacId, ParseError, ParseErrorKind, TlvKind};
 
     fn parse(bytes: &[u8]) -> Result<Parameter<'_>, ParseError> {
         Parameter::parse(Parameters::new(bytes).next().expect("a parameter")?)
@@ -365,7 +365,7 @@ mod tests {
         for (bytes, expected) in cases {
             let length = bytes.len();
             let kind = ParseErrorKind::WrongLength {
-                item: Item::Parameter,
+                item: TlvKind::Parameter,
                 expected,
                 length,
             };
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn half_an_address_type_or_algorithm_is_an_error() {
         let kind = ParseErrorKind::OddLength {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             length: 7,
         };
         for [high, low] in [[0, 12], [0x80, 4]] {
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn lying_lengths_end_the_list() {
-        let item = Item::Parameter;
+        let item = TlvKind::Parameter;
         let cases: [(&[u8], ParseErrorKind, usize); 4] = [
             (
                 &[0, 7, 0, 0],
@@ -429,7 +429,7 @@ mod tests {
         };
         let error = Parameters::new(inner).next().unwrap().unwrap_err();
         let kind = ParseErrorKind::LengthPastEnd {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             length: 8,
             available: 4,
         };

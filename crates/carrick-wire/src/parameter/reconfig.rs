@@ -5,7 +5,7 @@ use core::fmt;
 use super::StreamIds;
 use super::lists::U16s;
 use crate::bytes::{u16_at, u32_at};
-use crate::error::{Item, ParseError};
+use crate::error::{ParseError, TlvKind};
 use crate::tlv::{exact, split, wrong_length};
 use crate::{ReconfigSerial, Tsn};
 
@@ -40,7 +40,7 @@ pub struct OutgoingSsnReset<'a> {
 
 impl<'a> OutgoingSsnReset<'a> {
     pub(super) fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        let (fixed, streams) = split::<12>(Item::Parameter, value, offset)?;
+        let (fixed, streams) = split::<12>(TlvKind::Parameter, value, offset)?;
         Ok(Self {
             request: ReconfigSerial::new(u32_at(fixed, 0)),
             response: ReconfigSerial::new(u32_at(fixed, 4)),
@@ -72,7 +72,7 @@ pub struct IncomingSsnReset<'a> {
 
 impl<'a> IncomingSsnReset<'a> {
     pub(super) fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        let (request, streams) = split(Item::Parameter, value, offset)?;
+        let (request, streams) = split(TlvKind::Parameter, value, offset)?;
         Ok(Self {
             request: ReconfigSerial::new(u32::from_be_bytes(*request)),
             streams: StreamIds(U16s::at_end(value, streams, offset)?),
@@ -82,7 +82,7 @@ impl<'a> IncomingSsnReset<'a> {
 
 /// Number of an SSN/TSN Reset Request, which has no other field (4.3).
 pub(super) fn parse_tsn_reset(value: &[u8], offset: usize) -> Result<ReconfigSerial, ParseError> {
-    let request = *exact(Item::Parameter, value, offset)?;
+    let request = *exact(TlvKind::Parameter, value, offset)?;
     Ok(ReconfigSerial::new(u32::from_be_bytes(request)))
 }
 
@@ -126,13 +126,13 @@ impl ReconfigResponse {
     const SHORT: usize = 8;
 
     pub(super) fn parse(value: &[u8], offset: usize) -> Result<Self, ParseError> {
-        let (fixed, rest) = split::<{ Self::SHORT }>(Item::Parameter, value, offset)?;
+        let (fixed, rest) = split::<{ Self::SHORT }>(TlvKind::Parameter, value, offset)?;
         let next_tsns = if rest.is_empty() {
             None
         } else {
             let tsns: &[u8; 8] = rest
                 .try_into()
-                .map_err(|_| wrong_length(Item::Parameter, Self::SHORT + 8, value, offset))?;
+                .map_err(|_| wrong_length(TlvKind::Parameter, Self::SHORT + 8, value, offset))?;
             Some(NextTsns {
                 sender: Tsn::new(u32_at(tsns, 0)),
                 receiver: Tsn::new(u32_at(tsns, 4)),
@@ -204,7 +204,7 @@ pub struct AddStreams {
 
 impl AddStreams {
     pub(super) fn parse(value: &[u8], offset: usize) -> Result<Self, ParseError> {
-        let fields: &[u8; 8] = exact(Item::Parameter, value, offset)?;
+        let fields: &[u8; 8] = exact(TlvKind::Parameter, value, offset)?;
         Ok(Self {
             request: ReconfigSerial::new(u32_at(fields, 0)),
             count: u16_at(fields, 4),
@@ -216,7 +216,7 @@ impl AddStreams {
 mod tests {
     use super::{AddStreams, NextTsns, ReconfigResponse, ReconfigResult};
     use crate::{
-        Item, Parameter, Parameters, ParseError, ParseErrorKind, ReconfigSerial, StreamId, Tsn,
+        Parameter, Parameters, ParseError, ParseErrorKind, ReconfigSerial, StreamId, TlvKind, Tsn,
     };
 
     fn parse(bytes: &[u8]) -> Result<Parameter<'_>, ParseError> {
@@ -274,7 +274,7 @@ mod tests {
         let mut half = bytes;
         half[3] = 16;
         let kind = ParseErrorKind::WrongLength {
-            item: Item::Parameter,
+            item: TlvKind::Parameter,
             expected: 20,
             length: 16,
         };
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn lengths_are_kept() {
-        let item = Item::Parameter;
+        let item = TlvKind::Parameter;
         for (kind, needed) in [(13, 16), (14, 8), (16, 12)] {
             let error = ParseErrorKind::ValueTooShort {
                 item,

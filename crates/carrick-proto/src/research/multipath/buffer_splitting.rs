@@ -16,6 +16,8 @@ pub enum BufferSplitting {
     Both,
 }
 
+portable_enum! { BufferSplitting { 0: None, 1: Sender, 2: Receiver, 3: Both } }
+
 /// Bytes of a path that count towards its part of a split buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SplitBasis {
@@ -25,6 +27,8 @@ pub enum SplitBasis {
     /// Blocks, which the peer may still renege on.
     Buffered,
 }
+
+portable_enum! { SplitBasis { 0: Outstanding, 1: Buffered } }
 
 /// Sizes in bytes of the buffers to be split, and the number of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

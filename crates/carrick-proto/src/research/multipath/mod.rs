@@ -5,47 +5,24 @@
 //! All policies except [`GapSacks`] concern the sender only; the peer needs no extension of RFC 9260.
 
 mod buffer_splitting;
-mod fastest_first;
-mod primary_first;
-mod primary_only;
-mod reports_per_sack;
-mod round_robin;
+mod data_route;
 mod scope;
 mod window_growth;
 
-use core::fmt;
-
-use super::PathView;
-use crate::path::PathId;
+pub use crate::path::ReportsPerSack;
 pub use crate::rx::GapSacks;
 
 pub use buffer_splitting::{BufferSplitting, SplitBasis};
 pub(crate) use buffer_splitting::{Shares, Usage};
-pub use fastest_first::FastestFirst;
-pub use primary_first::PrimaryFirst;
-pub use primary_only::PrimaryOnly;
-pub use reports_per_sack::ReportsPerSack;
-pub use round_robin::RoundRobin;
+pub use data_route::DataRoute;
 pub use scope::ReportScope;
 pub use window_growth::WindowGrowth;
 
-/// Path selection for new data. It does not apply to a message for which the user chose a path, as long as
-/// that path is usable.
-pub trait DataRoute: Sync {
-    /// Returns the name for reports and configuration.
-    fn name(&self) -> &'static str;
-    /// Returns whether several paths carry new data at the same time. Only then is [`Self::next`] called.
-    fn concurrent(&self) -> bool;
-    /// Returns the path for the next packet after a packet to `last`; `None` delays the data. The
-    /// `candidates` are the usable paths with room in their windows, ordered by [`PathId`].
-    fn next(&self, last: PathId, candidates: &mut dyn Iterator<Item = PathView>) -> Option<PathId>;
-}
-
 /// Multipath policies of one association.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multipath {
     /// Path selection for new data: the primary path, or all paths.
-    pub data_route: &'static dyn DataRoute,
+    pub data_route: DataRoute,
     /// SACKs that count as missing reports; only with [`super::LossDetection::MissingReports`].
     pub report_scope: ReportScope,
     /// Number of missing reports per SACK; only with [`ReportScope::Path`].
@@ -60,10 +37,17 @@ pub struct Multipath {
     pub gap_sacks: GapSacks,
 }
 
+portable_struct! {
+    Multipath {
+        data_route, report_scope, reports_per_sack, window_growth, buffer_splitting, split_basis,
+        gap_sacks,
+    }
+}
+
 impl Default for Multipath {
     fn default() -> Self {
         Self {
-            data_route: &PrimaryOnly,
+            data_route: DataRoute::PrimaryOnly,
             report_scope: ReportScope::Association,
             reports_per_sack: ReportsPerSack::One,
             window_growth: WindowGrowth::AnyAcknowledgement,
@@ -80,25 +64,11 @@ impl Multipath {
     /// in RFC 9260: fewer SACKs are of no use to a peer that sends on a single path.
     pub fn concurrent() -> Self {
         Self {
-            data_route: &RoundRobin,
+            data_route: DataRoute::RoundRobin,
             report_scope: ReportScope::Path,
             reports_per_sack: ReportsPerSack::Packets,
             buffer_splitting: BufferSplitting::Both,
             ..Self::default()
         }
-    }
-}
-
-impl fmt::Debug for Multipath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Multipath")
-            .field("data_route", &self.data_route.name())
-            .field("report_scope", &self.report_scope)
-            .field("reports_per_sack", &self.reports_per_sack)
-            .field("window_growth", &self.window_growth)
-            .field("buffer_splitting", &self.buffer_splitting)
-            .field("split_basis", &self.split_basis)
-            .field("gap_sacks", &self.gap_sacks)
-            .finish()
     }
 }

@@ -14,3 +14,5 @@ pub enum ReportScope {
     /// more than once is no missing report, because it may concern an earlier copy.
     Path,
 }
+
+portable_enum! { ReportScope { 0: Association, 1: Path } }

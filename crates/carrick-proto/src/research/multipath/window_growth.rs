@@ -17,6 +17,8 @@ pub enum WindowGrowth {
     PseudoCumulative,
 }
 
+portable_enum! { WindowGrowth { 0: AnyAcknowledgement, 1: PseudoCumulative } }
+
 impl WindowGrowth {
     /// Returns whether a SACK that acknowledges data of a path lets its window grow.
     pub(crate) fn permits(self, oldest_acknowledged: bool) -> bool {

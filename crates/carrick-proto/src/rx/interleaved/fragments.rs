@@ -11,6 +11,8 @@ pub(super) struct HeldFragment {
     pub(super) index: u64,
 }
 
+portable_struct! { HeldFragment { payload, index } }
+
 /// Fragments by number, which is the FSN without wrapping.
 #[derive(Debug, Default)]
 pub(super) enum FragmentMap {
@@ -19,6 +21,8 @@ pub(super) enum FragmentMap {
     One(u64, HeldFragment),
     Several(BTreeMap<u64, HeldFragment>),
 }
+
+portable_enum! { FragmentMap { 0: None, 1: One(first, second), 2: Several(value) } }
 
 impl FragmentMap {
     pub(super) fn len(&self) -> usize {

@@ -38,6 +38,8 @@ pub(super) struct SkippedMessages {
     pub(super) discarded: DiscardedMessages,
 }
 
+portable_struct! { SkippedMessages { any, unordered, waiting, discarded } }
+
 impl SkippedMessages {
     /// Returns whether a message was skipped; `next` is the next ordered MID of its stream.
     pub(super) fn is_skipped(&mut self, key: MessageKey, next: Mid) -> bool {

@@ -25,9 +25,7 @@ use crate::path::PathId;
 use crate::range_set::RangeSet;
 use crate::route::Route;
 use crate::time::Time;
-pub use route::{
-    LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute, SackSituation, SackToSource,
-};
+pub use route::SackRoute;
 
 /// Duplicate TSNs reported in one SACK at most.
 const MAX_DUPLICATES: usize = 64;
@@ -48,6 +46,8 @@ pub enum BundledDuplicates {
     ReportLater,
 }
 
+portable_enum! { BundledDuplicates { 0: ReportAtOnce, 1: ReportLater } }
+
 /// Acknowledgement of packets that leave a gap.
 ///
 /// A peer that sends on several paths at once causes gaps all the time, and each packet above a gap
@@ -64,6 +64,8 @@ pub enum GapSacks {
     /// and not SACKs ([`crate::research::ReportsPerSack::Packets`]), or it detects losses later.
     DelayedAcrossPaths,
 }
+
+portable_enum! { GapSacks { 0: AtOnce, 1: DelayedAcrossPaths } }
 
 /// State that decides when a SACK is due.
 ///
@@ -104,6 +106,13 @@ pub(super) struct SackGenerator {
     data_route: Option<Route>,
     /// With [`GapSacks::DelayedAcrossPaths`].
     path_progress: Option<Box<PathProgress>>,
+}
+
+portable_struct! {
+    SackGenerator {
+        delay, frequency, bundled_duplicates, packets, deadline, due, new_above_gap, has_received,
+        chunks, new, duplicate, immediate, duplicates, data_route, path_progress,
+    }
 }
 
 impl SackGenerator {
@@ -249,6 +258,8 @@ struct PathProgress {
     current: Option<PathId>,
 }
 
+portable_struct! { PathProgress { paths, chunks, current } }
+
 #[derive(Clone, Copy, Debug)]
 struct ReceivedOnPath {
     path: Option<PathId>,
@@ -257,6 +268,8 @@ struct ReceivedOnPath {
     /// Number of the last chunk.
     last: u64,
 }
+
+portable_struct! { ReceivedOnPath { path, highest, last } }
 
 impl PathProgress {
     /// Records a chunk with a new TSN; returns whether the lowest missing one counts as lost, because
@@ -483,7 +496,7 @@ mod tests {
         };
         assert!(!on_new(0, 1, 2), "nothing is missing");
         assert!(!on_new(1, 2, 3));
-        assert!(!on_new(0, 4, 3), "3 may be in flight on path 1");
+        assert!(!on_new(0, 4, 3), "chunk 3 may be in flight on path 1");
         assert!(!on_new(0, 6, 3));
         assert!(on_new(1, 5, 3), "path 1 has delivered 5");
         assert!(on_new(0, 8, 3));

@@ -5,111 +5,85 @@ use core::time::Duration;
 
 use super::Receiver;
 use crate::config::AssociationConfig;
-use crate::path::{PathId, PathView, Paths, alternate};
+use crate::path::{PathId, PathView, Paths, alternate, alternate_by};
 use crate::route::Route;
 
 /// State of the receiver when a SACK is sent.
 #[derive(Clone, Copy, Debug)]
-pub struct SackSituation {
+pub(crate) struct SackSituation {
     /// Path from which the last DATA arrived.
-    pub source: PathId,
+    pub(crate) source: PathId,
     /// The SACK reports gaps.
-    pub gaps: bool,
+    pub(crate) gaps: bool,
     /// The SACK reports duplicate TSNs.
-    pub duplicates: bool,
+    pub(crate) duplicates: bool,
 }
 
-/// Rule that selects the path of a SACK.
-pub trait SackRoute: Sync {
-    /// Name in reports and configuration files.
-    fn name(&self) -> &'static str;
-    /// Returns the path to send the SACK to. If that path is not confirmed, the SACK goes to the
-    /// source of the DATA.
-    fn route(&self, situation: &SackSituation, paths: &mut dyn Iterator<Item = PathView>)
-    -> PathId;
+/// Rule that selects the path of a SACK. If the selected path is not confirmed, the SACK goes to the source
+/// of the DATA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SackRoute {
+    /// SACKs go to the source address of the last DATA (RFC 9260, section 6.4), or from an inactive path
+    /// to an active one.
+    ///
+    /// A potentially failed path (RFC 7829) is used: DATA has just arrived from it.
+    Source,
+    /// SACKs that report gaps go to the usable path with the lowest round-trip time, so that the sender
+    /// learns of a loss on a long path earlier; other SACKs go to the source of the DATA (paper
+    /// `satellite`, section 4.4.2).
+    LowestRttForGaps,
+    /// After duplicates, SACKs go to the next other confirmed path, even an inactive one: the rule with
+    /// which the association in paper `mobile-ip` failed. It takes duplicates as a sign that SACKs are
+    /// lost on the path to the source.
+    OtherOnDuplicates,
 }
 
-/// SACKs go to the source address of the last DATA (RFC 9260, section 6.4), or from an inactive path
-/// to an active one.
-///
-/// A potentially failed path (RFC 7829) is used: DATA has just arrived from it.
-#[derive(Clone, Copy, Debug)]
-pub struct SackToSource;
+portable_enum! { SackRoute { 0: Source, 1: LowestRttForGaps, 2: OtherOnDuplicates } }
 
-impl SackRoute for SackToSource {
-    fn name(&self) -> &'static str {
-        "source"
-    }
+impl SackRoute {
+    /// All rules.
+    pub const ALL: [Self; 3] = [
+        Self::Source,
+        Self::LowestRttForGaps,
+        Self::OtherOnDuplicates,
+    ];
 
-    fn route(
-        &self,
-        situation: &SackSituation,
-        paths: &mut dyn Iterator<Item = PathView>,
-    ) -> PathId {
-        let mut inactive = true;
-        let is_source = |p: &PathView| p.id == situation.source;
-        let paths = &mut paths.inspect(|p| inactive &= !(is_source(p) && p.confirmed && p.active));
-        let other = alternate(situation.source, paths);
-        if inactive { other } else { situation.source }
-    }
-}
-
-/// SACKs that report gaps go to the usable path with the lowest round-trip time, so that the sender
-/// learns of a loss on a long path earlier; other SACKs go to the source of the DATA (paper
-/// `satellite`, section 4.4.2).
-#[derive(Clone, Copy, Debug)]
-pub struct LowestRttForGapSacks;
-
-impl SackRoute for LowestRttForGapSacks {
-    fn name(&self) -> &'static str {
-        "lowest-rtt-for-gaps"
-    }
-
-    fn route(
-        &self,
-        situation: &SackSituation,
-        paths: &mut dyn Iterator<Item = PathView>,
-    ) -> PathId {
-        if !situation.gaps {
-            return situation.source;
+    /// Returns the name in reports and configuration files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::LowestRttForGaps => "lowest-rtt-for-gaps",
+            Self::OtherOnDuplicates => "other-on-duplicates",
         }
-        paths
-            .filter(PathView::usable)
-            .min_by_key(|p| {
-                (
-                    p.srtt.unwrap_or(Duration::MAX),
-                    p.id != situation.source,
-                    p.id,
-                )
-            })
-            .map_or(situation.source, |p| p.id)
-    }
-}
-
-/// After duplicates, SACKs go to the next other confirmed path, even an inactive one: the rule with
-/// which the association in paper `mobile-ip` failed. It takes duplicates as a sign that SACKs are
-/// lost on the path to the source.
-#[derive(Clone, Copy, Debug)]
-pub struct OtherPathOnDuplicates;
-
-impl SackRoute for OtherPathOnDuplicates {
-    fn name(&self) -> &'static str {
-        "other-on-duplicates"
     }
 
-    fn route(
-        &self,
-        situation: &SackSituation,
-        paths: &mut dyn Iterator<Item = PathView>,
+    /// Returns the path to send the SACK to.
+    pub(crate) fn route(
+        self,
+        situation: SackSituation,
+        paths: impl Iterator<Item = PathView>,
     ) -> PathId {
-        if !situation.duplicates {
-            return situation.source;
+        let source = situation.source;
+        match self {
+            Self::Source => {
+                let mut inactive = true;
+                let is_source = |p: &PathView| p.id == source;
+                let paths =
+                    paths.inspect(|p| inactive &= !(is_source(p) && p.confirmed && p.active));
+                let other = alternate(source, paths);
+                if inactive { other } else { source }
+            }
+            Self::LowestRttForGaps if situation.gaps => {
+                let key = |p: &PathView| (p.srtt.unwrap_or(Duration::MAX), p.id != source, p.id);
+                alternate_by(source, paths, key)
+            }
+            Self::OtherOnDuplicates if situation.duplicates => paths
+                .filter(|p| p.confirmed && p.id != source)
+                .map(|p| p.id)
+                .min()
+                .unwrap_or(source),
+            Self::LowestRttForGaps | Self::OtherOnDuplicates => source,
         }
-        paths
-            .filter(|p| p.confirmed && p.id != situation.source)
-            .map(|p| p.id)
-            .min()
-            .unwrap_or(situation.source)
     }
 }
 
@@ -156,7 +130,7 @@ impl Receiver {
             return (current, paths[current].route());
         };
         // Step 2.
-        let known = paths.find(&route).filter(|p| paths[*p].confirmed);
+        let known = paths.find(&route).filter(|p| paths[*p].is_confirmed());
         let source = known.unwrap_or(current);
         // Step 3.
         let situation = SackSituation {
@@ -165,8 +139,8 @@ impl Receiver {
             duplicates: self.has_duplicates(),
         };
         let rule = config.research.policies.sack_route;
-        let chosen = rule.route(&situation, &mut paths.views());
-        let usable = paths.contains(chosen) && paths[chosen].confirmed;
+        let chosen = rule.route(situation, paths.views());
+        let usable = paths.contains(chosen) && paths[chosen].is_confirmed();
         let chosen = if usable { chosen } else { source };
         // Step 4.
         if Some(chosen) == known {
@@ -187,7 +161,7 @@ impl Receiver {
             return false;
         }
         let (to, route) = self.sack_route(paths, config);
-        to == path && route.local == paths[path].local
+        to == path && route.local == paths[path].local()
     }
 }
 
@@ -205,7 +179,7 @@ mod tests {
                 gaps,
                 duplicates: false,
             };
-            LowestRttForGapSacks.route(&situation, &mut paths.into_iter())
+            SackRoute::LowestRttForGaps.route(situation, paths.into_iter())
         };
         assert_eq!(route(true), PathId(1));
         assert_eq!(route(false), PathId(0));
@@ -220,7 +194,7 @@ mod tests {
                 gaps: false,
                 duplicates,
             };
-            OtherPathOnDuplicates.route(&situation, &mut paths.into_iter())
+            SackRoute::OtherOnDuplicates.route(situation, paths.into_iter())
         };
         assert_eq!(route(false), PathId(1));
         assert_eq!(route(true), PathId(0));

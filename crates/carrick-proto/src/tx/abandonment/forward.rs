@@ -29,6 +29,8 @@ pub(in crate::tx) enum ForwardKind {
     Mids,
 }
 
+portable_enum! { ForwardKind { 0: Ssns, 1: Mids } }
+
 impl ForwardKind {
     /// Length of the chunk with this number of entries.
     pub(in crate::tx) fn chunk_len(self, entries: usize) -> usize {
@@ -67,6 +69,8 @@ struct Skipped {
     last: Mid,
 }
 
+portable_struct! { Skipped { sequence, first, last } }
+
 /// Last transmission of the chunk.
 #[derive(Clone, Copy, Debug)]
 struct ForwardTransmission {
@@ -76,6 +80,8 @@ struct ForwardTransmission {
     /// The chunk was sent on several paths: its acknowledgement does not show which of them works.
     ambiguous: bool,
 }
+
+portable_struct! { ForwardTransmission { path, at, point, ambiguous } }
 
 /// Advanced.Peer.Ack.Point and the chunk that carries it.
 #[derive(Debug, Default)]
@@ -93,6 +99,8 @@ pub(in crate::tx) struct Forward {
     /// Path on which T3-rtx expired after the last transmission.
     lost_on: Option<PathId>,
 }
+
+portable_struct! { Forward { point, skipped, position, due, sent, lost_on } }
 
 /// Path of an acknowledged FORWARD-TSN, if it was sent on one path only.
 pub(in crate::tx) type AckedOn = Option<PathId>;
@@ -182,7 +190,7 @@ impl Forward {
     }
 
     /// Makes the chunk due on any path.
-    pub(in crate::tx) fn demand(&mut self) {
+    pub(in crate::tx) fn make_due(&mut self) {
         self.due = true;
         self.lost_on = None;
     }

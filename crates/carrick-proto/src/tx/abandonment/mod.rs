@@ -37,6 +37,8 @@ pub(super) struct Abandonment {
     state: Option<Box<AbandonmentState>>,
 }
 
+portable_struct! { Abandonment { supports_forward_tsn, kind, state } }
+
 #[derive(Debug, Default)]
 struct AbandonmentState {
     registry: Registry,
@@ -48,12 +50,16 @@ struct AbandonmentState {
     counts: AbandonedCounts,
 }
 
+portable_struct! { AbandonmentState { registry, last_number, forward, failures, counts } }
+
 /// Number of abandoned messages, in all and by stream; streams without any have no entry.
 #[derive(Debug, Default)]
 struct AbandonedCounts {
     total: Abandoned,
     streams: BTreeMap<StreamId, Abandoned>,
 }
+
+portable_struct! { AbandonedCounts { total, streams } }
 
 impl Abandonment {
     pub(super) fn set_extensions(&mut self, extensions: Extensions) {
@@ -120,9 +126,10 @@ impl Abandonment {
         }
     }
 
-    pub(super) fn on_gone(&mut self, chunk: &Chunk) {
+    /// Records a chunk that is acknowledged cumulatively.
+    pub(super) fn on_cumulatively_acknowledged(&mut self, chunk: &Chunk) {
         if let Some(state) = self.state() {
-            state.registry.on_gone(chunk);
+            state.registry.on_cumulatively_acknowledged(chunk);
         }
     }
 
@@ -239,7 +246,7 @@ impl Sender {
     /// last chunk that may. Returns whether there was any.
     pub(super) fn abandon_newest(&mut self, id: PathId, now: Time, paths: &mut Paths) -> bool {
         let mut any = false;
-        while let Some(chunk) = self.outstanding.chunk(paths[id].recovery.order.newest)
+        while let Some(chunk) = self.outstanding.chunk(paths[id].recovery().newest())
             && let Some(registry) = self.abandonment.registry()
             && let Some(policy) =
                 registry.abandonment_policy(chunk.message, chunk.transmissions, now)
@@ -276,8 +283,13 @@ impl Sender {
         }
     }
 
-    /// Abandons a message: its chunks that were sent count as acknowledged, the rest is not sent (RFC 3758,
-    /// section 3.5, A2 and A3).
+    /// Abandons a message (RFC 3758, section 3.5):
+    ///
+    /// 1. Mark its chunks that were sent as abandoned, which count as acknowledged (A2); their bytes count as
+    ///    room in the peer's window.
+    /// 2. Remove the part that was not sent. If a part was sent, the message gets an end that is never sent
+    ///    (A3).
+    /// 3. Count the message by its policy (RFC 7496, sections 4.3 and 4.4), and report it to the user.
     fn abandon(&mut self, number: u64, policy: Option<AbandonmentPolicy>, paths: &mut Paths) {
         let Some(state) = self.abandonment.state.as_deref_mut() else {
             return;
@@ -285,6 +297,7 @@ impl Sender {
         let Some(tracked) = state.registry.remove(number) else {
             return;
         };
+        // 1.
         let before = self.outstanding.in_flight();
         let mut failure_builder = None;
         for (first, last) in tracked.ranges() {
@@ -306,6 +319,7 @@ impl Sender {
             }
         }
         self.window.marked(before - self.outstanding.in_flight());
+        // 2.
         if !tracked.complete
             && let Some(pending) = self
                 .queue
@@ -320,6 +334,7 @@ impl Sender {
                 .get_or_insert_with(|| FailureBuilder::for_pending(&pending))
                 .append_unsent(pending.rest);
         }
+        // 3.
         let Some(failure_builder) = failure_builder else {
             return;
         };
@@ -349,13 +364,12 @@ impl Sender {
         forward.advance(&self.outstanding, kind, kind.max_entries(paths.amdcs()));
         self.forced &= self.outstanding.has_marked();
         for path in paths.iter_mut() {
-            if path.flight_size > 0 {
-                path.earliest = self.outstanding.find_earliest(path);
+            self.outstanding.update_earliest(path);
+            if path.flight().size() > 0 {
                 continue;
             }
-            path.earliest = None;
-            path.recovery.stop_timers();
-            if !forward.is_awaited_on(path.id) {
+            path.recovery_mut().stop_timers();
+            if !forward.is_awaited_on(path.id()) {
                 path.stop_t3();
             }
         }
@@ -368,8 +382,8 @@ impl Sender {
         if let Some(forward) = self.abandonment.forward_mut()
             && let Some(path) = forward.awaited_on()
         {
-            let rto = &cx.paths[path].rto;
-            let round_trip = rto.srtt().unwrap_or(rto.value());
+            let path = &cx.paths[path];
+            let round_trip = path.srtt().unwrap_or(path.rto());
             forward.repeat(cx.now, round_trip);
         }
     }
@@ -390,7 +404,7 @@ impl Sender {
         }
         let kind = self.abandonment.kind;
         let forward = self.abandonment.forward_mut()?;
-        forward.demand();
+        forward.make_due();
         Some(kind.chunk_len(forward.len()))
     }
 
@@ -406,7 +420,7 @@ impl Sender {
             Some(path) => Self::retransmission_route(LossSignal::Timeout, path, cx),
             None => cx.paths.current(),
         };
-        cx.paths[path].confirmed.then_some(path)
+        cx.paths[path].is_confirmed().then_some(path)
     }
 
     /// Adds a FORWARD-TSN that is due to a packet if it fits.

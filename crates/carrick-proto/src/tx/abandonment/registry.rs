@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::reliability::{AbandonmentPolicy, Reliability};
 use crate::time::Time;
 use crate::tx::message::SendOptions;
@@ -26,6 +27,12 @@ pub(super) struct LimitedMessage {
     /// Inclusive ranges of indexes of the chunks: the last range, and those before it.
     last: Option<(u64, u64)>,
     before: Vec<(u64, u64)>,
+}
+
+portable_struct! {
+    LimitedMessage {
+        reliability, unsent_until, until, begun, complete, held, last, before,
+    }
 }
 
 impl LimitedMessage {
@@ -81,6 +88,31 @@ pub(super) struct Registry {
     deadlines: BTreeSet<(Time, u64)>,
     ranks: BTreeSet<Rank>,
     totals: BTreeMap<Reverse<u32>, PriorityTotal>,
+}
+
+/// Messages and the deadlines that have not passed; the index by priority is rebuilt.
+impl Portable for Registry {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            messages,
+            deadlines,
+            ranks: _,
+            totals: _,
+        } = self;
+        messages.write(out);
+        deadlines.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let messages = BTreeMap::<u64, LimitedMessage>::read(input)?;
+        let mut read = Self::default();
+        for (number, tracked) in &messages {
+            read.enter(*number, tracked);
+        }
+        read.deadlines = Portable::read(input)?;
+        read.messages = messages;
+        Ok(read)
+    }
 }
 
 impl Registry {
@@ -168,7 +200,7 @@ impl Registry {
     }
 
     /// Records a chunk that is acknowledged cumulatively.
-    pub(super) fn on_gone(&mut self, chunk: &Chunk) {
+    pub(super) fn on_cumulatively_acknowledged(&mut self, chunk: &Chunk) {
         let Some(tracked) = self.messages.get_mut(&chunk.message) else {
             return;
         };

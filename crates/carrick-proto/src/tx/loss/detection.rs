@@ -19,11 +19,15 @@ pub enum LossDetection {
     Rack,
 }
 
+portable_enum! { LossDetection { 0: MissingReports, 1: EveryReport, 2: Rack } }
+
 /// Why a chunk is sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossSignal {
+pub(crate) enum LossSignal {
     /// T3-rtx expired.
     Timeout,
     /// Enough missing reports, or RACK.
     MissingReports,
 }
+
+portable_enum! { LossSignal { 0: Timeout, 1: MissingReports } }

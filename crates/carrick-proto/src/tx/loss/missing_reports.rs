@@ -40,6 +40,12 @@ pub(in crate::tx) struct MissingReports {
     pub(in crate::tx) work: WorkCounter,
 }
 
+portable_struct! {
+    MissingReports {
+        threshold, repeated, highest, examined, retransmitted, reneged, exit, work,
+    }
+}
+
 impl MissingReports {
     pub(crate) fn new(missing_reports: u8, repeated: bool) -> Self {
         Self {

@@ -2,13 +2,12 @@
 //!
 //! The detector is an enum of structs, not a trait object: it is called for each chunk that a SACK
 //! acknowledges, most of its methods matter to one variant only, and the compiler inlines them.
-//! State of one path is in [`super::PathRecovery`].
+//! State of one path is in [`crate::path::PathRecovery`], among it the tail loss probe (RFC 8985, section 7).
 //!
 //! - `missing_reports`: fast retransmit (RFC 9260, section 7.2.4)
 //! - `missing_reports_per_path`: the same for each path, for concurrent multipath transfer
 //! - `rfc2960`: fast retransmit as RFC 2960 had it
 //! - `rack`: RACK (RFC 8985, section 6)
-//! - `tail_loss_probe`: TLP (RFC 8985, section 7)
 //!
 //! The response to a loss is in `recovery`.
 
@@ -17,24 +16,19 @@ mod missing_reports;
 mod missing_reports_per_path;
 mod rack;
 mod rfc2960;
-mod tail_loss_probe;
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::outstanding::{AckedChunk, Chunk, Outstanding, Tracking};
-use super::recovery::PathRecovery;
 use crate::config::AssociationConfig;
-use crate::path::{Path, Paths};
+use crate::path::{Delivery, Path, PathRecovery, Paths};
 use crate::research::{Policies, ReportScope, ReportsPerSack};
 use crate::time::Time;
-pub use detection::{LossDetection, LossSignal};
+pub use detection::LossDetection;
+pub(crate) use detection::LossSignal;
 use missing_reports::MissingReports;
-pub(crate) use missing_reports_per_path::PathReports;
-pub(crate) use rack::{Delivery, Rack};
 use rfc2960::MissingReportCounters;
-pub(super) use tail_loss_probe::ProbeTransmission;
-pub(crate) use tail_loss_probe::TailLossProbe;
 
 /// Detection of losses by an association's policy.
 #[derive(Debug)]
@@ -54,6 +48,15 @@ pub(super) enum LossDetector {
         /// With tail loss probes.
         probes: bool,
     },
+}
+
+portable_enum! {
+    LossDetector {
+        0: MissingReports(value),
+        1: MissingReportsPerPath { threshold, per_sack },
+        2: Rfc2960(value),
+        3: Rack { probes },
+    }
 }
 
 /// Content of a SACK, once the chunks that it acknowledges have been processed.
@@ -152,14 +155,14 @@ impl LossDetector {
             clear: !chunk.ambiguous && !chunk.delivery_uncertain,
         };
         // The round-trip time is of use to congestion control with any detector.
-        let rtt = path.rack.on_delivered(&delivery, now);
+        let rtt = path.rack_mut().on_delivered(&delivery, now);
         if let Self::MissingReportsPerPath {
             threshold,
             per_sack,
         } = *self
         {
             let first_in_packet = chunk.first_in_packet;
-            path.reports
+            path.reports_mut()
                 .on_delivered(&delivery, first_in_packet, per_sack, threshold);
         }
         rtt
@@ -188,7 +191,7 @@ impl LossDetector {
         } = *self
         {
             let recovering = path.is_fast();
-            path.reports
+            path.reports_mut()
                 .on_sack_end(recovering, oldest_acknowledged, per_sack, threshold);
         }
     }
@@ -251,7 +254,7 @@ impl LossDetector {
     pub(super) fn is_congestion_event(&self, chunk: &Chunk, path: &PathRecovery) -> bool {
         match self {
             // What was sent before the window was reduced is part of the same event.
-            Self::Rack { .. } => !chunk.delivery_uncertain && chunk.serial > path.reduced_at,
+            Self::Rack { .. } => !chunk.delivery_uncertain && chunk.serial > path.reduced_at(),
             Self::MissingReportsPerPath { .. } => !path.is_fast(),
             Self::MissingReports(_) | Self::Rfc2960(_) => true,
         }
@@ -282,19 +285,11 @@ impl LossDetector {
         }
     }
 
-    /// Restarts the probe timer of a path where a probe would be of use (RFC 8985, section 7.2).
+    /// Restarts the probe timer of a path, with tail loss probes (RFC 8985, section 7.2).
     pub(super) fn arm_probe(&self, path: &mut Path, now: Time, config: &AssociationConfig) {
-        if !matches!(self, Self::Rack { probes: true }) {
-            return;
+        if matches!(self, Self::Rack { probes: true }) {
+            path.arm_probe(now, config);
         }
-        let repairing = !path.recovery.is_open() || path.recovery.rack.above_gap() > 0;
-        if path.flight_size == 0 || repairing {
-            path.recovery.probe.timer = None;
-            return;
-        }
-        path.recovery
-            .probe
-            .arm(now, &tail_loss_probe::TimeoutInput::of(path, config));
     }
 
     /// Steps of the work on missing reports since the last call.

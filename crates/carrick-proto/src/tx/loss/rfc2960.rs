@@ -19,6 +19,8 @@ pub(in crate::tx) struct MissingReportCounters {
     counts: BTreeMap<u64, u8>,
 }
 
+portable_struct! { MissingReportCounters { threshold, counts } }
+
 impl MissingReportCounters {
     pub(crate) fn new(missing_reports: u8) -> Self {
         Self {

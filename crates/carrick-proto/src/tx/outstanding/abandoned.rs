@@ -27,17 +27,15 @@ impl Outstanding {
         let awaited = state == ChunkState::InFlight;
         let (on, payload) = (chunk.path, chunk.payload.len());
         let path = &mut paths[chunk.path];
-        path.buffered = path.buffered.saturating_sub(payload);
-        path.chunks = path.chunks.saturating_sub(1);
-        path.timed = path.timed.filter(|t| t.0 != index);
+        path.flight_mut().remove_chunk(payload);
+        path.stop_timing_of(index);
         if state == ChunkState::Acked {
-            let sacked = &mut path.recovery.rack.sacked;
-            *sacked = sacked.saturating_sub(weight);
+            path.recovery_mut().rack_mut().end_gap_ack(weight);
         }
         if chunk.transmissions > 1 {
             paths
                 .iter_mut()
-                .for_each(|p| p.recovery.on_abandoned(index));
+                .for_each(|p| p.recovery_mut().on_abandoned(index));
         }
         if awaited {
             self.remove_from_flight(index, paths);

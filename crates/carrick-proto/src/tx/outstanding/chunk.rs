@@ -23,6 +23,8 @@ pub(crate) enum ChunkState {
     },
 }
 
+portable_enum! { ChunkState { 0: InFlight, 1: Acked, 2: Marked(value), 3: Abandoned { awaited } } }
+
 /// Outstanding DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -58,9 +60,17 @@ pub(crate) struct Chunk {
     pub(crate) sent: Time,
     pub(crate) serial: u64,
     /// Neighbours in the order of transmission, while in flight; see
-    /// [`crate::tx::recovery::SendOrder`].
+    /// [`crate::path::PathRecovery`].
     pub(super) older: u64,
     pub(super) newer: u64,
+}
+
+portable_struct! {
+    Chunk {
+        payload, released, message, context, ppid, transmissions, stream, mid, fsn, flags, path,
+        ambiguous, state, fast_retransmitted, first_in_packet, delivery_uncertain, in_flight_again,
+        sent, serial, older, newer,
+    }
 }
 
 impl Chunk {

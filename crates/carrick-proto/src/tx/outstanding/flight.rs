@@ -32,16 +32,11 @@ impl Outstanding {
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let payload = chunk.payload.len();
         self.in_flight += payload;
+        self.chunks_in_flight += 1;
         self.marked.remove(index, before);
-        let buffered = &mut paths[before].buffered;
-        *buffered = buffered.saturating_sub(payload);
-        paths[before].chunks = paths[before].chunks.saturating_sub(1);
-        let path = &mut paths[to];
-        path.buffered += payload;
-        path.chunks += 1;
-        path.losses.on_sent();
-        path.flight_size += self.weight(payload);
-        path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));
+        paths[before].flight_mut().remove_chunk(payload);
+        let weight = self.weight(payload);
+        paths[to].on_chunk_sent(index, payload, weight);
         self.in_flight_again.insert((to, index));
         self.link(index, to, paths);
     }
@@ -73,14 +68,14 @@ impl Outstanding {
         paths: &mut Paths,
     ) {
         self.in_flight -= payload;
+        self.chunks_in_flight -= 1;
         let weight = self.weight(payload);
         if let Some(chunk) = self.chunk_mut(index).filter(|c| c.in_flight_again) {
             chunk.in_flight_again = false;
             self.in_flight_again.remove(&(path, index));
         }
         self.unlink(index, path, paths);
-        let path = &mut paths[path];
-        path.flight_size = path.flight_size.saturating_sub(weight);
+        paths[path].flight_mut().leave_flight(weight);
     }
 
     /// Marks a chunk for retransmission if it is in flight; returns whether it was.
@@ -96,7 +91,7 @@ impl Outstanding {
             chunk.state = ChunkState::Marked(signal);
             chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
             let (message, transmissions, path) = (chunk.message, chunk.transmissions, chunk.path);
-            paths[path].losses.on_lost();
+            paths[path].flight_mut().on_lost();
             self.marked.insert(index, path);
             if message != 0 {
                 self.abandoned_chunks()
@@ -135,12 +130,11 @@ impl Outstanding {
         self.in_flight_again.insert((path, index));
         self.changed.note();
         self.in_flight += payload;
+        self.chunks_in_flight += 1;
         let weight = self.weight(payload);
-        paths[path].flight_size += weight;
-        let sacked = &mut paths[path].recovery.rack.sacked;
-        *sacked = sacked.saturating_sub(weight);
-        let earliest = &mut paths[path].earliest;
-        *earliest = Some(earliest.map_or(index, |e| e.min(index)));
+        let on = &mut paths[path];
+        on.flight_mut().on_reneged(index, weight);
+        on.recovery_mut().rack_mut().end_gap_ack(weight);
         self.link(index, path, paths);
         Some(path)
     }

@@ -27,9 +27,12 @@ mod reported;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 
-use carrick_wire::{DATA_HEADER_LEN, Tsn, padded};
+use alloc::vec::Vec;
+
+use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, Tsn, padded};
 
 use super::queue::NewChunk;
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::path::{Path, PathId, Paths};
 use crate::range_set::RangeSet;
 use crate::time::Time;
@@ -40,6 +43,9 @@ pub(crate) use chunk::{Chunk, ChunkState};
 use marked::MarkedChunks;
 pub(super) use ranges::{Ranges, from_gap_ack_blocks, union};
 pub(super) use reported::count;
+
+/// Highest index of an import: no association sends as many chunks.
+const MAX_INDEX: u64 = 1 << 62;
 
 #[derive(Debug)]
 pub(crate) struct Outstanding {
@@ -56,6 +62,7 @@ pub(crate) struct Outstanding {
     marked: MarkedChunks,
     /// User bytes in flight.
     in_flight: usize,
+    chunks_in_flight: usize,
     /// User bytes held for retransmission, acknowledged in gap blocks or not.
     held: usize,
     /// Number of chunks that are acknowledged as non-renegable and not abandoned.
@@ -67,7 +74,7 @@ pub(crate) struct Outstanding {
     serial: u64,
     /// Number of transmissions.
     sent: u64,
-    /// Number of chunks examined for moves between paths; see [`Self::affords_move`].
+    /// Number of chunks examined for moves between paths; see [`Self::permits_move`].
     examined: u64,
     tracking: Tracking,
     /// Length of the header of DATA or I-DATA.
@@ -75,7 +82,7 @@ pub(crate) struct Outstanding {
     /// Allocated with the first chunk of a message that may be abandoned.
     abandoned: Option<Box<AbandonedChunks>>,
     /// Chunks that are in flight once more: retransmitted, or reneged on. All others have been in flight
-    /// since their first transmission; see [`Self::find_earliest`].
+    /// since their first transmission; see [`Self::update_earliest`].
     in_flight_again: BTreeSet<(PathId, u64)>,
     /// Chunks examined in search of the lowest in flight.
     pub(super) searched: WorkCounter,
@@ -95,7 +102,153 @@ pub(super) struct Tracking {
     pub(super) marked_by_path: bool,
 }
 
+portable_struct! { Tracking { ordered, repeated, marked_by_path } }
+
+/// Chunks in order; counters and sets are rebuilt.
+impl Portable for Outstanding {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            chunks,
+            first,
+            origin,
+            reported,
+            non_renegable,
+            marked: _,
+            in_flight: _,
+            chunks_in_flight: _,
+            held: _,
+            released: _,
+            messages: _,
+            count_header,
+            serial,
+            sent,
+            examined,
+            tracking,
+            header_len,
+            abandoned,
+            in_flight_again: _,
+            searched: _,
+            changed: _,
+        } = self;
+        tracking.write(out);
+        origin.write(out);
+        count_header.write(out);
+        chunks.write(out);
+        first.write(out);
+        reported.write(out);
+        non_renegable.write(out);
+        serial.write(out);
+        sent.write(out);
+        examined.write(out);
+        header_len.write(out);
+        let candidates = abandoned.as_ref().map(|abandoned| &abandoned.candidates);
+        candidates.is_some().write(out);
+        if let Some(candidates) = candidates {
+            candidates.write(out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let tracking = Portable::read(input)?;
+        let origin = Tsn::read(input)?;
+        let mut read = Self::new(origin.next(), Portable::read(input)?, tracking);
+        read.chunks = Portable::read(input)?;
+        read.first = Portable::read(input)?;
+        read.reported = Portable::read(input)?;
+        read.non_renegable = Portable::read(input)?;
+        read.serial = Portable::read(input)?;
+        read.sent = Portable::read(input)?;
+        read.examined = Portable::read(input)?;
+        read.header_len = Portable::read(input)?;
+        let candidates = Option::<Vec<(u64, u32)>>::read(input)?;
+        if let Some(candidates) = candidates {
+            read.abandoned_chunks().candidates = candidates;
+        }
+        if !read.is_consistent() {
+            return Err(ImportError::Malformed("Outstanding"));
+        }
+        read.recount();
+        Ok(read)
+    }
+}
+
 impl Outstanding {
+    /// Rebuilds the counters and sets of an import from its chunks.
+    fn recount(&mut self) {
+        let mut abandoned = 0;
+        for (chunk, index) in self.chunks.iter().zip(self.first..) {
+            self.held += chunk.payload.len();
+            match chunk.state {
+                ChunkState::Abandoned { .. } => {
+                    abandoned += 1;
+                    continue;
+                }
+                ChunkState::InFlight => {
+                    self.in_flight += chunk.len();
+                    self.chunks_in_flight += 1;
+                }
+                ChunkState::Marked(_) => self.marked.insert(index, chunk.path),
+                ChunkState::Acked => {}
+            }
+            if chunk.in_flight_again {
+                self.in_flight_again.insert((chunk.path, index));
+            }
+            self.messages += usize::from(chunk.flags.ending);
+            self.released += usize::from(chunk.is_non_renegable());
+        }
+        if abandoned > 0 {
+            self.abandoned_chunks().count = abandoned;
+        }
+    }
+
+    /// Returns whether the chunks of an import are possible.
+    fn is_consistent(&self) -> bool {
+        let possible = |chunk: &Chunk| match chunk.state {
+            ChunkState::Abandoned { .. } => chunk.payload.is_empty() && !chunk.in_flight_again,
+            ChunkState::InFlight => chunk.released == 0 && !chunk.payload.is_empty(),
+            ChunkState::Acked => {
+                !chunk.in_flight_again && (chunk.payload.is_empty() || chunk.released == 0)
+            }
+            ChunkState::Marked(_) => {
+                chunk.released == 0 && !chunk.payload.is_empty() && !chunk.in_flight_again
+            }
+        };
+        let ascending = |ranges: &[(u64, u64)]| {
+            ranges.iter().all(|range| range.0 <= range.1)
+                && ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
+        };
+        let (head, tail) = self.reported.as_slices();
+        let between = match (head.last(), tail.first()) {
+            (Some(before), Some(after)) => before.1 < after.0,
+            _ => true,
+        };
+        (1..=MAX_INDEX).contains(&self.first)
+            && self.serial.max(self.sent) <= MAX_INDEX
+            && self
+                .reported
+                .back()
+                .is_none_or(|range| range.1 <= MAX_INDEX)
+            && [DATA_HEADER_LEN, I_DATA_HEADER_LEN].contains(&self.header_len)
+            && ascending(head)
+            && ascending(tail)
+            && between
+            && self.chunks.iter().all(possible)
+    }
+
+    /// Returns whether the order of transmission of an import leads from the oldest chunk to an end.
+    pub(in crate::tx) fn order_ends(&self, oldest: u64) -> bool {
+        let mut next = oldest;
+        let mut left = self.chunks.len();
+        while let Some(chunk) = self.chunk(next) {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            next = chunk.newer;
+        }
+        true
+    }
+
     pub(super) fn new(initial_tsn: Tsn, count_header: bool, tracking: Tracking) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -105,6 +258,7 @@ impl Outstanding {
             non_renegable: RangeSet::default(),
             marked: MarkedChunks::new(tracking.marked_by_path),
             in_flight: 0,
+            chunks_in_flight: 0,
             held: 0,
             released: 0,
             messages: 0,
@@ -146,6 +300,11 @@ impl Outstanding {
     /// User bytes in flight on all paths: neither acknowledged nor marked.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Number of chunks in flight on all paths.
+    pub(crate) fn chunks_in_flight(&self) -> usize {
+        self.chunks_in_flight
     }
 
     /// User bytes that are held because the peer has not acknowledged them cumulatively.
@@ -229,15 +388,12 @@ impl Outstanding {
         let payload = chunk.payload.len();
         self.held += payload;
         self.in_flight += payload;
+        self.chunks_in_flight += 1;
         self.messages += usize::from(chunk.flags.ending);
         self.serial += 1;
         self.sent += 1;
         let path = &mut paths[to];
-        path.buffered += payload;
-        path.chunks += 1;
-        path.losses.on_sent();
-        path.flight_size += self.weight(payload);
-        path.earliest.get_or_insert(index);
+        path.on_chunk_sent(index, payload, self.weight(payload));
         self.chunks.push_back(Chunk {
             payload: chunk.payload,
             released: 0,
@@ -321,7 +477,7 @@ impl Outstanding {
         let freed = core::mem::take(&mut chunk.payload).len();
         chunk.released = freed as u32;
         let (message, path) = (chunk.message, &mut paths[chunk.path]);
-        path.buffered = path.buffered.saturating_sub(freed);
+        path.flight_mut().release(freed);
         self.held -= freed;
         self.released += 1;
         Some((message, freed))
@@ -333,6 +489,7 @@ impl Outstanding {
         self.first += 1;
         if chunk.state == ChunkState::InFlight {
             self.in_flight -= chunk.len();
+            self.chunks_in_flight -= 1;
             self.in_flight_again.remove(&(chunk.path, self.first - 1));
         }
         self.held -= chunk.payload.len();
@@ -345,13 +502,16 @@ impl Outstanding {
         Some(chunk)
     }
 
-    /// Returns the lowest chunk in flight on a path.
+    /// Finds the lowest chunk in flight on a path.
     ///
     /// Chunks in flight once more are found in [`Self::in_flight_again`]. So the search through all others
     /// never goes back: it examines each chunk once for each path.
-    pub(super) fn find_earliest(&self, path: &mut Path) -> Option<u64> {
-        let id = path.id;
-        let mut index = path.recovery.searched.max(self.first);
+    pub(super) fn update_earliest(&self, path: &mut Path) {
+        let (id, flight) = (path.id(), path.flight_mut());
+        if flight.size() == 0 {
+            return flight.clear_earliest();
+        }
+        let mut index = flight.searched().max(self.first);
         let unbroken =
             |c: &Chunk| c.path == id && c.state == ChunkState::InFlight && !c.in_flight_again;
         while let Some(chunk) = self.chunk(index) {
@@ -361,10 +521,10 @@ impl Outstanding {
             }
             index += 1;
         }
-        path.recovery.searched = index;
         let unbroken = (index < self.next_index()).then_some(index);
         let again = self.in_flight_again.range((id, 0)..=(id, u64::MAX)).next();
-        unbroken.into_iter().chain(again.map(|a| a.1)).min()
+        let earliest = unbroken.into_iter().chain(again.map(|a| a.1)).min();
+        flight.set_earliest(earliest, index);
     }
 
     /// Lowest chunk marked for retransmission.

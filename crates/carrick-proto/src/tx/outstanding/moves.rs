@@ -44,11 +44,8 @@ impl Outstanding {
             let in_flight = chunk.state == ChunkState::InFlight;
             let payload = chunk.payload.len();
             self.marked.moved(index, from, to);
-            let path = &mut paths[from];
-            path.buffered = path.buffered.saturating_sub(payload);
-            path.chunks = path.chunks.saturating_sub(1);
-            paths[to].buffered += payload;
-            paths[to].chunks += 1;
+            paths[from].flight_mut().remove_chunk(payload);
+            paths[to].flight_mut().add_chunk(payload);
             let Some(chunk) = self.chunk(index) else {
                 continue;
             };
@@ -57,9 +54,10 @@ impl Outstanding {
                 self.marked.insert(index, to);
             } else if chunk.state == ChunkState::Acked {
                 let weight = self.weight(chunk.len());
-                let sacked = &mut paths[from].recovery.rack.sacked;
-                *sacked = sacked.saturating_sub(weight);
-                paths[to].recovery.rack.sacked += weight;
+                let rack = paths[from].recovery_mut().rack_mut();
+                rack.end_gap_ack(weight);
+                let rack = paths[to].recovery_mut().rack_mut();
+                rack.on_gap_ack(weight);
             }
             if let Some(chunk) = self.chunk_mut(index) {
                 chunk.ambiguous |= from != to;
@@ -82,7 +80,7 @@ impl Outstanding {
     /// Chunks of a path, oldest first. The search goes from the newest chunk down to the last one found, so that
     /// it costs nothing for a path without chunks.
     fn find_all(&mut self, path: PathId, paths: &Paths) -> Vec<u64> {
-        let mut left = paths[path].chunks as usize;
+        let mut left = paths[path].flight().chunks() as usize;
         let mut found = Vec::with_capacity(left);
         let mut index = self.next_index();
         let earned = self.sent.saturating_mul(EXAMINED_PER_TRANSMISSION);
@@ -105,9 +103,9 @@ impl Outstanding {
     /// Returns whether the chunks of this path may move at the peer's request. Each transmission pays for the
     /// examination of some chunks, so that a peer that deletes one address after the other does not
     /// have all chunks examined each time.
-    pub(crate) fn affords_move(&self, from: PathId, paths: &Paths) -> bool {
+    pub(crate) fn permits_move(&self, from: PathId, paths: &Paths) -> bool {
         let earned = self.sent.saturating_mul(EXAMINED_PER_TRANSMISSION);
-        paths[from].chunks == 0 || self.examined < earned.saturating_add(EXAMINED_FREE)
+        paths[from].flight().chunks() == 0 || self.examined < earned.saturating_add(EXAMINED_FREE)
     }
 
     /// Number of chunks that are not abandoned.
@@ -173,34 +171,37 @@ mod tests {
         push(&mut all, PathId(1), &mut paths);
         all.move_path(PathId(1), PathId(2), &mut paths);
         assert_eq!(all.examined, 1, "it is the newest");
-        assert_eq!(paths[PathId(2)].chunks, 1);
+        assert_eq!(paths[PathId(2)].flight().chunks(), 1);
     }
 
     #[test]
-    fn moves_are_paid_for_by_transmissions() {
+    fn moves_are_bounded_by_transmissions() {
         let (mut all, mut paths) = (outstanding(), paths(2));
         for _ in 0..10_000 {
             push(&mut all, PathId(0), &mut paths);
         }
         let (mut from, mut to) = (PathId(0), PathId(1));
         let mut moves = 0;
-        while all.affords_move(from, &paths) {
+        while all.permits_move(from, &paths) {
             all.move_path(from, to, &mut paths);
             (from, to) = (to, from);
             moves += 1;
-            assert!(moves < 100, "no end");
+            assert!(moves < 100, "moves without transmissions are not bounded");
         }
-        assert!(moves >= 16, "{moves}: often enough for who moves in haste");
-        assert!(all.affords_move(to, &paths), "nothing is there");
+        assert!(moves >= 16, "{moves} moves are allowed");
+        assert!(all.permits_move(to, &paths), "the path has no chunks");
         for index in 1..=all.next_index() {
             all.retransmit(index, from, true, Time::ZERO, &mut paths);
         }
-        assert!(all.affords_move(from, &paths), "all left once more");
+        assert!(
+            all.permits_move(from, &paths),
+            "all chunks were retransmitted"
+        );
     }
 
     proptest! {
         #[test]
-        fn counts_and_lowest_chunks_of_paths_are_kept(steps in proptest::collection::vec((0_u8..9, 0_u8..3, 0_u8..3, any::<prop::sample::Index>()), 0..120)) {
+        fn per_path_counters_match_the_outstanding_chunks(steps in proptest::collection::vec((0_u8..9, 0_u8..3, 0_u8..3, any::<prop::sample::Index>()), 0..120)) {
             let (mut all, mut paths) = (outstanding(), paths(3));
             for (what, one, other, pick) in steps {
                 let (one, other) = (PathId(one), PathId(other));
@@ -218,13 +219,14 @@ mod tests {
                 for path in paths.iter_mut() {
                     let lowest = (1..all.next_index()).find(|index| {
                         let chunk = all.chunk(*index).unwrap();
-                        chunk.path == path.id && chunk.state == ChunkState::InFlight
+                        chunk.path == path.id() && chunk.state == ChunkState::InFlight
                     });
-                    prop_assert_eq!(all.find_earliest(path), lowest);
-                    let of_path = all.chunks.iter().filter(|c| c.path == path.id && !c.is_abandoned());
-                    prop_assert_eq!(of_path.count(), path.chunks as usize);
+                    all.update_earliest(path);
+                    prop_assert_eq!(path.flight().earliest(), lowest);
+                    let of_path = all.chunks.iter().filter(|c| c.path == path.id() && !c.is_abandoned());
+                    prop_assert_eq!(of_path.count(), path.flight().chunks() as usize);
                 }
-                let counted: u32 = paths.iter().map(|p| p.chunks).sum();
+                let counted: u32 = paths.iter().map(|p| p.flight().chunks()).sum();
                 prop_assert_eq!(counted as usize, all.not_abandoned());
             }
         }

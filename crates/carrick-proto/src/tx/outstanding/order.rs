@@ -17,11 +17,7 @@ impl Outstanding {
             }
             return;
         }
-        let order = &mut paths[to].recovery.order;
-        let older = core::mem::replace(&mut order.newest, index);
-        if order.oldest == 0 {
-            order.oldest = index;
-        }
+        let older = paths[to].recovery_mut().order_mut().append(index);
         if let Some(chunk) = self.chunk_mut(older) {
             chunk.newer = index;
         }
@@ -39,17 +35,17 @@ impl Outstanding {
             return;
         };
         let (older, newer) = (chunk.older, chunk.newer);
-        let order = &mut paths[path].recovery.order;
-        if older == 0 && order.oldest != index {
+        let order = paths[path].recovery_mut().order_mut();
+        if older == 0 && order.oldest() != index {
             return;
         }
         match self.chunk_mut(older) {
             Some(chunk) => chunk.newer = newer,
-            None => order.oldest = newer,
+            None => order.replace_oldest(newer),
         }
         match self.chunk_mut(newer) {
             Some(chunk) => chunk.older = older,
-            None => order.newest = older,
+            None => order.replace_newest(older),
         }
     }
 

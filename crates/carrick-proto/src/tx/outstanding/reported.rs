@@ -58,8 +58,9 @@ impl Outstanding {
     /// Removes the reported range right above an index, if there is one; returns its renegable chunks.
     pub(in crate::tx) fn take_reported_above(&mut self, index: u64) -> Vec<(u64, u64)> {
         let mut reneged = Vec::new();
-        let adjacent = |range: &mut (u64, u64)| range.0 == index + 1;
-        if let Some((first, last)) = self.reported.pop_front_if(adjacent) {
+        let lowest = self.reported.front().copied();
+        if let Some((first, last)) = lowest.filter(|range| range.0 == index + 1) {
+            self.reported.pop_front();
             self.non_renegable
                 .each_outside(first, last, |first, last| reneged.push((first, last)));
         }
@@ -68,7 +69,9 @@ impl Outstanding {
 
     /// Forgets reports up to an index, which is acknowledged cumulatively.
     pub(in crate::tx) fn forget_reported_up_to(&mut self, index: u64) {
-        while self.reported.pop_front_if(|r| r.1 <= index).is_some() {}
+        while self.reported.front().is_some_and(|r| r.1 <= index) {
+            self.reported.pop_front();
+        }
         if let Some(first) = self.reported.front_mut() {
             first.0 = first.0.max(index + 1);
         }

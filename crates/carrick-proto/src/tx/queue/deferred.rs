@@ -6,6 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use carrick_wire::{StreamId, Tsn};
 
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::path::PathId;
 use crate::streams::StreamSet;
 use crate::tx::Sender;
@@ -14,6 +15,8 @@ use crate::tx::message::PendingMessage;
 /// Deferred messages; allocated when streams are first reset or renumbered.
 #[derive(Debug, Default)]
 pub(in crate::tx) struct DeferredMessages(Option<Box<Deferred>>);
+
+portable_tuple! { DeferredMessages(value) }
 
 #[derive(Debug, Default)]
 struct Deferred {
@@ -29,7 +32,55 @@ struct Deferred {
     /// A request that renumbers has been sent.
     renumbering: bool,
     /// Last TSN before the renumbering (RFC 6525, section 5.2.7, H5).
-    retired: Option<Tsn>,
+    last_before_renumbering: Option<Tsn>,
+}
+
+/// Deferred messages; the indexes are rebuilt.
+impl Portable for Deferred {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            streams,
+            pending,
+            pushed,
+            numbered: _,
+            routed: _,
+            bytes: _,
+            renumbering,
+            last_before_renumbering,
+        } = self;
+        streams.write(out);
+        pending.write(out);
+        pushed.write(out);
+        renumbering.write(out);
+        last_before_renumbering.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let mut read = Self {
+            streams: Portable::read(input)?,
+            pending: Portable::read(input)?,
+            pushed: Portable::read(input)?,
+            renumbering: Portable::read(input)?,
+            last_before_renumbering: Portable::read(input)?,
+            ..Self::default()
+        };
+        if read
+            .pending
+            .last_key_value()
+            .is_some_and(|(at, _)| *at > read.pushed)
+        {
+            return Err(ImportError::Malformed("Deferred"));
+        }
+        for (at, pending) in &read.pending {
+            read.bytes += pending.rest.len();
+            if pending.number != 0 {
+                read.numbered.insert(pending.number, *at);
+            }
+            read.routed
+                .extend(pending.options.path.map(|path| (path, *at)));
+        }
+        Ok(read)
+    }
 }
 
 impl DeferredMessages {
@@ -62,7 +113,7 @@ impl DeferredMessages {
     pub(in crate::tx) fn take(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
         let pending = self.0.as_mut().map(|waiting| {
             let before = core::mem::take(&mut **waiting);
-            waiting.retired = before.retired;
+            waiting.last_before_renumbering = before.last_before_renumbering;
             before.pending
         });
         pending.into_iter().flat_map(BTreeMap::into_values)
@@ -98,7 +149,7 @@ impl DeferredMessages {
         let old = |last: Tsn| last.since(tsn) < 1 << 30;
         self.0
             .as_ref()
-            .is_some_and(|w| w.renumbering || w.retired.is_some_and(old))
+            .is_some_and(|w| w.renumbering || w.last_before_renumbering.is_some_and(old))
     }
 }
 
@@ -164,7 +215,10 @@ impl Sender {
 
     /// Continues with this TSN. No chunk is outstanding.
     pub(crate) fn renumber(&mut self, next: Tsn) {
-        self.deferred.0.get_or_insert_default().retired = Some(self.last_tsn());
+        self.deferred
+            .0
+            .get_or_insert_default()
+            .last_before_renumbering = Some(self.last_tsn());
         self.outstanding.renumber(next);
     }
 }

@@ -107,6 +107,16 @@ impl MessageSlab {
         queue.ends = first.zip(last);
     }
 
+    /// Messages of a queue, in order.
+    pub(super) fn iter(&self, queue: StreamQueue) -> impl Iterator<Item = &PendingMessage> {
+        let mut next = queue.first();
+        core::iter::from_fn(move || {
+            let node = self.node(next?)?;
+            next = node.behind;
+            Some(&node.pending)
+        })
+    }
+
     /// All messages, in no particular order.
     pub(super) fn into_all(self) -> Vec<PendingMessage> {
         let nodes = self.nodes.into_iter().flatten();

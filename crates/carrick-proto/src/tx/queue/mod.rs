@@ -28,6 +28,8 @@ pub(crate) struct SendQueue {
     queues: Option<Box<StreamQueues>>,
 }
 
+portable_struct! { SendQueue { scheduler, interleaving, queues } }
+
 impl SendQueue {
     pub(crate) fn new(scheduler: StreamScheduler) -> Self {
         Self {
@@ -49,6 +51,13 @@ impl SendQueue {
         if let Some(queues) = &mut self.queues {
             queues.set_interleaving(interleaving);
         }
+    }
+
+    /// Returns whether queue and streams were set so.
+    pub(crate) fn has_interleaving(&self, interleaving: bool) -> bool {
+        let streams = self.queues.as_ref();
+        self.interleaving == interleaving
+            && streams.is_none_or(|streams| streams.has_interleaving(interleaving))
     }
 
     /// Queues a message.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 
 use super::message_slab::{MessageSlab, StreamQueue};
+use crate::export::{ImportError, Portable, Reader, Writer};
 use crate::path::PathId;
 use crate::streams::StreamSet;
 use crate::tx::message::PendingMessage;
@@ -80,7 +81,118 @@ pub(super) struct StreamQueues {
     arrivals: u64,
 }
 
+/// Exported part of a [`Stream`]: its messages are listed in their order.
+struct StreamState {
+    id: StreamId,
+    messages: Vec<PendingMessage>,
+    entry: ScheduleEntry,
+    next: [Mid; 2],
+}
+
+portable_struct! { StreamState { id, messages, entry, next } }
+
+/// Queues with the state of the scheduler; slab and indexes are rebuilt.
+impl Portable for StreamQueues {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            slab,
+            streams,
+            slots: _,
+            schedule,
+            interleaving,
+            sent,
+            packet,
+            numbered: _,
+            routed: _,
+            len: _,
+            bytes: _,
+            arrivals,
+        } = self;
+        schedule.write(out);
+        interleaving.write(out);
+        sent.write(out);
+        packet.write(out);
+        arrivals.write(out);
+        streams.len().write(out);
+        for stream in streams {
+            let Stream {
+                id,
+                queue,
+                entry,
+                next,
+            } = stream;
+            id.write(out);
+            slab.iter(*queue).count().write(out);
+            for pending in slab.iter(*queue) {
+                pending.write(out);
+            }
+            entry.write(out);
+            next.write(out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let schedule = Schedule::read(input)?;
+        let mut queues = Self::new(schedule.kind(), Portable::read(input)?);
+        queues.sent = Portable::read(input)?;
+        queues.packet = Portable::read(input)?;
+        queues.arrivals = Portable::read(input)?;
+        for (state, slot) in Vec::<StreamState>::read(input)?.into_iter().zip(0..) {
+            queues.restore(state, slot)?;
+        }
+        queues.schedule = schedule;
+        let waiting = |slot: u32| {
+            let stream = queues.streams.get(slot as usize)?;
+            (!stream.queue.is_empty()).then_some(&stream.entry)
+        };
+        let used = queues
+            .streams
+            .iter()
+            .filter(|s| !s.queue.is_empty())
+            .count();
+        let packet = queues.packet.map_or(0, |slot| slot as usize + 1);
+        if !queues.schedule.is_consistent(used, waiting) || packet > queues.streams.len() {
+            return Err(ImportError::Malformed("StreamQueues"));
+        }
+        Ok(queues)
+    }
+}
+
 impl StreamQueues {
+    /// Adds a stream of an import.
+    fn restore(&mut self, state: StreamState, slot: u32) -> Result<(), ImportError> {
+        let StreamState {
+            id,
+            messages,
+            entry,
+            next,
+        } = state;
+        let mut queue = StreamQueue::default();
+        for pending in messages {
+            if pending.rest.is_empty() || pending.options.stream != id {
+                return Err(ImportError::Malformed("PendingMessage"));
+            }
+            let (number, path) = (pending.number, pending.options.path);
+            self.len += 1;
+            self.bytes += pending.rest.len();
+            let at = self.slab.push(&mut queue, pending);
+            if number != 0 {
+                self.numbered.insert(number, (slot, at));
+            }
+            self.routed.extend(path.map(|path| (path, at)));
+        }
+        if self.slots.insert(id, slot).is_some() {
+            return Err(ImportError::Malformed("Stream"));
+        }
+        self.streams.push(Stream {
+            id,
+            queue,
+            entry,
+            next,
+        });
+        Ok(())
+    }
+
     pub(super) fn new(scheduler: StreamScheduler, interleaving: bool) -> Self {
         Self {
             slab: MessageSlab::default(),
@@ -99,6 +211,10 @@ impl StreamQueues {
     }
 
     /// Sets whether the messages of several streams may interleave (RFC 8260, section 2.2).
+    pub(super) fn has_interleaving(&self, interleaving: bool) -> bool {
+        self.interleaving == interleaving
+    }
+
     pub(super) fn set_interleaving(&mut self, interleaving: bool) {
         self.interleaving = interleaving;
     }
@@ -416,7 +532,7 @@ mod tests {
         push(&mut queues, 100, to(255), Bytes::from_static(b"m"));
         assert_eq!(queues.routed.len(), 41);
         queues.remove_numbered(100).unwrap();
-        assert_eq!(queues.routed.len(), 40, "taken out");
+        assert_eq!(queues.routed.len(), 40, "a removed message is not counted");
         queues.forget_path(PathId(2));
         queues.forget_path(PathId(9));
         assert_eq!(queues.routed.len(), 30);

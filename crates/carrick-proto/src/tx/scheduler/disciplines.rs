@@ -30,6 +30,14 @@ impl Discipline for RoundRobin {
     fn served(&mut self, entry: &mut ScheduleEntry, _bytes: usize) {
         self.rounds.move_to_end(entry);
     }
+
+    fn state(&self) -> u128 {
+        self.rounds.0
+    }
+
+    fn restore(&mut self, state: u128) {
+        self.rounds.0 = state;
+    }
 }
 
 /// Round robin per packet (section 3.3): a packet of each stream. A lost packet delays one stream
@@ -50,6 +58,14 @@ impl Discipline for RoundRobinPerPacket {
 
     fn packet_over(&mut self, entry: &mut ScheduleEntry) {
         self.rounds.move_to_end(entry);
+    }
+
+    fn state(&self) -> u128 {
+        self.rounds.0
+    }
+
+    fn restore(&mut self, state: u128) {
+        self.rounds.0 = state;
     }
 }
 
@@ -93,6 +109,14 @@ impl Discipline for FairBandwidth {
     fn served(&mut self, entry: &mut ScheduleEntry, bytes: usize) {
         self.clock.served(entry, bytes, 1);
     }
+
+    fn state(&self) -> u128 {
+        self.clock.now
+    }
+
+    fn restore(&mut self, state: u128) {
+        self.clock.now = state;
+    }
 }
 
 /// Weighted fair queueing (section 3.6): bytes in proportion to the stream's value, its weight.
@@ -112,6 +136,14 @@ impl Discipline for WeightedFair {
 
     fn served(&mut self, entry: &mut ScheduleEntry, bytes: usize) {
         self.clock.served(entry, bytes, entry.value);
+    }
+
+    fn state(&self) -> u128 {
+        self.clock.now
+    }
+
+    fn restore(&mut self, state: u128) {
+        self.clock.now = state;
     }
 }
 

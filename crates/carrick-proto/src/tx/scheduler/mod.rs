@@ -11,6 +11,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::fmt;
 
+use crate::export::{ImportError, Portable, Reader, Writer};
+
 /// Scheduling of the messages of several streams (RFC 8260, section 3).
 ///
 /// Without interleaving (I-DATA), a message that has begun is finished before another one begins,
@@ -34,6 +36,17 @@ pub enum StreamScheduler {
     /// Streams get bytes in proportion to their [value](crate::Endpoint::set_stream_value), where 0
     /// counts as 1 (section 3.6, `SCTP_SS_WFQ`).
     WeightedFair,
+}
+
+portable_enum! {
+    StreamScheduler {
+        0: FirstCome,
+        1: RoundRobin,
+        2: RoundRobinPerPacket,
+        3: Priority,
+        4: FairBandwidth,
+        5: WeightedFair,
+    }
 }
 
 impl StreamScheduler {
@@ -63,6 +76,8 @@ impl StreamScheduler {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Rank(u128, u64);
 
+portable_tuple! { Rank(first, second) }
+
 /// Scheduling state of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ScheduleEntry {
@@ -75,6 +90,8 @@ pub(super) struct ScheduleEntry {
     /// Rank while the stream has data.
     rank: Rank,
 }
+
+portable_struct! { ScheduleEntry { arrival, value, clock, rank } }
 
 impl ScheduleEntry {
     pub(super) fn new(arrival: u64, value: u16) -> Self {
@@ -99,6 +116,14 @@ trait Discipline: fmt::Debug + Send + Sync {
 
     /// Handles the end of a packet of the stream at the head.
     fn packet_over(&mut self, _turn: &mut ScheduleEntry) {}
+
+    /// Returns the state beside that of the streams, 0 for none.
+    fn state(&self) -> u128 {
+        0
+    }
+
+    /// Continues with the [state](Self::state) of another discipline of this kind.
+    fn restore(&mut self, _state: u128) {}
 }
 
 /// Streams with data, by their slots, in the order of a discipline.
@@ -114,6 +139,36 @@ pub(super) struct Schedule {
     pinned: bool,
 }
 
+impl Portable for Schedule {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            kind,
+            discipline,
+            head,
+            waiting,
+            pinned,
+        } = self;
+        kind.write(out);
+        discipline.state().write(out);
+        head.write(out);
+        waiting.write(out);
+        pinned.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+        let kind = StreamScheduler::read(input)?;
+        let mut discipline = kind.discipline();
+        discipline.restore(Portable::read(input)?);
+        Ok(Self {
+            kind,
+            discipline,
+            head: Portable::read(input)?,
+            waiting: Portable::read(input)?,
+            pinned: Portable::read(input)?,
+        })
+    }
+}
+
 impl Schedule {
     pub(super) fn new(kind: StreamScheduler) -> Self {
         Self {
@@ -123,6 +178,21 @@ impl Schedule {
             waiting: BTreeSet::new(),
             pinned: false,
         }
+    }
+
+    /// Returns whether the streams of an import are all in this order: `used` is the number of streams with data, and
+    /// `waiting` returns the entry of a stream with data.
+    pub(super) fn is_consistent<'a>(
+        &self,
+        used: usize,
+        waiting: impl Fn(u32) -> Option<&'a ScheduleEntry>,
+    ) -> bool {
+        let scheduled = self.head.iter().chain(&self.waiting);
+        let known =
+            scheduled.filter(|(rank, slot)| waiting(*slot).is_some_and(|e| e.rank == *rank));
+        known.count() == used
+            && self.waiting.len() + usize::from(self.head.is_some()) == used
+            && self.head.is_none_or(|head| !self.waiting.contains(&head))
     }
 
     pub(super) fn kind(&self) -> StreamScheduler {
@@ -198,7 +268,7 @@ impl Schedule {
         self.waiting.remove(&(entry.rank, slot));
         entry.rank = self.discipline.rank(entry);
         self.waiting.insert((entry.rank, slot));
-        self.elect();
+        self.update_head();
     }
 
     /// Ranks the stream at the head again.
@@ -207,11 +277,11 @@ impl Schedule {
         if let Some(head) = &mut self.head {
             head.0 = entry.rank;
         }
-        self.elect();
+        self.update_head();
     }
 
     /// Puts the stream of the lowest rank at the head.
-    fn elect(&mut self) {
+    fn update_head(&mut self) {
         let Some(head) = self.head.filter(|_| !self.pinned) else {
             return;
         };

@@ -29,6 +29,7 @@
 #![allow(unreachable_pub, missing_docs, clippy::unused_self)]
 
 pub(crate) mod abandonment;
+pub(crate) mod handover;
 mod invariants;
 mod packet;
 mod puppet;
@@ -107,6 +108,10 @@ pub struct World {
     pub destination_unknown: Option<usize>,
     /// Discards the log (for long transfers).
     pub discard_log: bool,
+    /// Every endpoint hands over whenever its outputs are drained. Set by the environment variable
+    /// `CARRICK_HANDOVER=1`, so that all tests can run with handovers.
+    pub hands_over: bool,
+    handover: Vec<handover::Parts>,
     flights: BTreeMap<(Time, u64), Flight>,
     sequence: u64,
     rules: Vec<Rule>,
@@ -188,11 +193,15 @@ impl World {
             let seed = [i as u8 + 1; 32];
             let mut config = EndpointConfig::new(port(i), addresses(i).to_vec(), seed);
             change(i, &mut config);
-            Endpoint::new(config).expect("a valid configuration")
+            let parts = handover::Parts::of(&mut config);
+            (Endpoint::new(config).expect("a valid configuration"), parts)
         });
+        let (ends, handover) = ends.unzip();
         Self {
             now: Time::from_millis(1000),
-            ends: ends.collect(),
+            ends,
+            hands_over: std::env::var("CARRICK_HANDOVER").is_ok_and(|on| on == "1"),
+            handover,
             config: AssociationConfig::rfc9260(),
             latency: ms(10),
             udp_ports: (0..count).map(|i| 9899 + i as u16).collect(),
@@ -365,6 +374,11 @@ impl World {
             assert!(buf.is_empty(), "bytes without a transmit");
             while let Some(event) = self.ends[end].poll_event() {
                 self.events[end].push_back(event);
+            }
+            if self.hands_over
+                && let Some(parts) = self.handover.get(end)
+            {
+                parts.hand_over(self.now, &mut self.ends[end]);
             }
         }
     }

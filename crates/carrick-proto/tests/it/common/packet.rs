@@ -44,7 +44,7 @@ impl SentPacket {
     pub fn chunks(&self) -> Vec<Chunk<'_>> {
         self.packet()
             .chunks()
-            .map(|raw| Chunk::parse(raw.expect("a chunk")).expect("a good chunk"))
+            .map(|raw| Chunk::parse(raw.expect("a chunk")).expect("a valid chunk"))
             .collect()
     }
 
@@ -65,7 +65,7 @@ impl SentPacket {
             .chunks()
             .flatten()
             .find(|raw| raw.kind == kind)
-            .expect("such a chunk")
+            .expect("a chunk of this type")
             .flags
     }
 

@@ -34,7 +34,11 @@ fn only_newly_acknowledged_chunks_report_missing() {
     for _ in 0..10 {
         f.sack(0, &[(1, 1)]);
     }
-    assert_eq!(f.fast_retransmissions(), 0, "the same news ten times");
+    assert_eq!(
+        f.fast_retransmissions(),
+        0,
+        "ten identical SACKs report once"
+    );
     f.sack(0, &[(1, 2)]);
     assert_eq!(f.fast_retransmissions(), 0);
     f.sack(0, &[(1, 3)]);

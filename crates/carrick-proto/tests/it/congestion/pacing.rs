@@ -1,5 +1,7 @@
 //! Pacing of packets with DATA, in virtual time.
 
+use std::sync::Arc;
+
 use carrick_proto::cc::{
     Acknowledged, Algorithm, CongestionEvent, Controller, PacketSent, Parameters, RateBased,
 };
@@ -90,7 +92,7 @@ fn paced(paths: usize) -> World {
         config.local_addresses.truncate(paths);
         config.association.buffers.receive_buffer = 1 << 24;
     });
-    w.config.research.policies.congestion = &FIXED;
+    w.config.research.policies.congestion = Arc::new(FIXED);
     w.config.buffers.send_buffer = 1 << 24;
     w
 }
@@ -140,7 +142,7 @@ fn two_paced_paths_are_independent() {
 
 #[test]
 fn the_departure_is_part_of_the_timeout() {
-    let mut f = Flow::with(|c| c.research.policies.congestion = &SLOW);
+    let mut f = Flow::with(|c| c.research.policies.congestion = Arc::new(SLOW));
     assert_eq!(f.send(10, FULL), [[0], [1]], "a quantum");
     let start = f.w.now;
     f.sack(2, &[]);
@@ -158,7 +160,7 @@ fn the_departure_is_part_of_the_timeout() {
 /// RFC 9260, sections 6.2 and 8.3
 #[test]
 fn sacks_and_control_chunks_are_not_paced() {
-    let mut f = Flow::with(|c| c.research.policies.congestion = &SLOW);
+    let mut f = Flow::with(|c| c.research.policies.congestion = Arc::new(SLOW));
     assert_eq!(f.send(10, FULL).len(), 2);
     f.sack(2, &[]);
     let answers = f.p.send(&mut f.w, |p| p.heartbeat(b"at once"));
@@ -172,9 +174,13 @@ fn sacks_and_control_chunks_are_not_paced() {
 /// RFC 9260, section 6.3.3, rule E3
 #[test]
 fn a_retransmission_after_t3_is_not_paced() {
-    let mut f = Flow::with(|c| c.research.policies.congestion = &SLOW);
+    let mut f = Flow::with(|c| c.research.policies.congestion = Arc::new(SLOW));
     assert_eq!(f.send(10, FULL), [[0], [1]]);
-    assert_eq!(f.run(secs(1)), [[0]], "its departure would be after 2.9 s");
+    assert_eq!(
+        f.run(secs(1)),
+        [[0]],
+        "a paced packet would leave after 2.9 s"
+    );
 }
 
 /// RFC 9260, section 7.2.4, step 3
@@ -185,7 +191,7 @@ fn the_first_fast_retransmission_is_not_paced() {
         rate: 20 * PMDCS as u64,
         ..SLOW
     };
-    let mut f = Flow::with(|c| c.research.policies.congestion = &RATE);
+    let mut f = Flow::with(|c| c.research.policies.congestion = Arc::new(RATE));
     assert_eq!(f.send(40, FULL).len(), 2);
     assert_eq!(f.run(ms(250)).len(), 4);
     assert_eq!(lose_one(&mut f, 0), [[0]]);
@@ -194,7 +200,7 @@ fn the_first_fast_retransmission_is_not_paced() {
 /// RFC 9260, section 7.2.3
 #[test]
 fn t3_expiry_halves_the_rate_and_closes_the_window() {
-    let mut f = Flow::with(|c| c.research.policies.congestion = &RateBased);
+    let mut f = Flow::with(|c| c.research.policies.congestion = Arc::new(RateBased));
     assert_eq!(f.path().pacing_rate, None, "no sample yet");
     let mut sent = f.send(200, FULL).len() as u32;
     for _ in 0..6 {

@@ -14,7 +14,11 @@ fn each_path_has_its_own_cwnd() {
         ..SendOptions::default()
     };
     assert_eq!(f.send(3, FULL).len(), 3);
-    assert_eq!(f.send_with(on_second, 3, FULL).len(), 3, "its own window");
+    assert_eq!(
+        f.send_with(on_second, 3, FULL).len(),
+        3,
+        "the second path has its own cwnd"
+    );
     let flights = |f: &Flow| [0, 1].map(|p| f.w.path(0, f.id, p).flight_size);
     assert_eq!(flights(&f), [4404, 4404]);
     // A SACK gives each path what was sent to it, wherever it comes from.

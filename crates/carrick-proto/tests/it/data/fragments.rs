@@ -282,6 +282,8 @@ fn contradicting_fragments_abort() {
 #[test]
 fn a_received_message_is_a_slice_of_its_datagram() {
     let mut w = World::single_homed();
+    // A successor has a copy.
+    w.hands_over = false;
     let (peer, id) = Puppet::new().connect(&mut w);
     let header = Puppet::data_header(peer.tsn, 0, 0);
     let datagram = peer.build(peer.peer_tag, |p| p.data(&header, b"not copied"));

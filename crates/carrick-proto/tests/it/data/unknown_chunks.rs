@@ -7,7 +7,7 @@ use crate::common::*;
 /// RFC 9260, section 3.2
 #[test]
 fn unknown_chunks_are_handled_by_their_high_bits() {
-    for (kind, goes_on, reports) in [
+    for (kind, continues, reports) in [
         (0x3f, false, false),
         (0x7f, false, true),
         (0xbf, true, false),
@@ -28,9 +28,13 @@ fn unknown_chunks_are_handled_by_their_high_bits() {
         } else {
             assert_eq!(causes, []);
         }
-        assert_eq!(w.receive(0, id).len(), usize::from(goes_on), "type {kind}");
-        peer.tsn = peer.tsn.plus(u32::from(goes_on));
-        peer.data(&mut w, 0, u16::from(goes_on), b"next");
+        assert_eq!(
+            w.receive(0, id).len(),
+            usize::from(continues),
+            "type {kind}"
+        );
+        peer.tsn = peer.tsn.plus(u32::from(continues));
+        peer.data(&mut w, 0, u16::from(continues), b"next");
         assert_eq!(w.receive(0, id).len(), 1);
     }
 }

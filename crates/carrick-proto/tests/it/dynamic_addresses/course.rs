@@ -11,7 +11,7 @@ use crate::dynamic_addresses::support::*;
 
 fn data_moves_at_once(policies: &Policies) {
     let mut config = dynamic();
-    config.research.policies = *policies;
+    config.research.policies = policies.clone();
     let mut w = world_of(&config, 2);
     let (a, b) = w.connect();
     // The peer sends to the address that goes; nothing of it arrives there any more.
@@ -413,21 +413,21 @@ fn an_impossible_set_primary_is_rejected() {
     );
     w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
     w.run(secs(1));
-    let vain = AddressEvent::Refused {
+    let refused = AddressEvent::Refused {
         address: new,
         code: 0,
     };
-    assert_eq!(address_events(&mut w, 0), [vain]);
+    assert_eq!(address_events(&mut w, 0), [refused]);
     // An address of another family.
     let six = ip("2001:db8::1");
     w.ends[0].local_address_added(six);
     w.ends[0].set_peer_primary(w.now, a, six).expect("ask");
     w.run(secs(1));
-    let vain = AddressEvent::Refused {
+    let refused = AddressEvent::Refused {
         address: six,
         code: 0,
     };
-    assert!(address_events(&mut w, 0).contains(&vain));
+    assert!(address_events(&mut w, 0).contains(&refused));
 }
 
 /// RFC 5061, section 5.1.1

@@ -115,7 +115,11 @@ fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
     assert_fresh(&known(&w).expect("a path"));
     assert!(w.run_until(secs(20), |w| known(w).is_some_and(|p| p.status.confirmed)));
     let confirmed = w.now;
-    assert_eq!(remotes(&w, 1, b), [old, new], "the old one stays");
+    assert_eq!(
+        remotes(&w, 1, b),
+        [old, new],
+        "the old address remains listed"
+    );
     let path = known(&w).expect("a path");
     assert_eq!(path.ssthresh, usize::MAX);
     assert_eq!(w.stats(1, b).primary, Some(path.id));
@@ -202,7 +206,11 @@ fn a_confirmed_address_takes_only_new_data() {
         .expect("ask");
     w.run(secs(10));
     assert_eq!(w.receive_lengths(0, a).len(), 30);
-    assert_eq!(sent_again(&w, b), before, "advice, no handover");
+    assert_eq!(
+        sent_again(&w, b),
+        before,
+        "Set Primary is advice and moves no outstanding data"
+    );
 }
 
 #[test]
@@ -344,7 +352,7 @@ fn a_new_path_dropping_ect_packets_is_detected() {
     };
     w.send(0, a, 0, pattern(100));
     w.run(secs(1));
-    assert!(capable(&w), "the old way is proven");
+    assert!(capable(&w), "ECT was acknowledged on the old path");
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
     w.rule(|seen| {
         let lost = seen.from == 0 && seen.route.ecn != Ecn::NotCapable;

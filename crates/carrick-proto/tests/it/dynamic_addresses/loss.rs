@@ -32,7 +32,11 @@ fn each_lost_chunk_is_retransmitted_unchanged() {
         assert!(first.windows(2).all(|w| w[0] == w[1]), "the same content");
         let all = w.sent(0, ChunkType::ASCONF);
         assert_ne!(all[0].to(), all[1].to(), "to another address");
-        assert_eq!(asconfs(&w, 0).len(), 5, "and then the second change");
+        assert_eq!(
+            asconfs(&w, 0).len(),
+            5,
+            "the second change follows the first"
+        );
         assert_eq!(remotes(&w, 1, b).len(), 4);
         assert_eq!(w.stats(0, a).error_count, 0, "A5");
     }

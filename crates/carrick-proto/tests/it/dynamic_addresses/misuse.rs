@@ -35,7 +35,7 @@ fn only_the_next_serial_number_is_processed() {
     assert_eq!(
         acks(&send_asconf(&mut w, &puppet, 0, add("10.0.0.101"))),
         0,
-        "E1"
+        "rule E1: the serial number is too low"
     );
     assert_eq!(remotes(&w, 0, id).len(), 3);
 }

@@ -69,7 +69,7 @@ fn wandered(until_refused: bool, acknowledged: u32) -> Wandered {
         }
         last = next;
     }
-    panic!("no end");
+    panic!("no DELETE was refused in 1,000 handovers");
 }
 
 /// RFC 5061, section 4.2.2

@@ -81,7 +81,7 @@ fn refused_addresses_are_not_requested_forever() {
     assert_eq!(remotes(&w, 1, b).len(), 2);
     w.log.clear();
     w.run(secs(60));
-    assert_eq!(asconfs(&w, 0).len(), 0, "and then silence");
+    assert_eq!(asconfs(&w, 0).len(), 0, "no further requests");
 }
 
 /// RFC 5061, section 5.1

@@ -71,6 +71,20 @@ fn each_lost_set_up_packet_is_retransmitted() {
     }
 }
 
+/// RFC 6458, section 8.1.3
+#[test]
+fn t1_init_is_limited_by_max_init_timeout() {
+    let mut w = World::single_homed();
+    w.config.timers.max_init_timeout = Some(secs(5));
+    w.block(addresses(1)[0]);
+    w.begin_connect(&[addresses(1)[0]]);
+    w.run(secs(1000));
+    assert_eq!(
+        times(&w, 0, ChunkType::INIT),
+        [0, 1, 3, 7, 12, 17, 22, 27, 32].map(|s| s * 1000)
+    );
+}
+
 /// RFC 9260, section 5.1.4
 #[test]
 fn t1_init_doubles_until_max_init_retransmits() {

@@ -27,7 +27,11 @@ fn a_cookie_makes_one_association_only() {
     let cookie = Puppet::cookie(&answers[0]);
     for _ in 0..3 {
         let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
-        assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ACK], "row D");
+        assert_eq!(
+            answers[0].kinds(),
+            [ChunkType::COOKIE_ACK],
+            "action D (section 5.2.4)"
+        );
     }
     assert_eq!(w.ends[0].associations().count(), 1);
     assert_eq!(w.events(0).len(), 1, "established once");

@@ -87,7 +87,7 @@ fn both_sides_need_i_data_and_i_forward_tsn() {
 
 /// RFC 8260, section 2.3.1
 #[test]
-fn a_peer_without_it_gets_begun_messages() {
+fn without_i_forward_tsn_begun_messages_are_reliable() {
     let without = Extensions {
         interleaved_partial_reliability: false,
         ..OFFERED

@@ -125,7 +125,11 @@ fn fragments_up_to_the_mid_are_freed() {
     assert!((2000..2600).contains(&left), "{left}");
     fragment(&mut w, &peer, 8, (0, true, 2), (1, true), 10);
     fragment(&mut w, &peer, 9, (1, true, 0), (1, true), 10);
-    assert_eq!(w.read_numbers(0, id), [7, 6], "those that were not named");
+    assert_eq!(
+        w.read_numbers(0, id),
+        [7, 6],
+        "messages that were not skipped"
+    );
     assert_eq!(held(&w, id), 0);
 }
 
@@ -213,7 +217,7 @@ fn ends_of_partial_deliveries_are_notified() {
             );
             assert_eq!(found.len(), 3);
         } else {
-            assert_eq!(found, [next], "nothing was read, nothing is left");
+            assert_eq!(found, [next], "no part was read, so no part remains");
         }
         assert_eq!(held(&w, id), 0);
     }

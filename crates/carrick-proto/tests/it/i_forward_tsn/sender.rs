@@ -55,7 +55,7 @@ fn forwards(packets: &[SentPacket]) -> Vec<(Tsn, Vec<Skipped>)> {
             skipped.sort_unstable();
             Some((forward.new_cumulative_tsn, skipped))
         }
-        Chunk::ForwardTsn(_) => panic!("the chunk that goes with DATA"),
+        Chunk::ForwardTsn(_) => panic!("FORWARD-TSN instead of I-FORWARD-TSN"),
         _ => None,
     });
     all.collect()

@@ -44,16 +44,12 @@ fn window_probing_continues_with_abandoned_probes() {
     assert_eq!(
         probed,
         [1, 2, 3, 9],
-        "each probes once, the reliable one continues"
+        "each message is a probe once, the reliable one repeatedly"
     );
     assert_eq!(contexts(&w.events(0)), [1, 2, 3]);
     let answers = peer.sack(&mut w, cumulative, 10_000, &[]);
     assert_eq!(answers.iter().map(|p| p.data().len()).sum::<usize>(), 1);
-    assert_eq!(
-        w.stats(0, id).error_count,
-        0,
-        "the peer was there all the time"
-    );
+    assert_eq!(w.stats(0, id).error_count, 0, "the peer is reachable");
 }
 
 /// RFC 3758, section 3.5
@@ -159,7 +155,7 @@ fn abandonment_follows_failover() {
     assert_eq!((stats.outstanding_chunks, stats.error_count), (0, 0));
     assert!(
         w.path(0, a, 0).error_count > 0,
-        "the dead path got no credit"
+        "the failed path keeps its error count"
     );
     let on_the_other = w
         .log

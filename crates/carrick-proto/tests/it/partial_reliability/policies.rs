@@ -131,7 +131,11 @@ fn a_message_that_expires_unsent_gets_no_tsn() {
     assert_eq!(peer.numbers(&sent), [0, 1]);
     w.run(ms(301));
     let events = w.events(0);
-    assert_eq!(contexts(&events), [2, 3], "wherever they are in the queue");
+    assert_eq!(
+        contexts(&events),
+        [2, 3],
+        "expired messages are found anywhere in the queue"
+    );
     assert!(
         failures(&events)
             .iter()

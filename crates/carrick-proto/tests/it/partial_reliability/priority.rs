@@ -26,7 +26,11 @@ fn without_forward_tsn_begun_messages_are_reliable() {
     assert_eq!(peer.numbers(&sent), [0, 1]);
     w.run(secs(2));
     let events = w.events(0);
-    assert_eq!(contexts(&events), [2, 3], "only what was not begun");
+    assert_eq!(
+        contexts(&events),
+        [2, 3],
+        "only messages that were not sent in part"
+    );
     w.run(secs(120));
     let sent = peer.receive(&mut w);
     let again = peer.numbers(&sent).iter().filter(|n| **n == 0).count();
@@ -80,7 +84,11 @@ fn a_higher_priority_displaces_lower_ones() {
         give(&mut w, Reliability::Priority(9), 11),
         Err(SendError::BufferFull)
     );
-    assert_eq!(contexts(&w.events(0)), [0; 0], "nothing is below");
+    assert_eq!(
+        contexts(&w.events(0)),
+        [0; 0],
+        "no message has a lower priority"
+    );
     give(&mut w, Reliability::Full, 12).unwrap();
     give(&mut w, timed(100_000), 13).unwrap();
     assert_eq!(contexts(&w.events(0)), [4, 10]);
@@ -144,7 +152,11 @@ fn nothing_is_abandoned_without_gaining_room() {
     assert_eq!(refused, Err(SendError::BufferFull));
     assert_eq!(contexts(&w.events(0)), [0; 0]);
     w.send_with(0, id, with(Reliability::Priority(0), 2), message(2, 30_000));
-    assert_eq!(contexts(&w.events(0)), [1; 0], "there was room for that");
+    assert_eq!(
+        contexts(&w.events(0)),
+        [1; 0],
+        "the message fits into the send buffer"
+    );
     w.send_with(0, id, with(Reliability::Priority(0), 3), message(2, 10_000));
     assert_eq!(contexts(&w.events(0)), [1]);
 }

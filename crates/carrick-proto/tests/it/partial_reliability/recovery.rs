@@ -178,7 +178,7 @@ fn a_sack_with_a_gap_ends_an_expired_message() {
     let below = peer.endpoint_tsn(0).previous();
     w.run(ms(200));
     peer.sack(&mut w, below, 100_000, &[(2, 2)]);
-    assert!(w.events(0).is_empty(), "its lifetime is not over");
+    assert!(w.events(0).is_empty(), "the lifetime has not expired");
     w.run(ms(200));
     let answers = peer.sack(&mut w, below, 100_000, &[(2, 2)]);
     assert_eq!(contexts(&w.events(0)), [1]);

@@ -161,7 +161,10 @@ fn a_failed_path_restarts_discovery() {
     w.narrow(0, 1400);
     w.unblock(addresses(1)[0]);
     assert!(w.run_until(secs(600), |w| w.path(0, a, 0).status.active));
-    assert!(mtu(&w, a) <= 1280, "it may lead elsewhere");
+    assert!(
+        mtu(&w, a) <= 1280,
+        "the restored path may have another PMTU"
+    );
     assert!(w.run_until(secs(120), |w| complete(w, a)));
     assert_eq!(mtu(&w, a), 1400);
 }

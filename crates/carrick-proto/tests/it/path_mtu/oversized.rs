@@ -123,7 +123,7 @@ fn a_long_reset_request_passes_the_black_hole() {
     assert!(requests.iter().all(|p| p.ip_len() > LINK_MTU));
     let again = [StreamId(1)];
     let asked = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &again);
-    asked.expect("the one before is done");
+    asked.expect("the previous request is complete");
 }
 
 /// A packet that needs much padding takes further chunks instead.

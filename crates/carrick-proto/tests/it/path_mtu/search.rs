@@ -8,7 +8,7 @@ use crate::path_mtu::support::*;
 
 /// RFC 8899, section 5.2
 #[test]
-fn by_default_there_are_no_probes() {
+fn no_tail_loss_probe_is_sent_by_default() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.run(secs(1000));

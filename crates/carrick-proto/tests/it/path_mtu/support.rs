@@ -40,7 +40,9 @@ pub(crate) fn searched(mtu: usize) -> (World, AssociationId, AssociationId) {
 }
 
 pub(crate) fn state(w: &World, a: AssociationId) -> PathMtuState {
-    w.path(0, a, 0).mtu_discovery.expect("it is on")
+    w.path(0, a, 0)
+        .mtu_discovery
+        .expect("path MTU discovery is enabled")
 }
 
 pub(crate) fn complete(w: &mut World, a: AssociationId) -> bool {

@@ -56,7 +56,10 @@ fn a_path_with_data_needs_no_heartbeats() {
         .iter()
         .map(|p| p.to())
         .collect();
-    assert!(!to.contains(&addresses(1)[0]), "busy");
+    assert!(
+        !to.contains(&addresses(1)[0]),
+        "a path with data needs no heartbeats"
+    );
     assert!(to.contains(&addresses(1)[1]), "idle");
 }
 

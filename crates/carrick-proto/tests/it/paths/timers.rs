@@ -1,5 +1,6 @@
 //! Timers and probes of paths that have nothing, or only a probe, in flight.
 
+use carrick_proto::research::RetransmissionRoute;
 use carrick_proto::{Event, PathId, SendOptions};
 use carrick_wire::ChunkType;
 
@@ -40,7 +41,7 @@ fn the_end_of_a_closed_window_is_no_path_error() {
 fn an_idle_path_timer_is_no_error() {
     let mut w = World::new();
     let mut config = w.config.clone();
-    config.research.policies.retransmission_route = &carrick_proto::research::RetransmitOnAlternate;
+    config.research.policies.retransmission_route = RetransmissionRoute::AllOnAlternate;
     w.config = config;
     let (a, b) = w.connect();
     // Everything that was on the first path is found lost by reports and moves to the second.

@@ -123,7 +123,7 @@ fn hb_max_burst_limits_verification_heartbeats() {
         );
         let to: std::collections::BTreeSet<IpAddr> =
             heartbeats(&packets).iter().map(|p| p.to()).collect();
-        assert_eq!(to.len(), 6, "each was tried");
+        assert_eq!(to.len(), 6, "all addresses were probed");
     }
 }
 

@@ -47,7 +47,7 @@ fn offering_from(offers: [Option<Offer>; 2], homes: usize) -> World {
 fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
     let hook = endpoint.chunk_protection(id).expect("protection in force");
     let any: &mut dyn Any = hook;
-    any.downcast_mut().expect("the toy")
+    any.downcast_mut().expect("the protection of these tests")
 }
 
 fn both_offering() -> World {
@@ -165,7 +165,7 @@ fn an_invalid_offer_is_refused_when_configured() {
             ..config()
         });
         let accepting = accepting.map(|_| ()).map_err(|e| e.to_string());
-        let mut plain = Endpoint::new(config()).expect("without it all is well");
+        let mut plain = Endpoint::new(config()).expect("valid without protection");
         let (peer, at) = (addresses(SERVER), port(SERVER));
         match plain.connect(Time::ZERO, &peer, at, None, association) {
             Ok(_) => assert_eq!(accepting, Ok(())),
@@ -272,7 +272,7 @@ fn keys_change_at_run_time_without_loss() {
 }
 
 #[test]
-fn wrong_keys_lose_the_association() {
+fn wrong_keys_end_with_peer_unreachable() {
     let (mut world, ids) = protected();
     let toy = toy(&mut world.ends[CLIENT], ids.0);
     toy.install(1, [9; 32]);
@@ -507,7 +507,7 @@ fn the_offers_of_both_sides_have_to_match() {
 
 /// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.1
 #[test]
-fn the_parameter_is_sent_when_both_sides_have_it() {
+fn init_ack_offers_protection_only_if_the_init_did() {
     let has = |world: &World, n: usize| world.log[n].parameter_types().contains(&PARAMETER);
     let mut both = both_offering();
     both.connect();

@@ -85,7 +85,7 @@ fn streams_not_covered_are_reset_afterwards() {
 
 /// RFC 6525, section 5.2.3
 #[test]
-fn both_reset_everything() {
+fn both_sides_reset_all_streams_at_once() {
     let (mut w, _, mut ledger) = used();
     reset(&mut w, 0, Both, &[]);
     reset(&mut w, 1, Both, &[]);
@@ -119,7 +119,7 @@ fn mutual_waiting_is_answered_with_an_error() {
 
 /// RFC 6525, section 5.2.5
 #[test]
-fn both_add_streams() {
+fn both_sides_add_streams_at_once() {
     let (mut w, [a, b], mut ledger) = used();
     w.ends[0].add_streams(w.now, a, 2, 0).expect("add");
     w.ends[1].add_streams(w.now, b, 3, 0).expect("add");

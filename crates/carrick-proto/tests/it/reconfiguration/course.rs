@@ -78,7 +78,7 @@ fn the_request_waits_for_acknowledged_data() {
 
 /// RFC 6525, section 5.1.2
 #[test]
-fn other_streams_go_on_meanwhile() {
+fn other_streams_deliver_meanwhile() {
     let (mut w, [a, b]) = connected();
     w.lose(1, ChunkType::RE_CONFIG, 1);
     w.send(0, a, 1, pattern(10));

@@ -219,7 +219,11 @@ fn acknowledged_data_is_delivered_at_an_abort() {
         w.send(1, ids[1], 1, pattern(4000));
         w.run(ms(300));
         assert_eq!(w.stats(1, ids[1]).outstanding_chunks, 0, "acknowledged");
-        assert_eq!(w.receive_lengths(0, ids[0]), [0; 0], "it may belong before");
+        assert_eq!(
+            w.receive_lengths(0, ids[0]),
+            [0; 0],
+            "may precede the reset, so it is not delivered"
+        );
         w.ends[1].abort(w.now, ids[1], b"enough").expect("abort");
         w.run(ms(50));
         let mut lengths = w.receive_lengths(0, ids[0]);

@@ -124,7 +124,7 @@ fn a_partial_delivery_ended_by_a_reset_is_notified() {
 
 /// RFC 6525, section 5.2.7
 #[test]
-fn acknowledgements_from_before_are_stale() {
+fn sacks_from_before_a_tsn_reset_are_ignored() {
     let (mut w, p) = with_partner(|_| {});
     for _ in 0..3 {
         let options = carrick_proto::SendOptions {

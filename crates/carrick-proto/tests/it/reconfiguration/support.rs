@@ -150,7 +150,8 @@ pub(crate) fn words(seen: &SentPacket) -> Vec<String> {
         let mut all = Vec::new();
         for raw in chunk.parameters() {
             let list = |s: carrick_wire::StreamIds<'_>| s.map(|s| s.0).collect::<Vec<_>>();
-            all.push(match Parameter::parse(raw.expect("cut")).expect("good") {
+            let parameter = Parameter::parse(raw.expect("a complete parameter"));
+            all.push(match parameter.expect("a valid parameter") {
                 Parameter::OutgoingSsnReset(r) => format!("out {:?}", list(r.streams)),
                 Parameter::IncomingSsnReset(r) => format!("in {:?}", list(r.streams)),
                 Parameter::SsnTsnReset(_) => "tsn".into(),

@@ -104,7 +104,7 @@ fn a_forged_cookie_is_discarded() {
     assert_eq!(w.ends[0].associations().count(), 0);
     assert!(
         !p.send(&mut w, |b| b.cookie_echo(&cookie)).is_empty(),
-        "the true one is good"
+        "the valid cookie is accepted"
     );
 }
 

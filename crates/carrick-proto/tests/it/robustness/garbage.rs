@@ -32,7 +32,9 @@ fn conversation() -> (World, Vec<SentPacket>) {
         w.send(1, b, 1, pattern(size));
     }
     w.run(secs(3));
-    w.ends[0].shutdown(w.now, a).expect("it exists");
+    w.ends[0]
+        .shutdown(w.now, a)
+        .expect("the association exists");
     w.run(secs(3));
     let all = w.log.clone();
     assert!(all.iter().any(|s| s.has(ChunkType::SHUTDOWN_COMPLETE)));
@@ -69,7 +71,7 @@ fn drain(w: &mut World) -> usize {
             assert_eq!(transmit.len, buf.len());
             buf.clear();
             count += transmit.packets();
-            assert!(count < 1000, "answers without an end");
+            assert!(count < 1000, "the number of replies is not bounded");
         }
         while end.poll_event().is_some() {}
         assert!(end.associations().count() <= 2);
@@ -84,7 +86,7 @@ fn give(w: &mut World, seen: &SentPacket, bytes: Vec<u8>) -> usize {
 }
 
 #[test]
-fn every_packet_truncated_at_every_length() {
+fn truncated_packets_cause_no_panic_and_no_flood() {
     let (_, all) = conversation();
     let mut stages = stages();
     for seen in &all {
@@ -103,7 +105,7 @@ fn every_packet_truncated_at_every_length() {
 }
 
 #[test]
-fn every_packet_with_each_header_bit_flipped() {
+fn flipped_header_bits_cause_no_panic_and_no_flood() {
     let (_, all) = conversation();
     for seen in &all {
         let mut stages = stages();
@@ -246,7 +248,7 @@ fn false_and_overlapping_lengths_are_rejected() {
 }
 
 #[test]
-fn counters_name_the_fault() {
+fn discarded_packets_are_counted_by_reason() {
     let mut w = World::new();
     let (p, _) = Puppet::new().connect(&mut w);
     let before = w.ends[0].stats();

@@ -51,7 +51,11 @@ fn a_peer_reconnects_while_messages_are_unread() {
         matches!(events[..], [Event::Established { accepted: true, .. }]),
         "a new association, not a restart: {events:?}"
     );
-    assert_eq!(w.receive_lengths(0, first), [6], "the old one's");
+    assert_eq!(
+        w.receive_lengths(0, first),
+        [6],
+        "a message of the old association"
+    );
     let second = w.association(0);
     assert_ne!(first, second);
     again.data(&mut w, 0, 0, b"fresh data");

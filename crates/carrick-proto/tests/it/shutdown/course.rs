@@ -8,7 +8,7 @@ use crate::shutdown::support::*;
 
 /// RFC 9260, section 9.2
 #[test]
-fn three_packets_end_an_association() {
+fn shutdown_takes_three_packets() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.log.clear();

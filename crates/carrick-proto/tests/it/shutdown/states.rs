@@ -37,7 +37,11 @@ fn a_shutdown_ack_during_set_up_is_out_of_the_blue() {
         assert_eq!(answers[0].kinds(), [ChunkType::SHUTDOWN_COMPLETE]);
         assert_eq!(answers[0].tag(), tag, "the same tag");
         assert_eq!(answers[0].flags(ChunkType::SHUTDOWN_COMPLETE), 1);
-        assert_eq!(state_name(&w.stats(0, id)), state, "stays");
+        assert_eq!(
+            state_name(&w.stats(0, id)),
+            state,
+            "the state does not change"
+        );
         peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
     }
 }

@@ -110,6 +110,31 @@ fn a_full_receiver_drops_new_data_and_sacks_at_once() {
     assert_eq!(w.receive_lengths(0, id), [1000; 4]);
 }
 
+/// Paper `overhead`, section 4.2: an application that does not read, and a missing first TSN
+#[test]
+fn as_many_chunks_are_accepted_behind_a_gap() {
+    for size in [20, 100, 1000, 1400] {
+        let accepted = [false, true].map(|gap| {
+            let (mut w, mut p, id) = from_puppet(|c| {
+                c.buffers.receive_buffer = 65_535;
+                c.buffers.message_overhead = 128;
+            });
+            if gap {
+                p.tsn = p.tsn.next();
+            }
+            for n in 0..600 {
+                p.data(&mut w, 0, n + u16::from(gap), &pattern(size));
+            }
+            let stats = w.stats(0, id);
+            assert_eq!(stats.a_rwnd, 0, "{size}");
+            stats.counters.data_chunks_received
+        });
+        // A chunk is accepted while any memory is left.
+        let expected = 65_535 / (size as u64 + 128) + 1;
+        assert_eq!(accepted, [expected; 2], "{size}");
+    }
+}
+
 /// RFC 9260, section 6.2
 #[test]
 fn a_full_receiver_prefers_data_that_fills_a_gap() {
@@ -128,7 +153,11 @@ fn a_full_receiver_prefers_data_that_fills_a_gap() {
     let answers = missing.data(&mut w, 0, 0, &pattern(900));
     let sack = answers[0].sack().expect("immediately");
     assert_eq!(sack.cumulative_tsn_ack, first.plus(3));
-    assert_eq!(sack.gap_ack_blocks().count(), 0, "the highest was dropped");
+    assert_eq!(
+        sack.gap_ack_blocks().count(),
+        0,
+        "the highest TSN was dropped"
+    );
     assert!(sack.a_rwnd <= 1, "{}", sack.a_rwnd);
     assert_eq!(w.receive_lengths(0, id), [900, 1000, 1000, 1000]);
     // It is taken when it comes again.

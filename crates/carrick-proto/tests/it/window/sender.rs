@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use carrick_proto::research::SwsAvoidance;
 use carrick_proto::{AssociationConfig, AssociationId, CloseReason, Event};
 
 use carrick_wire::{ChunkType, Tsn};
@@ -47,7 +48,7 @@ fn to_puppet(
     let mut w = World::single_homed();
     w.config.paths.heartbeat = false;
     w.config.transmission.nagle = false;
-    w.config.research.sender_sws_avoidance = false;
+    w.config.research.sender_sws_avoidance = SwsAvoidance::Off;
     w.config.buffers.send_buffer = 1 << 24;
     change(&mut w.config);
     let mut p = Puppet::new();
@@ -279,7 +280,7 @@ fn a_lost_window_update_stalls_nothing() {
 /// RFC 9260, section 6.1, rule A
 #[test]
 fn no_small_packets_are_sent_into_a_small_window() {
-    for avoid in [true, false] {
+    for avoid in [SwsAvoidance::Packets, SwsAvoidance::Off] {
         let (mut w, p, id) = to_puppet(6000, |c| c.research.sender_sws_avoidance = avoid);
         for _ in 0..40 {
             w.send(0, id, 0, pattern(300));
@@ -287,8 +288,9 @@ fn no_small_packets_are_sent_into_a_small_window() {
         p.receive(&mut w);
         let sent = w.stats(0, id).outstanding_chunks as u32;
         let released = p.sack(&mut w, p.endpoint_tsn(sent - 1), 700, &[]);
-        assert_eq!(released.is_empty(), avoid);
-        if avoid {
+        let avoids = avoid != SwsAvoidance::Off;
+        assert_eq!(released.is_empty(), avoids);
+        if avoids {
             // Not for ever: after an RTO one leaves.
             let before = w.now + ms(1);
             w.run(secs(1));
@@ -297,10 +299,48 @@ fn no_small_packets_are_sent_into_a_small_window() {
     }
 }
 
+/// Paper `overhead`: the rule of its simulator
+#[test]
+fn a_window_below_a_fixed_limit_is_not_used() {
+    let below = SwsAvoidance::Below(3000);
+    let (mut w, p, id) = to_puppet(64_000, |c| c.research.sender_sws_avoidance = below);
+    for _ in 0..40 {
+        w.send(0, id, 0, pattern(300));
+    }
+    p.receive(&mut w);
+    let sent = w.stats(0, id).outstanding_chunks as u32;
+    // The window left after what is outstanding counts: 2,999 bytes with one chunk of 300 outstanding.
+    let released = p.sack(&mut w, p.endpoint_tsn(sent - 2), 3299, &[]);
+    assert!(released.is_empty(), "{released:?}");
+    let released = p.sack(&mut w, p.endpoint_tsn(sent - 2), 3300, &[]);
+    assert!(!released.is_empty(), "3,000 bytes are left");
+}
+
+/// Paper `overhead`, section 4.4: the sender knows the memory of a chunk
+#[test]
+fn chunks_in_flight_take_their_memory_of_the_window() {
+    let (mut w, p, id) = to_puppet(64_000, |c| c.research.peer_chunk_overhead = 200);
+    for _ in 0..40 {
+        w.send(0, id, 0, pattern(300));
+    }
+    p.receive(&mut w);
+    let sent = w.stats(0, id).outstanding_chunks as u32;
+    let released = p.sack(&mut w, p.endpoint_tsn(sent - 2), 4000, &[]);
+    assert!(!released.is_empty());
+    let stats = w.stats(0, id);
+    assert_eq!(
+        stats.peer_rwnd,
+        4000 - stats.outstanding_chunks * (300 + 200)
+    );
+    assert!(stats.outstanding_chunks <= 8, "{stats:?}");
+}
+
 /// RFC 9260, section 6.1, rule A
 #[test]
 fn a_small_window_takes_all_remaining_data() {
-    let (mut w, p, id) = to_puppet(6000, |c| c.research.sender_sws_avoidance = true);
+    let (mut w, p, id) = to_puppet(6000, |c| {
+        c.research.sender_sws_avoidance = SwsAvoidance::Packets
+    });
     w.send(0, id, 0, pattern(4000));
     p.receive(&mut w);
     p.sack(&mut w, p.endpoint_tsn(2), 700, &[]);
@@ -373,7 +413,10 @@ fn a_reneged_window_is_retransmitted() {
         again.extend(p.sack(&mut w, p.endpoint_tsn(arrived).previous(), 1 << 20, &[]));
         let highest = p.numbers(&again).into_iter().max();
         arrived = arrived.max(highest.map_or(0, |n| n + 1));
-        assert!(w.now < carrick_proto::Time::from_millis(100_000), "no end");
+        assert!(
+            w.now < carrick_proto::Time::from_millis(100_000),
+            "data is still missing after 100 s"
+        );
     }
     p.sack(&mut w, p.endpoint_tsn(arrived).previous(), 1 << 20, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);

@@ -21,17 +21,21 @@ pub(crate) struct ProbeTransmission {
     pub(crate) retransmission: bool,
 }
 
+portable_struct! { ProbeTransmission { index, at, retransmission } }
+
 /// Probe and probe timer of one path.
 #[derive(Debug)]
 pub(crate) struct TailLossProbe {
-    pub(crate) timer: Option<Time>,
+    timer: Option<Time>,
     /// The timer expired: the next packet of the path is the probe.
-    pub(crate) due: bool,
+    due: bool,
     /// Probe that is not acknowledged.
-    pub(crate) sent: Option<ProbeTransmission>,
+    sent: Option<ProbeTransmission>,
     /// A round trip has been measured since the last probe.
-    pub(crate) measured: bool,
+    measured: bool,
 }
+
+portable_struct! { TailLossProbe { timer, due, sent, measured } }
 
 impl Default for TailLossProbe {
     fn default() -> Self {
@@ -46,21 +50,21 @@ impl Default for TailLossProbe {
 
 /// Inputs of the PTO.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TimeoutInput {
-    pub(crate) srtt: Option<Duration>,
+pub(super) struct TimeoutInput {
+    srtt: Option<Duration>,
     /// A single packet is in flight, the SACK for which the peer may delay.
-    pub(crate) one_packet: bool,
+    one_packet: bool,
     /// Delay of the peer's SACKs, assumed to be the local one.
-    pub(crate) sack_delay: Duration,
+    sack_delay: Duration,
     /// Expiry of T3-rtx.
-    pub(crate) t3: Option<Time>,
+    t3: Option<Time>,
 }
 
 impl TimeoutInput {
-    pub(super) fn of(path: &Path, config: &AssociationConfig) -> Self {
+    fn of(path: &Path, config: &AssociationConfig) -> Self {
         Self {
             srtt: path.rto.srtt(),
-            one_packet: path.flight_size <= path.pmdcs(),
+            one_packet: path.flight.size() <= path.pmdcs(),
             sack_delay: config.timers.sack_delay,
             t3: path.t3(),
         }
@@ -69,7 +73,7 @@ impl TimeoutInput {
 
 impl TailLossProbe {
     /// Starts or restarts the timer (RFC 8985, section 7.2).
-    pub(crate) fn arm(&mut self, now: Time, input: &TimeoutInput) {
+    fn arm(&mut self, now: Time, input: &TimeoutInput) {
         let timeout = match input.srtt {
             None => INITIAL_PTO,
             Some(srtt) => {
@@ -92,11 +96,75 @@ impl TailLossProbe {
         self.due
     }
 
+    /// Expiry of the timer.
+    pub(crate) fn timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    /// Stops the timer.
+    pub(crate) fn stop_timer(&mut self) {
+        self.timer = None;
+    }
+
+    /// Returns whether the next packet of the path is the probe.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Sets whether the next packet of the path is the probe.
+    pub(crate) fn set_due(&mut self, due: bool) {
+        self.due = due;
+    }
+
+    /// Records that the probe is sent.
+    fn on_sent(&mut self, sent: ProbeTransmission) {
+        self.due = false;
+        self.timer = None;
+        self.sent = Some(sent);
+    }
+
+    /// Records that a round trip was measured.
+    pub(super) fn on_measured(&mut self) {
+        self.measured = true;
+    }
+
+    /// Ends the probe if its chunk or a later one is acknowledged; returns it.
+    pub(super) fn take_sent(&mut self, acknowledged: u64) -> Option<ProbeTransmission> {
+        let sent = self.sent.filter(|sent| sent.index <= acknowledged)?;
+        self.sent = None;
+        Some(sent)
+    }
+
+    /// Ends the probe if its chunk is abandoned.
+    pub(super) fn on_abandoned(&mut self, index: u64) {
+        self.sent = self.sent.filter(|sent| sent.index != index);
+    }
+
     /// Cancels the probe: T3-rtx expired, or a loss was detected.
     pub(crate) fn cancel(&mut self) {
         self.timer = None;
         self.due = false;
         self.sent = None;
+    }
+}
+
+impl Path {
+    /// Restarts the probe timer where a probe would be of use (RFC 8985, section 7.2).
+    pub(crate) fn arm_probe(&mut self, now: Time, config: &AssociationConfig) {
+        let recovery = &self.recovery;
+        let repairing = !recovery.is_open() || recovery.rack.above_gap() > 0;
+        if self.flight.size() == 0 || repairing {
+            self.recovery.probe.stop_timer();
+            return;
+        }
+        let input = TimeoutInput::of(self, config);
+        self.recovery.probe.arm(now, &input);
+    }
+
+    /// Records that the probe is sent, with which T3-rtx starts again (RFC 8985, section 7.3).
+    pub(crate) fn on_probe_sent(&mut self, sent: ProbeTransmission) {
+        self.recovery.probe.on_sent(sent);
+        self.restart_t3(sent.at);
     }
 }
 
@@ -143,9 +211,9 @@ mod tests {
             retransmission: true,
         });
         probe.measured = true;
-        assert!(!probe.expire(), "one is out");
+        assert!(!probe.expire(), "a probe is not acknowledged yet");
         probe.sent = None;
         assert!(probe.expire());
-        assert!(!probe.expire(), "nothing was measured since");
+        assert!(!probe.expire(), "no RTT measured since the last probe");
     }
 }

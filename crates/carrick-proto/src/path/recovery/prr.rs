@@ -4,7 +4,7 @@
 
 /// State of one Fast Recovery, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reduction {
+pub(in crate::path) struct Reduction {
     /// `RecoverFS`: flight size at the beginning.
     recover: usize,
     delivered: usize,
@@ -13,10 +13,12 @@ pub(crate) struct Reduction {
     window: usize,
 }
 
+portable_struct! { Reduction { recover, delivered, sent, window } }
+
 impl Reduction {
     /// Begins with the flight size `recover`, of which `flight` is not lost. The first retransmission
     /// leaves in any case.
-    pub(crate) fn new(recover: usize, flight: usize) -> Self {
+    pub(in crate::path) fn new(recover: usize, flight: usize) -> Self {
         Self {
             recover: recover.max(1),
             delivered: 0,
@@ -25,16 +27,23 @@ impl Reduction {
         }
     }
 
-    pub(crate) fn window(&self) -> usize {
+    pub(in crate::path) fn window(&self) -> usize {
         self.window
     }
 
-    pub(crate) fn on_sent(&mut self, bytes: usize) {
+    /// Counts bytes that leave (`prr_out`).
+    pub(in crate::path) fn on_sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }
 
     /// Processes a SACK that newly acknowledges bytes (RFC 6937, section 3).
-    pub(crate) fn on_sack(&mut self, newly: usize, flight: usize, ssthresh: usize, pmdcs: usize) {
+    pub(in crate::path) fn on_sack(
+        &mut self,
+        newly: usize,
+        flight: usize,
+        ssthresh: usize,
+        pmdcs: usize,
+    ) {
         self.delivered += newly;
         let allowance = if flight > ssthresh {
             let share = (self.delivered as u128 * ssthresh as u128).div_ceil(self.recover as u128);

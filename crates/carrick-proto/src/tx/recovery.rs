@@ -2,21 +2,19 @@
 
 use carrick_wire::Tsn;
 
-use super::{RecoveryPhase, Reduction};
-use crate::cc::CongestionEvent;
 use crate::config::AssociationConfig;
-use crate::path::{AckNews, Path, PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::research::ReducedPath;
-use crate::time::{Time, earliest};
+use crate::time::Time;
 use crate::trace::TraceEvent;
 use crate::tx::Sender;
-use crate::tx::loss::{ProbeTransmission, SackReport};
+use crate::tx::loss::SackReport;
 use crate::tx::outstanding::ChunkState;
 use crate::tx::sack_processing::{SackContext, window_event};
 
 impl Sender {
     /// Detects the losses that a SACK shows, and responds to them.
-    pub(in crate::tx) fn detect_losses(&mut self, sack: &SackReport, cx: &mut SackContext<'_>) {
+    pub(super) fn detect_losses(&mut self, sack: &SackReport, cx: &mut SackContext<'_>) {
         let lost = self.detector.on_sack(sack, &mut self.outstanding, cx.paths);
         self.on_lost(&lost, cx);
         self.detector.on_sack_end();
@@ -34,7 +32,9 @@ impl Sender {
                 continue;
             };
             let path = &mut cx.paths[chunk.path];
-            path.news.loss |= self.detector.is_congestion_event(chunk, &path.recovery);
+            if self.detector.is_congestion_event(chunk, path.recovery()) {
+                path.on_congestion_loss();
+            }
             bytes += chunk.payload.len();
             cx.trace.record(
                 cx.now,
@@ -49,7 +49,7 @@ impl Sender {
             return;
         }
         for id in cx.paths.ids() {
-            if cx.paths[id].news.loss {
+            if cx.paths[id].newly_acked().loss {
                 self.force(id, cx.paths);
                 let reduced = match cx.config.research.policies.reduced_path {
                     ReducedPath::OfLoss => id,
@@ -64,65 +64,44 @@ impl Sender {
     fn reduce_window(&mut self, id: PathId, exit: u64, cx: &mut SackContext<'_>) {
         self.update_coupled_windows(id, cx.paths);
         let path = &mut cx.paths[id];
-        path.congestion.on_congestion(CongestionEvent::Loss);
-        path.recovery.phase = RecoveryPhase::Fast(exit);
-        path.recovery.reduced_at = self.outstanding.transmissions();
-        path.recovery.probe.cancel();
+        let proportional = cx.config.research.policies.proportional_rate_reduction;
+        path.enter_fast_recovery(exit, self.outstanding.transmissions(), proportional);
         self.watch_duplicates(path, cx.config);
-        path.recovery.reduction = cx
-            .config
-            .research
-            .policies
-            .proportional_rate_reduction
-            .then(|| Reduction::new(path.news.flight_before, path.flight_size));
         cx.trace.record(cx.now, window_event(path));
-    }
-
-    /// Updates what may be in flight on each path while its window is reduced (RFC 6937, section 3).
-    pub(in crate::tx) fn reduce_in_proportion(paths: &mut Paths) {
-        for path in paths.iter_mut() {
-            let (ssthresh, pmdcs) = (path.congestion.window(), path.pmdcs());
-            if let Some(reduction) = &mut path.recovery.reduction {
-                reduction.on_sack(path.news.bytes, path.flight_size, ssthresh, pmdcs);
-            }
-        }
     }
 
     /// Handles the reordering timer and the probe timer of a path, if they expired.
     pub(crate) fn on_path_timers(&mut self, id: PathId, cx: &mut SackContext<'_>) {
         let due = |timer: Option<Time>| timer.is_some_and(|at| at <= cx.now);
-        let recovery = &cx.paths[id].recovery;
-        let (reordering, probe) = (due(recovery.rack.timer), due(recovery.probe.timer));
+        let recovery = cx.paths[id].recovery();
+        let (reordering, probe) = (due(recovery.rack().timer()), due(recovery.probe().timer()));
         if reordering {
+            // Only a detector that needs it again starts it again.
+            cx.paths[id].recovery_mut().rack_mut().set_timer(None);
             self.on_reordering_timer(cx);
         }
         // A peer without room is probed by other rules (RFC 8985, section 8).
         let refused = self.window.is_probing();
         let path = &mut cx.paths[id];
-        let useful = path.usable() && path.flight_size > 0 && !refused;
-        if probe && useful && path.recovery.probe.expire() {
+        let useful = path.usable() && path.flight().size() > 0 && !refused;
+        if probe && useful && path.recovery_mut().probe_mut().expire() {
             if !self.may_probe_with_new(id, cx.paths, cx.config) {
                 self.abandon_instead_of_probe(id, cx);
             }
             let path = &mut cx.paths[id];
             // If all of the flight was abandoned, a FORWARD-TSN elicits the SACK.
-            if path.flight_size > 0 {
-                path.recovery.probe.due = true;
+            if path.flight().size() > 0 {
+                path.recovery_mut().probe_mut().set_due(true);
                 self.probe_due = true;
                 path.restart_t3(cx.now);
             }
         } else if probe {
-            path.recovery.probe.timer = None;
+            path.recovery_mut().probe_mut().stop_timer();
         }
     }
 
     fn on_reordering_timer(&mut self, cx: &mut SackContext<'_>) {
-        for path in cx.paths.iter_mut() {
-            path.news = AckNews {
-                flight_before: path.flight_size,
-                ..AckNews::default()
-            };
-        }
+        cx.paths.iter_mut().for_each(Path::begin_sack);
         let (now, complete_up_to) = (cx.now, self.complete_up_to);
         let outstanding = &mut self.outstanding;
         let lost = self
@@ -143,46 +122,23 @@ impl Sender {
         // window as for a loss that a probe repairs (RFC 8985, section 7.4.2).
         let exit = self.outstanding.next_index() - 1;
         self.reduce_window(id, exit, cx);
-        cx.paths[id].recovery.leave();
+        cx.paths[id].recovery_mut().leave();
     }
 
     /// Selects the path whose tail loss probe is due.
-    pub(in crate::tx) fn take_probe(&mut self, paths: &mut Paths) -> Option<PathId> {
+    pub(super) fn take_probe(&mut self, paths: &mut Paths) -> Option<PathId> {
         if !self.probe_due {
             return None;
         }
-        let due = paths.iter().find(|p| p.recovery.probe.due).map(|p| p.id);
+        let due = paths.iter().find(|p| p.recovery().probe().is_due());
+        let due = due.map(Path::id);
         self.probe_due = due.is_some();
         due
     }
 
-    /// Records that the probe of a path left with this chunk.
-    pub(in crate::tx) fn probe_sent(index: u64, retransmission: bool, path: &mut Path, at: Time) {
-        path.recovery.probe.due = false;
-        path.recovery.probe.timer = None;
-        path.recovery.probe.sent = Some(ProbeTransmission {
-            index,
-            at,
-            retransmission,
-        });
-        path.restart_t3(at);
-    }
-
-    /// Ends the probe of a path once its chunk or a later one is acknowledged (RFC 8985, section 7.4).
-    pub(in crate::tx) fn probe_acknowledged(path: &mut Path, index: u64, now: Time) {
-        let Some(sent) = path.recovery.probe.sent.filter(|s| s.index <= index) else {
-            return;
-        };
-        let delivered = !path.recovery.rack.was_before(now.since(sent.at));
-        if sent.index == index && sent.retransmission && delivered {
-            path.news.probe = Some(index);
-        }
-        path.recovery.probe.sent = None;
-    }
-
     /// Processes the Duplicate TSNs of a SACK: finds needless probes and retransmissions. Returns the
     /// number of reductions undone.
-    pub(in crate::tx) fn on_duplicates(
+    pub(super) fn on_duplicates(
         &mut self,
         duplicates: impl Iterator<Item = Tsn> + Clone,
         cx: &mut SackContext<'_>,
@@ -201,12 +157,12 @@ impl Sender {
                 continue;
             };
             for path in cx.paths.iter_mut() {
-                if !path.recovery.undo.on_duplicate(index) {
+                let recovery = path.recovery_mut();
+                if !recovery.on_duplicate(index, first - 1, next) {
                     continue;
                 }
-                path.recovery.rack.on_duplicate(first - 1, next);
-                if cx.config.research.policies.undo_spurious && path.recovery.undo.take_spurious() {
-                    undo_reduction(path);
+                if cx.config.research.policies.undo_spurious && recovery.take_spurious() {
+                    path.undo_reduction();
                     cx.trace.record(cx.now, window_event(path));
                     undone += 1;
                 }
@@ -223,41 +179,36 @@ impl Sender {
         cx: &mut SackContext<'_>,
     ) {
         for id in cx.paths.ids() {
-            let Some(index) = cx.paths[id].news.probe.take() else {
+            let Some(index) = cx.paths[id].take_acknowledged_probe() else {
                 continue;
             };
             let tsn = self.outstanding.tsn(index);
             let needless = duplicates.clone().any(|d| d == tsn);
-            if !cx.paths[id].recovery.is_open() || needless {
+            if !cx.paths[id].recovery().is_open() || needless {
                 continue;
             }
             let exit = self.outstanding.next_index() - 1;
             self.reduce_window(id, exit, cx);
-            let recovery = &mut cx.paths[id].recovery;
-            recovery.undo.on_retransmission(index);
+            let recovery = cx.paths[id].recovery_mut();
+            recovery.on_retransmission(index);
             // The loss is repaired.
             recovery.leave();
         }
     }
 
     /// Begins the repair of a path after T3-rtx expired.
-    pub(in crate::tx) fn begin_timeout_recovery(
-        &self,
-        path: &mut Path,
-        config: &AssociationConfig,
-    ) {
+    pub(super) fn begin_timeout_recovery(&self, path: &mut Path, config: &AssociationConfig) {
         let exit = self.outstanding.next_index() - 1;
-        path.recovery.leave();
-        path.recovery.phase = RecoveryPhase::Timeout(exit);
-        path.recovery.reduced_at = self.outstanding.transmissions();
-        path.recovery.cancel_detection();
+        let transmissions = self.outstanding.transmissions();
+        path.recovery_mut()
+            .enter_timeout_recovery(exit, transmissions);
         self.watch_duplicates(path, config);
     }
 
     /// Watches from now on for duplicates of the retransmissions on a path.
     fn watch_duplicates(&self, path: &mut Path, config: &AssociationConfig) {
         if self.uses_duplicates(config) {
-            path.recovery.undo.begin();
+            path.recovery_mut().watch_duplicates();
         }
     }
 
@@ -267,22 +218,15 @@ impl Sender {
 
     /// Expiry of the reordering timer or the probe timer of a path.
     pub(crate) fn next_path_timeout(path: &Path) -> Option<Time> {
-        earliest(path.recovery.rack.timer, path.recovery.probe.timer)
+        path.recovery().next_timeout()
     }
 
     /// Chunk that a probe of this path retransmits: the last one sent there, unless its message would be
     /// abandoned.
-    pub(in crate::tx) fn last_in_flight(&self, path: &Path, now: Time) -> Option<u64> {
-        let newest = path.recovery.order.newest;
+    pub(super) fn last_in_flight(&self, path: &Path, now: Time) -> Option<u64> {
+        let newest = path.recovery().newest();
         let chunk = self.outstanding.chunk(newest)?;
         let again = chunk.state == ChunkState::InFlight && self.may_send_again(chunk, now);
         again.then_some(newest)
     }
-}
-
-/// Undoes the last reduction of a path.
-fn undo_reduction(path: &mut Path) {
-    path.congestion.on_undo();
-    path.recovery.leave();
-    path.after_timeout = None;
 }

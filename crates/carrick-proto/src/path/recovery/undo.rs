@@ -17,21 +17,23 @@ pub(crate) struct Undo {
     waiting: BTreeMap<u64, u32>,
 }
 
+portable_struct! { Undo { active, waiting } }
+
 impl Undo {
     /// Begins a recovery.
-    pub(crate) fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.active = true;
         self.waiting.clear();
     }
 
     /// Ends the watch: nothing can be undone.
-    pub(crate) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.active = false;
         self.waiting.clear();
     }
 
     /// Records a retransmission.
-    pub(crate) fn on_retransmission(&mut self, index: u64) {
+    pub(super) fn on_retransmission(&mut self, index: u64) {
         if !self.active {
             return;
         }
@@ -42,14 +44,14 @@ impl Undo {
     }
 
     /// Records an abandoned chunk. If it was retransmitted, the need for that remains unknown.
-    pub(crate) fn on_abandoned(&mut self, index: u64) {
+    pub(super) fn on_abandoned(&mut self, index: u64) {
         if self.waiting.contains_key(&index) {
             self.end();
         }
     }
 
     /// Records a reported duplicate; returns whether it is a retransmission of this recovery.
-    pub(crate) fn on_duplicate(&mut self, index: u64) -> bool {
+    pub(super) fn on_duplicate(&mut self, index: u64) -> bool {
         let Some(copies) = self.waiting.get_mut(&index) else {
             return false;
         };
@@ -61,7 +63,7 @@ impl Undo {
     }
 
     /// Returns once whether all retransmissions were needless; to be called after a duplicate.
-    pub(crate) fn take_spurious(&mut self) -> bool {
+    pub(super) fn take_spurious(&mut self) -> bool {
         let spurious = self.active && self.waiting.is_empty();
         if spurious {
             self.end();
