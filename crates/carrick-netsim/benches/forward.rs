@@ -18,13 +18,13 @@ const RATE: u64 = 10_000_000_000;
 const INTERVAL: Duration = Duration::from_micros(2);
 
 /// Sends packets of one flow at a constant interval.
-struct Source {
+struct TrafficSource {
     next: Time,
     left: u64,
     packet: Packet,
 }
 
-impl Node for Source {
+impl Node for TrafficSource {
     fn handle_packet(&mut self, _: Time, _: InterfaceId, _: Packet, _: &mut Outbox) {}
 
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
@@ -39,11 +39,11 @@ impl Node for Source {
 }
 
 #[derive(Default)]
-struct Sink {
+struct TrafficSink {
     packets: u64,
 }
 
-impl Node for Sink {
+impl Node for TrafficSink {
     fn handle_packet(&mut self, _: Time, _: InterfaceId, packet: Packet, _: &mut Outbox) {
         self.packets += u64::from(!packet.payload.is_empty());
     }
@@ -71,7 +71,7 @@ fn network() -> (Network, NodeId) {
         let packet = Packet::new(address, sink_address, Protocol::Sctp, payload);
         builder.set_node_program(
             host,
-            Box::new(Source {
+            Box::new(TrafficSource {
                 next: Time::from_nanos(u64::from(flow) * 1_000),
                 left: PACKETS / 2,
                 packet: packet.with_flow(u32::from(flow)),
@@ -81,7 +81,7 @@ fn network() -> (Network, NodeId) {
     let interface = builder.add_interface(sink, [sink_address]);
     let port = builder.add_interface(router, []);
     builder.connect_both(port, interface, link);
-    builder.set_node_program(sink, Box::new(Sink::default()));
+    builder.set_node_program(sink, Box::new(TrafficSink::default()));
     (builder.build().expect("a valid network"), sink)
 }
 
@@ -94,7 +94,7 @@ fn forward(criterion: &mut Criterion) {
             network,
             |(mut net, sink)| {
                 net.run_while(|_| true);
-                assert_eq!(net.node::<Sink>(sink).packets, PACKETS);
+                assert_eq!(net.node::<TrafficSink>(sink).packets, PACKETS);
                 black_box(net.now())
             },
             criterion::BatchSize::LargeInput,

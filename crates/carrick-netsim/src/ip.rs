@@ -76,6 +76,19 @@ pub(crate) fn pseudo_header(
     header
 }
 
+/// Computes the checksum of a TCP segment or another message whose checksum covers a pseudo-header
+/// (RFC 9293, section 3.1, RFC 8200, section 8.1), with this protocol number. It is 0 for a message
+/// that contains its checksum.
+pub fn transport_checksum(
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    message: &[u8],
+) -> u16 {
+    let pseudo = pseudo_header(source, destination, protocol, message.len());
+    checksum(&[&pseudo, message])
+}
+
 fn put_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => out.extend_from_slice(&address.octets()),

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use carrick_netsim::traffic::{Pattern, Sink, Source, Stream};
+//! use carrick_netsim::traffic::{Pattern, TrafficSink, TrafficSource, TrafficStream};
 //! use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, Time};
 //!
 //! let mut builder = NetworkBuilder::new(7);
@@ -18,13 +18,13 @@
 //! let (port_a, port_b) = (builder.add_interface(a, [from]), builder.add_interface(b, [to]));
 //! let link = LinkConfig::new(1_000_000, Duration::from_millis(20)).with_loss(Loss::Every(10));
 //! builder.connect_both(port_a, port_b, link);
-//! let stream = Stream::new(from, to, 1000, Pattern::Constant { rate: 500_000 });
+//! let stream = TrafficStream::new(from, to, 1000, Pattern::Constant { rate: 500_000 });
 //! let random = builder.node_random(a);
-//! builder.set_node_program(a, Box::new(Source::new([stream], random)?));
-//! builder.set_node_program(b, Box::new(Sink::new()));
+//! builder.set_node_program(a, Box::new(TrafficSource::new([stream], random)?));
+//! builder.set_node_program(b, Box::new(TrafficSink::new()));
 //! let mut net = builder.build()?;
 //! net.run_until(Time::from_secs(10));
-//! let report = net.node::<Sink>(b).flow(0).expect("packets");
+//! let report = net.node::<TrafficSink>(b).flow(0).expect("packets");
 //! assert_eq!(report.mean_delay(), Some(Duration::from_millis(28)));
 //! # Ok::<(), carrick_netsim::ConfigError>(())
 //! ```
@@ -57,10 +57,12 @@ pub mod traffic;
 pub use error::ConfigError;
 pub use external_host::ExternalHost;
 pub use ids::{Direction, InterfaceId, LinkId, NodeId};
-pub use ip::IpError;
-pub use link::{GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder};
+pub use ip::{IpError, transport_checksum};
+pub use link::{
+    GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red, Reorder,
+};
 pub use network::{Network, NetworkBuilder, Prefix};
-pub use node::{Node, Outbox, Outgoing};
+pub use node::{Node, Outbox, OutgoingPacket};
 pub use packet::{
     Ecn, IPV4_HEADER, IPV6_HEADER, Packet, Protocol, SCTP_ENCAPSULATION_PORT, UDP_HEADER,
 };
@@ -68,4 +70,4 @@ pub use rng::Random;
 pub use schedule::Change;
 pub use stats::{DropReason, FlowStats, Flows, LinkStats, NodeStats};
 pub use time::Time;
-pub use trace::{Place, Step, TraceEvent};
+pub use trace::{TraceEvent, TracePlace, TraceStep};

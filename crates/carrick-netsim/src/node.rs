@@ -84,7 +84,7 @@ pub trait Node: Any {
 
 /// A packet to be sent by a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingPacket {
     /// Outgoing interface; if `None`, the node's routes decide.
     pub interface: Option<InterfaceId>,
     /// The packet.
@@ -94,7 +94,7 @@ pub struct Outgoing {
 /// Packets that a node sends during one call.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    packets: Vec<Outgoing>,
+    packets: Vec<OutgoingPacket>,
 }
 
 impl Outbox {
@@ -105,7 +105,7 @@ impl Outbox {
 
     /// Sends `packet` by the node's routes. The source address is not changed.
     pub fn send(&mut self, packet: Packet) {
-        self.packets.push(Outgoing {
+        self.packets.push(OutgoingPacket {
             interface: None,
             packet,
         });
@@ -114,7 +114,7 @@ impl Outbox {
     /// Sends `packet` out of `interface` without a route lookup. The interface must belong to the
     /// node; otherwise the packet is dropped and counted as unroutable.
     pub fn send_on(&mut self, interface: InterfaceId, packet: Packet) {
-        self.packets.push(Outgoing {
+        self.packets.push(OutgoingPacket {
             interface: Some(interface),
             packet,
         });
@@ -131,7 +131,7 @@ impl Outbox {
     }
 
     /// Removes all packets in the order of sending.
-    pub fn drain(&mut self) -> impl Iterator<Item = Outgoing> + '_ {
+    pub fn drain(&mut self) -> impl Iterator<Item = OutgoingPacket> + '_ {
         self.packets.drain(..)
     }
 }

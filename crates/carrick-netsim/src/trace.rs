@@ -11,16 +11,16 @@ pub struct TraceEvent<'a> {
     /// Time of the step.
     pub time: Time,
     /// Link or node of the step.
-    pub place: Place,
+    pub place: TracePlace,
     /// Kind of the step.
-    pub step: Step,
+    pub step: TraceStep,
     /// The packet as it is after the step.
     pub packet: &'a Packet,
 }
 
 /// Place of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum TracePlace {
     /// On one direction of a link.
     Link(LinkId, Direction),
     /// In a node.
@@ -29,7 +29,7 @@ pub enum Place {
 
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum TraceStep {
     /// The packet left the queue: its transmission begins.
     Sent,
     /// The packet reached the far end of the link.

@@ -38,6 +38,9 @@ pub struct LinkConfig {
     pub jitter_overtakes: bool,
     /// Random delaying of single packets, so that later packets overtake them.
     pub reorder: Option<Reorder>,
+    /// Interval of the clock at whose ticks packets arrive, the next one after their delay, as with an emulator
+    /// that runs in a kernel's timer interrupt. Without one, packets arrive at any time.
+    pub tick: Option<Duration>,
     /// Probability that a packet is duplicated.
     pub duplicate: f64,
     /// Probability that payload bits of a packet are inverted: one bit, and each further one with
@@ -130,7 +133,7 @@ pub(crate) fn probability(name: &'static str, value: f64) -> Result<(), ConfigEr
 
 /// Capacity in packets or in bytes of whole IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Limit {
+pub enum QueueLimit {
     /// No limit.
     #[default]
     Unlimited,
@@ -145,52 +148,52 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Queue {
     /// Capacity; packets that exceed it are dropped.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// Queue management below the limit.
-    pub management: Management,
+    pub management: QueueManagement,
 }
 
 impl Queue {
     /// Returns a drop-tail queue of `packets` packets.
     pub const fn packets(packets: usize) -> Self {
         Self {
-            limit: Limit::Packets(packets),
-            management: Management::DropTail,
+            limit: QueueLimit::Packets(packets),
+            management: QueueManagement::DropTail,
         }
     }
 
     /// Returns a drop-tail queue of `bytes` bytes of whole IP packets.
     pub const fn bytes(bytes: usize) -> Self {
         Self {
-            limit: Limit::Bytes(bytes),
-            management: Management::DropTail,
+            limit: QueueLimit::Bytes(bytes),
+            management: QueueManagement::DropTail,
         }
     }
 
     /// Sets the queue management.
     #[must_use]
-    pub const fn with_management(mut self, management: Management) -> Self {
+    pub const fn with_management(mut self, management: QueueManagement) -> Self {
         self.management = management;
         self
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
         match self.management {
-            Management::Red(red) => red.validate(),
-            Management::DropTail | Management::MarkAbove(_) => Ok(()),
+            QueueManagement::Red(red) => red.validate(),
+            QueueManagement::DropTail | QueueManagement::MarkAbove(_) => Ok(()),
         }
     }
 }
 
 /// Queue management below the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Management {
+pub enum QueueManagement {
     /// Packets are dropped only if the queue is full.
     #[default]
     DropTail,
     /// ECN-capable packets are marked if the queue, before they join it, holds at least this many
     /// packets or bytes (step marking, RFC 8257).
-    MarkAbove(Limit),
+    MarkAbove(QueueLimit),
     /// Random early detection.
     Red(Red),
 }

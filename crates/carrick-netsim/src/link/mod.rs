@@ -12,7 +12,7 @@ mod queue;
 use core::time::Duration;
 
 pub use config::{
-    GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder,
+    GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red, Reorder,
 };
 
 use crate::ids::InterfaceId;
@@ -27,7 +27,7 @@ use queue::{Admission, QueueState, Transmitter};
 
 /// Result of offering a packet to a link.
 #[derive(Debug)]
-pub(crate) enum Offer {
+pub(crate) enum OfferResult {
     /// The transmitter is idle: the caller begins the transmission of this packet.
     Begin(Packet),
     /// The packet was queued.
@@ -141,7 +141,7 @@ impl OneWayLink {
     }
 
     /// Passes a packet to the transmitter or the queue.
-    pub(crate) fn offer(&mut self, now: Time, mut packet: Packet) -> Offer {
+    pub(crate) fn offer(&mut self, now: Time, mut packet: Packet) -> OfferResult {
         let len = packet.wire_len();
         self.stats.count_in(packet.flow, len);
         if !self.up {
@@ -164,19 +164,19 @@ impl OneWayLink {
             Admission::Drop(reason) => return self.drop_packet(packet, reason),
         }
         if matches!(self.transmitter, Transmitter::Idle { .. }) {
-            return Offer::Begin(packet);
+            return OfferResult::Begin(packet);
         }
         if let Err(packet) = self.queue.push(packet) {
             return self.drop_packet(packet, DropReason::QueueFull);
         }
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(self.queue.len());
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue.bytes());
-        Offer::Queued
+        OfferResult::Queued
     }
 
-    fn drop_packet(&mut self, packet: Packet, reason: DropReason) -> Offer {
+    fn drop_packet(&mut self, packet: Packet, reason: DropReason) -> OfferResult {
         self.stats.count_dropped(packet.flow, reason);
-        Offer::Dropped(packet, reason)
+        OfferResult::Dropped(packet, reason)
     }
 
     /// Begins the transmission of a packet and returns its end, for [`Self::transmitted`].
@@ -225,6 +225,10 @@ impl OneWayLink {
             && self.random.chance(reorder.probability)
         {
             arrival += reorder.extra_delay;
+        }
+        if let Some(tick) = self.config.tick {
+            let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
+            arrival = Time::from_nanos(arrival.as_nanos().div_ceil(tick).saturating_mul(tick));
         }
         let serial = self.sent;
         if self.random.chance(self.config.duplicate) {

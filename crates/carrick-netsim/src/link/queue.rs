@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use super::config::{Limit, Management, Queue, Red};
+use super::config::{Queue, QueueLimit, QueueManagement, Red};
 use crate::packet::{Ecn, Packet};
 use crate::rng::Random;
 use crate::stats::DropReason;
@@ -60,12 +60,12 @@ impl QueueState {
         random: &mut Random,
     ) -> Admission {
         match self.config.management {
-            Management::DropTail => Admission::Accept,
-            Management::MarkAbove(level) => {
+            QueueManagement::DropTail => Admission::Accept,
+            QueueManagement::MarkAbove(level) => {
                 let reached = match level {
-                    Limit::Unlimited => false,
-                    Limit::Packets(packets) => self.packets.len() >= packets,
-                    Limit::Bytes(bytes) => self.bytes >= bytes,
+                    QueueLimit::Unlimited => false,
+                    QueueLimit::Packets(packets) => self.packets.len() >= packets,
+                    QueueLimit::Bytes(bytes) => self.bytes >= bytes,
                 };
                 if reached && packet.ecn.is_capable() {
                     Admission::Mark
@@ -73,7 +73,7 @@ impl QueueState {
                     Admission::Accept
                 }
             }
-            Management::Red(red) => {
+            QueueManagement::Red(red) => {
                 self.red.observe(&red, self.packets.len(), idle, sending);
                 if !self.red.congested(&red, random) {
                     Admission::Accept
@@ -90,9 +90,9 @@ impl QueueState {
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         let len = packet.wire_len();
         let fits = match self.config.limit {
-            Limit::Unlimited => true,
-            Limit::Packets(packets) => self.packets.len() < packets,
-            Limit::Bytes(bytes) => self.bytes + len <= bytes,
+            QueueLimit::Unlimited => true,
+            QueueLimit::Packets(packets) => self.packets.len() < packets,
+            QueueLimit::Bytes(bytes) => self.bytes + len <= bytes,
         };
         if !fits {
             return Err(packet);

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use super::ALL_SYSTEMS;
-use super::discovery::{AgentAdvertisement, Discovery, next_sequence};
+use super::discovery::{AgentAdvertisement, DiscoveryMessage, next_sequence};
 use crate::ids::InterfaceId;
 use crate::node::Outbox;
 use crate::packet::Packet;
@@ -124,7 +124,7 @@ impl Advertiser {
         advertisement: &AgentAdvertisement,
         out: &mut Outbox,
     ) -> bool {
-        if Discovery::parse(packet) != Ok(Discovery::Solicitation) {
+        if DiscoveryMessage::parse(packet) != Ok(DiscoveryMessage::Solicitation) {
             return false;
         }
         if let (IpAddr::V4(to), true) = (packet.source, self.config.interfaces.contains(&interface))

@@ -127,7 +127,7 @@ impl AgentAdvertisement {
 
 /// An agent discovery message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Discovery {
+pub enum DiscoveryMessage {
     /// Agent Solicitation.
     Solicitation,
     /// Agent Advertisement.
@@ -268,7 +268,7 @@ impl AgentAdvertisement {
     }
 }
 
-impl Discovery {
+impl DiscoveryMessage {
     /// Parses an ICMP router discovery message.
     ///
     /// # Errors
@@ -348,8 +348,8 @@ mod tests {
         ];
         assert_eq!(packet.payload[4..], expected);
         assert_eq!(
-            Discovery::parse(&packet),
-            Ok(Discovery::Advertisement(advertisement))
+            DiscoveryMessage::parse(&packet),
+            Ok(DiscoveryMessage::Advertisement(advertisement))
         );
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::advertiser::{Advertiser, Advertising};
 use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::Identification;
-use super::message::{self, RegistrationReply, RegistrationRequest, ReplyCode, Signed};
+use super::message::{self, RegistrationReply, RegistrationRequest, ReplyCode, SignedMessage};
 use super::tunnel::{self, TunnelEntry, Tunnels};
 use super::{PORT, end_of, message_packet};
 use crate::icmp::{self, IcmpError};
@@ -66,7 +66,7 @@ impl ForeignAgentConfig {
 
 /// Visitor list entry: a mobile node that is registered through this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visitor {
+pub struct VisitorEntry {
     /// Home address.
     pub home_address: Ipv4Addr,
     /// Home agent.
@@ -120,7 +120,7 @@ pub struct ForeignAgentStats {
 #[derive(Debug)]
 pub struct ForeignAgent {
     config: ForeignAgentConfig,
-    visitors: Vec<Visitor>,
+    visitors: Vec<VisitorEntry>,
     pending: Vec<PendingRequest>,
     denied: Vec<(Ipv4Addr, Time)>,
     advertiser: Advertiser,
@@ -145,7 +145,7 @@ impl ForeignAgent {
     }
 
     /// Returns the registered visitors.
-    pub fn visitors(&self) -> &[Visitor] {
+    pub fn visitors(&self) -> &[VisitorEntry] {
         &self.visitors
     }
 
@@ -193,8 +193,8 @@ impl ForeignAgent {
         AgentAdvertisement::of_agent(self.config.max_lifetime, flags, care_of)
     }
 
-    fn visitor(&self, home_address: IpAddr) -> Option<&Visitor> {
-        let is = |visitor: &&Visitor| IpAddr::V4(visitor.home_address) == home_address;
+    fn visitor(&self, home_address: IpAddr) -> Option<&VisitorEntry> {
+        let is = |visitor: &&VisitorEntry| IpAddr::V4(visitor.home_address) == home_address;
         self.visitors.iter().find(is)
     }
 
@@ -207,7 +207,7 @@ impl ForeignAgent {
         port: u16,
         out: &mut Outbox,
     ) {
-        let Ok(signed) = Signed::<RegistrationRequest>::parse(&packet.payload) else {
+        let Ok(signed) = SignedMessage::<RegistrationRequest>::parse(&packet.payload) else {
             self.stats.discarded += 1;
             return;
         };
@@ -312,7 +312,7 @@ impl ForeignAgent {
 
     /// Handles a reply of a home agent (section 3.7.3).
     fn handle_reply(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
-        let read = Signed::<RegistrationReply>::parse(&packet.payload).ok();
+        let read = SignedMessage::<RegistrationReply>::parse(&packet.payload).ok();
         let found = read.and_then(|signed| {
             let reply = signed.message;
             let relayed = signed.for_relay()?;
@@ -340,7 +340,7 @@ impl ForeignAgent {
             .retain(|visitor| visitor.home_address != request.home_address);
         // With a co-located care-of address, the mobile node ends the tunnel itself.
         if lifetime > 0 && request.care_of == self.config.address {
-            self.visitors.push(Visitor {
+            self.visitors.push(VisitorEntry {
                 home_address: request.home_address,
                 home_agent: request.home_agent,
                 interface: pending.interface,
@@ -362,7 +362,7 @@ impl ForeignAgent {
         else {
             return false;
         };
-        let Ok(signed) = Signed::<RegistrationRequest>::parse(&report.about.payload) else {
+        let Ok(signed) = SignedMessage::<RegistrationRequest>::parse(&report.about.payload) else {
             return false;
         };
         let request = signed.message;
@@ -477,7 +477,7 @@ impl Node for ForeignAgent {
         packet: Packet,
         out: &mut Outbox,
     ) -> Option<Packet> {
-        let of_visitor = |visitor: &&Visitor| visitor.interface == interface;
+        let of_visitor = |visitor: &&VisitorEntry| visitor.interface == interface;
         match self.visitor(packet.source).filter(of_visitor).copied() {
             Some(visitor) if self.running && visitor.reverse_tunnel && now < visitor.until => {
                 let (entry, exit) = (self.config.address, visitor.home_agent);

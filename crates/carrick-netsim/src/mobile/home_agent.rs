@@ -8,7 +8,7 @@ use super::advertiser::{Advertiser, Advertising};
 use super::authentication::{AuthenticationKind, SecurityAssociation};
 use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::{Identification, ReplayProtection};
-use super::message::{RegistrationReply, RegistrationRequest, ReplyCode, Signed};
+use super::message::{RegistrationReply, RegistrationRequest, ReplyCode, SignedMessage};
 use super::tunnel::{self, TunnelEntry, Tunnels};
 use super::{PORT, end_of, message_packet};
 use crate::error::ConfigError;
@@ -55,7 +55,7 @@ impl HomeAgentConfig {
 
 /// Mobility binding of a mobile node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct MobilityBinding {
     /// Care-of address: the exit of the tunnel.
     pub care_of: Ipv4Addr,
     /// End of the binding; [`Time::MAX`] if infinite.
@@ -96,7 +96,7 @@ pub struct HomeAgentStats {
 struct Client {
     association: SecurityAssociation,
     replay: ReplayProtection,
-    bindings: Vec<Binding>,
+    bindings: Vec<MobilityBinding>,
 }
 
 /// The program of a home agent.
@@ -144,7 +144,7 @@ impl HomeAgent {
     }
 
     /// Returns the bindings of a mobile node.
-    pub fn bindings(&self, home_address: Ipv4Addr) -> &[Binding] {
+    pub fn bindings(&self, home_address: Ipv4Addr) -> &[MobilityBinding] {
         self.clients
             .get(&home_address)
             .map_or(&[], |client| &client.bindings)
@@ -206,7 +206,7 @@ impl HomeAgent {
         source_port: u16,
         out: &mut Outbox,
     ) {
-        let Ok(signed) = Signed::<RegistrationRequest>::parse(&packet.payload) else {
+        let Ok(signed) = SignedMessage::<RegistrationRequest>::parse(&packet.payload) else {
             self.stats.discarded += 1;
             return;
         };
@@ -260,7 +260,7 @@ impl HomeAgent {
                 return false;
             };
             let from_there =
-                |b: &Binding| b.reverse_tunnel && IpAddr::V4(b.care_of) == packet.source;
+                |b: &MobilityBinding| b.reverse_tunnel && IpAddr::V4(b.care_of) == packet.source;
             self.bindings(home_address).iter().any(from_there)
         });
         let Some(inner) = inner.filter(|inner| inner.ttl > 1) else {
@@ -296,7 +296,7 @@ impl HomeAgent {
 }
 
 /// Returns the bindings of the mobile node with this address; empty if it is at home.
-fn bindings_of(clients: &BTreeMap<Ipv4Addr, Client>, address: IpAddr) -> &[Binding] {
+fn bindings_of(clients: &BTreeMap<Ipv4Addr, Client>, address: IpAddr) -> &[MobilityBinding] {
     let client = match address {
         IpAddr::V4(address) => clients.get(&address),
         IpAddr::V6(_) => None,
@@ -325,7 +325,7 @@ fn send_own(
 fn check_request(
     config: &HomeAgentConfig,
     client: &mut Client,
-    signed: &Signed<RegistrationRequest>,
+    signed: &SignedMessage<RegistrationRequest>,
     clock: Identification,
 ) -> Result<ReplyCode, (ReplyCode, Identification)> {
     let request = &signed.message;
@@ -374,7 +374,7 @@ fn bind(
         .bindings
         .retain(|binding| !all && binding.care_of != request.care_of);
     if request.lifetime > 0 {
-        client.bindings.push(Binding {
+        client.bindings.push(MobilityBinding {
             care_of: request.care_of,
             until: end_of(now, lifetime),
             reverse_tunnel: request.flags.reverse_tunnel,

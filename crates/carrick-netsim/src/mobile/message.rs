@@ -199,7 +199,7 @@ impl RegistrationReply {
 
 /// Position of an extension in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extension {
+pub struct ExtensionPosition {
     /// Extension type.
     pub kind: u8,
     /// Offset of the start of the data in the message.
@@ -210,21 +210,21 @@ pub struct Extension {
 
 /// A received message with its bytes and extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed<T> {
+pub struct SignedMessage<T> {
     /// Parsed message.
     pub message: T,
     bytes: Bytes,
-    extensions: Vec<Extension>,
+    extensions: Vec<ExtensionPosition>,
 }
 
-impl<T> Signed<T> {
+impl<T> SignedMessage<T> {
     /// Returns the extensions in order.
-    pub fn extensions(&self) -> &[Extension] {
+    pub fn extensions(&self) -> &[ExtensionPosition] {
         &self.extensions
     }
 
-    fn of_kind(&self, kind: AuthenticationKind) -> impl Iterator<Item = &Extension> {
-        let of_kind = move |e: &&Extension| e.kind == kind as u8;
+    fn of_kind(&self, kind: AuthenticationKind) -> impl Iterator<Item = &ExtensionPosition> {
+        let of_kind = move |e: &&ExtensionPosition| e.kind == kind as u8;
         self.extensions.iter().filter(of_kind)
     }
 
@@ -255,7 +255,7 @@ impl<T> Signed<T> {
     }
 }
 
-impl Signed<RegistrationRequest> {
+impl SignedMessage<RegistrationRequest> {
     /// Parses a request.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl Signed<RegistrationRequest> {
     }
 }
 
-impl Signed<RegistrationReply> {
+impl SignedMessage<RegistrationReply> {
     /// Parses a reply.
     ///
     /// # Errors
@@ -324,7 +324,7 @@ fn identification(bytes: &[u8], at: usize) -> Identification {
 
 /// Parses the extensions from `start` on. Only authentication extensions are known; unknown ones
 /// are skipped from type 128 on.
-fn extensions(bytes: &[u8], start: usize) -> Result<Vec<Extension>, MessageError> {
+fn extensions(bytes: &[u8], start: usize) -> Result<Vec<ExtensionPosition>, MessageError> {
     let mut found = Vec::new();
     let mut at = start;
     while at < bytes.len() {
@@ -339,7 +339,7 @@ fn extensions(bytes: &[u8], start: usize) -> Result<Vec<Extension>, MessageError
         match kind {
             // SPI and at least one byte of authenticator.
             32..=34 if len <= 4 => return Err(MessageError::Length),
-            32..=34 | 128.. => found.push(Extension { kind, start, end }),
+            32..=34 | 128.. => found.push(ExtensionPosition { kind, start, end }),
             _ => return Err(MessageError::Extension(kind)),
         }
         if found.len() > MAX_EXTENSIONS {

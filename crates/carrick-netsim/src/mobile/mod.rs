@@ -42,12 +42,15 @@ use crate::time::Time;
 
 pub use advertiser::Advertising;
 pub use authentication::{AuthenticationKind, SecurityAssociation};
-pub use discovery::{AgentAdvertisement, AgentFlags, Discovery, RouterAddress, solicitation};
-pub use foreign_agent::{ForeignAgent, ForeignAgentConfig, ForeignAgentStats, Visitor};
-pub use home_agent::{Binding, HomeAgent, HomeAgentConfig, HomeAgentStats};
+pub use discovery::{
+    AgentAdvertisement, AgentFlags, DiscoveryMessage, RouterAddress, solicitation,
+};
+pub use foreign_agent::{ForeignAgent, ForeignAgentConfig, ForeignAgentStats, VisitorEntry};
+pub use home_agent::{HomeAgent, HomeAgentConfig, HomeAgentStats, MobilityBinding};
 pub use identification::{Identification, ReplayProtection};
 pub use message::{
-    Extension, RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, Signed,
+    ExtensionPosition, RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags,
+    SignedMessage,
 };
 pub use node::{Attachment, CareOf, MobileNode, MobileNodeConfig, MobileNodeStats, MobilityEvent};
 

@@ -2,17 +2,17 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use super::route::Hop;
+use super::route::NextHop;
 use super::{Network, NodeKind};
 use crate::event::Event;
 use crate::icmp::{self, IcmpError};
 use crate::ids::{HalfId, InterfaceId, NodeId};
-use crate::link::Offer;
-use crate::node::Outgoing;
+use crate::link::OfferResult;
+use crate::node::OutgoingPacket;
 use crate::packet::Packet;
 use crate::pcapng::PacketDirection;
 use crate::stats::DropReason;
-use crate::trace::{Place, Step, TraceEvent};
+use crate::trace::{TraceEvent, TracePlace, TraceStep};
 
 impl Network {
     /// Sends all packets of the outbox of a node, then reads the node's next timeout.
@@ -26,8 +26,8 @@ impl Network {
         self.arm_timeout(node);
     }
 
-    fn dispatch(&mut self, node: NodeId, outgoing: Outgoing) {
-        let Outgoing { interface, packet } = outgoing;
+    fn dispatch(&mut self, node: NodeId, outgoing: OutgoingPacket) {
+        let OutgoingPacket { interface, packet } = outgoing;
         self.nodes[node.index()].stats.sent += 1;
         if !packet.is_well_formed() {
             self.drop_at(node, &packet, DropReason::Malformed);
@@ -44,9 +44,9 @@ impl Network {
 
     fn send_by_route(&mut self, node: NodeId, packet: Packet) {
         match self.resolve(node, packet.source, packet.destination) {
-            Hop::Local(interface) => self.loop_back(node, interface, packet),
-            Hop::Via(interface) => self.transmit(interface, packet),
-            Hop::Unreachable => self.drop_at(node, &packet, DropReason::NoRoute),
+            NextHop::Local(interface) => self.loop_back(node, interface, packet),
+            NextHop::Via(interface) => self.transmit(interface, packet),
+            NextHop::Unreachable => self.drop_at(node, &packet, DropReason::NoRoute),
         }
     }
 
@@ -62,11 +62,11 @@ impl Network {
             return;
         };
         match self.one_way_links[half.index()].offer(self.now, packet) {
-            Offer::Begin(packet) => {
+            OfferResult::Begin(packet) => {
                 self.begin(half, packet);
             }
-            Offer::Queued => {}
-            Offer::Dropped(packet, reason) => {
+            OfferResult::Queued => {}
+            OfferResult::Dropped(packet, reason) => {
                 self.trace_link_drop(half, &packet, reason);
                 if reason == DropReason::Mtu {
                     self.report_too_big(half, &packet);
@@ -139,8 +139,8 @@ impl Network {
     /// Begins a transmission. Returns true if it takes time, so that the transmitter is busy.
     fn begin(&mut self, half: HalfId, packet: Packet) -> bool {
         self.trace(
-            Place::Link(half.link(), half.direction()),
-            Step::Sent,
+            TracePlace::Link(half.link(), half.direction()),
+            TraceStep::Sent,
             &packet,
         );
         let link = &mut self.one_way_links[half.index()];
@@ -183,8 +183,8 @@ impl Network {
     pub(super) fn finish_arrival(&mut self, half: HalfId, packet: Packet) {
         self.arm_arrival(half);
         self.trace(
-            Place::Link(half.link(), half.direction()),
-            Step::Arrived,
+            TracePlace::Link(half.link(), half.direction()),
+            TraceStep::Arrived,
             &packet,
         );
         let interface = self.one_way_links[half.index()].to;
@@ -239,15 +239,15 @@ impl Network {
 
     pub(super) fn drop_at(&mut self, node: NodeId, packet: &Packet, reason: DropReason) {
         self.nodes[node.index()].stats.count_dropped(reason);
-        self.trace(Place::Node(node), Step::Dropped(reason), packet);
+        self.trace(TracePlace::Node(node), TraceStep::Dropped(reason), packet);
     }
 
     pub(super) fn trace_link_drop(&mut self, half: HalfId, packet: &Packet, reason: DropReason) {
-        let place = Place::Link(half.link(), half.direction());
-        self.trace(place, Step::Dropped(reason), packet);
+        let place = TracePlace::Link(half.link(), half.direction());
+        self.trace(place, TraceStep::Dropped(reason), packet);
     }
 
-    fn trace(&mut self, place: Place, step: Step, packet: &Packet) {
+    fn trace(&mut self, place: TracePlace, step: TraceStep, packet: &Packet) {
         if let Some(tracer) = &mut self.tracer {
             tracer(&TraceEvent {
                 time: self.now,

@@ -131,8 +131,8 @@ impl Network {
     /// route or the address is the node's own.
     pub fn route(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> Option<InterfaceId> {
         match self.resolve(node, source, destination) {
-            route::Hop::Via(interface) => Some(interface),
-            route::Hop::Local(_) | route::Hop::Unreachable => None,
+            route::NextHop::Via(interface) => Some(interface),
+            route::NextHop::Local(_) | route::NextHop::Unreachable => None,
         }
     }
 

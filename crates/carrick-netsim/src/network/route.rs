@@ -102,7 +102,7 @@ impl NodeState {
 
 /// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hop {
+pub(super) enum NextHop {
     /// Delivered to the node itself, at this interface.
     Local(InterfaceId),
     /// Sent out of this interface.
@@ -111,9 +111,9 @@ pub(super) enum Hop {
 }
 
 /// An address as a sort key: IPv6 or not, and its bits.
-type Key = (bool, u128);
+type PrefixKey = (bool, u128);
 
-fn key(address: IpAddr) -> Key {
+fn key(address: IpAddr) -> PrefixKey {
     match address {
         IpAddr::V4(v4) => (false, u128::from(v4.to_bits())),
         IpAddr::V6(v6) => (true, v6.to_bits()),
@@ -124,7 +124,7 @@ fn key(address: IpAddr) -> Key {
 #[derive(Default)]
 pub(super) struct Routes {
     /// All addresses with their interfaces, sorted by address.
-    owners: Vec<(Key, InterfaceId)>,
+    owners: Vec<(PrefixKey, InterfaceId)>,
     /// By node and position in `owners`: the outgoing interfaces, best first; routers have at most
     /// one.
     next_hops: Vec<Vec<Vec<InterfaceId>>>,
@@ -279,13 +279,13 @@ impl Graph<'_> {
 
 impl Network {
     /// Returns the next hop of a packet from `source` to `destination` at `node`.
-    pub(super) fn resolve(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> Hop {
+    pub(super) fn resolve(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> NextHop {
         let state = &self.nodes[node.index()];
         let position = self.routes.position(destination);
         if let Some(position) = position {
             let owner = self.routes.owners[position].1;
             if self.node_of(owner) == node {
-                return Hop::Local(owner);
+                return NextHop::Local(owner);
             }
         }
         if let Some(route) = state
@@ -293,21 +293,21 @@ impl Network {
             .iter()
             .find(|route| route.matches(source, destination))
         {
-            return Hop::Via(route.via);
+            return NextHop::Via(route.via);
         }
         let Some(position) = position else {
-            return Hop::Unreachable;
+            return NextHop::Unreachable;
         };
         let next_hops = &self.routes.next_hops[node.index()][position];
         if state.source_routing
             && let Some(owner) = self.routes.owner(source)
             && next_hops.contains(&owner)
         {
-            return Hop::Via(owner);
+            return NextHop::Via(owner);
         }
         next_hops
             .first()
-            .map_or(Hop::Unreachable, |interface| Hop::Via(*interface))
+            .map_or(NextHop::Unreachable, |interface| NextHop::Via(*interface))
     }
 }
 

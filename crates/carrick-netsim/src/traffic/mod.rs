@@ -1,16 +1,16 @@
 //! Background traffic: sources that load links, and a sink that measures the received packets.
 //!
 //! Payloads of at least [`STAMP`] bytes begin with a sequence number and the time of sending, so
-//! that a [`Sink`] counts losses and measures delays per flow. Sources have no congestion control
+//! that a [`TrafficSink`] counts losses and measures delays per flow. Sources have no congestion control
 //! and ignore received packets.
 
 mod pattern;
 mod sink;
 mod source;
 
-pub use pattern::{Pattern, Spread};
-pub use sink::{FlowReport, Sink};
-pub use source::{Source, Stream};
+pub use pattern::{DurationDistribution, Pattern};
+pub use sink::{FlowReport, TrafficSink};
+pub use source::{TrafficSource, TrafficStream};
 
 use bytes::Bytes;
 

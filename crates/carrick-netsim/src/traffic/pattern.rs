@@ -25,15 +25,15 @@ pub enum Pattern {
         /// Bits per second during a burst.
         rate: u64,
         /// Duration of bursts.
-        on: Spread,
+        on: DurationDistribution,
         /// Duration of the pauses between bursts.
-        off: Spread,
+        off: DurationDistribution,
     },
 }
 
 /// A distribution of durations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spread {
+pub enum DurationDistribution {
     /// A constant.
     Fixed(Duration),
     /// Exponential with this mean.
@@ -47,7 +47,7 @@ pub enum Spread {
     },
 }
 
-impl Spread {
+impl DurationDistribution {
     fn draw(self, random: &mut Random) -> Duration {
         match self {
             Self::Fixed(duration) => duration,

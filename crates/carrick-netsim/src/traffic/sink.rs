@@ -84,11 +84,11 @@ impl FlowReport {
 /// A program that counts received packets and sends none. Give each stream its own flow tag, or
 /// their sequence numbers mix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sink {
+pub struct TrafficSink {
     flows: BTreeMap<u32, FlowReport>,
 }
 
-impl Sink {
+impl TrafficSink {
     /// Returns a sink without measurements.
     pub fn new() -> Self {
         Self::default()
@@ -105,7 +105,7 @@ impl Sink {
     }
 }
 
-impl Node for Sink {
+impl Node for TrafficSink {
     fn handle_packet(&mut self, now: Time, _: InterfaceId, packet: Packet, _: &mut Outbox) {
         self.flows
             .entry(packet.flow)

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// One stream of packets of one length.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stream {
+pub struct TrafficStream {
     /// The sender's address.
     pub source: IpAddr,
     /// The receiver's address.
@@ -34,7 +34,7 @@ pub struct Stream {
     pub stop: Time,
 }
 
-impl Stream {
+impl TrafficStream {
     /// Returns a stream of UDP packets from port 9 to port 9 (discard, RFC 863), from the start
     /// without end, as flow 0.
     pub fn new(source: IpAddr, destination: IpAddr, wire_len: usize, pattern: Pattern) -> Self {
@@ -80,20 +80,20 @@ impl ActiveStream {
 
 /// A program that sends any number of streams and ignores received packets.
 #[derive(Debug)]
-pub struct Source {
+pub struct TrafficSource {
     streams: Vec<ActiveStream>,
     random: Random,
     next: Option<Time>,
 }
 
-impl Source {
+impl TrafficSource {
     /// Returns a source of these streams; `random` should come from
     /// [`NetworkBuilder::node_random`](crate::NetworkBuilder::node_random).
     ///
     /// # Errors
     /// If a rate is 0 or a Pareto shape has no mean.
     pub fn new(
-        streams: impl IntoIterator<Item = Stream>,
+        streams: impl IntoIterator<Item = TrafficStream>,
         mut random: Random,
     ) -> Result<Self, ConfigError> {
         let mut running = Vec::new();
@@ -128,7 +128,7 @@ impl Source {
     }
 }
 
-impl Node for Source {
+impl Node for TrafficSource {
     fn handle_packet(&mut self, _: Time, _: InterfaceId, _: Packet, _: &mut Outbox) {}
 
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {

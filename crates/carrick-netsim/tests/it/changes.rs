@@ -148,7 +148,7 @@ fn reordering_by_a_shorter_delay_can_be_allowed() {
 }
 
 #[test]
-fn addresses_come_and_go() {
+fn addresses_are_added_and_removed() {
     let mut pair = Pair::new(1, LinkConfig::delay(10 * MS), Recorder::default());
     let (a, b) = (pair.a, pair.b);
     let interface = pair.net.interfaces(b)[0];

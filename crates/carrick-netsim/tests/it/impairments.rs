@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carrick_netsim::{
-    Ecn, GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder, Time,
+    Ecn, GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red,
+    Reorder, Time,
 };
 use common::{Pair, Recorder, numbered, with_seed};
 
@@ -124,6 +125,25 @@ fn normal_jitter_has_its_standard_deviation() {
 }
 
 #[test]
+fn packets_arrive_at_ticks() {
+    with_seed(80, |seed| {
+        let config = LinkConfig {
+            tick: Some(10 * MS),
+            ..LinkConfig::delay(20 * MS)
+        };
+        // A packet every 3 ms.
+        let mut pair = Pair::stream(seed, config, 100, 100, 3 * MS);
+        pair.run();
+        let times = pair.receiver().times();
+        assert_eq!(times.len(), 100);
+        for (number, time) in (0_u64..).zip(times) {
+            let due = (number * 3 + 20).next_multiple_of(10);
+            assert_eq!(time, due * 1_000_000, "packet {number}");
+        }
+    });
+}
+
+#[test]
 fn reordering_delays_selected_packets() {
     with_seed(79, |seed| {
         let config = LinkConfig {
@@ -201,7 +221,8 @@ fn burst(count: u32, ecn: Ecn) -> Recorder {
 
 #[test]
 fn step_marking_marks_capable_packets_above_the_level() {
-    let queue = Queue::packets(8).with_management(Management::MarkAbove(Limit::Packets(3)));
+    let queue =
+        Queue::packets(8).with_management(QueueManagement::MarkAbove(QueueLimit::Packets(3)));
     let config = LinkConfig::new(1_000_000, Duration::ZERO).with_queue(queue);
     let mut pair = Pair::new(1, config.clone(), burst(7, Ecn::Ect0));
     pair.run();
@@ -223,7 +244,7 @@ fn step_marking_marks_capable_packets_above_the_level() {
 fn red_drops_early_or_marks() {
     with_seed(82, |seed| {
         let red = |ecn| {
-            Management::Red(Red {
+            QueueManagement::Red(Red {
                 minimum: 2.0,
                 maximum: 10.0,
                 max_probability: 0.2,
@@ -269,13 +290,15 @@ fn values_out_of_range_are_rejected() {
             corrupt: -0.1,
             ..LinkConfig::default()
         },
-        LinkConfig::default().with_queue(Queue::packets(1).with_management(Management::Red(Red {
-            minimum: 5.0,
-            maximum: 5.0,
-            max_probability: 0.1,
-            weight: 0.002,
-            ecn: false,
-        }))),
+        LinkConfig::default().with_queue(Queue::packets(1).with_management(QueueManagement::Red(
+            Red {
+                minimum: 5.0,
+                maximum: 5.0,
+                max_probability: 0.1,
+                weight: 0.002,
+                ecn: false,
+            },
+        ))),
     ];
     for config in bad {
         assert!(config.validate().is_err(), "{config:?}");

@@ -4,9 +4,9 @@ use std::net::Ipv4Addr;
 
 use bytes::Bytes;
 use carrick_netsim::mobile::{
-    AgentAdvertisement, AgentFlags, AuthenticationKind, Discovery, Identification, MessageError,
-    RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, RouterAddress,
-    SecurityAssociation, Signed, solicitation,
+    AgentAdvertisement, AgentFlags, AuthenticationKind, DiscoveryMessage, Identification,
+    MessageError, RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, RouterAddress,
+    SecurityAssociation, SignedMessage, solicitation,
 };
 use carrick_netsim::{Packet, Protocol};
 use proptest::collection::vec;
@@ -114,12 +114,12 @@ proptest! {
     #[test]
     fn requests_round_trip_and_no_prefix_is_authentic(request in request()) {
         let bytes = request.to_bytes(&association());
-        let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
+        let read = SignedMessage::<RegistrationRequest>::parse(&bytes).expect("a request");
         prop_assert_eq!(read.message, request);
         prop_assert!(read.is_authentic(AuthenticationKind::MobileHome, &association()));
         prop_assert_eq!(read.for_relay(), Some(bytes.clone()));
         for len in 0..bytes.len() {
-            if let Ok(cut) = Signed::<RegistrationRequest>::parse(&bytes.slice(..len)) {
+            if let Ok(cut) = SignedMessage::<RegistrationRequest>::parse(&bytes.slice(..len)) {
                 prop_assert_eq!(len, 24, "only the fixed part is a message");
                 prop_assert!(!cut.has(AuthenticationKind::MobileHome));
                 prop_assert_eq!(cut.for_relay(), None);
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn replies_round_trip(reply in reply()) {
         for key in [None, Some(&association())] {
-            let read = Signed::<RegistrationReply>::parse(&reply.to_bytes(key)).expect("a reply");
+            let read = SignedMessage::<RegistrationReply>::parse(&reply.to_bytes(key)).expect("a reply");
             prop_assert_eq!(read.message, reply);
             let authentic = read.is_authentic(AuthenticationKind::MobileHome, &association());
             prop_assert_eq!(authentic, key.is_some());
@@ -143,7 +143,7 @@ proptest! {
     fn every_bit_error_invalidates_the_authentication(request in request(), bit in 0..46_usize * 8) {
         let mut bytes = request.to_bytes(&association()).to_vec();
         bytes[bit / 8] ^= 0x80 >> (bit % 8);
-        if let Ok(read) = Signed::<RegistrationRequest>::parse(&bytes.into()) {
+        if let Ok(read) = SignedMessage::<RegistrationRequest>::parse(&bytes.into()) {
             // The bit r is ignored, but authenticated.
             prop_assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
         }
@@ -156,7 +156,7 @@ proptest! {
         let mut bytes = signed.to_vec();
         bytes.extend_from_slice(&[200, more.len() as u8]);
         bytes.extend_from_slice(&more);
-        let read = Signed::<RegistrationRequest>::parse(&bytes.into()).expect("a request");
+        let read = SignedMessage::<RegistrationRequest>::parse(&bytes.into()).expect("a request");
         prop_assert!(read.is_authentic(AuthenticationKind::MobileHome, &association()));
         prop_assert_eq!(read.for_relay(), Some(signed));
     }
@@ -166,11 +166,11 @@ proptest! {
     fn advertisements_round_trip_and_no_prefix_is_valid(wanted in advertisement()) {
         let packet = wanted.to_packet([10, 0, 0, 1].into(), [224, 0, 0, 1].into());
         prop_assert_eq!(packet.ttl, 1);
-        prop_assert_eq!(Discovery::parse(&packet), Ok(Discovery::Advertisement(wanted)));
+        prop_assert_eq!(DiscoveryMessage::parse(&packet), Ok(DiscoveryMessage::Advertisement(wanted)));
         for len in 0..packet.payload.len() {
             let mut cut = packet.clone();
             cut.payload = packet.payload.slice(..len);
-            let read = Discovery::parse(&cut);
+            let read = DiscoveryMessage::parse(&cut);
             // The checksum fails unless only zeros are cut off.
             let rest = &packet.payload[len..];
             prop_assert!(read.is_err() || rest.iter().all(|byte| *byte == 0), "{:?}", read);
@@ -184,9 +184,9 @@ proptest! {
             *first = kind;
         }
         let message = Bytes::from(bytes.clone());
-        let read = Signed::<RegistrationRequest>::parse(&message);
+        let read = SignedMessage::<RegistrationRequest>::parse(&message);
         prop_assert!(read.is_err() || (kind == 1 && message.len() >= 24));
-        let read = Signed::<RegistrationReply>::parse(&message);
+        let read = SignedMessage::<RegistrationReply>::parse(&message);
         prop_assert!(read.is_err() || (kind == 3 && message.len() >= 20));
         // A valid checksum makes the parser process the rest, too.
         if bytes.len() >= 4 {
@@ -197,7 +197,7 @@ proptest! {
         let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let mut packet = Packet::new(ends.0, ends.1, Protocol::Icmp, bytes);
         packet.ttl = 1;
-        if let Ok(Discovery::Advertisement(read)) = Discovery::parse(&packet) {
+        if let Ok(DiscoveryMessage::Advertisement(read)) = DiscoveryMessage::parse(&packet) {
             prop_assert!(read.flags.home_agent || read.flags.foreign_agent);
             prop_assert!(!read.flags.foreign_agent || !read.care_of.is_empty());
         }
@@ -219,9 +219,12 @@ fn checksum(bytes: &[u8]) -> u16 {
 #[test]
 fn solicitations_from_beyond_the_link_are_rejected() {
     let mut packet = solicitation([10, 0, 0, 7].into());
-    assert_eq!(Discovery::parse(&packet), Ok(Discovery::Solicitation));
+    assert_eq!(
+        DiscoveryMessage::parse(&packet),
+        Ok(DiscoveryMessage::Solicitation)
+    );
     packet.ttl = 2;
-    assert_eq!(Discovery::parse(&packet), Err(MessageError::Header));
+    assert_eq!(DiscoveryMessage::parse(&packet), Err(MessageError::Header));
 }
 
 /// RFC 5944, section 2.4
@@ -233,7 +236,7 @@ fn a_plain_router_is_not_an_agent() {
     let ends = ([10, 0, 0, 1].into(), [224, 0, 0, 1].into());
     let mut packet = Packet::new(ends.0, ends.1, Protocol::Icmp, message);
     packet.ttl = 1;
-    assert_eq!(Discovery::parse(&packet), Err(MessageError::NoAgent));
+    assert_eq!(DiscoveryMessage::parse(&packet), Err(MessageError::NoAgent));
 }
 
 /// RFC 5944, section 1.8
@@ -250,7 +253,8 @@ fn unknown_extensions_are_skipped_from_type_128_on() {
     let with = |more: &[u8]| {
         let mut bytes = request.to_bytes(&association()).to_vec();
         bytes.extend_from_slice(more);
-        Signed::<RegistrationRequest>::parse(&bytes.into()).map(|read| read.extensions().len())
+        SignedMessage::<RegistrationRequest>::parse(&bytes.into())
+            .map(|read| read.extensions().len())
     };
     assert_eq!(with(&[128, 0]), Ok(2));
     assert_eq!(with(&[127, 0]), Err(MessageError::Extension(127)));
@@ -276,11 +280,11 @@ fn a_second_authentication_extension_is_rejected() {
     };
     let mut twice = request.to_bytes(&association()).to_vec();
     association().sign(AuthenticationKind::MobileHome, &mut twice);
-    let read = Signed::<RegistrationRequest>::parse(&twice.into()).expect("a request");
+    let read = SignedMessage::<RegistrationRequest>::parse(&twice.into()).expect("a request");
     assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
     let other = SecurityAssociation::new(1001, b"sixteen bytes or more").expect("a valid key");
     let bytes = request.to_bytes(&other);
-    let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
+    let read = SignedMessage::<RegistrationRequest>::parse(&bytes).expect("a request");
     assert!(
         !read.is_authentic(AuthenticationKind::MobileHome, &association()),
         "another SPI"

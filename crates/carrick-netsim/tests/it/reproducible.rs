@@ -7,7 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_netsim::traffic::{Pattern, Sink, Source, Spread, Stream};
+use carrick_netsim::traffic::{
+    DurationDistribution, Pattern, TrafficSink, TrafficSource, TrafficStream,
+};
 use carrick_netsim::{
     Change, Direction, GilbertElliott, Jitter, LinkConfig, LinkId, Loss, Network, NetworkBuilder,
     NodeId, Queue, Random, Reorder, Time,
@@ -64,25 +66,25 @@ fn chain(seed: u64, routers: usize) -> Chain {
 
     let bursts = Pattern::OnOff {
         rate: 4_000_000,
-        on: Spread::Pareto {
+        on: DurationDistribution::Pareto {
             mean: 100 * MS,
             shape: 1.5,
         },
-        off: Spread::Exponential(200 * MS),
+        off: DurationDistribution::Exponential(200 * MS),
     };
-    let stream = |flow, wire_len, pattern| Stream {
+    let stream = |flow, wire_len, pattern| TrafficStream {
         flow,
         stop: Time::from_secs(3),
-        ..Stream::new(addresses[0], addresses[1], wire_len, pattern)
+        ..TrafficStream::new(addresses[0], addresses[1], wire_len, pattern)
     };
     let streams = [
         stream(1, 500, Pattern::Poisson { rate: 800_000 }),
         stream(2, 1100, bursts),
         stream(3, 1300, Pattern::Constant { rate: 50_000 }),
     ];
-    let source = Source::new(streams, builder.node_random(hosts[0])).expect("valid streams");
+    let source = TrafficSource::new(streams, builder.node_random(hosts[0])).expect("valid streams");
     builder.set_node_program(hosts[0], Box::new(source));
-    builder.set_node_program(hosts[1], Box::new(Sink::new()));
+    builder.set_node_program(hosts[1], Box::new(TrafficSink::new()));
     let net = builder.build().expect("a valid network");
     Chain { net, links, hosts }
 }
@@ -122,25 +124,27 @@ fn losses_of_a_link_do_not_depend_on_other_links() {
             let far = builder.add_interface(b, [[10, n, 0, 2].into()]);
             builder.connect_both(near, far, config)
         });
-        let streams = [1, 2].map(|n| Stream {
+        let streams = [1, 2].map(|n| TrafficStream {
             flow: u32::from(n),
             stop: Time::from_secs(1),
-            ..Stream::new(
+            ..TrafficStream::new(
                 [10, n, 0, 1].into(),
                 [10, n, 0, 2].into(),
                 1000,
                 Pattern::Constant { rate: 8_000_000 },
             )
         });
-        let source = Source::new(streams, builder.node_random(a)).expect("valid streams");
+        let source = TrafficSource::new(streams, builder.node_random(a)).expect("valid streams");
         builder.set_node_program(a, Box::new(source));
-        builder.set_node_program(b, Box::new(Sink::new()));
+        builder.set_node_program(b, Box::new(TrafficSink::new()));
         let mut net = builder.build().expect("a valid network");
         let lost = Rc::new(RefCell::new(Vec::new()));
         let sink = Rc::clone(&lost);
-        let on_second = carrick_netsim::Place::Link(links[1], Direction::Forward);
+        let on_second = carrick_netsim::TracePlace::Link(links[1], Direction::Forward);
         net.set_tracer(move |event| {
-            if event.place == on_second && matches!(event.step, carrick_netsim::Step::Dropped(_)) {
+            if event.place == on_second
+                && matches!(event.step, carrick_netsim::TraceStep::Dropped(_))
+            {
                 sink.borrow_mut().push(event.packet.payload.slice(..8));
             }
         });
@@ -195,7 +199,7 @@ fn every_packet_is_accounted_for_at_every_moment() {
             let first = world.net.link_stats(world.links[0], Direction::Forward);
             assert_eq!(first.packets_inside, 0, "the network is idle");
             assert!(first.dropped_down > 0 && first.dropped_loss > 0 && first.dropped_mtu > 0);
-            let sent = world.net.node::<Source>(world.hosts[0]).sent();
+            let sent = world.net.node::<TrafficSource>(world.hosts[0]).sent();
             assert_eq!(first.packets_in, sent);
             let last = world.links[world.links.len() - 1];
             let delivered = world

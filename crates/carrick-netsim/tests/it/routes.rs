@@ -275,7 +275,7 @@ fn too_large_packets_are_reported_to_their_sender() {
 }
 
 #[test]
-fn a_sender_is_notified_of_its_own_links_mtu() {
+fn a_sender_is_notified_of_the_mtu_of_its_link() {
     let config = LinkConfig::default().with_mtu(500);
     let mut pair = Pair::stream(1, config, 1, 501, MS);
     pair.run();

@@ -4,7 +4,9 @@ use crate::common;
 
 use std::time::Duration;
 
-use carrick_netsim::traffic::{FlowReport, Pattern, Sink, Source, Spread, Stream};
+use carrick_netsim::traffic::{
+    DurationDistribution, FlowReport, Pattern, TrafficSink, TrafficSource, TrafficStream,
+};
 use carrick_netsim::{ConfigError, LinkConfig, Loss, NetworkBuilder, Random, Time};
 use common::{ip, with_seed};
 
@@ -21,17 +23,17 @@ fn run(seed: u64, link: LinkConfig, patterns: &[(usize, Pattern)]) -> Vec<FlowRe
     let streams = patterns
         .iter()
         .zip(0..)
-        .map(|((wire_len, pattern), flow)| Stream {
+        .map(|((wire_len, pattern), flow)| TrafficStream {
             flow,
             stop: Time::from_secs(100),
-            ..Stream::new(ip("10.0.0.1"), ip("10.0.0.2"), *wire_len, *pattern)
+            ..TrafficStream::new(ip("10.0.0.1"), ip("10.0.0.2"), *wire_len, *pattern)
         });
-    let source = Source::new(streams, builder.node_random(a)).expect("valid streams");
+    let source = TrafficSource::new(streams, builder.node_random(a)).expect("valid streams");
     builder.set_node_program(a, Box::new(source));
-    builder.set_node_program(b, Box::new(Sink::new()));
+    builder.set_node_program(b, Box::new(TrafficSink::new()));
     let mut net = builder.build().expect("a valid network");
     net.run_while(|_| true);
-    net.node::<Sink>(b)
+    net.node::<TrafficSink>(b)
         .flows()
         .map(|(_, report)| report.clone())
         .collect()
@@ -59,18 +61,24 @@ fn random_patterns_have_their_mean_rates() {
             on,
             off,
         };
-        let exponential = on_off(Spread::Exponential(100 * MS), Spread::Exponential(300 * MS));
+        let exponential = on_off(
+            DurationDistribution::Exponential(100 * MS),
+            DurationDistribution::Exponential(300 * MS),
+        );
         let pareto = on_off(
-            Spread::Pareto {
+            DurationDistribution::Pareto {
                 mean: 100 * MS,
                 shape: 1.9,
             },
-            Spread::Pareto {
+            DurationDistribution::Pareto {
                 mean: 300 * MS,
                 shape: 1.9,
             },
         );
-        let fixed = on_off(Spread::Fixed(100 * MS), Spread::Fixed(300 * MS));
+        let fixed = on_off(
+            DurationDistribution::Fixed(100 * MS),
+            DurationDistribution::Fixed(300 * MS),
+        );
         let patterns = [poisson, exponential, pareto, fixed].map(|pattern| (1000, pattern));
         let reports = run(seed, LinkConfig::default(), &patterns);
         let rates: Vec<f64> = reports
@@ -100,8 +108,8 @@ fn sinks_count_losses_and_delays() {
 #[test]
 fn invalid_streams_are_rejected() {
     let source = |pattern| {
-        let stream = Stream::new(ip("10.0.0.1"), ip("10.0.0.2"), 100, pattern);
-        Source::new([stream], Random::new(1, 0)).err()
+        let stream = TrafficStream::new(ip("10.0.0.1"), ip("10.0.0.2"), 100, pattern);
+        TrafficSource::new([stream], Random::new(1, 0)).err()
     };
     assert_eq!(
         source(Pattern::Poisson { rate: 0 }),
@@ -109,11 +117,11 @@ fn invalid_streams_are_rejected() {
     );
     let pareto = Pattern::OnOff {
         rate: 1,
-        on: Spread::Pareto {
+        on: DurationDistribution::Pareto {
             mean: MS,
             shape: 1.0,
         },
-        off: Spread::Fixed(MS),
+        off: DurationDistribution::Fixed(MS),
     };
     assert_eq!(source(pareto), Some(ConfigError::ParetoShape(1.0)));
 }

@@ -64,7 +64,7 @@ impl Attachment {
 
 /// An agent whose advertisement was received.
 #[derive(Clone, Debug)]
-pub(super) struct Agent {
+pub(super) struct AdvertisedAgent {
     interface: InterfaceId,
     address: Ipv4Addr,
     pub(super) advertisement: AgentAdvertisement,
@@ -197,13 +197,13 @@ impl<P: Node> MobileNode<P> {
         self.stats.advertisements += 1;
         // An advertisement proves that the link is up.
         self.down.retain(|known| *known != interface);
-        let is = |agent: &Agent| agent.address == address && agent.interface == interface;
+        let is = |agent: &AdvertisedAgent| agent.address == address && agent.interface == interface;
         let known = self.agents.iter().position(is);
         let before = known.map(|position| self.agents.remove(position));
         if self.agents.len() == MAX_AGENTS {
             self.agents.remove(0);
         }
-        self.agents.push(Agent {
+        self.agents.push(AdvertisedAgent {
             interface,
             address,
             advertisement: advertisement.clone(),
@@ -225,8 +225,8 @@ impl<P: Node> MobileNode<P> {
     }
 
     /// Returns the agent through which the node is registered or registers.
-    pub(super) fn current_agent(&self) -> Option<&Agent> {
-        let is = |agent: &&Agent| self.is_current(agent.interface, agent.address);
+    pub(super) fn current_agent(&self) -> Option<&AdvertisedAgent> {
+        let is = |agent: &&AdvertisedAgent| self.is_current(agent.interface, agent.address);
         self.agents.iter().find(is)
     }
 
@@ -249,7 +249,7 @@ impl<P: Node> MobileNode<P> {
     }
 
     fn choose(&self) -> Attachment {
-        let is_home = |agent: &&Agent| {
+        let is_home = |agent: &&AdvertisedAgent| {
             agent.address == self.config.home_agent && agent.advertisement.flags.home_agent
         };
         if let Some(home) = self.agents.iter().find(is_home) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::PORT;
 use super::authentication::SecurityAssociation;
-use super::discovery::Discovery;
+use super::discovery::DiscoveryMessage;
 use super::message::ReplyCode;
 use super::tunnel::{self, Tunnels};
 use crate::ids::InterfaceId;
@@ -21,7 +21,7 @@ use crate::rng::Random;
 use crate::time::Time;
 
 pub use attachment::Attachment;
-use attachment::{Agent, AgentSearch};
+use attachment::{AdvertisedAgent, AgentSearch};
 use registration::Registration;
 
 /// Maximum number of events kept.
@@ -161,7 +161,7 @@ pub struct MobileNode<P> {
     down: Vec<InterfaceId>,
     /// Addresses of the visited networks.
     local_addresses: Vec<(InterfaceId, Ipv4Addr)>,
-    agents: Vec<Agent>,
+    agents: Vec<AdvertisedAgent>,
     attachment: Attachment,
     search: Option<AgentSearch>,
     registration: Registration,
@@ -327,11 +327,11 @@ impl<P: Node + Any> Node for MobileNode<P> {
                 destination_port: PORT,
                 ..
             } => self.handle_reply(now, &packet, out),
-            Protocol::Icmp if ours => match Discovery::parse(&packet) {
-                Ok(Discovery::Advertisement(advertisement)) => {
+            Protocol::Icmp if ours => match DiscoveryMessage::parse(&packet) {
+                Ok(DiscoveryMessage::Advertisement(advertisement)) => {
                     self.handle_advertisement(now, interface, &packet, &advertisement, out);
                 }
-                Ok(Discovery::Solicitation) => {}
+                Ok(DiscoveryMessage::Solicitation) => {}
                 Err(_) => self.handle_icmp(now, interface, packet, out),
             },
             Protocol::IpInIp if ours => self.handle_tunnel(now, interface, &packet, out),

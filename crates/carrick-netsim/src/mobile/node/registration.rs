@@ -7,7 +7,7 @@ use super::{Attachment, MobileNode, MobilityEvent};
 use crate::mobile::authentication::AuthenticationKind;
 use crate::mobile::identification::Identification;
 use crate::mobile::message::{
-    RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, Signed,
+    RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, SignedMessage,
 };
 use crate::mobile::{INFINITE, PORT, message_packet};
 use crate::node::{Node, Outbox};
@@ -20,7 +20,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Registration state of the node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registration {
-    granted: Option<Granted>,
+    granted: Option<GrantedRegistration>,
     pending: Option<PendingRequest>,
     /// The home agent has, or may have, a binding that must be removed at home.
     bound: bool,
@@ -32,7 +32,7 @@ pub(super) struct Registration {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Granted {
+struct GrantedRegistration {
     care_of: Ipv4Addr,
     /// Time of the renewal.
     renew: Time,
@@ -211,7 +211,7 @@ impl<P: Node> MobileNode<P> {
     /// Returns the reply in a packet, if it matches the pending request and its source and
     /// authenticator are valid.
     fn authentic_reply(&self, packet: &Packet) -> Option<(RegistrationReply, PendingRequest)> {
-        let signed = Signed::<RegistrationReply>::parse(&packet.payload).ok()?;
+        let signed = SignedMessage::<RegistrationReply>::parse(&packet.payload).ok()?;
         let pending = self.registration.pending?;
         let reply = signed.message;
         let request = &pending.request;
@@ -253,7 +253,7 @@ impl<P: Node> MobileNode<P> {
                 pending.sent + seconds,
             ),
         };
-        self.registration.granted = Some(Granted {
+        self.registration.granted = Some(GrantedRegistration {
             care_of,
             renew,
             until,

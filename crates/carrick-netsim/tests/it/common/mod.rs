@@ -48,7 +48,9 @@ impl Node for Recorder {
     }
 
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
-        while let Some((_, packet)) = self.script.pop_front_if(|(time, _)| *time <= now) {
+        while self.script.front().is_some_and(|(time, _)| *time <= now)
+            && let Some((_, packet)) = self.script.pop_front()
+        {
             out.send(packet);
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_netsim::mobile::{
     Attachment, CareOf, ForeignAgent, INFINITE, MobilityEvent, PORT, RegistrationRequest,
-    ReplyCode, Signed,
+    ReplyCode, SignedMessage,
 };
 use carrick_netsim::{Change, Packet, Protocol, Time};
 
@@ -278,6 +278,6 @@ fn simultaneous_bindings_duplicate_packets() {
 fn requests_and_replies_round_trip() {
     let world = World::usual();
     let request = request(&world, AGENTS[0]);
-    let read = Signed::<RegistrationRequest>::parse(&request.to_bytes(&association()));
+    let read = SignedMessage::<RegistrationRequest>::parse(&request.to_bytes(&association()));
     assert_eq!(read.expect("a request").message, request);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use carrick_netsim::mobile::{
     INFINITE, Identification, PORT, RegistrationReply, RegistrationRequest, ReplyCode,
 };
-use carrick_netsim::{Packet, Place, Protocol, Step};
+use carrick_netsim::{Packet, Protocol, TracePlace, TraceStep};
 
 use crate::common::Recorder;
 use crate::mobile_registration::support::*;
@@ -102,9 +102,9 @@ fn a_replayed_request_has_no_effect() {
     let notes = Rc::clone(&seen);
     let home_link = world.home_link;
     world.net.set_tracer(move |event| {
-        let on_link = matches!(event.place, Place::Link(link, _) if link == home_link);
+        let on_link = matches!(event.place, TracePlace::Link(link, _) if link == home_link);
         let to_agent = event.packet.destination == IpAddr::V4(HOME_AGENT);
-        if on_link && to_agent && event.step == Step::Sent {
+        if on_link && to_agent && event.step == TraceStep::Sent {
             notes.borrow_mut().push(event.packet.clone());
         }
     });

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use carrick_netsim::Change;
 use carrick_netsim::mobile::{
-    AgentAdvertisement, Attachment, Discovery, ForeignAgent, HomeAgent, MobilityEvent, ReplyCode,
+    AgentAdvertisement, Attachment, DiscoveryMessage, ForeignAgent, HomeAgent, MobilityEvent,
+    ReplyCode,
 };
 
 use crate::mobile_registration::support::*;
@@ -121,7 +122,7 @@ fn contradictory_advertisements_are_ignored() {
         prefix_lengths: Vec::new(),
     };
     let packet = forged.to_packet(AGENTS[0], HOME);
-    assert!(Discovery::parse(&packet).is_err());
+    assert!(DiscoveryMessage::parse(&packet).is_err());
     let before = world.mobile().stats().advertisements;
     let interface = world.interfaces[1];
     world.net.with_node(
