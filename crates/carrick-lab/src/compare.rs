@@ -1,21 +1,16 @@
 //! Comparison of a result with that of an earlier run: the rows that differ significantly.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::format;
-use crate::result::{Row, ScenarioResult, wrap};
+use crate::result::{Column, Row, ScenarioResult, table};
 
 /// Format number of the JSON that [`ScenarioResult::to_json`] writes; results of another format
 /// cannot be compared.
 pub(crate) const FORMAT: u32 = 1;
-/// Columns of the numbers next to a label.
-const NUMBERS: usize = 58;
-/// Minimum width of the label in columns.
-const LABEL: usize = 16;
 
 /// An earlier result, as parsed from its JSON.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,15 +20,7 @@ struct EarlierResult {
     scenario: String,
     seed: u64,
     repetitions: u64,
-    rows: Vec<EarlierRow>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct EarlierRow {
-    id: String,
-    unit: String,
-    measured: Option<f64>,
-    ci95: Option<f64>,
+    rows: Vec<Row>,
 }
 
 /// Earlier results, one per scenario.
@@ -89,10 +76,7 @@ impl EarlierResults {
     /// [`LabError::Read`] if it cannot be read, [`LabError::Choice`] if it is not a result or has
     /// another format.
     pub fn load(path: &Path) -> Result<Self, LabError> {
-        let text = std::fs::read_to_string(path).map_err(|source| LabError::Read {
-            path: path.into(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
         Self::parse(&path.display().to_string(), &text)
     }
 
@@ -148,45 +132,25 @@ impl EarlierResults {
             .results
             .iter()
             .find(|old| old.scenario == result.scenario)?;
-        let find = |row: &Row| {
-            old.rows
-                .iter()
-                .find(|o| o.id == row.id && o.unit == row.unit)
-        };
-        let mut rows: Vec<ComparedRow> = result
-            .rows
-            .iter()
-            .map(|row| compared(&row.id, &row.label, &row.unit, find(row), Some(row)))
-            .collect();
-        let gone = |o: &&EarlierRow| {
-            !result
-                .rows
-                .iter()
-                .any(|row| o.id == row.id && o.unit == row.unit)
-        };
-        rows.extend(
-            old.rows
-                .iter()
-                .filter(gone)
-                .map(|o| compared(&o.id, &o.id, &o.unit, Some(o), None)),
-        );
+        let same = |o: &Row, row: &Row| o.id == row.id && o.unit == row.unit;
+        let find = |row: &Row| old.rows.iter().find(|o| same(o, row));
+        let gone = |o: &&Row| !result.rows.iter().any(|row| same(o, row));
+        let rows = result.rows.iter();
+        let rows = rows.map(|row| compared(row, find(row), Some(row)));
+        let gone = old.rows.iter().filter(gone);
+        let rows = rows.chain(gone.map(|o| compared(o, Some(o), None)));
         Some(Comparison {
             file: self.file.clone(),
             version: old.version.clone(),
             seed: old.seed,
             repetitions: old.repetitions,
-            rows,
+            rows: rows.collect(),
         })
     }
 }
 
-fn compared(
-    id: &str,
-    label: &str,
-    unit: &str,
-    old: Option<&EarlierRow>,
-    new: Option<&Row>,
-) -> ComparedRow {
+/// Compares a row of both runs, or of one of them.
+fn compared(row: &Row, old: Option<&Row>, new: Option<&Row>) -> ComparedRow {
     let values = [old.and_then(|o| o.measured), new.and_then(|n| n.measured)];
     let intervals = [old.and_then(|o| o.ci95), new.and_then(|n| n.ci95)];
     let difference = values[0].zip(values[1]).map(|(old, new)| new - old);
@@ -200,9 +164,9 @@ fn compared(
         }
     };
     ComparedRow {
-        id: id.into(),
-        label: label.into(),
-        unit: unit.into(),
+        id: row.id.clone(),
+        label: row.label.clone(),
+        unit: row.unit.clone(),
         old: values[0],
         old_ci95: intervals[0],
         new: values[1],
@@ -213,32 +177,34 @@ fn compared(
 }
 
 impl ComparedRow {
-    /// Formats old value, new value and difference, and the mark of a significant difference.
-    pub(crate) fn cells(&self) -> [String; 4] {
-        let mean = |value: Option<f64>, ci95: Option<f64>| match (value, ci95) {
-            (Some(mean), Some(ci95)) => {
-                format!(
-                    "{} ± {}",
-                    format::measured(mean),
-                    format::interval(ci95, mean)
-                )
-            }
-            (Some(mean), None) => format::measured(mean),
-            _ => "–".into(),
-        };
-        let difference = self.difference.map_or_else(
-            || "–".into(),
-            |d| {
-                let sign = if d > 0.0 { "+" } else { "" };
-                format!("{sign}{}", format::measured(d))
-            },
-        );
-        [
-            mean(self.old, self.old_ci95),
-            mean(self.new, self.new_ci95),
-            difference,
-            if self.outside { "outside" } else { "" }.into(),
-        ]
+    pub(crate) fn old_text(&self) -> String {
+        with_interval(self.old, self.old_ci95)
+    }
+
+    pub(crate) fn new_text(&self) -> String {
+        with_interval(self.new, self.new_ci95)
+    }
+
+    /// Formats the difference with its sign.
+    pub(crate) fn difference_text(&self) -> String {
+        format::or_absent(self.difference, |difference| {
+            let sign = if difference > 0.0 { "+" } else { "" };
+            format!("{sign}{}", format::measured(difference))
+        })
+    }
+
+    /// Returns the mark of a significant difference.
+    pub(crate) fn outside_text(&self) -> &'static str {
+        if self.outside { "outside" } else { "" }
+    }
+}
+
+/// Formats a mean with its interval, if it has one.
+fn with_interval(mean: Option<f64>, ci95: Option<f64>) -> String {
+    let text = format::or_absent(mean, format::measured);
+    match format::interval_of(ci95, mean) {
+        Some(interval) => format!("{text} ± {interval}"),
+        None => text,
     }
 }
 
@@ -264,35 +230,15 @@ impl Comparison {
 
     /// Formats the rows as aligned lines for a terminal.
     pub fn to_table(&self, columns: usize) -> String {
-        use unicode_width::UnicodeWidthStr;
-
-        let space = columns.saturating_sub(NUMBERS).max(LABEL);
-        let mut out = String::new();
-        let mut line = |label: &str, cells: [&str; 4]| {
-            let mut parts = wrap(label, space).into_iter();
-            let first = parts.next().unwrap_or_default();
-            let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
-            let mut text = format!("{first}{}", pad(&first, space));
-            for (cell, width) in cells.into_iter().zip([19, 19, 10]) {
-                let _ = write!(text, "{} {cell}", pad(cell, width - 1));
-            }
-            let _ = write!(text, "  {}", cells[3]);
-            let _ = writeln!(out, "{}", text.trim_end());
-            for rest in parts {
-                let _ = writeln!(out, "{rest}");
-            }
-        };
-        line("", ["old", "new", "difference", ""]);
-        for row in &self.rows {
-            let [old, new, difference, outside] = row.cells();
-            let label = if row.unit.is_empty() {
-                row.label.clone()
-            } else {
-                format!("{} [{}]", row.label, row.unit)
-            };
-            line(&label, [&old, &new, &difference, &outside]);
-        }
-        out
+        const HEADER: [Column<ComparedRow>; 6] = [
+            ("", |row| row.label.clone()),
+            ("unit", |row| row.unit.clone()),
+            ("old", |row| row.old_text()),
+            ("new", |row| row.new_text()),
+            ("difference", |row| row.difference_text()),
+            ("", |row| row.outside_text().into()),
+        ];
+        table(&HEADER, &self.rows, |_| "", columns)
     }
 }
 

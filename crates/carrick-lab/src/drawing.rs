@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use crate::figure::{self, paint};
-use crate::markup::escape;
 
 /// Width of a drawing in user units.
 const WIDTH: f64 = 520.0;
@@ -67,25 +66,12 @@ impl Drawing {
     /// Renders an SVG element; `standalone` adds the background of a separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         let mut out = String::new();
-        let xmlns = if standalone {
-            " xmlns=\"http://www.w3.org/2000/svg\""
-        } else {
-            ""
-        };
-        let _ = write!(
-            out,
-            "<svg{xmlns} {} viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
-            paint("fig"),
-            self.height,
-            escape(&self.description)
+        figure::open(
+            &mut out,
+            (WIDTH, self.height),
+            &self.description,
+            standalone,
         );
-        if standalone {
-            let _ = write!(
-                out,
-                "<rect {} width=\"100%\" height=\"100%\"/>",
-                paint("back")
-            );
-        }
         for link in &self.links {
             self.link(&mut out, link);
         }
@@ -129,13 +115,7 @@ impl Drawing {
 fn text(out: &mut String, x: f64, y: f64, lines: &[String], class: &str) {
     let first = y - (lines.len() as f64 - 1.0) * LINE_HEIGHT / 2.0 + 5.0;
     for (i, line) in lines.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<text {} x=\"{x}\" y=\"{}\">{}</text>",
-            paint(class),
-            first + i as f64 * LINE_HEIGHT,
-            escape(line)
-        );
+        figure::text(out, class, x, first + i as f64 * LINE_HEIGHT, line);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Errors of the laboratory.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Reason why a run was not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The requested scenario does not exist.
-    #[error("there is no scenario '{name}'; known: {known}")]
-    UnknownScenario {
+    /// The requested experiment does not exist.
+    #[error("there is no experiment '{name}'; known: {known}, or a folder such as ./{name}")]
+    UnknownExperiment {
         /// Name requested.
         name: String,
         /// Existing names.
@@ -48,4 +48,22 @@ pub enum LabError {
         /// Error of the operating system.
         source: io::Error,
     },
+}
+
+impl LabError {
+    /// Returns the conversion of errors of reading `path`.
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
+        move |source| Self::Read {
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// Returns the conversion of errors of writing `path`.
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
+        move |source| Self::Write {
+            path: path.into(),
+            source,
+        }
+    }
 }

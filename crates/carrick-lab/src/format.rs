@@ -10,6 +10,19 @@ pub fn interval(ci95: f64, value: f64) -> String {
     format!("{ci95:.*}", decimals(value))
 }
 
+/// Formats the half width of a confidence interval of a value, if it has one.
+pub(crate) fn interval_of(ci95: Option<f64>, value: Option<f64>) -> Option<String> {
+    Some(interval(ci95?, value?))
+}
+
+/// Text of a value that does not exist.
+pub(crate) const ABSENT: &str = "–";
+
+/// Formats a value, or its absence.
+pub(crate) fn or_absent(value: Option<f64>, show: fn(f64) -> String) -> String {
+    value.map_or_else(|| ABSENT.into(), show)
+}
+
 /// Formats a computed bound with the decimals of a measured value, without trailing zeros.
 pub fn bound(value: f64) -> String {
     trimmed(&measured(value))

@@ -13,10 +13,7 @@ use crate::result::{ScenarioResult, live_to_csv, repetitions_to_csv, to_csv};
 /// # Errors
 /// [`LabError::Write`] with the directory.
 pub fn prepare(directory: &Path) -> Result<(), LabError> {
-    fs::create_dir_all(directory).map_err(|source| LabError::Write {
-        path: directory.into(),
-        source,
-    })
+    fs::create_dir_all(directory).map_err(LabError::write(directory))
 }
 
 /// Writes all files into `directory`, which is created if it does not exist, and returns their
@@ -33,10 +30,7 @@ pub fn write(
     let mut written = Vec::new();
     let mut put = |name: String, content: String| {
         let path = directory.join(name);
-        fs::write(&path, content).map_err(|source| LabError::Write {
-            path: path.clone(),
-            source,
-        })?;
+        fs::write(&path, content).map_err(LabError::write(&path))?;
         written.push(path);
         Ok(())
     };

@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 /// A paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Publication {
     /// Authors, as printed.
-    pub authors: &'static str,
+    pub authors: String,
     /// Title.
-    pub title: &'static str,
+    pub title: String,
     /// Journal, conference or series.
-    pub place: &'static str,
+    pub place: String,
     /// Year of publication.
     pub year: u16,
 }
@@ -29,12 +29,12 @@ impl Publication {
 }
 
 /// A setting that the publication leaves open and that was chosen by its published values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FittedSetting {
     /// Name and value of the setting.
-    pub setting: &'static str,
+    pub setting: String,
     /// Published values by which it was chosen.
-    pub chosen_by: &'static str,
+    pub chosen_by: String,
     /// Other settings that are consistent with these values, or the effect of leaving it out.
-    pub alternatives: &'static str,
+    pub alternatives: String,
 }

@@ -20,7 +20,8 @@
 //!   stalls; if only one side has sessions, no association is established;
 //! - counters agree: packets sent and received, no corrupted packet on perfect links, no packet
 //!   lost by the simulator itself;
-//! - the same seed gives the same packets at the same nanoseconds (every tenth world runs twice).
+//! - the same seed gives the same packets at the same nanoseconds, whether endpoints hand over or not
+//!   (every tenth world runs twice, without and with handovers; every second world has handovers).
 //!
 //! # Running
 //!
@@ -33,7 +34,8 @@
 //! # Replaying
 //!
 //! A failure prints its seed. This command runs that world again, and prints its parameters, every
-//! call, event and packet; it writes a capture for Wireshark:
+//! call, event and packet; it writes a capture for Wireshark. With `CARRICK_WORLD_HANDOVERS=1`, endpoints
+//! hand over:
 //!
 //! ```text
 //! CARRICK_WORLD_SEED=1234 CARRICK_WORLD_CAPTURE=/tmp/1234.pcapng \
@@ -55,6 +57,7 @@ mod world {
     mod dice;
     mod disruption;
     mod extras;
+    mod handover;
     mod ledger;
     mod party;
     mod plan;
@@ -88,6 +91,9 @@ const DEFAULT_SEEDS: u64 = 200;
 
 /// Interval of the worlds that run twice.
 const TWICE_EVERY: u64 = 10;
+
+/// Interval of the worlds without handovers; those that run twice are among them.
+const HANDOVERS_NOT_EVERY: u64 = 2;
 
 /// Number of worlds above which every ending must have occurred, and every extension in its
 /// proportion of the worlds.
@@ -131,17 +137,18 @@ fn messages_arrive_once_and_associations_end() {
 /// Runs a world, some of them twice; a panic is a failure.
 fn run_checked(seed: u64) -> Result<Report, String> {
     let twice = seed.is_multiple_of(TWICE_EVERY);
-    let once = || {
+    let once = |hands_over: bool| {
         let watch = WorldOptions {
             hash: twice,
+            hands_over,
             ..WorldOptions::default()
         };
         catch_unwind(AssertUnwindSafe(|| run(seed, watch)))
             .unwrap_or_else(|panic| Err(format!("panic: {}", text(panic.as_ref()))))
     };
-    let report = once()?;
-    if twice && once()?.hash != report.hash {
-        return Err("the same seed gave different packets".into());
+    let report = once(!seed.is_multiple_of(HANDOVERS_NOT_EVERY))?;
+    if twice && once(true)?.hash != report.hash {
+        return Err("the same seed gave different packets with handovers".into());
     }
     Ok(report)
 }
@@ -152,6 +159,7 @@ fn replay(seed: u64) {
         verbose: true,
         capture: capture.as_deref(),
         hash: true,
+        hands_over: number("CARRICK_WORLD_HANDOVERS") == Some(1),
     };
     let result = run(seed, watch);
     let report = result.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
@@ -225,11 +233,12 @@ fn coverage(results: &[Option<Report>]) -> Vec<Coverage> {
 
 fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
     let mut endings: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut packets, mut hours) = (0, 0.0);
+    let (mut packets, mut hours, mut handovers) = (0, 0.0, 0);
     for report in results.iter().flatten() {
         *endings.entry(report.ending).or_default() += 1;
         packets += report.packets;
         hours += report.seconds / 3600.0;
+        handovers += report.handovers;
     }
     let facts: Vec<String> = coverage(results)
         .iter()
@@ -241,7 +250,7 @@ fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
         })
         .collect();
     say(&format!(
-        "seeds {first} to {}: {endings:?}, {packets} packets, {hours:.1} hours of virtual time; {}\n",
+        "seeds {first} to {}: {endings:?}, {packets} packets, {hours:.1} hours of virtual time; {handovers} handovers, {}\n",
         first + count - 1,
         facts.join(", ")
     ));
@@ -250,6 +259,8 @@ fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
 /// Asserts the coverage: a test without an event proves nothing about it, and one event in a
 /// thousand worlds little.
 fn assert_coverage(results: &[Option<Report>]) {
+    let hand_over = results.iter().flatten().any(|r| r.handovers > 0);
+    assert!(hand_over, "no world hands over");
     for ending in ["shutdown", "abort", "restart", "death"] {
         let coverage = results.iter().flatten().any(|r| r.ending == ending);
         assert!(coverage, "no world ended by {ending}");

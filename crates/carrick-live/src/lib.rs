@@ -53,7 +53,7 @@ pub use accuracy::{
     UnloadedError,
 };
 pub use error::Error;
-pub use experiment::{Progress, RunningNetwork, ScheduledChange, check_support, run_experiment};
+pub use experiment::{RunProgress, RunningNetwork, ScheduledChange, check_support, run_experiment};
 pub use network::{
     CapturedPacket, Direction, Directory, Emulation, Host, LiveNetwork, Namespace, NetworkPlan,
     run_on_host, running_networks, spawn_on_host,

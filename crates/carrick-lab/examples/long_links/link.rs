@@ -4,10 +4,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_lab::sctp_host::{BulkSink, BulkSource, SctpHost};
+use carrick_lab::sctp_host::SctpHost;
 use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::research::Policies;
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
+
+use crate::bulk::{BulkSink, BulkSource};
 
 const PORT: u16 = 5001;
 const RATE: u64 = 1_000_000_000;

@@ -11,8 +11,10 @@
 //! packets), and a sink that reads at once. The throughput is that of user data from the start,
 //! including slow start.
 
+mod bulk;
 mod link;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carrick_lab::parallel;
@@ -31,12 +33,12 @@ fn argument(n: usize, default: u64) -> u64 {
 
 fn variants() -> Vec<(&'static str, AssociationConfig)> {
     let cubic = Policies {
-        congestion: &Cubic,
+        congestion: Arc::new(Cubic),
         ..Policies::default()
     };
     let repeating = Policies {
         repeated_fast_retransmit: true,
-        ..cubic
+        ..cubic.clone()
     };
     vec![
         ("classic", AssociationConfig::rfc9260()),

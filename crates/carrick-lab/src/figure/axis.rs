@@ -1,7 +1,7 @@
 //! Axes: range, round ticks, and the mapping of values to positions.
 
 /// An axis of a figure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Axis {
     /// Name of the quantity.
     pub label: String,
@@ -18,9 +18,10 @@ pub struct Axis {
 }
 
 /// Mapping of values to positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Linear: equal differences have equal lengths.
+    #[default]
     Linear,
     /// Equal ratios have equal lengths; values must be above zero.
     Log,
@@ -32,10 +33,7 @@ impl Axis {
         Self {
             label: label.into(),
             unit: unit.into(),
-            min: None,
-            max: None,
-            scale: Scale::Linear,
-            names: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -49,23 +47,15 @@ impl Axis {
     }
 
     /// Returns an axis of named values: 1, 2, 3 and so on.
-    pub fn named(label: &str, names: &[&str]) -> Self {
+    pub fn named(label: &str, names: &[impl AsRef<str>]) -> Self {
         let names = names.iter().enumerate();
         let names: Vec<(f64, String)> = names
-            .map(|(n, name)| (n as f64 + 1.0, (*name).into()))
+            .map(|(n, name)| (n as f64 + 1.0, name.as_ref().into()))
             .collect();
         let last = names.len().max(1) as f64 + 0.5;
         Self {
             names,
             ..Self::linear(label, "").range(0.5, last)
-        }
-    }
-
-    /// Returns a logarithmic axis whose range is determined by the data.
-    pub fn log(label: &str, unit: &str) -> Self {
-        Self {
-            scale: Scale::Log,
-            ..Self::linear(label, unit)
         }
     }
 
@@ -135,16 +125,6 @@ impl Axis {
         let ticks = (first..=last)
             .map(|k| k as f64 * step)
             .map(|v| (v, format!("{v:.decimals$}")))
-            .map(|(v, text)| {
-                (
-                    v,
-                    if text.starts_with("-0") && v == 0.0 {
-                        "0".into()
-                    } else {
-                        text
-                    },
-                )
-            })
             .collect();
         AxisLayout {
             scale: Scale::Linear,
@@ -225,6 +205,13 @@ mod tests {
         laid.ticks.into_iter().map(|(_, text)| text).collect()
     }
 
+    fn logarithmic() -> Axis {
+        Axis {
+            scale: Scale::Log,
+            ..Axis::linear("", "")
+        }
+    }
+
     #[test]
     fn ticks_are_round() {
         let axis = Axis::linear("", "");
@@ -270,7 +257,7 @@ mod tests {
 
     #[test]
     fn logarithms_have_decades() {
-        let axis = Axis::log("", "");
+        let axis = logarithmic();
         assert_eq!(
             texts(&axis, &[0.2, 30.0, 2000.0], 5),
             ["0.1", "1", "10", "100", "1000", "10000"]
@@ -284,7 +271,7 @@ mod tests {
     #[test]
     fn empty_and_single_value_axes_are_valid() {
         for values in [&[][..], &[5.0], &[f64::NAN], &[0.0]] {
-            for axis in [Axis::linear("", ""), Axis::log("", "")] {
+            for axis in [Axis::linear("", ""), logarithmic()] {
                 let laid = axis.layout(values.iter().copied(), 5);
                 assert!(laid.max > laid.min && laid.ticks.len() >= 2, "{laid:?}");
                 assert!(laid.ticks.len() < 20);

@@ -6,7 +6,6 @@ use super::axis::AxisLayout;
 use super::mark::mark;
 use super::paint::{self, paint};
 use super::{Figure, Point, Series, SeriesKind, references};
-use crate::markup::escape;
 use crate::result::wrap;
 
 const WIDTH: f64 = 520.0;
@@ -60,32 +59,9 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
     let plot = layout(figure, top);
     let height = top + PLOT_HEIGHT + 46.0;
     let mut out = String::new();
-    let xmlns = if standalone {
-        " xmlns=\"http://www.w3.org/2000/svg\""
-    } else {
-        ""
-    };
-    let _ = write!(
-        out,
-        "<svg{xmlns} {} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
-        paint("fig"),
-        escape(&figure.title)
-    );
-    if standalone {
-        let _ = write!(
-            out,
-            "<rect {} width=\"100%\" height=\"100%\"/>",
-            paint("back")
-        );
-    }
+    paint::open(&mut out, (WIDTH, height), &figure.title, standalone);
     for (i, line) in title.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<text {} x=\"8\" y=\"{:.0}\">{}</text>",
-            paint("title"),
-            ROW * (i + 1) as f64,
-            escape(line)
-        );
+        paint::text(&mut out, "title", 8, ROW * (i + 1) as f64, line);
     }
     draw_legend(&mut out, figure, &legend, title_height);
     draw_axes(&mut out, figure, &plot);
@@ -156,19 +132,19 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
             if series.kind != SeriesKind::Points {
                 let _ = write!(out, "<path {} d=\"M{x:.1} {y}h{SWATCH}\"/>", curve(series));
             }
-            if matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars) {
+            if series.kind.has_marks() {
                 mark(out, series.style, x + SWATCH / 2.0, y, MARK);
             }
-            let _ = write!(
-                out,
-                "</g><text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                paint("entry"),
-                x + SWATCH + 6.0,
-                y + 5.0,
-                escape(&series.label)
-            );
+            out.push_str("</g>");
+            let (x, y) = (tenths(x + SWATCH + 6.0), tenths(y + 5.0));
+            paint::text(out, "entry", x, y, &series.label);
         }
     }
+}
+
+/// Formats a coordinate.
+pub(super) fn tenths(value: f64) -> String {
+    format!("{value:.1}")
 }
 
 /// Returns the attributes of a series' curve.
@@ -184,48 +160,21 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
         left, top, width, ..
     } = *plot;
     let bottom = top + PLOT_HEIGHT;
-    let _ = write!(
-        out,
-        "<text {} x=\"8\" y=\"{:.1}\">{}</text>",
-        paint("soft"),
-        top - 12.0,
-        escape(&figure.y.caption())
-    );
+    paint::text(out, "soft", 8, tenths(top - 12.0), &figure.y.caption());
     for (value, text) in &plot.y.ticks {
         let y = top + plot.y(*value);
-        let _ = write!(
-            out,
-            "<path {} d=\"M{left:.1} {y:.1}h{width:.1}\"/>\
-             <text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            paint("grid"),
-            paint("soft end"),
-            left - 6.0,
-            y + 5.0,
-            escape(text)
-        );
+        paint::path(out, "grid", format_args!("M{left:.1} {y:.1}h{width:.1}"));
+        paint::text(out, "soft end", tenths(left - 6.0), tenths(y + 5.0), text);
     }
     for (value, text) in &plot.x.ticks {
         let x = left + plot.x(*value);
-        let _ = write!(
-            out,
-            "<path {} d=\"M{x:.1} {bottom:.1}v5\"/>\
-             <text {} x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            paint("axis"),
-            paint("soft middle"),
-            bottom + 20.0,
-            escape(text)
-        );
+        paint::path(out, "axis", format_args!("M{x:.1} {bottom:.1}v5"));
+        paint::text(out, "soft middle", tenths(x), tenths(bottom + 20.0), text);
     }
-    let _ = write!(
-        out,
-        "<path {} d=\"M{left:.1} {top:.1}v{PLOT_HEIGHT}h{width:.1}\"/>\
-         <text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-        paint("axis"),
-        paint("soft end"),
-        left + width,
-        bottom + 40.0,
-        escape(&figure.x.caption())
-    );
+    let axes = format_args!("M{left:.1} {top:.1}v{PLOT_HEIGHT}h{width:.1}");
+    paint::path(out, "axis", axes);
+    let (x, y) = (tenths(left + width), tenths(bottom + 40.0));
+    paint::text(out, "soft end", x, y, &figure.x.caption());
 }
 
 /// Draws curves and reference lines in an inner element, which clips them at the axes; error bars
@@ -269,10 +218,6 @@ fn finite(series: &Series) -> impl Iterator<Item = &Point> {
     series.points.iter().filter(|point| point.is_finite())
 }
 
-fn has_marks(series: &Series) -> bool {
-    matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars)
-}
-
 fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
     if series.kind == SeriesKind::Points || finite(series).next().is_none() {
         return;
@@ -296,18 +241,14 @@ fn draw_bars(out: &mut String, series: &Series, plot: &Plot) {
     let shown = |point: &&Point| point.error > 0.0 && plot.x.holds(point.x);
     for point in finite(series).filter(shown) {
         let (high, low) = (plot.y(point.y + point.error), plot.y(point.y - point.error));
-        let _ = write!(
-            out,
-            "<path {} d=\"M{:.1} {high:.1}h{w}m-{BAR} 0V{low:.1}m-{BAR} 0h{w}\"/>",
-            paint("bar"),
-            plot.x(point.x) - BAR,
-            w = 2.0 * BAR
-        );
+        let (x, w) = (plot.x(point.x) - BAR, 2.0 * BAR);
+        let bar = format_args!("M{x:.1} {high:.1}h{w}m-{BAR} 0V{low:.1}m-{BAR} 0h{w}");
+        paint::path(out, "bar", bar);
     }
 }
 
 fn draw_marks(out: &mut String, series: &Series, plot: &Plot) {
-    if !has_marks(series) {
+    if !series.kind.has_marks() {
         return;
     }
     let many = series.points.len() > MANY;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::paint::paint;
+use super::paint::{self, paint};
 
 /// Number of distinct styles.
 const STYLES: usize = 8;
@@ -56,5 +56,5 @@ pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) 
     } else {
         "mark"
     };
-    let _ = write!(out, "<path {} d=\"{path}\"/>", paint(class));
+    paint::path(out, class, path);
 }

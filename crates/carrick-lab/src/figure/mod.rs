@@ -11,19 +11,16 @@ mod mark;
 mod paint;
 mod references;
 
-use std::borrow::Cow;
-
 use crate::result::record;
-use crate::stats::Sorted;
 
 pub use axis::{Axis, Scale};
-pub(crate) use paint::{link, paint};
+pub(crate) use paint::{link, open, paint, text};
 
 /// Style sheet of a report for the figures and drawings on a dark screen.
 pub const STYLE: &str = include_str!("style.css");
 
 /// A figure with one pair of axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Figure {
     /// Identifier used as the file name: letters, digits, hyphens.
     pub id: String,
@@ -72,20 +69,6 @@ impl Series {
             points,
         }
     }
-
-    /// Removes the series from the legend.
-    #[must_use]
-    pub fn unlisted(mut self) -> Self {
-        self.listed = false;
-        self
-    }
-}
-
-/// Returns the empirical distribution function of values as a series.
-pub(crate) fn distributed(label: &str, style: usize, values: &Sorted) -> Series {
-    let points = values.distribution(400).into_iter();
-    let points = points.map(|(x, y)| Point::new(x, y));
-    Series::new(label, SeriesKind::Step, style, points.collect())
 }
 
 /// Form of the rendering of a [`Series`].
@@ -101,6 +84,12 @@ pub enum SeriesKind {
     Step,
     /// Marks with bars of their error, joined by a line.
     ErrorBars,
+}
+
+impl SeriesKind {
+    fn has_marks(self) -> bool {
+        matches!(self, Self::Points | Self::ErrorBars)
+    }
 }
 
 /// A point of a [`Series`].
@@ -149,28 +138,21 @@ impl Figure {
             label: "±".into(),
             ..self.y.clone()
         };
-        let header = [
-            "series".into(),
-            self.x.caption(),
-            self.y.caption(),
-            error.caption(),
-        ];
-        record(&mut out, &header.map(Cow::Owned));
+        let captions = [self.x.caption(), self.y.caption(), error.caption()];
+        record(&mut out, ["series".into()].into_iter().chain(captions));
         for series in &self.series {
             for point in series.points.iter().filter(|point| point.is_finite()) {
                 let error = match point.error {
                     0.0 => String::new(),
                     error => error.to_string(),
                 };
-                let values = [self.x.value(point.x), self.y.value(point.y), error];
-                let [x, y, error] = values.map(Cow::Owned);
-                record(&mut out, &[series.label.as_str().into(), x, y, error]);
+                let (x, y) = (self.x.value(point.x), self.y.value(point.y));
+                record(&mut out, [series.label.clone(), x, y, error]);
             }
         }
         for reference in &self.references {
-            let label = reference.label.as_str().into();
-            let y = self.y.value(reference.y).into();
-            record(&mut out, &[label, "".into(), y, "".into()]);
+            let y = self.y.value(reference.y);
+            record(&mut out, [reference.label.as_str(), "", &y, ""]);
         }
         out
     }
@@ -193,7 +175,7 @@ mod tests {
             y: Axis::linear("time, mean", "ms"),
             series: vec![
                 Series::new("a, \"b\"", SeriesKind::ErrorBars, 0, points),
-                Series::new("model", SeriesKind::Line, 0, vec![Point::new(0.5, 1.0)]).unlisted(),
+                Series::new("model", SeriesKind::Line, 0, vec![Point::new(0.5, 1.0)]),
             ],
             references: vec![Reference {
                 y: 870.0,

@@ -3,6 +3,10 @@
 //!
 //! Each element also has its class: the style sheet of the report changes the colours on a dark screen.
 
+use std::fmt::{Display, Write};
+
+use crate::markup::escape;
+
 /// Colours of the eight series, by their style. Distinguishable with colour vision deficiencies.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#00805e", "#a8407f", "#b07a00", "#3d3d8f", "#6a6f76", "#8c4a2f",
@@ -101,6 +105,38 @@ pub(crate) fn link(backup: bool) -> String {
     } else {
         paint("link")
     }
+}
+
+/// Appends the start of an SVG element with this view box; `standalone` adds the name space and the background of a
+/// separate file.
+pub(crate) fn open(out: &mut String, size: (f64, f64), label: &str, standalone: bool) {
+    let (width, height) = size;
+    let xmlns = if standalone {
+        " xmlns=\"http://www.w3.org/2000/svg\""
+    } else {
+        ""
+    };
+    let _ = write!(
+        out,
+        "<svg{xmlns} {} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
+        paint("fig"),
+        escape(label)
+    );
+    if standalone {
+        let back = paint("back");
+        let _ = write!(out, "<rect {back} width=\"100%\" height=\"100%\"/>");
+    }
+}
+
+/// Appends a path with the class of its lines.
+pub(super) fn path(out: &mut String, class: &str, data: impl Display) {
+    let _ = write!(out, "<path {} d=\"{data}\"/>", paint(class));
+}
+
+/// Appends a text at a position, given as formatted coordinates.
+pub(crate) fn text(out: &mut String, class: &str, x: impl Display, y: impl Display, text: &str) {
+    let (class, text) = (paint(class), escape(text));
+    let _ = write!(out, "<text {class} x=\"{x}\" y=\"{y}\">{text}</text>");
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! Reference lines of a figure, and the placement of their labels.
 
-use std::fmt::Write;
 use std::ops::Range;
 
-use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot};
-use super::paint::paint;
+use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot, tenths};
+use super::paint;
 use super::{Figure, Reference, Series, SeriesKind};
-use crate::markup::escape;
 
 /// Height of a line of text.
 const LINE: f64 = 16.0;
@@ -53,25 +51,15 @@ fn shown<'f>(figure: &'f Figure, plot: &Plot) -> impl Iterator<Item = &'f Refere
 pub(super) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
     for reference in shown(figure, plot) {
         let (y, width) = (plot.y(reference.y), plot.width);
-        let _ = write!(
-            out,
-            "<path {} d=\"M0 {y:.1}H{width:.1}\"/>",
-            paint("reference")
-        );
+        paint::path(out, "reference", format_args!("M0 {y:.1}H{width:.1}"));
     }
 }
 
 /// Draws the labels.
 pub(super) fn labels(out: &mut String, figure: &Figure, plot: &Plot) {
     for (reference, place) in shown(figure, plot).zip(places(figure, plot)) {
-        let _ = write!(
-            out,
-            "<text {} x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            paint("halo"),
-            place.x.start + SIDE,
-            place.baseline,
-            escape(&reference.label)
-        );
+        let (x, y) = (tenths(place.x.start + SIDE), tenths(place.baseline));
+        paint::text(out, "halo", x, y, &reference.label);
     }
 }
 
@@ -127,7 +115,7 @@ impl Obstacles {
     fn add(&mut self, series: &Series, plot: &Plot) {
         let points = series.points.iter().filter(|point| point.is_finite());
         let points: Vec<(f64, f64)> = points.map(|p| (plot.x(p.x), plot.y(p.y))).collect();
-        if matches!(series.kind, SeriesKind::Points | SeriesKind::ErrorBars) {
+        if series.kind.has_marks() {
             self.marks.extend(&points);
         }
         if series.kind == SeriesKind::Points {

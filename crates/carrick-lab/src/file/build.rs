@@ -1,25 +1,35 @@
 //! Construction of the network of a model, with its programs and scheduled changes.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use carrick_netsim::mobile::{
+    ForeignAgent, ForeignAgentConfig, HomeAgent, HomeAgentConfig, MobileNode, MobileNodeConfig,
+    SecurityAssociation,
+};
 use carrick_netsim::{
-    self as netsim, Direction, LinkId, Network, NetworkBuilder, NodeId, Random, Time,
+    self as netsim, ConfigError, Direction, ExternalHost, InterfaceId, LinkId, Network,
+    NetworkBuilder, NodeId, Random, Time,
 };
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::FlowRecord;
-use super::model::{ChangeAction, Flow, Model, NodeStack};
+use super::model::{Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, Reader};
 use super::program::{
-    Receiver, SctpProgram, Sender, Session, SessionState, TcpProgram, UdpProgram,
+    Carried, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender, Session, SessionState,
+    TcpProgram, UdpProgram,
 };
-use crate::sctp_host::{SctpHost, SharedEventLog};
+use crate::live::Program;
+use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::{TcpConfig, TcpHost};
 
-/// SCTP and TCP port of all hosts.
+/// SCTP and TCP port of all hosts without SIMCO.
 const PORT: u16 = 5001;
+/// SPI of the security association of a mobile node and its home agent.
+const SPI: u32 = 1000;
 /// Directions of a link, in the order of the model.
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
@@ -28,6 +38,20 @@ pub(super) struct World {
     pub(super) net: Network,
     pub(super) nodes: Vec<NodeId>,
     pub(super) links: Vec<LinkId>,
+    /// Interfaces of the two ends of each link.
+    interfaces: Vec<[InterfaceId; 2]>,
+}
+
+impl World {
+    /// Returns the program of a host, inside of Mobile IP if the host is a mobile node.
+    pub(super) fn host<T: netsim::Node>(&self, host: usize) -> &T {
+        let node = self.nodes[host];
+        if self.net.runs::<MobileNode<T>>(node) {
+            self.net.node::<MobileNode<T>>(node).program()
+        } else {
+            self.net.node(node)
+        }
+    }
 }
 
 /// Identification of a run of a cell.
@@ -41,47 +65,227 @@ pub(super) struct Repetition {
 
 impl Repetition {
     /// Returns the seed of the network, which is the same for every cell.
-    fn own_seed(self) -> u64 {
+    pub(super) fn own_seed(self) -> u64 {
         derive(self.seed, &[1, self.number])
     }
 }
 
 /// Builds the network; with `log` every host records the events of its core.
 pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<World, String> {
-    let seed = repetition.own_seed();
-    let mut builder = NetworkBuilder::new(derive(seed, &[0]));
-    let nodes: Vec<NodeId> = model
-        .nodes
-        .iter()
-        .map(|node| match node.kind {
-            NodeStack::Router => builder.add_router(&node.name),
-            _ => builder.add_host(&node.name),
-        })
-        .collect();
-    let mut links = Vec::new();
-    for (number, link) in model.links.iter().enumerate() {
-        let [a, b] = link.ends.map(|end| {
-            let address = model.address(end, number);
-            builder.add_interface(nodes[end], address)
+    let mut parts = Parts::new(model, repetition);
+    parts.set_programs(model, |_| true, log)?;
+    let mut world = parts.world(model).map_err(|error| error.to_string())?;
+    for (at, change) in changes(model, repetition, &world) {
+        let scheduled = world.net.at(at, change);
+        scheduled.map_err(|error| error.to_string())?;
+    }
+    Ok(world)
+}
+
+/// Builds the network without its schedule; only hosts with UDP have programs.
+pub(super) fn build_without_stacks(
+    model: &Model,
+    repetition: Repetition,
+) -> Result<World, ConfigError> {
+    let mut parts = Parts::new(model, repetition);
+    // Programs of UDP cannot fail.
+    let _ = parts.set_programs(model, |kind| matches!(kind, NodeStack::Udp), false);
+    for (number, node) in model.nodes.iter().enumerate() {
+        let udp = matches!(node.kind, NodeStack::Udp);
+        if let Some(config) = parts.mobile_node(model, number)?.filter(|_| !udp) {
+            let id = parts.nodes[number];
+            let random = parts.builder.node_random(id);
+            let program = MobileNode::new(config, [], ExternalHost::default(), random);
+            parts.builder.set_node_program(id, Box::new(program));
+        }
+    }
+    parts.world(model)
+}
+
+/// A network before it is complete.
+struct Parts {
+    builder: NetworkBuilder,
+    nodes: Vec<NodeId>,
+    links: Vec<LinkId>,
+    interfaces: Vec<[InterfaceId; 2]>,
+    seed: u64,
+}
+
+/// Returns the first IPv4 address of a node.
+fn ipv4(node: &Node) -> Option<Ipv4Addr> {
+    let mut all = node.addresses.iter().map(|(_, address)| *address);
+    all.find_map(|address| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    })
+}
+
+impl Parts {
+    fn new(model: &Model, repetition: Repetition) -> Self {
+        let seed = repetition.own_seed();
+        let mut builder = NetworkBuilder::new(derive(seed, &[0]));
+        let nodes: Vec<NodeId> = model
+            .nodes
+            .iter()
+            .map(|node| match node.kind {
+                NodeStack::Router => builder.add_router(&node.name),
+                _ => builder.add_host(&node.name),
+            })
+            .collect();
+        let (mut links, mut interfaces) = (Vec::new(), Vec::new());
+        for (number, link) in model.links.iter().enumerate() {
+            let [a, b] = link.ends.map(|end| {
+                let address = model.address(end, number);
+                builder.add_interface(nodes[end], address)
+            });
+            let [forward, backward] = link.config.clone();
+            links.push(builder.connect(a, b, forward, backward));
+            interfaces.push([a, b]);
+        }
+        for (number, node) in model.nodes.iter().enumerate() {
+            if node.source_routing {
+                builder.set_source_routing(nodes[number], true);
+            }
+        }
+        Self {
+            builder,
+            nodes,
+            links,
+            interfaces,
+            seed,
+        }
+    }
+
+    /// Returns the interfaces of a node on links that are wanted by their index and their other end, in the
+    /// order of the links.
+    fn interfaces(
+        &self,
+        model: &Model,
+        node: usize,
+        wanted: impl Fn(usize, usize) -> bool,
+    ) -> Vec<InterfaceId> {
+        let links = model.links.iter().enumerate();
+        let own = links.filter_map(|(number, link)| {
+            let place = link.ends.iter().position(|end| *end == node)?;
+            let other = link.ends[1 - place];
+            wanted(number, other).then(|| self.interfaces[number][place])
         });
-        let [forward, backward] = link.config.clone();
-        links.push(builder.connect(a, b, forward, backward));
+        own.collect()
     }
-    for (number, node) in model.nodes.iter().enumerate() {
-        if node.source_routing {
-            builder.set_source_routing(nodes[number], true);
+
+    /// Returns the security association of a mobile node with its home agent.
+    fn security(&self, host: usize) -> Result<SecurityAssociation, ConfigError> {
+        SecurityAssociation::new(SPI, &derive_bytes(self.seed, &[5, host as u64]))
+    }
+
+    /// Returns the configuration of a mobile node; `None` for any other node.
+    fn mobile_node(
+        &self,
+        model: &Model,
+        host: usize,
+    ) -> Result<Option<MobileNodeConfig>, ConfigError> {
+        let node = &model.nodes[host];
+        let Some(Mobility::MobileNode {
+            home,
+            reverse_tunnel,
+            ..
+        }) = node.mobility
+        else {
+            return Ok(None);
+        };
+        let agent = model.links[home].other_end(host);
+        let agent = agent.and_then(|agent| ipv4(&model.nodes[agent]));
+        let (Some(agent), Some(IpAddr::V4(address))) = (agent, model.address(host, home)) else {
+            return Ok(None);
+        };
+        let interfaces = self.interfaces(model, host, |link, other| {
+            let foreign = model.nodes[other].mobility == Some(Mobility::ForeignAgent);
+            link == home || foreign && node.registers_over(link)
+        });
+        let security = self.security(host)?;
+        let mut config = MobileNodeConfig::new(address, agent, security, interfaces);
+        config.reverse_tunnel = reverse_tunnel;
+        Ok(Some(config))
+    }
+
+    /// Sets the programs of the mobility agents that have mobile nodes; other agents are plain routers.
+    fn set_agents(&mut self, model: &Model) -> Result<(), ConfigError> {
+        for (number, node) in model.nodes.iter().enumerate() {
+            let (Some(role), Some(address)) = (&node.mobility, ipv4(node)) else {
+                continue;
+            };
+            let id = self.nodes[number];
+            let random = self.builder.node_random(id);
+            let program: Box<dyn netsim::Node> = match role {
+                Mobility::MobileNode { .. } => continue,
+                Mobility::HomeAgent => {
+                    let home = |link: usize, host: usize| model.nodes[host].home() == Some(link);
+                    let Some(interface) = self.interfaces(model, number, home).first().copied()
+                    else {
+                        continue;
+                    };
+                    let mut clients = Vec::new();
+                    for (link, own) in model.links.iter().enumerate() {
+                        if let Some(host) = own.other_end(number).filter(|host| home(link, *host))
+                            && let Some(IpAddr::V4(address)) = model.address(host, link)
+                        {
+                            clients.push((address, self.security(host)?));
+                        }
+                    }
+                    let config = HomeAgentConfig::new(address, interface);
+                    Box::new(HomeAgent::new(config, clients, random)?)
+                }
+                Mobility::ForeignAgent => {
+                    let registers =
+                        |link: usize, host: usize| model.nodes[host].registers_over(link);
+                    let visited = self.interfaces(model, number, registers);
+                    if visited.is_empty() {
+                        continue;
+                    }
+                    let config = ForeignAgentConfig::new(address, visited);
+                    Box::new(ForeignAgent::new(config, random))
+                }
+            };
+            self.builder.set_node_program(id, program);
         }
+        Ok(())
     }
-    let programs = Programs::new(model, seed, log);
-    for (number, node) in model.nodes.iter().enumerate() {
-        let random = builder.node_random(nodes[number]);
-        if let Some(program) = programs.of(number, &node.kind, random)? {
-            builder.set_node_program(nodes[number], program);
+
+    /// Sets the programs of the hosts with a stack for which `runs` returns true.
+    fn set_programs(
+        &mut self,
+        model: &Model,
+        runs: impl Fn(&NodeStack) -> bool,
+        log: bool,
+    ) -> Result<(), String> {
+        let programs = Programs::new(model, self.seed, log);
+        let nodes = model.nodes.iter().enumerate();
+        for (number, node) in nodes.filter(|(_, node)| runs(&node.kind)) {
+            let random = self.builder.node_random(self.nodes[number]);
+            let mobile = self.mobile_node(model, number);
+            let mobile = mobile.map_err(|error| error.to_string())?;
+            if let Some(program) = programs.of(number, &node.kind, random, mobile)? {
+                self.builder.set_node_program(self.nodes[number], program);
+            }
         }
+        Ok(())
     }
-    let mut net = builder.build().map_err(|error| error.to_string())?;
-    schedule(model, repetition, &nodes, &links, &mut net)?;
-    Ok(World { net, nodes, links })
+
+    fn world(mut self, model: &Model) -> Result<World, ConfigError> {
+        self.set_agents(model)?;
+        let mut net = self.builder.build()?;
+        for (link, own) in self.links.iter().zip(&model.links) {
+            if own.down {
+                net.apply(netsim::Change::LinkDown(*link))?;
+            }
+        }
+        Ok(World {
+            net,
+            nodes: self.nodes,
+            links: self.links,
+            interfaces: self.interfaces,
+        })
+    }
 }
 
 /// Returns the time of a change in a repetition.
@@ -95,24 +299,25 @@ fn moment(at: Duration, spread: Duration, repetition: Repetition) -> Time {
     Time::ZERO + at + later
 }
 
-/// Returns the time of the first change.
-pub(super) fn first_change(model: &Model, repetition: Repetition) -> Option<Time> {
-    let moments = model
-        .schedule
-        .iter()
-        .map(|c| moment(c.at, c.spread, repetition));
+/// Returns the time of the first change of this kind.
+pub(super) fn first_change(
+    model: &Model,
+    repetition: Repetition,
+    is: fn(&ChangeAction) -> bool,
+) -> Option<Time> {
+    let changes = model.schedule.iter().filter(|change| is(&change.what));
+    let moments = changes.map(|change| moment(change.at, change.spread, repetition));
     moments.min()
 }
 
-fn schedule(
+/// Returns the scheduled changes of a repetition with their times.
+pub(super) fn changes(
     model: &Model,
     repetition: Repetition,
-    nodes: &[NodeId],
-    links: &[LinkId],
-    net: &mut Network,
-) -> Result<(), String> {
-    for change in &model.schedule {
-        let link = links[change.link];
+    world: &World,
+) -> Vec<(Time, netsim::Change)> {
+    let change = |change: &Change| {
+        let link = world.links[change.link];
         let what = match &change.what {
             ChangeAction::Down => netsim::Change::LinkDown(link),
             ChangeAction::Up => netsim::Change::LinkUp(link),
@@ -131,10 +336,8 @@ fn schedule(
                 address,
                 present,
             } => {
-                // Each link has added one interface to each of its ends, in order.
-                let before = model.links[..change.link].iter();
-                let place = before.filter(|l| l.ends.contains(node)).count();
-                let interface = net.interfaces(nodes[*node])[place];
+                let place = usize::from(model.links[change.link].ends[1] == *node);
+                let interface = world.interfaces[change.link][place];
                 let address = *address;
                 if *present {
                     netsim::Change::AddAddress { interface, address }
@@ -143,10 +346,74 @@ fn schedule(
                 }
             }
         };
-        let at = moment(change.at, change.spread, repetition);
-        net.at(at, what).map_err(|error| error.to_string())?;
+        (moment(change.at, change.spread, repetition), what)
+    };
+    model.schedule.iter().map(change).collect()
+}
+
+/// Returns the SCTP or TCP port of a host.
+pub(super) fn port(model: &Model, host: usize) -> u16 {
+    let mut flows = model.flows.iter().filter(|flow| flow.ends.contains(&host));
+    if flows.any(Flow::is_simco) {
+        carrick_simco::PORT
+    } else {
+        PORT
     }
-    Ok(())
+}
+
+/// Returns the program at an end of a flow if it has its own messages; `seed` is that of the repetition.
+pub(super) fn carried(
+    model: &Model,
+    flow: usize,
+    end: usize,
+    seed: u64,
+) -> Result<Option<Box<dyn Program>>, String> {
+    let own = &model.flows[flow];
+    let Pattern::Simco(workload) = own.pattern else {
+        return Ok(None);
+    };
+    if !own.active {
+        return Ok(None);
+    }
+    let load = Load {
+        workload,
+        processing: own.processing,
+        warmup: model.warmup,
+        measured: model.duration.saturating_sub(model.warmup),
+        stream: matches!(model.nodes[own.ends[end]].kind, NodeStack::Tcp(_)),
+        seed,
+    };
+    Ok(Some(if end == 0 {
+        Box::new(LoadAgent::new(load))
+    } else {
+        Box::new(LoadMiddlebox::new(&load)?)
+    }))
+}
+
+/// Returns the program of a host, inside of Mobile IP if the host is a mobile node.
+fn moving<P: netsim::Node>(
+    program: P,
+    mobile: Option<MobileNodeConfig>,
+    random: Random,
+) -> Box<dyn netsim::Node> {
+    match mobile {
+        Some(config) => Box::new(MobileNode::new(config, [], program, random)),
+        None => Box::new(program),
+    }
+}
+
+/// Returns the random part of the set-up time of each flow's association.
+pub(super) fn setup_delays(model: &Model, seed: u64) -> Vec<Duration> {
+    let mut random = Random::new(derive(seed, &[2]), 0);
+    let flows = model.flows.iter();
+    flows
+        .map(|flow| random.duration_up_to(flow.setup_spread))
+        .collect()
+}
+
+/// Returns the random numbers for a flow's messages.
+pub(super) fn random(seed: u64, flow: usize) -> Random {
+    Random::new(derive(seed, &[3]), flow as u64)
 }
 
 /// Builder of the programs of all hosts.
@@ -160,16 +427,14 @@ struct Programs<'m> {
 
 impl<'m> Programs<'m> {
     fn new(model: &'m Model, seed: u64, log: bool) -> Self {
-        let mut random = Random::new(derive(seed, &[2]), 0);
-        let setup = |flow: &Flow| {
-            let later = random.duration_up_to(flow.setup_spread);
-            (flow.setup + later).as_nanos() as u64
-        };
+        let later = setup_delays(model, seed);
+        let setups = model.flows.iter().zip(later);
+        let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);
         Self {
             model,
             seed,
             log,
-            setups: model.flows.iter().map(setup).collect(),
+            setups: setups.collect(),
         }
     }
 
@@ -178,12 +443,13 @@ impl<'m> Programs<'m> {
         host: usize,
         kind: &NodeStack,
         random: Random,
+        mobile: Option<MobileNodeConfig>,
     ) -> Result<Option<Box<dyn netsim::Node>>, String> {
         Ok(match kind {
             NodeStack::Router => None,
-            NodeStack::Sctp(config) => Some(Box::new(self.sctp(host, config)?)),
-            NodeStack::Tcp(_) => self.tcp(host),
-            NodeStack::Udp => Some(Box::new(self.udp(host, random))),
+            NodeStack::Sctp(config) => Some(moving(self.sctp(host, config)?, mobile, random)),
+            NodeStack::Tcp(_) => self.tcp(host)?.map(|own| moving(own, mobile, random)),
+            NodeStack::Udp => Some(moving(self.udp(host, random.clone()), mobile, random)),
         })
     }
 
@@ -191,9 +457,8 @@ impl<'m> Programs<'m> {
         self.model.flows.iter().enumerate()
     }
 
-    /// Returns the random numbers for a flow's messages.
     fn random(&self, flow: usize) -> Random {
-        Random::new(derive(self.seed, &[3]), flow as u64)
+        random(self.seed, flow)
     }
 
     /// Returns the flow tag of a host's packets: the first flow of the host, counted from 1.
@@ -207,16 +472,14 @@ impl<'m> Programs<'m> {
         host: usize,
         config: &AssociationConfig,
     ) -> Result<SctpHost<SctpProgram>, String> {
-        let recording = self
-            .model
-            .measures
-            .iter()
-            .any(|measure| measure.needs_trace());
+        let measures = &self.model.measures;
+        let recording =
+            self.model.until_last_send || measures.iter().any(|measure| measure.needs_trace());
         let mut config = config.clone();
         config.research.trace = recording || self.log;
         let addresses = self.model.addresses(host);
         let seed = derive_bytes(self.seed, &[1 + host as u64]);
-        let mut endpoint = EndpointConfig::new(PORT, addresses, seed);
+        let mut endpoint = EndpointConfig::new(port(self.model, host), addresses, seed);
         endpoint.association = config.clone();
         let endpoint = Endpoint::new(endpoint).map_err(|error| error.to_string())?;
         let mut program = SctpProgram {
@@ -224,6 +487,7 @@ impl<'m> Programs<'m> {
             senders: Vec::new(),
             receivers: Vec::new(),
             recording,
+            set_peer_primary: self.model.nodes[host].set_peer_primary,
             failure: None,
         };
         let config = Arc::new(config);
@@ -243,6 +507,9 @@ impl<'m> Programs<'m> {
                         .push(self.session(number, host, peer, &config));
                     peers.len() - 1
                 });
+            if let Some(carried) = carried(self.model, number, end, self.seed)? {
+                program.sessions[session].carried = Some(Carried::new(carried));
+            }
             if end == 0 {
                 let sender = Sender::new(number, flow, self.random(number));
                 program.senders.push((session, sender));
@@ -255,14 +522,15 @@ impl<'m> Programs<'m> {
                     pending: VecDeque::new(),
                     record: FlowRecord::default(),
                 });
-                if let Some(mean) = flow.reader {
-                    program.sessions[session].reader = Some((mean, self.random(number)));
+                if flow.reader != Reader::Fast {
+                    program.sessions[session].reader = flow.reader;
+                    program.sessions[session].random = self.random(number);
                 }
             }
         }
         let host = SctpHost::new(endpoint, program).with_flow(self.tag(host));
         Ok(if self.log {
-            host.with_event_log(SharedEventLog::default())
+            host.with_event_log()
         } else {
             host
         })
@@ -277,48 +545,60 @@ impl<'m> Programs<'m> {
         config: &Arc<AssociationConfig>,
     ) -> Session {
         let flow = &self.model.flows[number];
-        let sets_up = flow.ends[usize::from(flow.setup_by_receiver)] == host;
+        // Hosts without an active flow between them set up no association.
+        let used = self
+            .flows()
+            .any(|(_, own)| own.active && own.ends.contains(&host) && own.ends.contains(&peer));
+        let sets_up = used && flow.ends[usize::from(flow.setup_by_receiver)] == host;
         let primary = flow.primary.and_then(|link| self.model.address(peer, link));
         let mut addresses = self.model.addresses(peer);
         // The INIT is sent to the first address.
         addresses.sort_by_key(|address| Some(*address) != primary);
         Session {
+            given: if flow.first_address_only {
+                1
+            } else {
+                addresses.len()
+            },
             peer: addresses,
             setup: sets_up.then(|| self.setups[number]),
+            port: port(self.model, peer),
             config: config.clone(),
             primary,
             wait_for_paths: flow.wait_for_paths,
-            reader: None,
+            reader: Reader::Fast,
+            random: self.random(number),
+            carried: None,
             state: SessionState::default(),
         }
     }
 
-    fn tcp(&self, host: usize) -> Option<Box<dyn netsim::Node>> {
-        let (number, flow) = self.flows().find(|(_, flow)| flow.ends.contains(&host))?;
-        let NodeStack::Tcp(settings) = &self.model.nodes[host].kind else {
-            return None;
-        };
+    fn tcp(&self, host: usize) -> Result<Option<TcpHost<TcpProgram>>, String> {
+        let own = self.flows().filter(|(_, flow)| flow.ends.contains(&host));
+        // At most one flow of the host is active.
+        let chosen = own.min_by_key(|(_, flow)| !flow.active);
         let address = |host: usize| self.model.nodes[host].addresses.first().map(|(_, a)| *a);
-        let config = TcpConfig {
-            receive_buffer: settings.receive_buffer,
-            send_buffer: settings.send_buffer,
-            congestion: settings.congestion,
-            ack_delay: settings.ack_delay,
-            nagle: settings.nagle,
-            mtu: settings.mtu,
-            ..TcpConfig::new(address(host)?, derive(self.seed, &[4, host as u64]))
+        let (Some((number, flow)), NodeStack::Tcp(settings), Some(own_address)) =
+            (chosen, &self.model.nodes[host].kind, address(host))
+        else {
+            return Ok(None);
         };
-        let tag = number as u32 + 1;
-        if flow.ends[0] == host {
-            let sender = Sender::new(number, flow, self.random(number));
-            let peer = (address(flow.ends[1])?, PORT);
-            let host = TcpHost::connect(config, peer, TcpProgram::client(sender));
-            return Some(Box::new(host.with_flow(tag)));
-        }
-        let server = TcpProgram::server(number, flow.size, flow.response);
-        Some(Box::new(
-            TcpHost::listen(config, PORT, server).with_flow(tag),
-        ))
+        let config = TcpConfig {
+            address: own_address,
+            seed: derive(self.seed, &[4, host as u64]),
+            ..*settings
+        };
+        let end = usize::from(flow.ends[0] != host);
+        let program = match carried(self.model, number, end, self.seed)? {
+            Some(program) => TcpProgram::carrier(Carried::new(program)),
+            None if end == 0 => TcpProgram::client(Sender::new(number, flow, self.random(number))),
+            None => TcpProgram::server(number, flow.size, flow.response),
+        };
+        let host = match address(flow.ends[1]).filter(|_| end == 0) {
+            Some(peer) => TcpHost::connect(config, (peer, port(self.model, flow.ends[1])), program),
+            None => TcpHost::listen(config, port(self.model, host), program),
+        };
+        Ok(Some(host.with_flow(number as u32 + 1)))
     }
 
     fn udp(&self, host: usize, random: Random) -> UdpProgram {

@@ -3,14 +3,16 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_netsim::traffic::Spread;
+use carrick_netsim::traffic::DurationDistribution;
 use carrick_proto::Reliability;
+use carrick_simco::load::Workload;
+use carrick_simco::message::Lifetime;
 
 use super::error::FileError;
 use super::measure::Measure;
-use super::model::{Flow, Node, NodeStack, Pattern};
+use super::model::{Flow, Node, NodeStack, Pattern, Reader};
 use super::network::Parts;
-use super::reader::{Item, Section};
+use super::reader::{FromItem, Item, Section, keys, names};
 
 const MAX: u64 = i64::MAX as u64;
 /// Minimum message size: messages contain their number.
@@ -76,284 +78,324 @@ fn check(
     parts: &Parts,
     before: &[Flow],
 ) -> Result<(), FileError> {
-    let kinds = flow.ends.map(|end| &parts.nodes[end].kind);
-    let uses = |end: usize| before.iter().any(|other| other.ends.contains(&end));
-    match kinds {
-        [NodeStack::Tcp(_), NodeStack::Tcp(_)] if flow.ends.into_iter().any(uses) => {
-            Err(section.error("a host with TCP supports one flow: add hosts"))
+    use NodeStack::{Sctp, Tcp, Udp};
+    let uses = |end: usize| {
+        let mut others = before.iter().filter(|other| other.active);
+        others.any(|other| other.ends.contains(&end))
+    };
+    let carries = flow.active
+        && before.iter().any(|other| {
+            let same = other.ends.iter().all(|end| flow.ends.contains(end));
+            other.active && same && (flow.is_simco() || other.is_simco())
+        });
+    let wrong = match flow.ends.map(|end| &parts.nodes[end].kind) {
+        _ if flow.is_simco() && flow.setup_by_receiver => {
+            "setup_by: the agent of SIMCO sets up the association: expected \"from\""
         }
-        [NodeStack::Tcp(_), NodeStack::Tcp(_)] if !flow.processing.is_zero() => {
-            Err(section.error("processing: expected 0 ms: hosts with TCP respond at once"))
+        _ if flow.is_simco() && before.iter().any(Flow::is_simco) => {
+            "kind: a file has one flow of SIMCO, because what is measured begins with its preload"
         }
-        [NodeStack::Udp, NodeStack::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
-            Err(section.error("kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""))
+        [Sctp(_), Sctp(_)] if carries => {
+            "kind: an association with SIMCO has no other active flow: add hosts"
         }
-        [NodeStack::Udp, NodeStack::Udp] if flow.blocking => {
-            Err(section.error("blocking: UDP has no send buffer that could be full"))
+        [Udp, Udp] if flow.is_simco() => "kind: SIMCO needs hosts with SCTP or TCP",
+        [Tcp(_), Tcp(_)] if flow.active && flow.ends.into_iter().any(uses) => {
+            "a host with TCP supports one flow: add hosts"
         }
-        [NodeStack::Udp, NodeStack::Udp] if flow.response.is_some() => {
-            Err(section.error("response: hosts with UDP send no responses"))
+        [Tcp(_), Tcp(_)] if !flow.processing.is_zero() && !flow.is_simco() => {
+            "processing: expected 0 ms: hosts with TCP respond at once"
         }
-        [NodeStack::Udp, NodeStack::Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
-            Err(section.error("size: a datagram contains at most 60000 bytes"))
+        [Udp, Udp] if matches!(flow.pattern, Pattern::Bulk) => {
+            "kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""
         }
-        [NodeStack::Sctp(_), NodeStack::Sctp(_)] | [NodeStack::Tcp(_), NodeStack::Tcp(_)] | [NodeStack::Udp, NodeStack::Udp] => Ok(()),
-        _ => Err(section.error("from and to: expected two hosts with the same stack")),
-    }
+        [Udp, Udp] if flow.blocking => "blocking: UDP has no send buffer that could be full",
+        [Udp, Udp] if flow.response.is_some() => "response: hosts with UDP send no responses",
+        [Udp, Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
+            "size: a datagram contains at most 60000 bytes"
+        }
+        [Sctp(_), Sctp(_)] | [Tcp(_), Tcp(_)] | [Udp, Udp] => return Ok(()),
+        _ => "from and to: expected two hosts with the same stack",
+    };
+    Err(section.error(wrong))
 }
 
 fn flow(name: &str, section: &Section<'_>, parts: &Parts) -> Result<Flow, FileError> {
     let host = |key: &'static str| {
-        let item = section.need(key, "the name of a host")?;
-        let node = parts.node(&item)?;
-        match parts.nodes[node].kind {
-            NodeStack::Router => Err(item.error("routers have no flows: expected a host")),
-            _ => Ok(node),
-        }
+        section.needed(key, "the name of a host", |item| {
+            let node = parts.node(item)?;
+            match parts.nodes[node].kind {
+                NodeStack::Router => Err(item.error("routers have no flows: expected a host")),
+                _ => Ok(node),
+            }
+        })
     };
     let ends = [host("from")?, host("to")?];
     if ends[0] == ends[1] {
         return Err(section.error("from and to: expected two different hosts"));
     }
-    let size_item = section.need("size", "the bytes of a message, such as \"1000 bytes\"")?;
-    let size = size_item.size(LEAST..=LARGEST)? as usize;
-    let pattern = pattern(section, size)?;
+    let (size, pattern) = match section.needed("kind", KINDS, Item::read)? {
+        FlowKind::Simco => {
+            if let Some(item) = OF_MESSAGES.iter().find_map(|key| section.get(key)) {
+                return Err(item.error("has no effect here: SIMCO determines its messages"));
+            }
+            (LEAST as usize, Pattern::Simco(workload(section)?))
+        }
+        kind => {
+            let expected = "the bytes of a message, such as \"1000 bytes\"";
+            let size = section.needed("size", expected, |item| item.size(LEAST..=LARGEST))?;
+            (size, pattern(section, kind, size)?)
+        }
+    };
     let count = |item: &Item<'_>| item.whole(1..=MAX);
-    let mut messages = section
-        .get("messages")
-        .map(|i| i.optional(count))
-        .transpose()?
-        .flatten();
+    let mut messages = section.value_or("messages", None, |item| item.optional(count))?;
     if let Some(item) = section.get("bytes") {
         if messages.is_some() {
             return Err(item.error("a flow has either messages or bytes"));
         }
-        messages = Some(item.size(1..=MAX)?.div_ceil(size as u64));
+        messages = Some(item.size::<u64>(1..=MAX)?.div_ceil(size as u64));
     }
     let mut flow = Flow {
         name: name.into(),
+        active: true,
         ends,
         pattern,
         size,
         messages,
-        response: None,
-        processing: Duration::ZERO,
         streams: 1,
-        first_stream: 0,
-        unordered: false,
-        blocking: false,
-        reliability: Reliability::Full,
-        setup: Duration::ZERO,
-        setup_spread: Duration::ZERO,
-        setup_by_receiver: false,
+        setup_by_receiver: section.value_or("setup_by", false, |item| {
+            item.choice(&[("from", false), ("to", true)])
+        })?,
+        first_address_only: section.value_or("known_addresses", false, |item| {
+            item.choice(&[("all", false), ("first", true)])
+        })?,
         wait_for_paths: true,
-        start: Duration::ZERO,
-        settle: Duration::ZERO,
-        stop: None,
-        primary: None,
-        reader: None,
+        primary: section.value("primary", |item| {
+            let link = parts.link(item)?;
+            let addresses = &parts.nodes[ends[1]].addresses;
+            if addresses.iter().any(|(own, _)| *own == link) {
+                Ok(link)
+            } else {
+                Err(item.error("the receiver has no address on this link"))
+            }
+        })?,
+        ..Flow::default()
     };
-    messages_of(section, &mut flow)?;
-    times(section, &mut flow)?;
-    if let Some(item) = section.get("primary") {
-        let link = parts.link(&item)?;
-        let reached = parts.nodes[ends[1]]
-            .addresses
-            .iter()
-            .any(|(l, _)| *l == link);
-        if !reached {
-            return Err(item.error("the receiver has no address on this link"));
-        }
-        flow.primary = Some(link);
-    }
+    let response = |item: &Item<'_>| item.optional(|item| item.size(LEAST..=LARGEST));
+    keys!(section, flow, Item::read;
+        active, processing, unordered, blocking, setup, setup_spread, wait_for_paths, start, settle, stop);
+    keys!(section, flow, response; response);
+    keys!(section, flow, |item| item.whole(1..=65_535); streams);
+    keys!(section, flow, |item| item.whole(0..=65_534); first_stream);
+    keys!(section, flow, reliability; reliability);
+    keys!(section, flow, |item| reader(item, size); reader);
+    check_effect(section, &flow)?;
     section.finish()?;
     Ok(flow)
 }
 
-fn messages_of(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> {
-    if let Some(item) = section.get("response") {
-        flow.response = item
-            .optional(|i| i.size(LEAST..=LARGEST))?
-            .map(|n| n as usize);
+/// Rejects keys that have no effect beside the other keys of a flow.
+fn check_effect(section: &Section<'_>, flow: &Flow) -> Result<(), FileError> {
+    if let Some(item) = section.get("processing")
+        && flow.response.is_none()
+        && !flow.is_simco()
+    {
+        return Err(item.error("has no effect without response"));
     }
-    if let Some(item) = section.get("processing") {
-        flow.processing = item.time()?;
-        if flow.response.is_none() {
-            return Err(item.error("has no effect without response"));
-        }
-    }
-    section.set("streams", &mut flow.streams, |i| {
-        i.whole(1..=65_535).map(|n| n as u16)
-    })?;
-    section.set("first_stream", &mut flow.first_stream, |i| {
-        i.whole(0..=65_534).map(|n| n as u16)
-    })?;
     if u32::from(flow.first_stream) + u32::from(flow.streams) > 65_535 {
         return Err(section.error("streams: at most 65535"));
     }
-    section.set("unordered", &mut flow.unordered, Item::flag)?;
-    if let Some(item) = section.get("blocking") {
-        flow.blocking = item.flag()?;
-        if flow.blocking && !matches!(flow.pattern, Pattern::Constant { burst: 1, .. }) {
-            return Err(item.error("belongs to kind = \"constant\" without burst"));
-        }
-    }
-    section.set("reliability", &mut flow.reliability, reliability)?;
-    if let Some(item) = section.get("reader") {
-        let reader = item.section()?;
-        let expected = "a mean time between two messages such as \"20 ms\"";
-        let mean = reader.need("mean_interval", expected)?;
-        flow.reader = Some(positive(&mean)?);
-        reader.finish()?;
+    if let Some(item) = section.get("blocking").filter(|_| flow.blocking)
+        && !matches!(flow.pattern, Pattern::Constant { burst: 1, .. })
+    {
+        return Err(item.error("belongs to kind = \"constant\" without burst"));
     }
     Ok(())
 }
 
-fn times(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> {
-    let all: [(&'static str, &mut Duration); 4] = [
-        ("setup", &mut flow.setup),
-        ("setup_spread", &mut flow.setup_spread),
-        ("start", &mut flow.start),
-        ("settle", &mut flow.settle),
-    ];
-    for (key, field) in all {
-        section.set(key, field, Item::time)?;
+/// Parses the speed at which messages of this size are read.
+fn reader(item: &Item<'_>, size: usize) -> Result<Reader, FileError> {
+    if !item.is_table() {
+        let choices = [("at-once", Reader::Fast), ("never", Reader::Never)];
+        let expected = "\"at-once\", \"never\", or a table with mean_interval or rate";
+        return item.choice(&choices).map_err(|_| item.wrong(expected));
     }
-    section.set("stop", &mut flow.stop, |i| i.optional(Item::time))?;
-    section.set("wait_for_paths", &mut flow.wait_for_paths, Item::flag)?;
-    section.set("setup_by", &mut flow.setup_by_receiver, |i| {
-        i.choice(&[("from", false), ("to", true)])
+    let expected = "expected mean_interval, a time such as \"20 ms\", or rate, such as \"5 kB/s\"";
+    item.table(|section| {
+        let (mean, rate) = (section.get("mean_interval"), section.get("rate"));
+        section.finish()?;
+        let mean = match (mean, rate) {
+            (Some(mean), None) => positive(&mean),
+            (None, Some(rate)) => interval_of(&rate, size),
+            _ => Err(item.error(expected)),
+        };
+        mean.map(Reader::Slow)
     })
 }
 
+/// Returns the interval of messages of this size at a rate.
+fn interval_of(rate: &Item<'_>, size: usize) -> Result<Duration, FileError> {
+    let seconds = size as f64 * 8.0 / rate.rate()?;
+    let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    if interval.is_zero() || interval > Duration::from_secs(1 << 30) {
+        return Err(rate.error("the rate and this message size give an interval out of range"));
+    }
+    Ok(interval)
+}
+
 fn positive(item: &Item<'_>) -> Result<Duration, FileError> {
-    let time = item.time()?;
+    let time: Duration = item.read()?;
     if time.is_zero() {
         return Err(item.wrong("a time above 0"));
     }
     Ok(time)
 }
 
-fn pattern(section: &Section<'_>, size: usize) -> Result<Pattern, FileError> {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Name {
-        Bulk,
-        Constant,
-        Poisson,
-        OnOff,
+/// Kind of a flow.
+#[derive(Clone, Copy, PartialEq)]
+enum FlowKind {
+    Bulk,
+    Constant,
+    Poisson,
+    OnOff,
+    Simco,
+}
+
+names! {
+    FlowKind {
+        "bulk": Bulk,
+        "constant": Constant,
+        "poisson": Poisson,
+        "on-off": OnOff,
+        "simco": Simco,
     }
-    let kind = section.need("kind", "\"bulk\", \"constant\", \"poisson\" or \"on-off\"")?;
-    let kind = kind.choice(&[
-        ("bulk", Name::Bulk),
-        ("constant", Name::Constant),
-        ("poisson", Name::Poisson),
-        ("on-off", Name::OnOff),
-    ])?;
-    let (rate, interval) = (section.get("rate"), section.get("interval"));
-    let (burst, on, off) = (section.get("burst"), section.get("on"), section.get("off"));
-    let only = |item: &Option<Item<'_>>, wanted: &[Name], what: &str| match item {
-        Some(item) if !wanted.contains(&kind) => {
-            Err(item.error(format!("has no effect here; it belongs to kind = {what}")))
-        }
-        _ => Ok(()),
+}
+
+const KINDS: &str = "\"bulk\", \"constant\", \"poisson\", \"on-off\" or \"simco\"";
+/// Keys of flows whose messages the file determines.
+const OF_MESSAGES: [&str; 17] = [
+    "size",
+    "rate",
+    "burst",
+    "on",
+    "off",
+    "messages",
+    "bytes",
+    "response",
+    "streams",
+    "first_stream",
+    "unordered",
+    "reliability",
+    "blocking",
+    "start",
+    "settle",
+    "stop",
+    "reader",
+];
+
+/// Parses the load of SIMCO.
+fn workload(section: &Section<'_>) -> Result<Workload, FileError> {
+    let expected = "the mean time between two new pinholes, such as \"30 ms\"";
+    let mut load = Workload {
+        opening_interval: section.needed("interval", expected, positive)?,
+        preload: 0,
+        ..Workload::default()
     };
-    let paced = [Name::Constant, Name::Poisson, Name::OnOff];
-    only(&rate, &paced, "\"constant\", \"poisson\" or \"on-off\"")?;
-    only(&interval, &paced, "\"constant\", \"poisson\" or \"on-off\"")?;
-    only(&burst, &[Name::Constant], "\"constant\"")?;
-    only(&on, &[Name::OnOff], "\"on-off\"")?;
-    only(&off, &[Name::OnOff], "\"on-off\"")?;
-    let interval = match (rate, interval) {
-        _ if kind == Name::Bulk => Duration::ZERO,
-        (Some(rate), None) => {
-            let seconds = size as f64 * 8.0 / rate.rate()?;
-            let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-            if interval.is_zero() || interval > Duration::from_secs(1 << 30) {
-                return Err(
-                    rate.error("the rate and this message size give an interval out of range")
-                );
-            }
-            interval
+    let Some(item) = section.get("pinholes") else {
+        return Ok(load);
+    };
+    item.table(|pinholes| {
+        pinholes.set("lifetime", &mut load.holding, positive)?;
+        keys!(pinholes, load, positive; refresh);
+        // The requested lifetime outlasts a late refresh.
+        let seconds = load.refresh.as_secs().max(1).saturating_mul(2);
+        load.lifetime = Lifetime(u32::try_from(seconds).unwrap_or(u32::MAX));
+        keys!(pinholes, load, |item| item.whole(0..=1_000_000); preload);
+        keys!(pinholes, load, |item| item.whole(1..=1_000_000); preload_window);
+        Ok(load)
+    })
+}
+
+/// Parses the times of the messages of any flow without SIMCO.
+fn pattern(section: &Section<'_>, kind: FlowKind, size: usize) -> Result<Pattern, FileError> {
+    let paced = "\"constant\", \"poisson\" or \"on-off\"";
+    for (key, has_effect, kinds) in [
+        ("rate", kind != FlowKind::Bulk, paced),
+        ("interval", kind != FlowKind::Bulk, paced),
+        ("burst", kind == FlowKind::Constant, "\"constant\""),
+        ("on", kind == FlowKind::OnOff, "\"on-off\""),
+        ("off", kind == FlowKind::OnOff, "\"on-off\""),
+    ] {
+        if let Some(item) = section.get(key).filter(|_| !has_effect) {
+            let what = format!("has no effect here; it belongs to kind = {kinds}");
+            return Err(item.error(what));
         }
+    }
+    let interval = match (section.get("rate"), section.get("interval")) {
+        _ if kind == FlowKind::Bulk => Duration::ZERO,
+        (Some(rate), None) => interval_of(&rate, size)?,
         (None, Some(interval)) => positive(&interval)?,
         (Some(rate), Some(_)) => return Err(rate.error("a flow has either rate or interval")),
         (None, None) => {
-            return Err(
-                section.error("rate: missing; expected a rate such as \"30 kB/s\", or interval")
-            );
+            let what = "rate: missing; expected a rate such as \"30 kB/s\", or interval";
+            return Err(section.error(what));
         }
     };
+    let times = |key| section.needed(key, "a time such as \"100 ms\"", spread);
     Ok(match kind {
-        Name::Bulk => Pattern::Bulk,
-        Name::Constant => Pattern::Constant {
+        // SIMCO has its own parser.
+        FlowKind::Bulk | FlowKind::Simco => Pattern::Bulk,
+        FlowKind::Constant => Pattern::Constant {
             interval,
-            burst: burst.map_or(Ok(1), |i| i.whole(1..=1_000_000))? as u32,
+            burst: section.value_or("burst", 1, |item| item.whole(1..=1_000_000))?,
         },
-        Name::Poisson => Pattern::Poisson { interval },
-        Name::OnOff => {
-            let times = |item: Option<Item<'_>>, key| {
-                let missing = || {
-                    section.error(format!(
-                        "{key}: missing; expected a time such as \"100 ms\""
-                    ))
-                };
-                spread(&item.ok_or_else(missing)?)
-            };
-            Pattern::OnOff {
-                interval,
-                on: times(on, "on")?,
-                off: times(off, "off")?,
-            }
-        }
+        FlowKind::Poisson => Pattern::Poisson { interval },
+        FlowKind::OnOff => Pattern::OnOff {
+            interval,
+            on: times("on")?,
+            off: times("off")?,
+        },
     })
 }
 
 /// Parses a constant time or a distribution of times.
-fn spread(item: &Item<'_>) -> Result<Spread, FileError> {
+fn spread(item: &Item<'_>) -> Result<DurationDistribution, FileError> {
     if !item.is_table() {
-        return positive(item).map(Spread::Fixed);
+        return positive(item).map(DurationDistribution::Fixed);
     }
-    let section = item.section()?;
-    let exponential = section.get("exponential");
-    let pareto = section.get("pareto");
-    let shape = section.get("shape");
-    section.finish()?;
-    match (exponential, pareto, shape) {
-        (Some(mean), None, None) => positive(&mean).map(Spread::Exponential),
-        (None, Some(mean), Some(shape)) => Ok(Spread::Pareto {
-            mean: positive(&mean)?,
-            shape: shape.number(1.001..=100.0)?,
-        }),
-        _ => Err(item
-            .wrong("a time, { exponential = \"100 ms\" } or { pareto = \"100 ms\", shape = 1.5 }")),
-    }
+    let expected = "a time, { exponential = \"100 ms\" } or { pareto = \"100 ms\", shape = 1.5 }";
+    item.table(|section| {
+        let shape = section.value("shape", |item| item.number(1.001..=100.0))?;
+        let exponential = section.value("exponential", positive)?;
+        let pareto = section.value("pareto", positive)?;
+        // A wrong key is reported before what is missing.
+        section.finish()?;
+        match (exponential, pareto, shape) {
+            (Some(mean), None, None) => Ok(DurationDistribution::Exponential(mean)),
+            (None, Some(mean), Some(shape)) => Ok(DurationDistribution::Pareto { mean, shape }),
+            _ => Err(item.wrong(expected)),
+        }
+    })
 }
 
 fn reliability(item: &Item<'_>) -> Result<Reliability, FileError> {
     if !item.is_table() {
-        return item
-            .choice(&[("full", Reliability::Full)])
-            .map_err(|mut error| {
-                error.what.push_str(
-                    ", { lifetime = \"100 ms\" }, { retransmissions = 2 } or { priority = 1 }",
-                );
-                error
-            });
+        let expected =
+            "\"full\", { lifetime = \"100 ms\" }, { retransmissions = 2 } or { priority = 1 }";
+        let full = item.choice(&[("full", Reliability::Full)]);
+        return full.map_err(|_| item.wrong(expected));
     }
-    let section = item.section()?;
-    let (lifetime, retransmissions, priority) = (
-        section.get("lifetime"),
-        section.get("retransmissions"),
-        section.get("priority"),
-    );
-    section.finish()?;
-    let number = |item: Item<'_>| item.whole(0..=u64::from(u32::MAX)).map(|n| n as u32);
-    match (lifetime, retransmissions, priority) {
-        (Some(time), None, None) => time.time().map(Reliability::Timed),
-        (None, Some(count), None) => number(count).map(Reliability::Retransmissions),
-        (None, None, Some(priority)) => number(priority).map(Reliability::Priority),
-        _ => Err(item.wrong("one of lifetime, retransmissions and priority")),
-    }
+    item.table(|section| {
+        let lifetime = section.value("lifetime", Item::read)?;
+        let retransmissions = section.value("retransmissions", Item::read)?;
+        let priority = section.value("priority", Item::read)?;
+        section.finish()?;
+        match (lifetime, retransmissions, priority) {
+            (Some(time), None, None) => Ok(Reliability::Timed(time)),
+            (None, Some(count), None) => Ok(Reliability::Retransmissions(count)),
+            (None, None, Some(priority)) => Ok(Reliability::Priority(priority)),
+            _ => Err(item.wrong("one of lifetime, retransmissions and priority")),
+        }
+    })
 }
 
 /// Parses `measure`.

@@ -1,46 +1,110 @@
-//! Built-in scenario files of the published experiments.
+//! The published experiments, which are part of the program, and the selection of experiments and cells.
 
-use super::ScenarioFile;
+use std::collections::BTreeSet;
+use std::path::Path;
 
-/// Names and contents of the files in `scenarios/`.
-const FILES: [(&str, &str); 6] = [
-    (
-        "satellite",
-        include_str!("../../../../scenarios/satellite.toml"),
-    ),
-    (
-        "firewall",
-        include_str!("../../../../scenarios/firewall.toml"),
-    ),
-    (
-        "mobile-ip",
-        include_str!("../../../../scenarios/mobile-ip.toml"),
-    ),
-    (
-        "failover",
-        include_str!("../../../../scenarios/failover.toml"),
-    ),
-    (
-        "overhead-fairness",
-        include_str!("../../../../scenarios/overhead-fairness.toml"),
-    ),
-    (
-        "overhead-flow-control",
-        include_str!("../../../../scenarios/overhead-flow-control.toml"),
-    ),
+use super::{Experiment, no_cell};
+use crate::error::LabError;
+
+/// Returns the name and the texts of the files of a folder in `experiments/`.
+macro_rules! folder {
+    ($name:literal) => {
+        (
+            $name,
+            [
+                include_str!(concat!("../../experiments/", $name, "/scenario.toml")),
+                include_str!(concat!("../../experiments/", $name, "/published.toml")),
+                include_str!(concat!("../../experiments/", $name, "/figures.toml")),
+                include_str!(concat!("../../experiments/", $name, "/report.md")),
+            ],
+        )
+    };
+}
+
+/// The published experiments, in the order of their execution.
+const PUBLISHED: [(&str, [&str; 4]); 5] = [
+    folder!("satellite"),
+    folder!("firewall"),
+    folder!("mobile-ip"),
+    folder!("failover"),
+    folder!("overhead"),
 ];
 
-impl ScenarioFile {
-    /// Returns the file of the published experiment of this name, as far as the format can describe
-    /// it.
-    pub fn built_in(name: &str) -> Option<Self> {
-        let (name, text) = FILES.iter().find(|(own, _)| *own == name)?;
-        Self::parse(name, text).ok()
+impl Experiment {
+    /// Name for all cells of an experiment.
+    pub const EVERY_CELL: &'static str = "all";
+
+    /// Returns the names of the published experiments, in the order of their execution.
+    pub fn published_names() -> [&'static str; 5] {
+        PUBLISHED.map(|(name, _)| name)
     }
 
-    /// Returns the names of all built-in files.
-    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
-        FILES.iter().map(|(name, _)| *name)
+    /// Returns the published experiment of this name.
+    pub fn published(name: &str) -> Option<Self> {
+        let (name, texts) = PUBLISHED.iter().find(|(own, _)| *own == name)?;
+        Some(Self::built_in(name, *texts))
+    }
+
+    /// Returns the published experiments with these names, in the order of their execution, then the experiments in
+    /// the folders among them; all published ones if `names` is empty. A name with a slash or a dot is a folder.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownExperiment`] for an unknown name, otherwise see [`Self::load`].
+    pub fn select(names: &[String]) -> Result<Vec<Self>, LabError> {
+        let known = Self::published_names();
+        let is_known = |name: &str| known.contains(&name);
+        let is_folder = |name: &str| name.contains(['/', '.']) || Path::new(name).is_dir();
+        let mut unknown = names.iter().filter(|name| !is_known(name));
+        if let Some(name) = unknown.clone().find(|name| !is_folder(name)) {
+            return Err(LabError::UnknownExperiment {
+                name: name.clone(),
+                known: known.join(", "),
+            });
+        }
+        let folders = unknown.try_fold(Vec::new(), |mut folders, name| {
+            folders.push(Self::load(Path::new(name))?);
+            Ok(folders)
+        })?;
+        let chosen = |own: &&str| names.is_empty() || names.iter().any(|name| name == own);
+        let chosen = known.into_iter().filter(chosen);
+        let chosen = chosen.filter_map(Self::published).chain(folders);
+        let chosen: Vec<Self> = chosen.collect();
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = chosen.iter().find(|own| !seen.insert(own.name())) {
+            let what = format!(
+                "two experiments have the name '{}': rename a folder",
+                twice.name()
+            );
+            return Err(LabError::Choice { what });
+        }
+        Ok(chosen)
+    }
+
+    /// Returns the named cells: the first one if `names` is empty, each one for [`Self::EVERY_CELL`]. Names of
+    /// cells of other experiments are ignored.
+    pub fn select_cells(&self, names: &[String]) -> Vec<String> {
+        let all = self.scenario().cell_names().into_iter();
+        if names.is_empty() {
+            return all.take(1).collect();
+        }
+        let wanted = |cell: &String| names.iter().any(|n| n == Self::EVERY_CELL || n == cell);
+        all.filter(wanted).collect()
+    }
+
+    /// Checks that each name is that of a cell of one of these experiments, or [`Self::EVERY_CELL`].
+    ///
+    /// # Errors
+    /// [`LabError::Choice`] with some of the existing cells, for an unknown name.
+    pub fn check_cells(experiments: &[Self], names: &[String]) -> Result<(), LabError> {
+        let cells = experiments.iter().map(|own| own.scenario().cell_names());
+        let known: Vec<String> = cells.flatten().collect();
+        let unknown = |name: &&String| *name != Self::EVERY_CELL && !known.contains(name);
+        match names.iter().find(unknown) {
+            None => Ok(()),
+            Some(name) => Err(LabError::Choice {
+                what: format!("{}, and '{}'", no_cell(name, &known), Self::EVERY_CELL),
+            }),
+        }
     }
 }
 
@@ -48,12 +112,88 @@ impl ScenarioFile {
 mod tests {
     use super::*;
 
+    fn all() -> Vec<Experiment> {
+        Experiment::select(&[]).expect("they are valid")
+    }
+
+    fn chosen(names: &[&str]) -> Result<Vec<String>, String> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        Experiment::select(&names)
+            .map(|found| found.iter().map(|own| own.name().to_owned()).collect())
+            .map_err(|e| e.to_string())
+    }
+
     #[test]
-    fn all_built_in_files_are_valid() {
-        for name in ScenarioFile::built_in_names() {
-            let file = ScenarioFile::built_in(name).expect(name);
-            assert_eq!(file.name(), name);
+    fn no_name_selects_all_in_a_fixed_order() {
+        let all = ["satellite", "firewall", "mobile-ip", "failover", "overhead"];
+        assert_eq!(chosen(&[]).unwrap(), all);
+        let two = chosen(&["failover", "satellite", "failover"]).unwrap();
+        assert_eq!(two, ["satellite", "failover"]);
+        assert!(Experiment::published("none").is_none());
+    }
+
+    #[test]
+    fn errors_of_unknown_names_list_the_known_ones() {
+        let error = chosen(&["overhead", "three"]).unwrap_err();
+        assert_eq!(
+            error,
+            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, failover, overhead, or a folder such as ./three"
+        );
+        let error = chosen(&["./three"]).unwrap_err();
+        assert!(
+            error.starts_with("cannot read ./three/scenario.toml: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn cells_are_selected_by_name() {
+        let all = all();
+        let chosen = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            all[3].select_cells(&names)
+        };
+        let every = chosen(&["all"]);
+        assert_eq!(every, all[3].scenario().cell_names());
+        assert_eq!(chosen(&[]), every[..1]);
+        assert_eq!(chosen(&["standard", "pmr2.failover"]), ["pmr2.failover"]);
+        let check = |name: &str| Experiment::check_cells(&all, &[name.into()]);
+        assert!(check("pmr2.failover").is_ok() && check("all").is_ok());
+        let error = check("pmr9").map_err(|error| error.to_string());
+        let error = error.expect_err("there is no such cell");
+        assert!(
+            error.starts_with("there is no cell 'pmr9'; there are ")
+                && error.ends_with(", and 'all'"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_experiment_has_a_live_network() {
+        for experiment in all() {
+            let name = experiment.name();
+            let build = experiment.world(None, 1).expect(name);
+            let world = build().expect("the network is valid");
+            let changes = matches!(name, "failover" | "mobile-ip");
+            assert_eq!(!world.changes.is_empty(), changes, "{name}");
+            assert!(!world.hosts.is_empty(), "{name}");
         }
-        assert!(ScenarioFile::built_in("none").is_none());
+        let mobile = Experiment::published("mobile-ip").expect("it is published");
+        let error = mobile.world(Some("config9"), 1).err();
+        let text = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("config1.0, config1.1"), "{text}");
+        let world = mobile.world(Some("config3.best"), 1);
+        let world = world.expect("the cell exists")().expect("the network is valid");
+        assert_eq!(world.changes.len(), 2);
+    }
+
+    #[test]
+    fn cell_names_are_unique() {
+        for experiment in all() {
+            let cells = experiment.scenario().cell_names();
+            let names: BTreeSet<&String> = cells.iter().collect();
+            let unique = !cells.is_empty() && names.len() == cells.len();
+            assert!(unique, "{}", experiment.name());
+        }
     }
 }

@@ -5,21 +5,29 @@ use std::time::Duration;
 
 use carrick_netsim::{LinkConfig, Loss};
 use carrick_proto::{AssociationConfig, Reliability};
+use carrick_simco::load::Workload;
 
 use super::measure::Measure;
-use crate::tcp_host::TcpCongestion;
+use crate::options::RunOptions;
+use crate::tcp_host::TcpConfig;
 
 /// One cell of a sweep, ready to run.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) duration: Duration,
     pub(super) warmup: Duration,
+    /// Duration and warm-up of a full run.
+    pub(super) full: [Duration; 2],
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
     /// Scheduled changes in the order of their times.
     pub(super) schedule: Vec<Change>,
     pub(super) flows: Vec<Flow>,
     pub(super) measures: Vec<Measure>,
+    /// Ends the counting of timeouts and failovers with the last SEND of a flow.
+    pub(super) until_last_send: bool,
+    /// Time without a delivery from which on it counts as a pause.
+    pub(super) pause: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -28,26 +36,35 @@ pub(super) struct Node {
     pub(super) kind: NodeStack,
     /// Enables source routing: a packet leaves by the interface that has its source address.
     pub(super) source_routing: bool,
+    /// The host requests its peers to set an address that it gains as primary (RFC 5061).
+    pub(super) set_peer_primary: bool,
+    /// Role in Mobile IP (RFC 5944).
+    pub(super) mobility: Option<Mobility>,
     /// Addresses with the index of their link.
     pub(super) addresses: Vec<(usize, IpAddr)>,
+}
+
+/// Role of a node in Mobile IP.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mobility {
+    HomeAgent,
+    ForeignAgent,
+    /// A host whose address on the link of index `home` is its home address.
+    MobileNode {
+        home: usize,
+        /// Links to the foreign agents with which it registers; `None` for all.
+        visits: Option<Vec<usize>>,
+        reverse_tunnel: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum NodeStack {
     Router,
     Sctp(Box<AssociationConfig>),
-    Tcp(TcpSettings),
+    /// Settings whose address and seed a run sets.
+    Tcp(TcpConfig),
     Udp,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TcpSettings {
-    pub(super) receive_buffer: usize,
-    pub(super) send_buffer: usize,
-    pub(super) congestion: TcpCongestion,
-    pub(super) ack_delay: Option<Duration>,
-    pub(super) nagle: bool,
-    pub(super) mtu: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +73,37 @@ pub(super) struct Link {
     pub(super) ends: [usize; 2],
     /// Configuration of the forward, then of the backward direction.
     pub(super) config: [LinkConfig; 2],
+    /// The link is down at the start.
+    pub(super) down: bool,
+}
+
+impl Node {
+    /// Returns whether the node is a mobile node that registers over a link.
+    pub(super) fn registers_over(&self, link: usize) -> bool {
+        match &self.mobility {
+            Some(Mobility::MobileNode { home, visits, .. }) => {
+                let visited = visits.as_ref().is_none_or(|links| links.contains(&link));
+                *home == link || visited
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the link of a mobile node to its home agent.
+    pub(super) fn home(&self) -> Option<usize> {
+        match self.mobility {
+            Some(Mobility::MobileNode { home, .. }) => Some(home),
+            _ => None,
+        }
+    }
+}
+
+impl Link {
+    /// Returns the other end of the link.
+    pub(super) fn other_end(&self, end: usize) -> Option<usize> {
+        let place = self.ends.iter().position(|own| *own == end)?;
+        Some(self.ends[1 - place])
+    }
 }
 
 /// A scheduled change of the network.
@@ -84,10 +132,19 @@ pub(super) enum ChangeAction {
     },
 }
 
+impl ChangeAction {
+    /// Returns whether a link is up with the change.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self, Self::Up)
+    }
+}
+
 /// Flow of messages from one host to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
     pub(super) name: String,
+    /// The flow sends messages; one that does not exists for the sake of a sweep.
+    pub(super) active: bool,
     /// Indices of sender and receiver.
     pub(super) ends: [usize; 2],
     pub(super) pattern: Pattern,
@@ -111,6 +168,8 @@ pub(super) struct Flow {
     pub(super) setup_spread: Duration,
     /// Set-up by the receiver.
     pub(super) setup_by_receiver: bool,
+    /// The association is set up with the first address of the peer only.
+    pub(super) first_address_only: bool,
     /// Delays the flow until all addresses of the peer are confirmed.
     pub(super) wait_for_paths: bool,
     /// Earliest time of the first message, and its minimum delay after the association is ready.
@@ -120,28 +179,69 @@ pub(super) struct Flow {
     pub(super) stop: Option<Duration>,
     /// Index of the link that leads to the primary address.
     pub(super) primary: Option<usize>,
-    /// Mean interval at which the receiver reads a message; `None` for immediate reading.
-    pub(super) reader: Option<Duration>,
+    /// Speed at which the receiver reads.
+    pub(super) reader: Reader,
+}
+
+impl Flow {
+    /// Returns whether the flow has as many messages as the stack accepts.
+    pub(super) fn is_bulk(&self) -> bool {
+        self.pattern == Pattern::Bulk
+    }
+
+    /// Returns the size of the messages whose deliveries are measured: the responses, if there are any.
+    pub(super) fn measured_size(&self) -> usize {
+        self.response.unwrap_or(self.size)
+    }
+
+    /// Returns whether the messages are those of SIMCO.
+    pub(super) fn is_simco(&self) -> bool {
+        matches!(self.pattern, Pattern::Simco(_))
+    }
+}
+
+/// Speed at which a receiver reads messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// At once.
+    #[default]
+    Fast,
+    /// One message after each exponential interval with this mean.
+    Slow(Duration),
+    /// Never.
+    Never,
 }
 
 /// Pattern of the messages of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Pattern {
     /// As many messages as the association accepts.
+    #[default]
     Bulk,
     /// `burst` messages at a time, repeated after the interval.
     Constant { interval: Duration, burst: u32 },
     /// Exponentially distributed intervals with this mean.
     Poisson { interval: Duration },
+    /// Transactions of SIMCO, by a load generator.
+    Simco(Workload),
     /// A constant interval during bursts, no messages between them.
     OnOff {
         interval: Duration,
-        on: carrick_netsim::traffic::Spread,
-        off: carrick_netsim::traffic::Spread,
+        on: carrick_netsim::traffic::DurationDistribution,
+        off: carrick_netsim::traffic::DurationDistribution,
     },
 }
 
 impl Model {
+    /// Returns the model with the duration of a run with these options.
+    pub(super) fn of(&self, options: &RunOptions) -> Self {
+        let mut model = self.clone();
+        if options.full {
+            [model.duration, model.warmup] = model.full;
+        }
+        model
+    }
+
     /// Returns the address of a node on a link.
     pub(super) fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
         let addresses = &self.nodes[node].addresses;

@@ -1,18 +1,22 @@
 //! Parser of `[hosts]`, `[routers]` and `[links]`.
 
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
 
 use carrick_netsim::{
-    GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder,
+    GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red, Reorder,
 };
 
 use super::error::FileError;
-use super::model::{Link, Node, NodeStack, TcpSettings};
-use super::reader::{Item, Section};
+use super::model::{Link, Mobility, Node, NodeStack};
+use super::reader::{FromItem, Item, Section, keys, names};
 use super::settings::Settings;
-use crate::tcp_host::TcpCongestion;
+use crate::tcp_host::{TcpConfig, TcpCongestion};
 
 const MAX: u64 = i64::MAX as u64;
+
+names! {
+    TcpCongestion { "reno": Reno, "packets": Packets, "cubic": Cubic }
+}
 
 /// Nodes and links, which refer to each other.
 pub(super) struct Parts {
@@ -37,6 +41,12 @@ pub(super) fn named<'n>(
     })
 }
 
+/// Returns the index of the node that an item names.
+fn node(item: &Item<'_>, nodes: &[Node]) -> Result<usize, FileError> {
+    let names = nodes.iter().map(|node| node.name.as_str());
+    named(item, "host or router", names)
+}
+
 impl Parts {
     pub(super) fn read(root: &Section<'_>, settings: &Settings) -> Result<Self, FileError> {
         let hosts = root.tables("hosts")?;
@@ -54,10 +64,18 @@ impl Parts {
             if nodes.iter().any(|node| node.name == *name) {
                 return Err(section.error("a host has the same name"));
             }
+            let agents = [
+                ("home", Mobility::HomeAgent),
+                ("foreign", Mobility::ForeignAgent),
+            ];
             let node = Node {
                 name: (*name).into(),
                 kind: NodeStack::Router,
                 source_routing: false,
+                set_peer_primary: false,
+                mobility: section.value_or("agent", None, |item| {
+                    item.optional(|item| item.choice(&agents))
+                })?,
                 addresses: addresses(section, &link_names, &nodes)?,
             };
             section.finish()?;
@@ -72,7 +90,60 @@ impl Parts {
             links: links?,
         };
         parts.check(&hosts)?;
+        parts.check_mobility(&hosts, &routers)?;
         Ok(parts)
+    }
+
+    /// Checks that agents have an address, and that each mobile node has a home address and a home agent.
+    fn check_mobility(
+        &self,
+        hosts: &[(&str, Section<'_>)],
+        routers: &[(&str, Section<'_>)],
+    ) -> Result<(), FileError> {
+        let sections = hosts.iter().chain(routers).map(|(_, section)| section);
+        let has_v4 = |node: &Node| node.addresses.iter().any(|(_, a)| a.is_ipv4());
+        let mut homes: Vec<(usize, usize)> = Vec::new();
+        for (number, (node, section)) in self.nodes.iter().zip(sections).enumerate() {
+            let at_the_other_end = |link: usize, role: Mobility| {
+                let other = self.links[link].other_end(number);
+                other.filter(|other| self.nodes[*other].mobility == Some(role.clone()))
+            };
+            let wrong = match &node.mobility {
+                None => continue,
+                Some(Mobility::HomeAgent | Mobility::ForeignAgent) if has_v4(node) => continue,
+                Some(Mobility::HomeAgent | Mobility::ForeignAgent) => {
+                    "agent: needs an IPv4 address in addresses"
+                }
+                Some(Mobility::MobileNode { home, visits, .. }) => {
+                    let foreign =
+                        |link: &usize| at_the_other_end(*link, Mobility::ForeignAgent).is_some();
+                    let own = node.addresses.iter().find(|(link, _)| link == home);
+                    let agent = at_the_other_end(*home, Mobility::HomeAgent);
+                    let elsewhere = |agent: usize| {
+                        let mut others = homes.iter();
+                        others.any(|(own, link)| *own == agent && link != home)
+                    };
+                    match agent {
+                        _ if !visits.iter().flatten().all(foreign) => {
+                            "mobile.visits: expected links to routers with agent = \"foreign\""
+                        }
+                        _ if !own.is_some_and(|(_, address)| address.is_ipv4()) => {
+                            "mobile.home: expected a link on which the host has an IPv4 address"
+                        }
+                        None => "mobile.home: expected a link to a router with agent = \"home\"",
+                        Some(agent) if elsewhere(agent) => {
+                            "mobile.home: a home agent has one link to its mobile nodes"
+                        }
+                        Some(agent) => {
+                            homes.push((agent, *home));
+                            continue;
+                        }
+                    }
+                }
+            };
+            return Err(section.error(wrong));
+        }
+        Ok(())
     }
 
     /// Checks that every address is on a link of its node, and that every host has one.
@@ -96,11 +167,7 @@ impl Parts {
     }
 
     pub(super) fn node(&self, item: &Item<'_>) -> Result<usize, FileError> {
-        named(
-            item,
-            "host or router",
-            self.nodes.iter().map(|n| n.name.as_str()),
-        )
+        node(item, &self.nodes)
     }
 
     pub(super) fn link(&self, item: &Item<'_>) -> Result<usize, FileError> {
@@ -115,78 +182,68 @@ fn host(
     links: &[&str],
     others: &[Node],
 ) -> Result<Node, FileError> {
-    let association = match section.get("settings") {
-        Some(item) => settings.find(&item)?,
-        None => carrick_proto::AssociationConfig::rfc9260(),
-    };
-    let tcp = tcp(section.get("tcp").as_ref())?;
+    let association = section.value("settings", |item| settings.find(item))?;
+    let association = association.unwrap_or_else(carrick_proto::AssociationConfig::rfc9260);
+    let mut tcp = TcpConfig::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    section.value("tcp", |item| {
+        item.table(|section| read_tcp(section, &mut tcp))
+    })?;
     let sctp = NodeStack::Sctp(Box::new(association));
     let choices = [
         ("sctp", sctp.clone()),
         ("tcp", NodeStack::Tcp(tcp)),
         ("udp", NodeStack::Udp),
     ];
-    let kind = match section.get("stack") {
-        Some(item) => item.choice(&choices)?,
-        None => sctp,
-    };
-    let mut source_routing = false;
-    section.set("source_routing", &mut source_routing, Item::flag)?;
-    let addresses = addresses(section, links, others)?;
-    section.finish()?;
-    Ok(Node {
+    let node = Node {
         name: name.into(),
-        kind,
-        source_routing,
-        addresses,
+        kind: section.value_or("stack", sctp, |item| item.choice(&choices))?,
+        source_routing: section.value_or("source_routing", false, Item::read)?,
+        set_peer_primary: section.value_or("set_peer_primary", false, Item::read)?,
+        mobility: section.value_or("mobile", None, |item| {
+            item.optional(|item| mobile(item, links))
+        })?,
+        addresses: addresses(section, links, others)?,
+    };
+    section.finish()?;
+    Ok(node)
+}
+
+/// Parses the key `mobile` of a host; `names` are those of all links.
+fn mobile(item: &Item<'_>, names: &[&str]) -> Result<Mobility, FileError> {
+    let link = |item: &Item<'_>| named(item, "link", names.iter().copied());
+    let home = "the name of the link with the home address";
+    item.table(|section| {
+        Ok(Mobility::MobileNode {
+            home: section.needed("home", home, link)?,
+            visits: section.value("visits", |item| item.each(link))?,
+            reverse_tunnel: section.value_or("reverse_tunnel", true, Item::read)?,
+        })
     })
 }
 
-fn tcp(item: Option<&Item<'_>>) -> Result<TcpSettings, FileError> {
-    let mut tcp = TcpSettings {
-        receive_buffer: 1 << 16,
-        send_buffer: 1 << 16,
-        congestion: TcpCongestion::Reno,
-        ack_delay: Some(Duration::from_millis(200)),
-        nagle: true,
-        mtu: 1500,
-    };
-    let Some(item) = item else { return Ok(tcp) };
-    let section = item.section()?;
-    let buffer = |item: &Item<'_>| item.size(1024..=1 << 30).map(|n| n as usize);
-    section.set("receive_buffer", &mut tcp.receive_buffer, buffer)?;
-    section.set("send_buffer", &mut tcp.send_buffer, buffer)?;
-    section.set("congestion", &mut tcp.congestion, |i| {
-        i.choice(&[
-            ("reno", TcpCongestion::Reno),
-            ("cubic", TcpCongestion::Cubic),
-        ])
-    })?;
-    section.set("ack_delay", &mut tcp.ack_delay, |i| i.optional(Item::time))?;
-    section.set("nagle", &mut tcp.nagle, Item::flag)?;
-    section.set("mtu", &mut tcp.mtu, |i| {
-        i.size(576..=65_535).map(|n| n as usize)
-    })?;
-    section.finish()?;
-    Ok(tcp)
+fn read_tcp(section: &Section<'_>, tcp: &mut TcpConfig) -> Result<(), FileError> {
+    keys!(section, tcp, |item| item.size(1024..=1 << 30); receive_buffer, send_buffer);
+    keys!(section, tcp, |item| item.size(576..=65_535); mtu);
+    keys!(section, tcp, Item::read; congestion, sack, rto_min, ack_delay, nagle);
+    Ok(())
 }
 
 fn addresses(
     section: &Section<'_>,
     links: &[&str],
     others: &[Node],
-) -> Result<Vec<(usize, std::net::IpAddr)>, FileError> {
+) -> Result<Vec<(usize, IpAddr)>, FileError> {
     let Some(item) = section.get("addresses") else {
         return Ok(Vec::new());
     };
-    let mut all: Vec<(usize, std::net::IpAddr)> = Vec::new();
+    let mut all: Vec<(usize, IpAddr)> = Vec::new();
     for (name, item) in item.entries()? {
         let Some(link) = links.iter().position(|link| *link == name) else {
             let what = format!("there is no link {name:?}; there are: {}", links.join(", "));
             return Err(item.error(what));
         };
-        let address = item.address()?;
-        let has = |list: &[(usize, std::net::IpAddr)]| list.iter().any(|(_, own)| *own == address);
+        let address: IpAddr = item.read()?;
+        let has = |list: &[(usize, IpAddr)]| list.iter().any(|(_, own)| *own == address);
         if let Some(other) = others.iter().find(|node| has(&node.addresses)) {
             let owner = &other.name;
             return Err(item.error(format!(
@@ -209,14 +266,7 @@ fn link(name: &str, section: &Section<'_>, nodes: &[Node]) -> Result<Link, FileE
     let [a, b] = ends.as_slice() else {
         return Err(between.wrong("two names of hosts or routers"));
     };
-    let node = |item: &Item<'_>| {
-        named(
-            item,
-            "host or router",
-            nodes.iter().map(|n| n.name.as_str()),
-        )
-    };
-    let ends = [node(a)?, node(b)?];
+    let ends = [node(a, nodes)?, node(b, nodes)?];
     if ends[0] == ends[1] {
         return Err(between.error("a link needs two different ends"));
     }
@@ -224,12 +274,11 @@ fn link(name: &str, section: &Section<'_>, nodes: &[Node]) -> Result<Link, FileE
     properties(section, &mut both)?;
     let mut config = [both.clone(), both];
     for (key, config) in ["forward", "backward"].into_iter().zip(&mut config) {
-        if let Some(item) = section.get(key) {
-            let own = item.section()?;
-            properties(&own, config)?;
-            own.finish()?;
-        }
+        section.value(key, |item| item.table(|own| properties(own, config)))?;
     }
+    let down = section.value_or("state", false, |item| {
+        item.choice(&[("up", false), ("down", true)])
+    })?;
     section.finish()?;
     for config in &config {
         config
@@ -240,6 +289,7 @@ fn link(name: &str, section: &Section<'_>, nodes: &[Node]) -> Result<Link, FileE
         name: name.into(),
         ends,
         config,
+        down,
     })
 }
 
@@ -248,162 +298,125 @@ pub(super) fn properties(
     section: &Section<'_>,
     config: &mut LinkConfig,
 ) -> Result<bool, FileError> {
-    let mut other = false;
-    if let Some(item) = section.get("rate") {
-        config.rate = item.optional(Item::rate)?.map(|rate| rate as u64);
-        other = true;
-    }
-    if let Some(item) = section.get("loss") {
-        config.loss = loss(&item)?;
-    }
-    if let Some(item) = section.get("queue") {
-        config.queue = queue(&item)?;
-        other = true;
-    }
-    if let Some(item) = section.get("jitter") {
-        config.jitter = jitter(&item)?;
-        other = true;
-    }
-    if let Some(item) = section.get("reorder") {
-        config.reorder = item.optional(reorder)?;
-        other = true;
-    }
-    if let Some(item) = section.get("mtu") {
-        config.mtu = item.optional(|i| i.size(68..=65_535))?.map(|n| n as usize);
-        other = true;
-    }
     let before = config.clone();
-    section.set("delay", &mut config.delay, Item::time)?;
-    section.set("jitter_overtakes", &mut config.jitter_overtakes, Item::flag)?;
-    section.set("duplicate", &mut config.duplicate, Item::share)?;
-    section.set("corrupt", &mut config.corrupt, Item::share)?;
-    section.set("mtu_black_hole", &mut config.mtu_black_hole, Item::flag)?;
-    Ok(other || *config != before)
+    let rate = |item: &Item<'_>| Ok(item.optional(Item::rate)?.map(|rate| rate as u64));
+    let given = ["rate", "queue", "jitter", "reorder", "mtu"];
+    let given = given.map(|key| section.get(key).is_some()).contains(&true);
+    keys!(section, config, rate; rate);
+    keys!(section, config, queue; queue);
+    keys!(section, config, jitter; jitter);
+    keys!(section, config, |item| item.optional(reorder); reorder);
+    keys!(section, config, |item| item.optional(|item| item.size(68..=65_535)); mtu);
+    keys!(section, config, Item::read; tick, delay, jitter_overtakes, mtu_black_hole);
+    keys!(section, config, Item::share; duplicate, corrupt);
+    let changed = *config != before;
+    keys!(section, config, loss; loss);
+    Ok(given || changed)
 }
 
 fn loss(item: &Item<'_>) -> Result<Loss, FileError> {
     if !item.is_table() {
-        let share = item.share()?;
-        return Ok(if share > 0.0 {
-            Loss::Random(share)
-        } else {
-            Loss::None
+        return item.share().map(|share| match share {
+            0.0 => Loss::None,
+            share => Loss::Random(share),
         });
     }
-    let section = item.section()?;
-    let every = section.get("every");
-    let packets = section.get("packets");
-    let share = section.get("share");
-    let mean_burst = section.get("mean_burst");
-    let mut model = GilbertElliott {
-        p_good_to_bad: 0.0,
-        p_bad_to_good: 0.0,
-        loss_good: 0.0,
-        loss_bad: 1.0,
-    };
-    let states: [(&'static str, &mut f64); 4] = [
-        ("p_good_to_bad", &mut model.p_good_to_bad),
-        ("p_bad_to_good", &mut model.p_bad_to_good),
-        ("loss_good", &mut model.loss_good),
-        ("loss_bad", &mut model.loss_bad),
-    ];
-    for (key, field) in states {
-        section.set(key, field, Item::share)?;
-    }
-    section.finish()?;
     let expected = "{ every = 10 }, { packets = [3, 4] }, { share = \"1 %\", mean_burst = 4 } or \
                     { p_good_to_bad = \"1 %\", p_bad_to_good = \"25 %\", loss_good = 0, loss_bad = 1 }";
-    match (every, packets, share, mean_burst) {
-        (Some(every), None, None, None) => Ok(Loss::Every(every.whole(1..=MAX)?)),
-        (None, Some(packets), None, None) => {
-            let numbers: Result<Vec<u64>, _> = packets
-                .list()?
-                .iter()
-                .map(|number| number.whole(1..=MAX))
-                .collect();
-            Ok(Loss::List(numbers?))
-        }
-        (None, None, Some(share), Some(burst)) => {
-            let value = share.share()?;
-            if value >= 1.0 {
-                return Err(share.wrong("less than 100 % where losses come in bursts"));
+    item.table(|section| {
+        let mut model = GilbertElliott {
+            p_good_to_bad: 0.0,
+            p_bad_to_good: 0.0,
+            loss_good: 0.0,
+            loss_bad: 1.0,
+        };
+        keys!(section, model, Item::share; p_good_to_bad, p_bad_to_good, loss_good, loss_bad);
+        let every = section.value("every", |item| item.whole(1..=MAX))?;
+        let packets = section.value("packets", |item| item.each(|item| item.whole(1..=MAX)))?;
+        let share = section.value("share", |item| match item.share()? {
+            share if share < 1.0 => Ok(share),
+            _ => Err(item.wrong("less than 100 % where losses come in bursts")),
+        })?;
+        let mean_burst = section.value("mean_burst", |item| item.number(1.0..=1e9))?;
+        // A wrong key is reported before what is missing.
+        section.finish()?;
+        match (every, packets, share, mean_burst) {
+            (Some(every), None, None, None) => Ok(Loss::Every(every)),
+            (None, Some(packets), None, None) => Ok(Loss::List(packets)),
+            (None, None, Some(share), Some(burst)) => {
+                Ok(Loss::GilbertElliott(GilbertElliott::bursts(share, burst)))
             }
-            let burst = burst.number(1.0..=1e9)?;
-            Ok(Loss::GilbertElliott(GilbertElliott::bursts(value, burst)))
+            (None, None, None, None) if model.p_good_to_bad > 0.0 => {
+                Ok(Loss::GilbertElliott(model))
+            }
+            _ => Err(item.wrong(expected)),
         }
-        (None, None, None, None) if model.p_good_to_bad > 0.0 => Ok(Loss::GilbertElliott(model)),
-        _ => Err(item.wrong(expected)),
-    }
+    })
 }
 
-fn limit(item: &Item<'_>) -> Result<Limit, FileError> {
-    let packets = item.packets().map(|n| Limit::Packets(n as usize));
-    let bytes = || item.size(1..=MAX).map(|n| Limit::Bytes(n as usize));
+fn limit(item: &Item<'_>) -> Result<QueueLimit, FileError> {
+    let packets = item.packets().map(|n| QueueLimit::Packets(n as usize));
+    let bytes = || item.size(1..=MAX).map(QueueLimit::Bytes);
     packets
         .or_else(|_| bytes())
         .map_err(|_| item.wrong("a length such as \"6 packets\" or \"64 kB\""))
 }
 
 fn queue(item: &Item<'_>) -> Result<Queue, FileError> {
-    let unlimited = |item: &Item<'_>| Ok(item.optional(limit)?.unwrap_or(Limit::Unlimited));
+    let unlimited = |item: &Item<'_>| Ok(item.optional(limit)?.unwrap_or(QueueLimit::Unlimited));
     let mut queue = Queue::default();
     if !item.is_table() {
         queue.limit = unlimited(item)?;
         return Ok(queue);
     }
-    let section = item.section()?;
-    section.set("limit", &mut queue.limit, unlimited)?;
-    let mark = section.get("mark_above");
-    let red_item = section.get("red");
-    section.finish()?;
-    match (mark, red_item) {
-        (Some(_), Some(red)) => return Err(red.error("a queue has either mark_above or red")),
-        (Some(mark), None) => queue.management = Management::MarkAbove(limit(&mark)?),
-        (None, Some(item)) => queue.management = Management::Red(red(&item)?),
-        (None, None) => {}
-    }
-    Ok(queue)
+    item.table(|section| {
+        keys!(section, queue, unlimited; limit);
+        match (section.get("mark_above"), section.get("red")) {
+            (Some(_), Some(red)) => return Err(red.error("a queue has either mark_above or red")),
+            (Some(mark), None) => queue.management = QueueManagement::MarkAbove(limit(&mark)?),
+            (None, Some(item)) => queue.management = QueueManagement::Red(red(&item)?),
+            (None, None) => {}
+        }
+        Ok(queue)
+    })
 }
 
 fn red(item: &Item<'_>) -> Result<Red, FileError> {
-    let section = item.section()?;
     let length = |item: &Item<'_>| item.packets().map(|n| n as f64);
-    let mut red = Red {
-        minimum: length(&section.need("minimum", "an average length such as \"5 packets\"")?)?,
-        maximum: length(&section.need("maximum", "an average length such as \"15 packets\"")?)?,
-        max_probability: 0.1,
-        weight: 0.002,
-        ecn: false,
-    };
-    section.set("max_probability", &mut red.max_probability, Item::share)?;
-    section.set("weight", &mut red.weight, Item::share)?;
-    section.set("ecn", &mut red.ecn, Item::flag)?;
-    section.finish()?;
-    Ok(red)
+    let (minimum, maximum) = (
+        "an average length such as \"5 packets\"",
+        "an average length such as \"15 packets\"",
+    );
+    item.table(|section| {
+        Ok(Red {
+            minimum: section.needed("minimum", minimum, length)?,
+            maximum: section.needed("maximum", maximum, length)?,
+            max_probability: section.value_or("max_probability", 0.1, Item::share)?,
+            weight: section.value_or("weight", 0.002, Item::share)?,
+            ecn: section.value_or("ecn", false, Item::read)?,
+        })
+    })
 }
 
 fn jitter(item: &Item<'_>) -> Result<Jitter, FileError> {
     if !item.is_table() {
-        let most = item.optional(Item::time)?;
+        let most: Option<_> = item.read()?;
         return Ok(most.map_or(Jitter::None, Jitter::Uniform));
     }
-    let section = item.section()?;
     let expected = "a standard deviation such as \"3 ms\"";
-    let standard_deviation = section.need("standard_deviation", expected)?.time()?;
-    section.finish()?;
-    Ok(Jitter::Normal { standard_deviation })
+    item.table(|section| {
+        Ok(Jitter::Normal {
+            standard_deviation: section.needed("standard_deviation", expected, Item::read)?,
+        })
+    })
 }
 
 fn reorder(item: &Item<'_>) -> Result<Reorder, FileError> {
-    let section = item.section()?;
-    let reorder = Reorder {
-        probability: section
-            .need("probability", "a share such as \"1 %\"")?
-            .share()?,
-        extra_delay: section
-            .need("extra_delay", "a time such as \"10 ms\"")?
-            .time()?,
-    };
-    section.finish()?;
-    Ok(reorder)
+    let (share, time) = ("a share such as \"1 %\"", "a time such as \"10 ms\"");
+    item.table(|section| {
+        Ok(Reorder {
+            probability: section.needed("probability", share, Item::share)?,
+            extra_delay: section.needed("extra_delay", time, Item::read)?,
+        })
+    })
 }

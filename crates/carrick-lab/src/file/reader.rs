@@ -18,6 +18,86 @@ pub(super) struct Section<'a> {
     asked: RefCell<Vec<&'static str>>,
 }
 
+/// Sets the fields of a value to what the keys of the same names have, as far as the table has these keys.
+macro_rules! keys {
+    ($section:expr, $target:expr, $read:expr; $($field:ident),+ $(,)?) => {
+        $($section.set(stringify!($field), &mut $target.$field, $read)?;)+
+    };
+}
+pub(super) use keys;
+
+/// A type whose values have one form in files, or names.
+pub(super) trait FromItem: Sized {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError>;
+}
+
+/// Gives the variants of types their names in files.
+macro_rules! names {
+    ($($type:ty { $($name:literal: $variant:ident),+ $(,)? })+) => {
+        $(impl FromItem for $type {
+            fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+                item.choice(&[$(($name, <$type>::$variant)),+])
+            }
+        })+
+    };
+}
+pub(super) use names;
+
+impl FromItem for bool {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        match item.node.value {
+            Value::Flag(flag) => Ok(flag),
+            _ => Err(item.wrong("true or false")),
+        }
+    }
+}
+
+impl FromItem for Duration {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        let expected = "a time such as \"10 ms\" (ns, us, ms, s, min, h)";
+        item.quantity(units::time, expected)
+    }
+}
+
+impl FromItem for String {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        item.text().map(Into::into)
+    }
+}
+
+impl FromItem for IpAddr {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        let parsed = item.text().ok().and_then(|text| text.parse().ok());
+        parsed.ok_or_else(|| item.wrong("an IP address such as \"10.0.0.1\""))
+    }
+}
+
+impl FromItem for u32 {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        item.whole(0..=u64::from(Self::MAX))
+    }
+}
+
+impl FromItem for f64 {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        item.node.number().ok_or_else(|| item.wrong("a number"))
+    }
+}
+
+/// A list in brackets.
+impl<T: FromItem> FromItem for Vec<T> {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        item.each(T::from_item)
+    }
+}
+
+/// A value, or "none".
+impl<T: FromItem> FromItem for Option<T> {
+    fn from_item(item: &Item<'_>) -> Result<Self, FileError> {
+        item.optional(T::from_item)
+    }
+}
+
 /// A value with its key.
 #[derive(Clone, Debug)]
 pub(super) struct Item<'a> {
@@ -48,6 +128,35 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// Reads the value of a mandatory key.
+    pub(super) fn needed<T>(
+        &self,
+        key: &'static str,
+        expected: &str,
+        read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        read(&self.need(key, expected)?)
+    }
+
+    /// Reads the value of a key, if it exists.
+    pub(super) fn value<T>(
+        &self,
+        key: &'static str,
+        read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
+    ) -> Result<Option<T>, FileError> {
+        self.get(key).as_ref().map(read).transpose()
+    }
+
+    /// Reads the value of a key; `default` if it does not exist.
+    pub(super) fn value_or<T>(
+        &self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        Ok(self.value(key, read)?.unwrap_or(default))
+    }
+
     /// Sets `target` to the value of a key, if it exists.
     pub(super) fn set<T>(
         &self,
@@ -66,14 +175,13 @@ impl<'a> Section<'a> {
         let Some(item) = self.get(key) else {
             return Ok(Vec::new());
         };
-        let Value::Table(entries) = &item.node.value else {
+        if !item.is_table() {
             return Err(item.wrong(&format!("tables such as [{key}.name]")));
-        };
-        let table = |(name, node): &'a (String, Node)| {
-            let path = format!("{}.{name}", item.path);
-            Ok((name.as_str(), Item { path, node }.section()?))
-        };
-        entries.iter().map(table).collect()
+        }
+        let tables = item.entries()?.into_iter();
+        tables
+            .map(|(name, own)| Ok((name, own.section()?)))
+            .collect()
     }
 
     /// Returns the existing keys.
@@ -127,16 +235,9 @@ impl<'a> Item<'a> {
         }
     }
 
-    pub(super) fn flag(&self) -> Result<bool, FileError> {
-        match self.node.value {
-            Value::Flag(flag) => Ok(flag),
-            _ => Err(self.wrong("true or false")),
-        }
-    }
-
-    pub(super) fn time(&self) -> Result<Duration, FileError> {
-        let expected = "a time such as \"10 ms\" (ns, us, ms, s, min, h)";
-        self.quantity(units::time, expected)
+    /// Parses a value of a type that has one form.
+    pub(super) fn read<T: FromItem>(&self) -> Result<T, FileError> {
+        T::from_item(self)
     }
 
     /// Parses a value, or `None` for "none".
@@ -161,14 +262,15 @@ impl<'a> Item<'a> {
         self.quantity(units::rate, expected)
     }
 
-    /// Parses bytes, with a unit or as a plain number.
-    pub(super) fn size(&self, range: RangeInclusive<u64>) -> Result<u64, FileError> {
+    /// Parses bytes, with a unit or as a plain number, of any type that has all numbers of the range.
+    pub(super) fn size<T: TryFrom<u64>>(&self, range: RangeInclusive<u64>) -> Result<T, FileError> {
         let size = match &self.node.value {
             Value::Integer(number) => u64::try_from(*number).ok(),
             Value::Text(text) => units::size(text),
             _ => None,
         };
-        size.filter(|size| range.contains(size)).ok_or_else(|| {
+        let size = size.filter(|size| range.contains(size));
+        size.and_then(|size| T::try_from(size).ok()).ok_or_else(|| {
             let (from, to) = range.into_inner();
             self.wrong(&format!(
                 "a size such as \"1000 bytes\" or \"64 KiB\" (bytes, kB, MB, GB, KiB, MiB, GiB), {}",
@@ -196,12 +298,17 @@ impl<'a> Item<'a> {
         share.ok_or_else(|| self.wrong("a share such as \"1 %\" or 0.01, from 0 to 1"))
     }
 
-    pub(super) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64, FileError> {
+    /// Parses a whole number of any type that has all numbers of the range.
+    pub(super) fn whole<T: TryFrom<u64>>(
+        &self,
+        range: RangeInclusive<u64>,
+    ) -> Result<T, FileError> {
         let number = match self.node.value {
             Value::Integer(number) => u64::try_from(number).ok(),
             _ => None,
         };
-        number.filter(|n| range.contains(n)).ok_or_else(|| {
+        let number = number.filter(|n| range.contains(n));
+        number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
             let (from, to) = range.into_inner();
             self.wrong(&format!("a whole number, {}", limits(from, to)))
         })
@@ -216,11 +323,6 @@ impl<'a> Item<'a> {
                 range.end()
             ))
         })
-    }
-
-    pub(super) fn address(&self) -> Result<IpAddr, FileError> {
-        let parsed = self.text().ok().and_then(|text| text.parse().ok());
-        parsed.ok_or_else(|| self.wrong("an IP address such as \"10.0.0.1\""))
     }
 
     /// Parses one of several names.
@@ -247,6 +349,14 @@ impl<'a> Item<'a> {
         Ok(items.iter().enumerate().map(item).collect())
     }
 
+    /// Parses each entry of a list.
+    pub(super) fn each<T>(
+        &self,
+        read: impl FnMut(&Self) -> Result<T, FileError>,
+    ) -> Result<Vec<T>, FileError> {
+        self.list()?.iter().map(read).collect()
+    }
+
     pub(super) fn is_table(&self) -> bool {
         matches!(self.node.value, Value::Table(_))
     }
@@ -261,6 +371,17 @@ impl<'a> Item<'a> {
             }),
             _ => Err(self.wrong("a table")),
         }
+    }
+
+    /// Parses a table with no other keys than those that `read` asks for.
+    pub(super) fn table<T>(
+        &self,
+        read: impl FnOnce(&Section<'a>) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let section = self.section()?;
+        let value = read(&section)?;
+        section.finish()?;
+        Ok(value)
     }
 
     /// Returns the entries of a table with their keys.

@@ -5,9 +5,8 @@ use super::measure::Measure;
 use super::model::Model;
 use super::run::columns;
 use crate::figure::{Axis, Figure, Point, Series, SeriesKind};
+use crate::options::RunOptions;
 use crate::result::{Row, ScenarioResult, Setting};
-use crate::scenario::RunOptions;
-use crate::stats::Summary;
 
 /// Heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,23 +22,14 @@ pub(super) struct Heading {
 pub(super) fn headings(model: &Model) -> Vec<Heading> {
     let heading = |(flow, measure): (Option<usize>, Measure)| {
         let (name, label, unit) = measure.describe(|link| &model.links[link].name);
-        match flow.map(|flow| &model.flows[flow].name) {
-            Some(flow) if model.flows.len() > 1 => Heading {
-                id: format!("{flow}.{name}"),
-                label: format!("{flow}: {label}"),
-                unit,
-            },
-            Some(flow) => Heading {
-                id: format!("{flow}.{name}"),
-                label,
-                unit,
-            },
-            None => Heading {
-                id: name,
-                label,
-                unit,
-            },
-        }
+        let (id, label) = match flow.map(|flow| &model.flows[flow].name) {
+            Some(flow) if model.flows.len() > 1 => {
+                (format!("{flow}.{name}"), format!("{flow}: {label}"))
+            }
+            Some(flow) => (format!("{flow}.{name}"), label),
+            None => (name, label),
+        };
+        Heading { id, label, unit }
     };
     columns(model).into_iter().map(heading).collect()
 }
@@ -53,29 +43,32 @@ pub(super) fn of(
     let mut rows = Vec::new();
     for (number, ((cell, model), runs)) in file.cells.iter().zip(cells).enumerate() {
         for (column, heading) in headings(model).iter().enumerate() {
-            let values: Vec<f64> = runs.iter().filter_map(|run| run[column]).collect();
+            let values: Vec<Option<f64>> = runs.iter().map(|run| run[column]).collect();
             let (mut id, mut label) = (heading.id.clone(), heading.label.clone());
             if file.cells.len() > 1 {
-                id = format!("cell{number}.{id}");
+                id = match cell.name() {
+                    "" => format!("cell{number}.{id}"),
+                    name => format!("{name}.{id}"),
+                };
                 label = format!("{}: {label}", cell.label());
             }
-            let mut row = Row::new(&id, &label, heading.unit).measured(&values);
-            if !values.is_empty() && values.len() < runs.len() {
-                let without = runs.len() - values.len();
+            let mut row = Row::new(&id, &label, heading.unit).measured_in(cell, &values);
+            let without = runs.len() - row.values.len();
+            if without > 0 && without < runs.len() {
                 row = row.note(&format!("Not defined in {without} of {} runs.", runs.len()));
             }
             rows.push(row);
         }
     }
-    let question = if file.question.is_empty() {
-        &file.title
+    let question = if file.head.question.is_empty() {
+        &file.head.title
     } else {
-        &file.question
+        &file.head.question
     };
     let repetitions = file.repetitions(options);
     ScenarioResult {
+        figures: figures(file, &rows),
         rows,
-        figures: figures(file, cells),
         settings: vec![
             Setting::new("command", command(file, options)),
             Setting::new("scenario file", file.name.clone()),
@@ -97,7 +90,7 @@ fn command(file: &ScenarioFile, options: &RunOptions) -> String {
 /// Returns a figure for each column over the first swept key, if all its values are numbers, with a
 /// curve for each combination of the remaining keys. More than six combinations would not be
 /// distinguishable.
-fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> {
+fn figures(file: &ScenarioFile, rows: &[Row]) -> Vec<Figure> {
     let Some((first, model)) = file.cells.first() else {
         return Vec::new();
     };
@@ -150,13 +143,14 @@ fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> 
                 .iter()
                 .enumerate()
                 .filter(|(_, (cell, _))| others(cell) == *name);
+            // The rows of a cell are one for each column.
+            let columns = rows.len() / places.len();
             let points = own.filter_map(|(n, _)| {
-                let values: Vec<f64> = cells[n].iter().filter_map(|run| run[column]).collect();
-                let summary = Summary::of(&values)?;
+                let row = &rows[n * columns + column];
                 Some(Point {
                     x: places[n].0,
-                    y: summary.mean,
-                    error: summary.ci95.unwrap_or(0.0),
+                    y: row.measured?,
+                    error: row.ci95.unwrap_or(0.0),
                 })
             });
             Series::new(name.clone(), SeriesKind::ErrorBars, style, points.collect())
@@ -170,7 +164,7 @@ fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> 
             x: Axis::linear(short, &unit),
             y: Axis::linear(&heading.label, heading.unit).from(0.0),
             series: series.collect(),
-            references: Vec::new(),
+            ..Figure::default()
         }
     };
     headings(model)

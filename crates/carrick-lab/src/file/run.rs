@@ -1,22 +1,28 @@
 //! One run of a cell, and its values.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use carrick_netsim::{Direction, Network, NodeId, Time};
+use carrick_netsim::mobile::{MobileNode, MobilityEvent};
+use carrick_netsim::{Direction, LinkId, Node, Time};
 use carrick_proto::{AssociationId, Endpoint};
 
 use super::build::{Repetition, World, build, first_change};
-use super::measure::{FlowRecord, LinkMeasure, Measure, Window};
-use super::model::{Model, NodeStack};
-use super::program::{SctpProgram, TcpProgram, UdpProgram};
-use crate::capture::Capture;
+use super::measure::{FlowRecord, LinkMeasure, Measure, MessageHistory, Window};
+use super::model::{ChangeAction, Link, Mobility, Model, NodeStack};
+use super::program::{
+    Carried, LoadAgent, LoadMiddlebox, SctpProgram, TcpProgram, Transactions, UdpProgram,
+};
+use crate::capture::capture_interfaces;
 use crate::sctp_host::{EventLog, SctpHost};
 use crate::stats::jain;
 use crate::tcp_host::TcpHost;
 
 /// Interval at which failures of programs are checked.
 const SLICE: Duration = Duration::from_secs(10);
+/// Maximum time until all preloads are complete.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Event log of the core of a host.
 #[derive(Debug)]
@@ -35,6 +41,31 @@ pub(super) struct Extras<'a> {
     pub(super) log: bool,
     /// Directory for a capture of each interface.
     pub(super) capture: Option<&'a Path>,
+    /// Returns the deliveries of each flow, and each message with recorded transmissions.
+    pub(super) messages: bool,
+    /// Columns of which the values of the messages are returned.
+    pub(super) samples: &'a [usize],
+}
+
+/// Values of single messages of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Details {
+    /// Messages of each flow with recorded transmissions, by their numbers, if wanted.
+    pub(super) messages: Vec<Vec<MessageHistory>>,
+    /// Times of the deliveries of each flow, in s after the first change of the schedule, or after the start if
+    /// there is none; if wanted.
+    pub(super) deliveries: Vec<Vec<f64>>,
+    /// Values of the messages of the wanted columns.
+    pub(super) samples: BTreeMap<usize, Vec<f64>>,
+}
+
+/// Values of single messages that are wanted from the runs of all cells.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WantedDetails {
+    /// Cells of which the deliveries and the delays of the messages in the first repetition are wanted.
+    pub(super) messages: Vec<usize>,
+    /// Cells and columns of which the values of the messages in all repetitions are wanted.
+    pub(super) samples: Vec<(usize, usize)>,
 }
 
 /// Result of a run.
@@ -42,6 +73,7 @@ pub(super) struct Extras<'a> {
 pub(super) struct CellRunResult {
     /// Values in the order of [`columns`]; `None` if not defined in the run.
     pub(super) values: Vec<Option<f64>>,
+    pub(super) details: Details,
     pub(super) logs: Vec<HostLog>,
     /// Virtual time of the end.
     pub(super) end: Time,
@@ -65,8 +97,10 @@ pub(super) fn columns(model: &Model) -> Vec<(Option<usize>, Measure)> {
 /// Counters at one time, for differences with those at a later time.
 #[derive(Clone, Default)]
 struct Counts {
-    /// Per flow: retransmissions, timeouts, drops, failovers of its association.
+    /// Per flow: retransmissions, timeouts, drops, and chunks sent of its association.
     flows: Vec<[Option<u64>; 4]>,
+    /// Per flow: bytes of IP packets into the receiving host.
+    received: Vec<u64>,
     /// Per link, forward direction: bytes delivered and packets dropped, then bytes by flow.
     links: Vec<(u64, u64, Vec<u64>)>,
 }
@@ -78,44 +112,76 @@ pub(super) fn run(
     extras: Extras<'_>,
 ) -> Result<CellRunResult, String> {
     let mut world = build(model, repetition, extras.log)?;
-    let capture = extras.capture.map_or(Capture::NONE, Capture::into);
-    capture.begin(&mut world.net)?;
-    let end = Time::ZERO + model.duration;
-    let warm = Time::ZERO + model.warmup;
+    if let Some(directory) = extras.capture {
+        capture_interfaces(&mut world.net, directory, |file| Box::new(file))?;
+    }
+    let begin = preload(&mut world, model)?;
+    let (warm, end) = (begin + model.warmup, begin + model.duration);
     advance(&mut world, model, warm)?;
     let before = counts(&world, model);
     advance(&mut world, model, end)?;
     let after = counts(&world, model);
-    capture.end(&mut world.net)?;
+    // Dropping the network would complete the captures, too, but report no errors.
+    let captured = world.net.finish_captures();
+    captured.map_err(|error| format!("cannot write a capture: {error}"))?;
     let window = Window {
         from: warm.as_nanos(),
         // All flows may be complete before the warm-up ends.
         to: world.net.now().max(warm).as_nanos(),
-        change: first_change(model, repetition).map(Time::as_nanos),
+        change: first_change(model, repetition, |_| true).map(Time::as_nanos),
+        up: first_change(model, repetition, ChangeAction::is_up).map(Time::as_nanos),
+        pause: model.pause.as_nanos() as u64,
     };
-    let records: Vec<FlowRecord> = (0..model.flows.len())
-        .map(|flow| record(&world, model, flow, &before, &after))
+    let records: Result<Vec<FlowRecord>, String> = (0..model.flows.len())
+        .map(|flow| {
+            let mut record = record(&world, model, flow, &before, &after);
+            record.transactions = transactions(&world, model, flow)?.map(Box::new);
+            Ok(record)
+        })
         .collect();
+    let records = records?;
     let value = |(flow, measure): &(Option<usize>, Measure)| match (flow, measure) {
         (Some(flow), Measure::Flow(what)) => {
             let own = &model.flows[*flow];
-            let size = own.response.unwrap_or(own.size);
+            let size = own.measured_size();
             records[*flow].measure(*what, size, own.messages.is_some(), &window)
         }
         (_, Measure::Link(link, what)) => of_link(model, *link, *what, &before, &after, &window),
         _ => {
-            let rates: Option<Vec<f64>> = records
-                .iter()
-                .zip(&model.flows)
-                .map(|(r, f)| {
-                    r.goodput(f.response.unwrap_or(f.size), f.messages.is_some(), &window)
-                })
-                .collect();
+            let rates = records.iter().zip(&model.flows).map(|(record, flow)| {
+                record.goodput(flow.measured_size(), flow.messages.is_some(), &window)
+            });
+            let rates: Option<Vec<f64>> = rates.collect();
             rates.and_then(|rates| jain(&rates))
         }
     };
+    let columns = columns(model);
+    let sample = |column: &usize| match columns[*column] {
+        (Some(flow), Measure::Flow(what)) if what.is_mean() => {
+            (*column, records[flow].samples(what, &window))
+        }
+        _ => (*column, Vec::new()),
+    };
+    let points = |record: &FlowRecord| {
+        let mut all: Vec<MessageHistory> = record.histories(&window).copied().collect();
+        all.sort_by_key(|message| message.number);
+        all
+    };
+    let change = window.change.unwrap_or(0) as f64;
+    let deliveries = |record: &FlowRecord| {
+        let times = record.deliveries.iter().map(|(_, time)| *time as f64);
+        times
+            .map(|time| (time - change) / 1e9)
+            .collect::<Vec<f64>>()
+    };
+    let shown = if extras.messages { &records[..] } else { &[] };
     Ok(CellRunResult {
-        values: columns(model).iter().map(value).collect(),
+        values: columns.iter().map(value).collect(),
+        details: Details {
+            messages: shown.iter().map(points).collect(),
+            deliveries: shown.iter().map(deliveries).collect(),
+            samples: extras.samples.iter().map(sample).collect(),
+        },
         logs: if extras.log {
             logs(&world, model)
         } else {
@@ -125,10 +191,29 @@ pub(super) fn run(
     })
 }
 
+/// Runs until the preloads of all flows are complete, to the next whole second, and returns this time: the
+/// start if there are none.
+fn preload(world: &mut World, model: &Model) -> Result<Time, String> {
+    let agents = |world: &World| {
+        let agents =
+            (0..model.flows.len()).filter_map(|n| program::<LoadAgent>(world, model, n, 0));
+        agents.map(LoadAgent::is_steady).collect::<Vec<bool>>()
+    };
+    while agents(world).contains(&false) {
+        if world.net.now() >= Time::ZERO + PATIENCE {
+            return Err("the preload is not complete after an hour".into());
+        }
+        let next = world.net.now() + Duration::from_secs(1);
+        advance(world, model, next)?;
+    }
+    Ok(world.net.now())
+}
+
 /// Runs until `end`, or until every flow is finite and complete. In the latter case it stops at
 /// exactly that time, which ends the measurement window.
 fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
-    let finite = model.flows.iter().all(|flow| flow.messages.is_some());
+    let mut active = model.flows.iter().filter(|flow| flow.active);
+    let finite = active.all(|flow| flow.messages.is_some());
     while world.net.now() < end {
         let slice = end.min(world.net.now() + SLICE);
         if finite {
@@ -144,9 +229,11 @@ fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
         }
         world.net.run_until(slice);
         for (number, node) in model.nodes.iter().enumerate() {
-            if let Some(failure) =
-                sctp(world, model, number).and_then(|h| h.application().failure.as_ref())
-            {
+            let failure = match node.kind {
+                NodeStack::Tcp(_) => tcp(world, number).application().failure(),
+                _ => sctp(world, model, number).and_then(|h| h.application().failure.clone()),
+            };
+            if let Some(failure) = failure {
                 return Err(format!("host {}: {failure}", node.name));
             }
         }
@@ -157,16 +244,16 @@ fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
 fn finished(world: &World, model: &Model) -> bool {
     model.flows.iter().enumerate().all(|(number, flow)| {
         let deliveries = deliveries(world, model, number).len() as u64;
-        flow.messages.is_some_and(|most| deliveries >= most)
+        !flow.active || flow.messages.is_some_and(|most| deliveries >= most)
     })
 }
 
 fn sctp<'w>(world: &'w World, model: &Model, host: usize) -> Option<&'w SctpHost<SctpProgram>> {
-    matches!(model.nodes[host].kind, NodeStack::Sctp(_)).then(|| world.net.node(world.nodes[host]))
+    matches!(model.nodes[host].kind, NodeStack::Sctp(_)).then(|| world.host(host))
 }
 
-fn tcp(net: &Network, node: NodeId) -> &TcpHost<TcpProgram> {
-    net.node(node)
+fn tcp(world: &World, host: usize) -> &TcpHost<TcpProgram> {
+    world.host(host)
 }
 
 /// Returns the deliveries of a flow, at its receiver or, for responses, at its sender.
@@ -174,20 +261,19 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
     let flow = &model.flows[number];
     let answered = flow.response.is_some();
     let host = flow.ends[usize::from(!answered)];
-    let node = world.nodes[host];
     match &model.nodes[host].kind {
         NodeStack::Router => &[],
         NodeStack::Sctp(_) => {
-            let program = world.net.node::<SctpHost<SctpProgram>>(node).application();
+            let program = world.host::<SctpHost<SctpProgram>>(host).application();
             if answered {
-                let sender = program.senders.iter().find(|(_, s)| s.number == number);
+                let sender = program.sender(number);
                 sender.map_or(&[], |(_, s)| &s.record.deliveries)
             } else {
-                let receiver = program.receivers.iter().find(|r| r.number == number);
+                let receiver = program.receiver(number);
                 receiver.map_or(&[], |r| &r.record.deliveries)
             }
         }
-        NodeStack::Tcp(_) => match tcp(&world.net, node).application() {
+        NodeStack::Tcp(_) => match tcp(world, host).application() {
             TcpProgram::Client(client) if answered => &client.sender.record.deliveries,
             TcpProgram::Server(server) if !answered && server.number == number => {
                 &server.record.deliveries
@@ -195,7 +281,7 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
             _ => &[],
         },
         NodeStack::Udp => {
-            let program = world.net.node::<UdpProgram>(node);
+            let program = world.host::<UdpProgram>(host);
             let receiver = program.receivers.iter().find(|(own, _)| *own == number);
             receiver.map_or(&[], |(_, record)| &record.deliveries)
         }
@@ -205,14 +291,12 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
 /// Returns the sender's record of a flow.
 fn sent(world: &World, model: &Model, number: usize) -> FlowRecord {
     let host = model.flows[number].ends[0];
-    let node = world.nodes[host];
     match &model.nodes[host].kind {
         NodeStack::Router => FlowRecord::default(),
         NodeStack::Sctp(_) => {
-            let host = world.net.node::<SctpHost<SctpProgram>>(node);
+            let host = world.host::<SctpHost<SctpProgram>>(host);
             let program = host.application();
-            let Some((session, sender)) = program.senders.iter().find(|(_, s)| s.number == number)
-            else {
+            let Some((session, sender)) = program.sender(number) else {
                 return FlowRecord::default();
             };
             let state = &program.sessions[*session].state;
@@ -226,15 +310,16 @@ fn sent(world: &World, model: &Model, number: usize) -> FlowRecord {
             FlowRecord {
                 abandoned,
                 closed: state.closed || state.id.is_none(),
+                lost: state.lost,
                 ..sender.record.clone()
             }
         }
-        NodeStack::Tcp(_) => match tcp(&world.net, node).application() {
+        NodeStack::Tcp(_) => match tcp(world, host).application() {
             TcpProgram::Client(client) => client.sender.record.clone(),
-            TcpProgram::Server(_) => FlowRecord::default(),
+            TcpProgram::Server(_) | TcpProgram::Carrier(_) => FlowRecord::default(),
         },
         NodeStack::Udp => {
-            let program = world.net.node::<UdpProgram>(node);
+            let program = world.host::<UdpProgram>(host);
             let sender = program.senders.iter().find(|(.., s)| s.number == number);
             sender.map_or_else(FlowRecord::default, |(.., s)| s.record.clone())
         }
@@ -250,16 +335,71 @@ fn record(
 ) -> FlowRecord {
     let mut record = sent(world, model, number);
     record.deliveries = deliveries(world, model, number).to_vec();
-    let differences = after.flows[number]
-        .iter()
-        .zip(&before.flows[number])
-        .map(|(after, before)| after.map(|after| after.saturating_sub(before.unwrap_or(0))));
-    let differences: Vec<Option<u64>> = differences.collect();
-    record.retransmissions = differences[0];
-    record.timeouts = differences[1];
-    record.dropped = differences[2];
-    record.failovers = differences[3];
+    record.wanted = model.flows[number].messages;
+    for end in [0, 1] {
+        record.located.extend(located(world, model, number, end));
+    }
+    record.located.sort_unstable();
+    let [retransmissions, timeouts, dropped, chunks] = [0, 1, 2, 3].map(|counter| {
+        let before = before.flows[number][counter].unwrap_or(0);
+        let after = after.flows[number][counter];
+        after.map(|after| after.saturating_sub(before))
+    });
+    (record.retransmissions, record.timeouts) = (retransmissions, timeouts);
+    (record.dropped, record.chunks) = (dropped, chunks);
+    record.bytes_received = after.received[number].saturating_sub(before.received[number]);
+    let Some((_, sender)) = session(world, model, number, 0) else {
+        return record;
+    };
+    record.shortest_round_trip = sender.state.shortest_round_trip;
+    record.left.clone_from(&sender.state.left);
+    record.returned.clone_from(&sender.state.returned);
+    let end = if model.until_last_send {
+        record.sends.last().copied().unwrap_or(0)
+    } else {
+        u64::MAX
+    };
+    let warm = model.warmup.as_nanos() as u64;
+    let counted = |moments: &[u64]| {
+        let counted = moments.iter().filter(|time| (warm..end).contains(*time));
+        Some(counted.count() as u64)
+    };
+    record.failovers = counted(&record.left);
+    if model.until_last_send {
+        record.timeouts = counted(&sender.state.timeouts);
+    }
+    if let Some((endpoint, receiver)) = session(world, model, number, 1) {
+        record.arrivals.clone_from(&receiver.state.arrivals);
+        let id = receiver.state.id;
+        let stats = id.and_then(|id| endpoint.association_stats(id));
+        record.unread = stats.map(|stats| stats.receivable_messages as u64);
+    }
     record
+}
+
+/// Returns the times at which a home agent had registered an end of a flow, or the peer had acknowledged a new
+/// address of it.
+fn located(world: &World, model: &Model, flow: usize, end: usize) -> Vec<u64> {
+    fn registrations<P: Node>(world: &World, host: usize) -> Vec<u64> {
+        let node: &MobileNode<P> = world.net.node(world.nodes[host]);
+        let events = node.events().iter();
+        let registered = events
+            .filter(|(_, event)| matches!(event, MobilityEvent::Registered { lifetime: 1.., .. }));
+        registered.map(|(time, _)| time.as_nanos()).collect()
+    }
+    let session = session(world, model, flow, end);
+    let mut times = session.map_or_else(Vec::new, |(_, own)| own.state.acknowledged.clone());
+    let host = model.flows[flow].ends[end];
+    let node = &model.nodes[host];
+    if let Some(Mobility::MobileNode { .. }) = node.mobility {
+        times.extend(match node.kind {
+            NodeStack::Router => Vec::new(),
+            NodeStack::Sctp(_) => registrations::<SctpHost<SctpProgram>>(world, host),
+            NodeStack::Tcp(_) => registrations::<TcpHost<TcpProgram>>(world, host),
+            NodeStack::Udp => registrations::<UdpProgram>(world, host),
+        });
+    }
+    times
 }
 
 /// Returns the session of a flow at one of its ends.
@@ -272,19 +412,39 @@ fn session<'w>(
     let host = sctp(world, model, model.flows[flow].ends[end])?;
     let program = host.application();
     let number = if end == 0 {
-        program
-            .senders
-            .iter()
-            .find(|(_, s)| s.number == flow)
-            .map(|(n, _)| *n)
+        program.sender(flow).map(|(session, _)| *session)
     } else {
-        program
-            .receivers
-            .iter()
-            .find(|r| r.number == flow)
-            .map(|r| r.session)
+        program.receiver(flow).map(|receiver| receiver.session)
     };
     Some((host.endpoint(), &program.sessions[number?]))
+}
+
+/// Returns the program of this type at one end of a flow, if it has one.
+fn program<'w, P: crate::live::Program>(
+    world: &'w World,
+    model: &Model,
+    flow: usize,
+    end: usize,
+) -> Option<&'w P> {
+    let host = model.flows[flow].ends[end];
+    let carried: &Carried = match model.nodes[host].kind {
+        NodeStack::Sctp(_) => session(world, model, flow, end)?.1.carried.as_ref()?,
+        NodeStack::Tcp(_) => match tcp(world, host).application() {
+            TcpProgram::Carrier(carrier) => &carrier.carried,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    carried.program()
+}
+
+/// Returns the measured transactions of a flow, if it has any.
+fn transactions(world: &World, model: &Model, flow: usize) -> Result<Option<Transactions>, String> {
+    let agent = program::<LoadAgent>(world, model, flow, 0);
+    let middlebox = program::<LoadMiddlebox>(world, model, flow, 1);
+    let both = agent.zip(middlebox);
+    both.map(|(agent, middlebox)| agent.transactions(middlebox))
+        .transpose()
 }
 
 fn counts(world: &World, model: &Model) -> Counts {
@@ -294,7 +454,7 @@ fn counts(world: &World, model: &Model) -> Counts {
             endpoint.association_stats(session.state.id?)
         };
         let client = match model.nodes[model.flows[number].ends[0]].kind {
-            NodeStack::Tcp(_) => Some(tcp(&world.net, world.nodes[model.flows[number].ends[0]])),
+            NodeStack::Tcp(_) => Some(tcp(world, model.flows[number].ends[0])),
             _ => None,
         };
         let sender = stats(0).map(|s| s.counters);
@@ -303,8 +463,22 @@ fn counts(world: &World, model: &Model) -> Counts {
             resent.or_else(|| client.map(TcpHost::retransmitted)),
             sender.map(|c| c.t3_expirations),
             stats(1).map(|s| s.counters.dropped_for_buffer),
-            session(world, model, number, 0).map(|(_, s)| s.state.failovers),
+            sender.map(|c| c.data_chunks_sent + c.timeout_retransmissions + c.fast_retransmissions),
         ]
+    };
+    let received = |number: usize| {
+        let host = model.flows[number].ends[1];
+        let into = |(link, own): (&LinkId, &Link)| {
+            let directions = [Direction::Backward, Direction::Forward];
+            let ends = directions.into_iter().zip(own.ends);
+            let here = ends.filter(|(_, end)| *end == host);
+            let bytes = here.map(|(direction, _)| {
+                let stats = world.net.link_stats(*link, direction);
+                stats.bytes_delivered
+            });
+            bytes.sum::<u64>()
+        };
+        world.links.iter().zip(&model.links).map(into).sum()
     };
     let link = |number: usize| {
         let stats = world
@@ -318,6 +492,7 @@ fn counts(world: &World, model: &Model) -> Counts {
     };
     Counts {
         flows: (0..model.flows.len()).map(flow).collect(),
+        received: (0..model.flows.len()).map(received).collect(),
         links: (0..model.links.len()).map(link).collect(),
     }
 }
@@ -370,7 +545,7 @@ fn logs(world: &World, model: &Model) -> Vec<HostLog> {
         logs.push(HostLog {
             host: number,
             associations: sessions.filter_map(peer).collect(),
-            log: host.event_log().map(|log| log.take()).unwrap_or_default(),
+            log: host.event_log().cloned().unwrap_or_default(),
         });
     }
     logs

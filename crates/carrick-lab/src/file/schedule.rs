@@ -18,6 +18,7 @@ pub(super) fn read(
     parts: &Parts,
     length: Duration,
 ) -> Result<Vec<Change>, FileError> {
+    let spread = root.value_or("spread", Duration::ZERO, Item::read)?;
     let Some(item) = root.get("schedule") else {
         return Ok(Vec::new());
     };
@@ -25,37 +26,36 @@ pub(super) fn read(
     for item in item.list()? {
         let section = item.section()?;
         let item = section.need("at", "a time such as \"8 s\"")?;
-        let at = item.time()?;
+        let at: Duration = item.read()?;
         if at >= length {
             return Err(item.wrong("a time before the end of the run (see duration)"));
         }
-        if let Some(spread) = section.get("spread")
-            && at.saturating_add(spread.time()?) > length
-        {
-            return Err(spread.wrong("an interval in which every repetition ends after the change"));
+        let spread = section.value_or("spread", spread, Item::read)?;
+        if at.saturating_add(spread) > length {
+            let own = section.get("spread").or_else(|| root.get("spread"));
+            let own = own.unwrap_or(item);
+            return Err(own.wrong("an interval in which every repetition ends after the change"));
         }
-        entries.push((at, section));
+        entries.push((at, spread, section));
     }
-    entries.sort_by_key(|(at, _)| *at);
+    entries.sort_by_key(|(at, ..)| *at);
     // Configuration of the links' directions at the current time.
     let mut current: Vec<[LinkConfig; 2]> = parts.links.iter().map(|l| l.config.clone()).collect();
     let mut all = Vec::new();
-    for (at, section) in &entries {
-        change(*at, section, parts, &mut current, &mut all)?;
+    for (at, spread, section) in &entries {
+        change((*at, *spread), section, parts, &mut current, &mut all)?;
     }
     Ok(all)
 }
 
 fn change(
-    at: Duration,
+    (at, spread): (Duration, Duration),
     section: &Section<'_>,
     parts: &Parts,
     current: &mut [[LinkConfig; 2]],
     all: &mut Vec<Change>,
 ) -> Result<(), FileError> {
-    let mut spread = Duration::ZERO;
-    section.set("spread", &mut spread, Item::time)?;
-    let link = parts.link(&section.need("link", "the name of a link")?)?;
+    let link = section.needed("link", "the name of a link", |item| parts.link(item))?;
     let mut push = |what| {
         all.push(Change {
             at,
@@ -67,14 +67,12 @@ fn change(
     if let Some(item) = section.get("state") {
         push(item.choice(&[("down", ChangeAction::Down), ("up", ChangeAction::Up)])?);
     }
-    let mut directions = [true; 2];
-    section.set("direction", &mut directions, |i| {
-        i.choice(&[
-            ("both", [true; 2]),
-            ("forward", [true, false]),
-            ("backward", [false, true]),
-        ])
-    })?;
+    let choices = [
+        ("both", [true; 2]),
+        ("forward", [true, false]),
+        ("backward", [false, true]),
+    ];
+    let directions = section.value_or("direction", [true; 2], |item| item.choice(&choices))?;
     let node = section.get("node");
     for (key, present) in [("remove_address", false), ("add_address", true)] {
         if let Some(item) = section.get(key) {
@@ -90,7 +88,7 @@ fn change(
             }
             push(ChangeAction::Address {
                 node,
-                address: item.address()?,
+                address: item.read()?,
                 present,
             });
         }

@@ -15,9 +15,9 @@ use super::ScenarioFile;
 use super::result::{self, headings};
 use super::run::Extras;
 use crate::error::LabError;
+use crate::options::{Progress, RunOptions};
 use crate::parallel;
 use crate::result::{ScenarioResult, field};
-use crate::scenario::{Progress, RunOptions};
 
 /// Part of a sweep: `2/5` is the second of five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,12 @@ impl ScenarioFile {
         let name = format!("{}-{}-of-{}.csv", self.name, shard.number, shard.count);
         let path = directory.join(name);
         let (file, done) = self.open(options, &path)?;
-        let repetitions = self.repetitions(options);
-        let jobs: Vec<(usize, u64)> = (0..self.cells.len() * repetitions as usize)
-            .filter(|job| shard.has(*job))
-            .map(|job| (job / repetitions as usize, job as u64 % repetitions))
+        let jobs: Vec<(usize, u64)> = self
+            .jobs(options)
+            .into_iter()
+            .enumerate()
+            .filter(|(number, _)| shard.has(*number))
+            .map(|(_, job)| job)
             .collect();
         let missing: Vec<(usize, u64)> = jobs
             .iter()
@@ -117,10 +119,7 @@ impl ScenarioFile {
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             file.write_all(line.as_bytes())
-                .map_err(|source| LabError::Write {
-                    path: path.clone(),
-                    source,
-                })?;
+                .map_err(LabError::write(&path))?;
             progress.step();
             Ok::<(), LabError>(())
         });
@@ -144,10 +143,7 @@ impl ScenarioFile {
     ) -> Result<ScenarioResult, LabError> {
         let mut runs = Runs::new();
         for path in self.shard_files(directory)? {
-            let text = std::fs::read_to_string(&path).map_err(|source| LabError::Read {
-                path: path.clone(),
-                source,
-            })?;
+            let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
             for (job, values) in self.lines(options, &path, &text)?.0 {
                 if runs.insert(job, values).is_some() {
                     let what = format!(
@@ -158,8 +154,7 @@ impl ScenarioFile {
                 }
             }
         }
-        let repetitions = self.repetitions(options);
-        let wanted = self.cells.len() * repetitions as usize;
+        let wanted = self.jobs(options).len();
         if runs.len() < wanted {
             let what = format!(
                 "only {} of {wanted} runs exist: run the missing shards first",
@@ -176,10 +171,7 @@ impl ScenarioFile {
     }
 
     fn shard_files(&self, directory: &Path) -> Result<Vec<PathBuf>, LabError> {
-        let failed = |source| LabError::Read {
-            path: directory.into(),
-            source,
-        };
+        let failed = LabError::read(directory);
         let own = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str())?;
             let shard = name
@@ -189,8 +181,8 @@ impl ScenarioFile {
             shard.replacen("-of-", "/", 1).parse::<Shard>().ok()
         };
         let mut paths = Vec::new();
-        for entry in std::fs::read_dir(directory).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+        for entry in std::fs::read_dir(directory).map_err(&failed)? {
+            let path = entry.map_err(&failed)?.path();
             if own(&path).is_some() {
                 paths.push(path);
             }
@@ -201,16 +193,13 @@ impl ScenarioFile {
 
     /// Opens a shard's file for appending, and parses its runs.
     fn open(&self, options: &RunOptions, path: &Path) -> Result<(File, Runs), LabError> {
-        let failed = |source| LabError::Write {
-            path: path.into(),
-            source,
-        };
+        let failed = LabError::write(path);
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
             .create(true)
             .open(path)
-            .map_err(failed)?;
+            .map_err(&failed)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => foreign(path, 0, "another process works on this shard"),
             TryLockError::Error(source) => failed(source),
@@ -229,11 +218,11 @@ impl ScenarioFile {
         }
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         if whole < text.len() {
-            file.set_len(whole as u64).map_err(failed)?;
-            file.seek(SeekFrom::End(0)).map_err(failed)?;
+            file.set_len(whole as u64).map_err(&failed)?;
+            file.seek(SeekFrom::End(0)).map_err(&failed)?;
         }
         if whole == 0 {
-            file.write_all(self.header().as_bytes()).map_err(failed)?;
+            file.write_all(self.header().as_bytes()).map_err(&failed)?;
             return Ok((file, Runs::new()));
         }
         let (runs, twice) = self.lines(options, path, &text[..whole])?;

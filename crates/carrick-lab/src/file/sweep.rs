@@ -1,11 +1,11 @@
-//! `[[sweep]]`: the cells of a file.
+//! `[[sweep]]` and `[[cell]]`: the cells of a file.
 //!
-//! Each table is one dimension; its keys change together. The cells are the product of the
-//! dimensions.
+//! Each `[[sweep]]` is one dimension; its keys change together. The tables `[[cell]]` are a dimension, too:
+//! each of them lists the keys of one value. The cells are the product of the dimensions.
 
 use super::error::FileError;
 use super::reader::{Item, Section};
-use super::tree::{Node, Value};
+use super::tree::{self, Node};
 
 /// One combination of swept values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub struct Cell {
     /// Swept keys and their values as text.
     values: Vec<(String, String)>,
     label: String,
+    name: String,
 }
 
 impl Cell {
@@ -27,86 +28,145 @@ impl Cell {
     pub fn label(&self) -> &str {
         &self.label
     }
+
+    /// Returns the names given in the dimensions, joined by dots; empty if there are none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
-#[derive(Debug)]
+/// A dimension, whose keys change together.
+#[derive(Debug, Default)]
 struct Dimension<'a> {
-    /// Keys, each with its values.
-    keys: Vec<(&'a str, Vec<Item<'a>>)>,
-    labels: Option<Vec<String>>,
-    length: usize,
+    keys: Vec<&'a str>,
+    places: Vec<Place<'a>>,
+}
+
+/// Values of a dimension at one place; a cell of `[[cell]]` need not have all keys.
+#[derive(Clone, Debug, Default)]
+struct Place<'a> {
+    /// Part of the cells' names; an empty one leaves no trace in the name.
+    name: String,
+    /// Part of the cells' labels; the keys and values if not given.
+    label: Option<String>,
+    values: Vec<(&'a str, Item<'a>)>,
+}
+
+impl Place<'_> {
+    /// Returns the value of a key as text; empty if it has none.
+    fn text(&self, key: &str) -> String {
+        let own = self.values.iter().find(|(own, _)| *own == key);
+        own.map_or_else(String::new, |(_, item)| item.node.shown())
+    }
 }
 
 /// All dimensions of a sweep.
 #[derive(Debug)]
-pub(super) struct Sweep<'a>(Vec<Dimension<'a>>);
+pub(super) struct Sweep<'a> {
+    dimensions: Vec<Dimension<'a>>,
+    /// Patterns of the names of the cells; `None` for all.
+    only: Option<Vec<String>>,
+}
 
 /// Maximum number of cells of a file.
 const LIMIT: usize = 1_000_000;
 
 impl<'a> Sweep<'a> {
     pub(super) fn read(root: &Section<'a>) -> Result<Self, FileError> {
-        let Some(item) = root.get("sweep") else {
-            return Ok(Self(Vec::new()));
+        let (listed, swept) = (root.get("cell"), root.get("sweep"));
+        let Some(item) = swept.as_ref().or(listed.as_ref()) else {
+            return Ok(Self {
+                dimensions: Vec::new(),
+                only: None,
+            });
         };
         let mut all = Vec::new();
-        let mut cells = 1_usize;
-        for table in item
-            .list()
-            .map_err(|_| item.wrong("tables such as [[sweep]]"))?
-        {
-            let dimension = Dimension::read(&table)?;
-            cells = cells.saturating_mul(dimension.length);
-            all.push(dimension);
+        if let Some(item) = &listed {
+            all.push(Dimension::of_cells(item)?);
         }
+        if let Some(item) = &swept {
+            let tables = item
+                .list()
+                .map_err(|_| item.wrong("tables such as [[sweep]]"))?;
+            for table in &tables {
+                all.push(Dimension::read(table)?);
+            }
+        }
+        let cells = all
+            .iter()
+            .fold(1_usize, |cells, own| cells.saturating_mul(own.places.len()));
         if cells > LIMIT {
             return Err(item.error(format!("{cells} cells are more than {LIMIT}")));
         }
-        Ok(Self(all))
+        let mut all = Self {
+            dimensions: all,
+            only: None,
+        };
+        if let Some(item) = root.get("only") {
+            all.only = Some(item.each(|pattern| {
+                let text: String = pattern.read()?;
+                if all.cells().any(|cell| matches(&text, &cell.name)) {
+                    Ok(text)
+                } else {
+                    Err(pattern.error("no cell has this name"))
+                }
+            })?);
+        }
+        let mut known = std::collections::BTreeSet::new();
+        for cell in all.cells().filter(|cell| !cell.name.is_empty()) {
+            if !known.insert(cell.name.clone()) {
+                let name = &cell.name;
+                return Err(item.error(format!(
+                    "two cells have the name {name:?}; expected different names"
+                )));
+            }
+        }
+        Ok(all)
     }
 
     /// Returns all cells; the last dimension changes fastest.
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
-        let count: usize = self.0.iter().map(|d| d.length).product();
-        (0..count).map(|number| self.cell(number))
+        let count: usize = self.dimensions.iter().map(|d| d.places.len()).product();
+        let wanted = |cell: &Cell| {
+            let only = self.only.as_ref();
+            only.is_none_or(|only| only.iter().any(|own| matches(own, &cell.name)))
+        };
+        (0..count)
+            .map(|number| self.cell(number))
+            .filter(move |cell| wanted(cell))
     }
 
     fn cell(&self, number: usize) -> Cell {
         let mut rest = number;
-        let mut places: Vec<usize> = self
-            .0
-            .iter()
-            .rev()
-            .map(|dimension| {
-                let place = rest % dimension.length;
-                rest /= dimension.length;
-                place
-            })
-            .collect();
-        places.reverse();
+        let mut places = vec![0; self.dimensions.len()];
+        for (place, dimension) in places.iter_mut().zip(&self.dimensions).rev() {
+            *place = rest % dimension.places.len();
+            rest /= dimension.places.len();
+        }
         let mut values = Vec::new();
         let mut labels = Vec::new();
-        for (dimension, &place) in self.0.iter().zip(&places) {
+        let mut names = Vec::new();
+        for (dimension, &place) in self.dimensions.iter().zip(&places) {
+            let place = &dimension.places[place];
+            names.extend(Some(place.name.as_str()).filter(|name| !name.is_empty()));
             let own = dimension.keys.iter();
             let own: Vec<(String, String)> = own
-                .map(|(key, items)| ((*key).into(), items[place].node.shown()))
+                .map(|key| ((*key).to_owned(), place.text(key)))
                 .collect();
-            labels.push(match &dimension.labels {
-                Some(labels) => labels[place].clone(),
-                None => own
-                    .iter()
-                    .map(|(key, value)| {
-                        format!("{} {value}", key.rsplit('.').next().unwrap_or(key))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            });
+            match &place.label {
+                Some(given) => labels.push(given.clone()),
+                None => labels.extend(own.iter().map(|(key, value)| {
+                    let key = key.rsplit('.').next().unwrap_or(key);
+                    format!("{key} {value}")
+                })),
+            }
             values.extend(own);
         }
         Cell {
             places,
             values,
             label: labels.join(", "),
+            name: names.join("."),
         }
     }
 
@@ -114,9 +174,8 @@ impl<'a> Sweep<'a> {
     /// of the cell has set, because the label contains both.
     pub(super) fn apply(&self, cell: &Cell, tree: &mut Node) -> Result<(), FileError> {
         let mut set: Vec<(Vec<String>, &str, usize)> = Vec::new();
-        for (dimension, &place) in self.0.iter().zip(&cell.places) {
-            for (key, items) in &dimension.keys {
-                let item = &items[place];
+        for (dimension, &place) in self.dimensions.iter().zip(&cell.places) {
+            for (key, item) in &dimension.places[place].values {
                 let path: Vec<&str> = key.split('.').collect();
                 let places = tree.replace(&path, item.node);
                 if places.is_empty() {
@@ -142,71 +201,135 @@ impl<'a> Sweep<'a> {
 }
 
 /// Keys that cannot be swept, because all cells share them.
-const FIXED: [&str; 6] = [
+const FIXED: [&str; 10] = [
+    "cell",
     "sweep",
+    "only",
     "measure",
-    "repetitions",
+    "full_only",
+    "live",
+    "once",
     "seed",
     "title",
     "question",
 ];
 
+/// Keys whose value may be a table with the values of short and of full runs.
+const TABLES: [&str; 3] = ["duration", "warmup", "repetitions"];
+
 impl<'a> Dimension<'a> {
-    fn read(table: &Item<'a>) -> Result<Self, FileError> {
-        let mut keys: Vec<(&'a str, Vec<Item<'a>>)> = Vec::new();
-        let mut labels = None;
-        for (key, item) in flatten(table)? {
-            let values = item.list().map_err(|_| item.wrong("a list of values"))?;
-            if values.is_empty() {
-                return Err(item.wrong("at least one value"));
+    /// Parses all `[[cell]]`, each with a name, perhaps a label, and its values of some keys.
+    fn of_cells(item: &Item<'a>) -> Result<Self, FileError> {
+        let tables = item
+            .list()
+            .map_err(|_| item.wrong("tables such as [[cell]]"))?;
+        let mut own = Self::default();
+        for table in &tables {
+            let mut place = Place::default();
+            for (key, item) in table.entries()? {
+                match key {
+                    "name" => place.name = text_of_name(&item)?,
+                    "label" => place.label = Some(item.read()?),
+                    _ if !key.contains('.') && !TABLES.contains(&key) && item.is_table() => {
+                        return Err(unquoted(key, &item));
+                    }
+                    _ => {
+                        check_key(key, &item)?;
+                        if !own.keys.contains(&key) {
+                            own.keys.push(key);
+                        }
+                        place.values.push((key, item));
+                    }
+                }
             }
-            if key == "labels" {
-                let texts: Result<Vec<String>, _> = values
-                    .iter()
-                    .map(|item| item.text().map(Into::into))
-                    .collect();
-                labels = Some((item, texts?));
-                continue;
+            if place.name.is_empty() {
+                return Err(
+                    table.error("name: missing; expected letters, digits, hyphens and dots")
+                );
             }
-            if FIXED.contains(&key.split('.').next().unwrap_or(key)) {
-                return Err(item.error("can't be swept: all cells share it"));
-            }
-            if let Some((first, others)) = keys.first()
-                && others.len() != values.len()
-            {
-                return Err(item.error(format!(
-                    "has {} values and {first} has {}: keys of one [[sweep]] change together",
-                    values.len(),
-                    others.len()
-                )));
-            }
-            keys.push((key, values));
+            place.label.get_or_insert_with(|| place.name.clone());
+            own.places.push(place);
         }
-        let Some(length) = keys.first().map(|(_, values)| values.len()) else {
+        Ok(own)
+    }
+
+    fn read(table: &Item<'a>) -> Result<Self, FileError> {
+        let entries = flatten(table)?;
+        let is_swept = |key: &str| !matches!(key, "labels" | "names");
+        let Some((first, item)) = entries.iter().find(|(key, _)| is_swept(key)) else {
             return Err(table.wrong("a key such as \"links.far.loss\" with a list of values"));
         };
-        if let Some((item, texts)) = &labels
-            && texts.len() != length
-        {
-            return Err(item.error(format!("expected {length} labels, one for each value")));
+        let list = |item: &Item<'a>| item.list().map_err(|_| item.wrong("a list of values"));
+        let length = list(item)?.len();
+        let mut own = Self {
+            keys: Vec::new(),
+            places: vec![Place::default(); length],
+        };
+        for (key, item) in &entries {
+            let values = list(item)?;
+            let found = values.len();
+            if found == 0 {
+                return Err(item.wrong("at least one value"));
+            }
+            if found != length {
+                return Err(item.error(format!(
+                    "has {found} values and {first} has {length}: keys of one [[sweep]] change together"
+                )));
+            }
+            if is_swept(key) {
+                check_key(key, item)?;
+                own.keys.push(key);
+            }
+            for (place, value) in own.places.iter_mut().zip(values) {
+                match *key {
+                    "labels" => place.label = Some(value.read()?),
+                    "names" => place.name = text_of_name(&value)?,
+                    _ => place.values.push((key, value)),
+                }
+            }
         }
-        Ok(Self {
-            keys,
-            labels: labels.map(|(_, texts)| texts),
-            length,
-        })
+        Ok(own)
     }
+}
+
+/// Returns whether a pattern matches the name of a cell, part by part.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let parts = |text: &str| text.matches('.').count();
+    let mut pairs = pattern.split('.').zip(name.split('.'));
+    parts(pattern) == parts(name) && pairs.all(|(pattern, name)| tree::matches(pattern, name))
+}
+
+/// Parses a part of a cell's name, which is one of files and on the command line.
+fn text_of_name(item: &Item<'_>) -> Result<String, FileError> {
+    let text = item.text()?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    if !text.chars().all(allowed) || text.starts_with(['-', '.']) || text.ends_with('.') {
+        return Err(item.error(format!(
+            "{text:?} is not a name; expected letters, digits, hyphens and dots"
+        )));
+    }
+    Ok(text.into())
+}
+
+/// Rejects a key that all cells share.
+fn check_key(key: &str, item: &Item<'_>) -> Result<(), FileError> {
+    if FIXED.contains(&key.split('.').next().unwrap_or(key)) {
+        return Err(item.error("can't be swept: all cells share it"));
+    }
+    Ok(())
+}
+
+fn unquoted(key: &str, item: &Item<'_>) -> FileError {
+    item.error(format!(
+        "write the whole key in quotes, such as \"{key}.name.loss\""
+    ))
 }
 
 /// Returns the entries of a table, whose keys are in quotes, such as `"links.far.loss"`.
 fn flatten<'a>(table: &Item<'a>) -> Result<Vec<(&'a str, Item<'a>)>, FileError> {
     let entries = table.entries()?;
-    if let Some((key, item)) = entries
-        .iter()
-        .find(|(_, item)| matches!(item.node.value, Value::Table(_)))
-    {
-        let what = format!("write the whole key in quotes, such as \"{key}.name.loss\"");
-        return Err(item.error(what));
+    if let Some((key, item)) = entries.iter().find(|(_, item)| item.is_table()) {
+        return Err(unquoted(key, item));
     }
     Ok(entries)
 }

@@ -1,8 +1,12 @@
 //! Parsing of scenario files, execution of the networks described, and errors with their location.
 
-use super::*;
-use crate::scenario::Silent;
+use carrick_netsim::Loss;
 
+use super::*;
+use crate::options::Silent;
+
+mod mobility;
+mod simco;
 mod windows;
 
 const TWO_PATHS: &str = r#"
@@ -126,6 +130,103 @@ labels = [\"quick\", \"standard\"]
     assert_eq!(result.rows.len(), 6 * 5);
     assert_eq!(result.rows[5].id, "cell1.data.goodput");
     assert_eq!(result.figures.len(), 5, "over the loss");
+}
+
+#[test]
+fn listed_cells_set_their_own_keys_only() {
+    let text = format!(
+        "{TWO_PATHS}
+[[cell]]
+name = \"plain\"
+[[cell]]
+name = \"lossy.long\"
+label = \"with loss\"
+duration = \"40 s\"
+\"links.first.loss\" = \"1 %\"
+[[sweep]]
+names = [\"\", \"large\"]
+\"flows.data.size\" = [250, 500]
+"
+    );
+    let file = parse(&text);
+    let names: Vec<&str> = file.cells().map(Cell::name).collect();
+    assert_eq!(
+        names,
+        ["plain", "plain.large", "lossy.long", "lossy.long.large"]
+    );
+    let labels: Vec<&str> = file.cells().map(Cell::label).collect();
+    assert_eq!(labels[1..3], ["plain, size 500", "with loss, size 250"]);
+    let columns = file.cells().map(|cell| cell.values().len());
+    assert!(columns.eq([3; 4]), "every cell has a column for each key");
+    let lengths = file.cells.iter().map(|(_, model)| model.duration.as_secs());
+    assert!(lengths.eq([30, 30, 40, 40]));
+    assert_eq!(file.cells[0].1.links[0].config[0].loss, Loss::None);
+    assert_eq!(file.cells[3].1.links[0].config[0].loss, Loss::Random(0.01));
+}
+
+#[test]
+fn errors_in_a_listed_cell_have_its_location() {
+    let base = TWO_PATHS.lines().count();
+    let error = |cell: &str| {
+        ScenarioFile::parse("x.toml", &format!("{TWO_PATHS}[[cell]]\n{cell}\n")).expect_err(cell)
+    };
+    for (cell, line, key, expected) in [
+        ("label = \"x\"", 1, "cell[0]", "name: missing"),
+        ("name = \"x y\"", 2, "cell[0].name", "letters, digits"),
+        (
+            "name = \"x\"\nlinks.first.loss = 0",
+            3,
+            "cell[0].links",
+            "in quotes, such as \"links.name.loss\"",
+        ),
+        (
+            "name = \"x\"\nmeasure = []",
+            3,
+            "cell[0].measure",
+            "all cells share it",
+        ),
+        (
+            "name = \"x\"\n\"links.third.loss\" = 0",
+            3,
+            "cell[0].links.third.loss",
+            "no key",
+        ),
+        (
+            "name = \"x\"\n[[cell]]\nname = \"x\"",
+            1,
+            "cell",
+            "two cells have the name \"x\"",
+        ),
+    ] {
+        let error = error(cell);
+        assert_eq!(error.line, base + line, "{error}");
+        assert_eq!(error.key, key, "{error}");
+        assert!(error.what.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn cells_of_a_sweep_are_chosen_by_name() {
+    let text = format!(
+        "only = [\"low.*\", \"p0.5.quick\"]{TWO_PATHS}
+[[sweep]]
+names = [\"low\", \"p0.5\", \"high\"]
+\"links.*.loss\" = [\"0 %\", \"0.5 %\", \"2 %\"]
+[[sweep]]
+names = [\"quick\", \"plain\"]
+\"hosts.*.settings\" = [\"quick\", \"rfc9260\"]
+"
+    );
+    let names = |text: &str| -> Vec<String> {
+        parse(text)
+            .cells()
+            .map(|cell| cell.name().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&text), ["low.quick", "low.plain", "p0.5.quick"]);
+    let error = ScenarioFile::parse("x.toml", &text.replace("low.*", "low")).unwrap_err();
+    assert_eq!((error.line, error.key.as_str()), (1, "only[0]"), "{error}");
+    assert!(error.what.contains("no cell has this name"), "{error}");
 }
 
 /// Replaces a line of `TWO_PATHS` and checks the error.
@@ -454,8 +555,95 @@ fn datagrams_have_the_delay_of_the_link() {
 #[test]
 fn a_slow_reader_has_its_configured_rate() {
     let flow = "kind = \"bulk\"\nreader = { mean_interval = \"20 ms\" }";
-    let delivered = value(&measured(&between("sctp", flow)), "f.delivered");
+    let rows = measured(&between("sctp", flow));
+    let delivered = value(&rows, "f.delivered");
     assert!((2200.0..2800.0).contains(&delivered), "{delivered} of 2500");
+    let by_rate = flow.replace("mean_interval = \"20 ms\"", "rate = \"50 kB/s\"");
+    assert_eq!(measured(&between("sctp", &by_rate)), rows);
+}
+
+#[test]
+fn unread_messages_stay_in_the_buffer() {
+    let flow = "kind = \"bulk\"\nmessages = 20\nreader = \"never\"";
+    let text = between("sctp", flow).replace("[\"goodput", "[\"unread\", \"goodput");
+    let rows = measured(&text);
+    assert!((value(&rows, "f.unread") - 20.0).abs() < 1e-9);
+    assert!(value(&rows, "f.delivered").abs() < 1e-9);
+}
+
+#[test]
+fn chunks_and_packets_are_counted_without_a_log() {
+    let text = between("sctp", "kind = \"bulk\"").replace(
+        "[\"goodput\", \"delivered\"",
+        "[\"chunks_per_message\", \"throughput\", \"goodput\", \"delivered\"",
+    );
+    let rows = measured(&text);
+    let ratio = value(&rows, "f.chunks_per_message");
+    let by_log = value(&rows, "f.sent_per_delivered");
+    assert!((ratio - by_log).abs() < 1e-9, "{ratio}, {by_log}");
+    let throughput = value(&rows, "f.throughput");
+    let used = value(&rows, "links.wire.utilization") * 20.0;
+    assert!((throughput - used).abs() < 1e-6, "{throughput}, {used}");
+}
+
+#[test]
+fn flows_that_are_not_active_set_up_nothing() {
+    let other = r#"
+[hosts.c]
+addresses = { other = "10.1.0.1" }
+[hosts.d]
+addresses = { other = "10.1.0.2" }
+[links.other]
+between = ["c", "d"]
+rate = "2 Mbit/s"
+[flows.g]
+active = false
+from = "c"
+to = "d"
+kind = "bulk"
+size = 100
+"#;
+    let text = between("sctp", "kind = \"bulk\"") + other;
+    let text = text.replace("[\"goodput", "[\"links.other.utilization\", \"goodput");
+    let rows = measured(&text);
+    assert!(
+        value(&rows, "links.other.utilization").abs() < 1e-9,
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn cells_have_their_own_repetitions() {
+    let text = between("sctp", "kind = \"bulk\"\nmessages = 10")
+        + "[[cell]]\nname = \"often\"\n[[cell]]\nname = \"seldom\"\n\"repetitions\" = { short = 2, full = 3 }\n\
+           [[cell]]\nname = \"late\"\n";
+    let file = parse(&format!("repetitions = 4\nfull_only = [\"late\"]\n{text}"));
+    let counts = |reps, full| {
+        let options = RunOptions {
+            seed: 1,
+            reps,
+            full,
+        };
+        let all = (0..3).map(|cell| file.repetitions_of(cell, &options));
+        all.collect::<Vec<u64>>()
+    };
+    assert_eq!(counts(None, false), [4, 2, 0]);
+    assert_eq!(counts(None, true), [4, 3, 4]);
+    assert_eq!(counts(Some(9), false), [9, 2, 0]);
+    assert_eq!(counts(Some(1), true), [1, 1, 1]);
+    let result = file.run(&RunOptions::default(), &Silent).expect("it runs");
+    let measured = result.rows.iter().filter(|row| row.measured.is_some());
+    assert!(measured.clone().all(|row| !row.id.starts_with("late")));
+    assert!(measured.count() > 0);
+}
+
+#[test]
+fn a_waiting_message_goes_before_bulk_data() {
+    let text = between("sctp", "kind = \"bulk\"")
+        + "[flows.urgent]\nfrom = \"a\"\nto = \"b\"\nkind = \"constant\"\nsize = 100\ninterval = \"500 ms\"\nblocking = true\n";
+    let rows = measured(&text);
+    let delivered = value(&rows, "urgent.delivered");
+    assert!(delivered > 40.0, "{delivered}");
 }
 
 #[test]

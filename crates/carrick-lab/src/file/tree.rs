@@ -66,7 +66,26 @@ impl Node {
         }
     }
 
-    #[cfg(test)]
+    /// Returns the value with its texts replaced.
+    pub(super) fn with_texts(&self, replace: &impl Fn(&str) -> String) -> Self {
+        let value = match &self.value {
+            Value::Text(text) => Value::Text(replace(text)),
+            Value::List(items) => {
+                Value::List(items.iter().map(|own| own.with_texts(replace)).collect())
+            }
+            Value::Table(entries) => {
+                let entry = |(key, own): &(String, Self)| (key.clone(), own.with_texts(replace));
+                Value::Table(entries.iter().map(entry).collect())
+            }
+            other => other.clone(),
+        };
+        Self {
+            line: self.line,
+            value,
+        }
+    }
+
+    /// Returns the value of a key, if this is a table that has it.
     pub(super) fn entry(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, n)| n),
@@ -74,7 +93,8 @@ impl Node {
         }
     }
 
-    /// Replaces the value of every key that `path` matches; a `*` matches each key. A missing key is
+    /// Replaces the value of every key that `path` matches; a `*` matches
+    /// any text of a key. A missing key is
     /// added to an existing table. Returns the full paths of the keys.
     pub(super) fn replace(&mut self, path: &[&str], new: &Self) -> Vec<Vec<String>> {
         let mut places = Vec::new();
@@ -101,11 +121,14 @@ impl Node {
         };
         match &mut self.value {
             Value::Table(entries) => {
-                if key != "*" && rest.is_empty() && entries.iter().all(|(own, _)| own != key) {
+                if !key.contains('*')
+                    && rest.is_empty()
+                    && entries.iter().all(|(own, _)| own != key)
+                {
                     entries.push((key.into(), new.clone()));
                 }
                 for (name, node) in entries {
-                    if key == "*" || key == name {
+                    if matches(key, name) {
                         below(name, node);
                     }
                 }
@@ -118,6 +141,17 @@ impl Node {
             }
             _ => {}
         }
+    }
+}
+
+/// Returns whether a pattern matches a name; one `*` in it matches any text.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((start, end)) => {
+            let rest = name.strip_prefix(start);
+            rest.is_some_and(|rest| rest.ends_with(end))
+        }
+        None => pattern == name,
     }
 }
 

@@ -74,12 +74,15 @@ impl LatePackets {
     /// Returns whether they are at most one per cent of `all` packets, with or without those
     /// explained by host stalls.
     fn is_kept(&self, all: usize, without_stalls: bool) -> bool {
-        let excused = if without_stalls {
-            self.during_stalls
-        } else {
-            0
-        };
+        let excused = self.during_stalls * usize::from(without_stalls);
         self.packets.saturating_sub(excused) * 100 <= all
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{} more than {DELAY_TARGET} ms, {} of these because of host stalls",
+            self.packets, self.during_stalls
+        )
     }
 }
 
@@ -238,15 +241,6 @@ impl Accuracy {
             ));
         }
         sentences.join(" ")
-    }
-}
-
-impl LatePackets {
-    fn describe(&self) -> String {
-        format!(
-            "{} more than {DELAY_TARGET} ms, {} of these because of host stalls",
-            self.packets, self.during_stalls
-        )
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use carrick_netsim::Random;
 use carrick_proto::Time;
 
-use super::{Outgoing, Program, ReadMode};
+use super::{OutgoingMessage, Program, ReadMode};
+use crate::numbered;
 
 /// Sender of messages of one size at the rate at which the stack accepts them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bulk {
     size: usize,
     /// Messages left to send.
@@ -26,14 +27,9 @@ impl Bulk {
     /// Sends `count` messages of `size` bytes, at least 8, each of which begins with its number.
     pub fn messages(count: u64, size: usize) -> Self {
         Self {
-            size: size.max(8),
+            size,
             rest: count,
-            delay: Duration::ZERO,
-            length: None,
-            start: None,
-            end: None,
-            sending: false,
-            sent: 0,
+            ..Self::default()
         }
     }
 
@@ -54,20 +50,17 @@ impl Program for Bulk {
         self.end = self.length.map(|length| now + length);
     }
 
-    fn handle_message(&mut self, _: Time, _: u16, _: Bytes) {}
-
-    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _: Time) -> Option<OutgoingMessage> {
         if !self.sending || self.rest == 0 {
             return None;
         }
-        let mut payload = BytesMut::zeroed(self.size);
-        payload[..8].copy_from_slice(&self.sent.to_be_bytes());
+        let payload = numbered::message(self.sent, self.size);
         self.rest -= 1;
         self.sent += 1;
-        Some(Outgoing {
+        Some(OutgoingMessage {
             stream: 0,
             ppid: 0,
-            payload: payload.freeze(),
+            payload,
         })
     }
 
@@ -89,14 +82,10 @@ impl Program for Bulk {
     fn is_done(&self) -> bool {
         self.rest == 0
     }
-
-    fn failure(&self) -> Option<String> {
-        None
-    }
 }
 
 /// Receiver that records when each message was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Drain {
     /// Bytes expected.
     wanted: u64,
@@ -115,11 +104,7 @@ impl Drain {
     pub fn new(wanted: u64) -> Self {
         Self {
             wanted,
-            pace: None,
-            next: None,
-            due: 0,
-            bytes: 0,
-            taken: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -127,7 +112,7 @@ impl Drain {
     pub fn slow(mean: Duration, random: Random) -> Self {
         Self {
             pace: Some((mean, random)),
-            ..Self::new(0)
+            ..Self::default()
         }
     }
 
@@ -152,10 +137,6 @@ impl Program for Drain {
         self.taken.push((now, message.len()));
     }
 
-    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
-        None
-    }
-
     fn poll_timeout(&self) -> Option<Time> {
         self.next
     }
@@ -177,10 +158,6 @@ impl Program for Drain {
 
     fn is_done(&self) -> bool {
         self.bytes >= self.wanted
-    }
-
-    fn failure(&self) -> Option<String> {
-        None
     }
 }
 

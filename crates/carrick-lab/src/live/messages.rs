@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::{Outgoing, Program};
+use super::{OutgoingMessage, Program};
 use crate::numbered;
 
 /// Parameters of the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Number of messages, at least 1.
     pub count: u64,
@@ -25,11 +25,6 @@ impl Messages {
         let steps = u32::try_from(self.count.saturating_sub(1)).unwrap_or(u32::MAX);
         self.interval * steps
     }
-
-    /// Returns the message of this number, which it begins with.
-    fn message(&self, number: u64) -> Bytes {
-        numbered::message(number, self.size)
-    }
 }
 
 /// Duration up to which SEND counts as not delayed by the stack. The host may take as long.
@@ -39,39 +34,34 @@ const PROMPT: Duration = Duration::from_millis(5);
 ///
 /// A message that waits for room in the stack delays the later ones: the next one follows an interval
 /// after SEND has returned. A message that is sent late because the host was busy does not.
-#[derive(Debug)]
-pub struct Source {
+#[derive(Debug, Default)]
+pub struct MessageSource {
     messages: Messages,
     next: Option<Time>,
     /// Due time of the message whose SEND has not returned.
     sending: Option<Time>,
     /// The same message, until the stack takes it.
-    ready: Option<Outgoing>,
+    ready: Option<OutgoingMessage>,
     /// Time at which SEND of each message began.
     pub sends: Vec<Time>,
 }
 
-impl Source {
+impl MessageSource {
     /// Returns a sender of these messages.
     pub fn new(messages: Messages) -> Self {
         Self {
             messages,
-            next: None,
-            sending: None,
-            ready: None,
-            sends: Vec::new(),
+            ..Self::default()
         }
     }
 }
 
-impl Program for Source {
+impl Program for MessageSource {
     fn connected(&mut self, now: Time, _: u16) {
         self.next = Some(now);
     }
 
-    fn handle_message(&mut self, _: Time, _: u16, _: Bytes) {}
-
-    fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, now: Time) -> Option<OutgoingMessage> {
         if self.ready.is_some() {
             return self.ready.take();
         }
@@ -91,10 +81,10 @@ impl Program for Source {
 
     fn handle_timeout(&mut self, now: Time) {
         if let Some(due) = self.next.take_if(|due| *due <= now) {
-            self.ready = Some(Outgoing {
+            self.ready = Some(OutgoingMessage {
                 stream: 0,
                 ppid: 0,
-                payload: self.messages.message(self.sends.len() as u64),
+                payload: numbered::message(self.sends.len() as u64, self.messages.size),
             });
             self.sending = Some(due);
             self.sends.push(now);
@@ -104,15 +94,11 @@ impl Program for Source {
     fn is_done(&self) -> bool {
         self.sends.len() as u64 == self.messages.count && self.sending.is_none()
     }
-
-    fn failure(&self) -> Option<String> {
-        None
-    }
 }
 
 /// Receiver that records the deliveries.
-#[derive(Debug)]
-pub struct Sink {
+#[derive(Debug, Default)]
+pub struct MessageSink {
     messages: Messages,
     stream: bool,
     /// Bytes received.
@@ -122,15 +108,12 @@ pub struct Sink {
     failure: Option<String>,
 }
 
-impl Sink {
+impl MessageSink {
     /// Returns a receiver of messages.
     pub fn new(messages: Messages) -> Self {
         Self {
             messages,
-            stream: false,
-            received: 0,
-            deliveries: Vec::new(),
-            failure: None,
+            ..Self::default()
         }
     }
 
@@ -150,9 +133,7 @@ impl Sink {
     }
 }
 
-impl Program for Sink {
-    fn connected(&mut self, _: Time, _: u16) {}
-
+impl Program for MessageSink {
     fn handle_message(&mut self, now: Time, _: u16, message: Bytes) {
         self.received += message.len();
         if !self.stream {
@@ -163,16 +144,6 @@ impl Program for Sink {
         self.deliveries
             .extend((before..whole).map(|number| (number, now)));
     }
-
-    fn poll_transmit(&mut self, _: Time) -> Option<Outgoing> {
-        None
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _: Time) {}
 
     fn is_done(&self) -> bool {
         self.deliveries.len() as u64 >= self.messages.count
@@ -194,7 +165,7 @@ mod tests {
     };
 
     /// Polls the source as the runner does; returns the numbers of the messages, each accepted at once.
-    fn accepted(source: &mut Source, ms: u64) -> Vec<u64> {
+    fn accepted(source: &mut MessageSource, ms: u64) -> Vec<u64> {
         let now = Time::from_millis(ms);
         if source.poll_timeout().is_some_and(|due| due <= now) {
             source.handle_timeout(now);
@@ -207,7 +178,7 @@ mod tests {
 
     #[test]
     fn late_messages_do_not_delay_later_ones() {
-        let mut source = Source::new(MESSAGES);
+        let mut source = MessageSource::new(MESSAGES);
         assert_eq!(source.poll_timeout(), None);
         source.connected(Time::from_millis(100), 1);
         let sent = [100, 105, 125, 125, 130, 140].map(|ms| accepted(&mut source, ms));
@@ -218,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_full_send_buffer_delays_later_messages() {
-        let mut source = Source::new(MESSAGES);
+        let mut source = MessageSource::new(MESSAGES);
         source.connected(Time::from_millis(100), 1);
         source.handle_timeout(Time::from_millis(100));
         let now = Time::from_millis(100);
@@ -233,7 +204,7 @@ mod tests {
 
     #[test]
     fn streams_deliver_messages_with_their_last_byte() {
-        let mut sink = Sink::of_stream(MESSAGES);
+        let mut sink = MessageSink::of_stream(MESSAGES);
         for (ms, len, whole) in [(1, 9, 0), (2, 1, 1), (3, 25, 3), (4, 15, 5)] {
             sink.handle_message(Time::from_millis(ms), 0, Bytes::from(vec![0; len]));
             assert_eq!(sink.deliveries.len(), whole);
@@ -244,8 +215,8 @@ mod tests {
 
     #[test]
     fn an_unexpected_message_is_a_failure() {
-        let mut sink = Sink::new(MESSAGES);
-        sink.handle_message(Time::ZERO, 0, MESSAGES.message(3));
+        let mut sink = MessageSink::new(MESSAGES);
+        sink.handle_message(Time::ZERO, 0, numbered::message(3, MESSAGES.size));
         assert_eq!(sink.deliveries, [(3, Time::ZERO)]);
         assert_eq!(sink.failure(), None);
         sink.handle_message(Time::ZERO, 0, Bytes::from_static(b"message"));

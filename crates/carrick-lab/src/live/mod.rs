@@ -7,8 +7,6 @@
 
 mod accuracy;
 mod bulk;
-mod cells;
-mod log;
 mod messages;
 mod record;
 
@@ -26,9 +24,7 @@ use crate::result::LiveResult;
 
 pub use accuracy::{Accuracy, LatePackets, Lateness, ProbeResult, StallReport};
 pub use bulk::{Bulk, Drain};
-pub(crate) use cells::{LiveMeasurements, simulate_cells};
-pub(crate) use log::{Log, Transmission};
-pub use messages::{Messages, Sink, Source};
+pub use messages::{MessageSink, MessageSource, Messages};
 pub use record::{ObservedData, PacketData, RunRecord};
 
 /// Live runs of a scenario.
@@ -102,20 +98,6 @@ pub struct Connection {
     pub may_be_lost: bool,
 }
 
-impl Connection {
-    /// Returns a connection between hosts that use all their addresses.
-    pub fn new(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> Self {
-        Self {
-            stack,
-            client,
-            programs,
-            addresses: None,
-            roams: None,
-            may_be_lost: false,
-        }
-    }
-}
-
 /// Packet data recorded in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacketRecording {
@@ -134,8 +116,8 @@ pub enum PacketRecording {
 pub struct World {
     /// Simulated network.
     pub network: Network,
-    /// Hosts of each flow.
-    pub hosts: Vec<[NodeId; 2]>,
+    /// Hosts, the two of the first flow before those of the next; then hosts without a flow.
+    pub hosts: Vec<NodeId>,
     /// Changes of the network, with their times after the begin of the first programs.
     pub changes: Vec<(Duration, Change)>,
 }
@@ -172,22 +154,33 @@ pub enum Stack {
 ///
 /// After every call the runner polls for messages to send, until there are none or until the stack
 /// has no buffer space; it polls again when there is. A program that always has another message
-/// therefore keeps the stack's send buffer full.
+/// therefore keeps the stack's send buffer full. By default a program sends and does nothing.
 pub trait Program: Any + Send {
     /// Handles the established connection with the number of streams in both directions; 1 for TCP.
-    fn connected(&mut self, now: Time, streams: u16);
+    fn connected(&mut self, now: Time, streams: u16) {
+        let _ = (now, streams);
+    }
 
     /// Handles a received message, or a piece of the byte stream for TCP.
-    fn handle_message(&mut self, now: Time, stream: u16, message: Bytes);
+    fn handle_message(&mut self, now: Time, stream: u16, message: Bytes) {
+        let _ = (now, stream, message);
+    }
 
     /// Returns the next message to send. A call means that the stack has accepted the message before.
-    fn poll_transmit(&mut self, now: Time) -> Option<Outgoing>;
+    fn poll_transmit(&mut self, now: Time) -> Option<OutgoingMessage> {
+        let _ = now;
+        None
+    }
 
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
-    fn poll_timeout(&self) -> Option<Time>;
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
 
     /// Handles the expired timeout.
-    fn handle_timeout(&mut self, now: Time);
+    fn handle_timeout(&mut self, now: Time) {
+        let _ = now;
+    }
 
     /// Returns how received messages are read. The default reads all at once.
     fn reading(&self) -> ReadMode {
@@ -198,7 +191,9 @@ pub trait Program: Any + Send {
     fn is_done(&self) -> bool;
 
     /// Returns the failure, if any.
-    fn failure(&self) -> Option<String>;
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Mode of reading received messages.
@@ -216,7 +211,7 @@ pub enum ReadMode {
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// Stream of the message.
     pub stream: u16,
     /// Payload protocol identifier.

@@ -1,13 +1,10 @@
 //! Records of live runs.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 
-use carrick_proto::{PathId, Time, Tsn};
+use carrick_proto::{Time, Tsn};
 
-use super::log::{Log, Transmission};
-use super::{Lateness, Program, Sink, Source};
-use crate::tcp_host::Segment;
+use super::{Lateness, Program};
 
 /// Record of a run. All times are of one clock, which began before the run.
 pub struct RunRecord {
@@ -85,141 +82,40 @@ impl RunRecord {
         })
         .sum()
     }
-
-    /// Returns the record of numbered messages from the first host to the second.
-    pub(crate) fn flow(&self) -> Option<FlowRecord<'_>> {
-        let source: &Source = self.program(0)?;
-        let sink: &Sink = self.program(1)?;
-        let mut flow = FlowRecord {
-            sends: &source.sends,
-            deliveries: &sink.deliveries,
-            transmissions: Vec::new(),
-            arrivals: Vec::new(),
-            segments: Vec::new(),
-        };
-        let mut arrived = BTreeSet::new();
-        let mut end = 0;
-        for seen in &self.seen {
-            match (seen.data, seen.host, seen.out) {
-                (PacketData::Chunk { tsn, message }, 0, true) => {
-                    flow.transmissions.push(Transmission {
-                        message,
-                        tsn,
-                        time: seen.time,
-                        path: PathId(seen.interface as u8),
-                    })
-                }
-                (PacketData::Chunk { tsn, message }, 1, false) if arrived.insert(message) => {
-                    flow.arrivals.push((tsn, seen.time));
-                }
-                (PacketData::Segment { offset, len }, 0, true) => {
-                    flow.segments.push(Segment {
-                        time: carrick_netsim::Time::from_nanos(seen.time.as_nanos()),
-                        offset,
-                        len,
-                        again: offset < end,
-                    });
-                    end = end.max(offset + len as u64);
-                }
-                _ => {}
-            }
-        }
-        Some(flow)
-    }
-}
-
-/// Numbered messages, as recorded by programs and network.
-pub(crate) struct FlowRecord<'a> {
-    /// Time of the SEND of each message.
-    pub(crate) sends: &'a [Time],
-    /// Number and time of each delivery.
-    pub(crate) deliveries: &'a [(u64, Time)],
-    /// Transmissions of the sender; the path is the sender's interface.
-    pub(crate) transmissions: Vec<Transmission>,
-    /// First arrival of each chunk.
-    pub(crate) arrivals: Vec<(Tsn, Time)>,
-    /// Segments sent.
-    pub(crate) segments: Vec<Segment>,
-}
-
-impl FlowRecord<'_> {
-    /// Returns the records in the form of those of simulated hosts.
-    pub(crate) fn log(&self) -> Log<'_> {
-        Log {
-            sends: self.sends,
-            transmissions: &self.transmissions,
-            arrivals: &self.arrivals,
-            deliveries: self.deliveries,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::Messages;
     use super::*;
 
     fn seen(ms: u64, host: usize, out: bool, data: PacketData) -> ObservedData {
         ObservedData {
             time: Time::from_millis(ms),
             host,
-            interface: usize::from(ms > 20),
+            interface: 0,
             out,
             data,
         }
     }
 
-    fn record(seen: Vec<ObservedData>) -> RunRecord {
-        let messages = Messages {
-            count: 2,
-            size: 10,
-            interval: Duration::from_millis(1),
-        };
-        RunRecord {
+    #[test]
+    fn bytes_into_a_host_are_counted_in_a_period() {
+        let packet = |len| PacketData::Packet { len };
+        let record = RunRecord {
             begin: Time::ZERO,
-            programs: vec![
-                Box::new(Source::new(messages)),
-                Box::new(Sink::new(messages)),
+            programs: Vec::new(),
+            seen: vec![
+                seen(1, 1, false, packet(10)),
+                seen(2, 1, false, packet(20)),
+                seen(3, 1, true, packet(40)),
+                seen(4, 0, false, packet(80)),
+                seen(5, 1, false, packet(160)),
             ],
-            seen,
             timeouts: 0,
             lost: None,
             lateness: Lateness::default(),
             refused: 0,
-        }
-    }
-
-    #[test]
-    fn chunks_of_the_first_host_arrive_once() {
-        let chunk = |message: u64| PacketData::Chunk {
-            tsn: Tsn::new(7 + message as u32),
-            message,
         };
-        let record = record(vec![
-            seen(1, 0, true, chunk(0)),
-            seen(2, 1, true, chunk(9)),
-            seen(11, 1, false, chunk(0)),
-            seen(30, 0, true, chunk(0)),
-            seen(41, 1, false, chunk(0)),
-        ]);
-        let flow = record.flow().unwrap();
-        let sent: Vec<_> = flow.transmissions.iter().map(|t| t.path.0).collect();
-        assert_eq!(sent, [0, 1]);
-        assert_eq!(flow.arrivals, [(Tsn::new(7), Time::from_millis(11))]);
-    }
-
-    #[test]
-    fn bytes_into_a_host_are_counted_in_a_period() {
-        let packet = |len| PacketData::Packet { len };
-        let record = record(vec![
-            seen(1, 1, false, packet(10)),
-            seen(2, 1, false, packet(20)),
-            seen(3, 1, true, packet(40)),
-            seen(4, 0, false, packet(80)),
-            seen(5, 1, false, packet(160)),
-        ]);
         let bytes = |host, from, until| {
             record.bytes_into(host, Time::from_millis(from), Time::from_millis(until))
         };
@@ -227,19 +123,5 @@ mod tests {
             [bytes(1, 2, 5), bytes(1, 0, 9), bytes(0, 0, 9)],
             [20, 190, 80]
         );
-    }
-
-    #[test]
-    fn segments_below_the_highest_are_retransmissions() {
-        let segment = |offset, len| PacketData::Segment { offset, len };
-        let record = record(vec![
-            seen(1, 0, true, segment(0, 10)),
-            seen(2, 0, true, segment(10, 10)),
-            seen(3, 0, true, segment(0, 10)),
-            seen(4, 0, true, segment(20, 10)),
-        ]);
-        let flow = record.flow().unwrap();
-        let again: Vec<bool> = flow.segments.iter().map(|s| s.again).collect();
-        assert_eq!(again, [false, false, true, false]);
     }
 }

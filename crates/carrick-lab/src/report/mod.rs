@@ -5,10 +5,9 @@ mod compared;
 mod live;
 mod section;
 
-use std::fmt::Write;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::figure;
-use crate::markup::escape;
 use crate::result::{ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
 
 const STYLE: &str = include_str!("style.css");
@@ -16,8 +15,6 @@ const STYLE: &str = include_str!("style.css");
 /// Description of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Version of the program.
-    pub version: String,
     /// Seed of the run.
     pub seed: u64,
     /// Heading of the report.
@@ -28,7 +25,6 @@ impl RunInfo {
     /// Returns the description of a run of this version with `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION").into(),
             seed,
             title: "Published results, reproduced".into(),
         }
@@ -44,89 +40,121 @@ impl RunInfo {
 
 /// Renders the report of a run as an HTML document.
 pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
-    let mut out = String::new();
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Carrick: {title}</title>\n\
-         <style>\n{STYLE}{}</style>\n</head>\n<body>\n\
-         <h1>{title}</h1>\n\
-         <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
-         same numbers with any number of cores, and on every machine whose mathematical functions agree \
-         to the last bit. Measured values are means of independent repetitions with \
-         their 95 % confidence interval (Student’s t); n is the number of repetitions. \
-         A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈). A published value is reproduced if the measured mean \
-         differs by at most {TOLERANCE} % of it ({TOLERANCE_POINTS} percentage points of a value in per cent); “interval” says that it is \
-         also within the 95 % interval, “short” that the interval is too wide to decide.</p>\n",
-        figure::STYLE,
-        escape(&info.version),
-        info.seed,
-        title = escape(&info.title),
-    );
-    if results.len() > 1 {
-        contents(&mut out, results);
-    }
-    for result in results {
-        section::section(&mut out, result);
-    }
-    fitted(&mut out, results);
-    out.push_str("</body>\n</html>\n");
-    out
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Carrick: " (info.title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(figure::STYLE)) }
+            }
+            body {
+                h1 { (info.title) }
+                p.soft {
+                    "Carrick " (env!("CARGO_PKG_VERSION")) ", in virtual time, seed " (info.seed)
+                    ". The same version and seed give the same numbers with any number of cores, and on every machine \
+                     whose mathematical functions agree to the last bit. Measured values are means of independent \
+                     repetitions with their 95 % confidence interval (Student’s t); n is the number of repetitions. \
+                     A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈). A published value is \
+                     reproduced if the measured mean differs by at most "
+                    (TOLERANCE) " % of it (" (TOLERANCE_POINTS)
+                    " percentage points of a value in per cent); “interval” says that it is also within the 95 % \
+                     interval, “short” that the interval is too wide to decide."
+                }
+                @if results.len() > 1 { (contents(results)) }
+                @for result in results { (section::section(result)) }
+                (fitted(results))
+            }
+        }
+    };
+    page.into_string()
 }
 
-/// Writes the counts of all verdicts, and a list of the scenarios with their own.
-fn contents(out: &mut String, results: &[ScenarioResult]) {
+/// Returns the counts of all verdicts, and a list of the experiments with their own.
+fn contents(results: &[ScenarioResult]) -> Markup {
     let tallies = results.iter().map(ScenarioResult::tally);
     let total = tallies.fold(Tally::default(), Tally::and);
-    if total.compared > 0 {
-        let sentence = total.sentence();
-        let _ = writeln!(out, "<p id=\"summary\"><b>{}</b></p>", escape(&sentence));
-    }
-    out.push_str("<ul>\n");
-    for result in results {
-        let name = escape(&result.scenario);
-        let question = escape(&result.question);
-        let _ = write!(out, "<li><a href=\"#{name}\">{name}</a>: {question}");
-        if result.tally().compared > 0 {
-            let line = result.verdict_line();
-            let _ = write!(out, "<br>{}", escape(&line));
+    html! {
+        @if total.compared > 0 {
+            p #summary { b { (total.sentence()) } }
         }
-        out.push_str("</li>\n");
+        ul {
+            @for result in results {
+                li {
+                    a href={ "#" (result.scenario) } { (result.scenario) }
+                    ": " (result.question)
+                    @if result.tally().compared > 0 { br; (result.verdict_line()) }
+                }
+            }
+        }
     }
-    out.push_str("</ul>\n");
 }
 
-/// Writes the settings that were chosen by published values, as one table of all scenarios.
-fn fitted(out: &mut String, results: &[ScenarioResult]) {
-    if results.iter().all(|result| result.fitted.is_empty()) {
-        return;
-    }
-    out.push_str(
-        "<section id=\"fitted\">\n<h2>Settings chosen by published values</h2>\n\
-         <p>The papers leave these open. Every other setting is the paper’s, or has its reason beside it.</p>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"split\">\n<thead><tr><th></th><th>setting</th><th>chosen by</th>\
-         <th>alternatives</th></tr></thead>\n<tbody>\n",
-    );
-    for result in results {
-        for setting in &result.fitted {
-            let _ = writeln!(
-                out,
-                "<tr><th scope=\"row\">{}</th><td data-part=\"setting\">{}</td>\
-                 <td data-part=\"chosen by\">{}</td><td data-part=\"alternatives\">{}</td></tr>",
-                escape(&result.scenario),
-                escape(setting.setting),
-                escape(setting.chosen_by),
-                escape(setting.alternatives)
-            );
+/// Returns the settings that were chosen by published values, as one table of all experiments.
+fn fitted(results: &[ScenarioResult]) -> Markup {
+    let headings = ["setting", "chosen by", "alternatives"];
+    let all = results.iter();
+    let all = all.flat_map(|result| result.fitted.iter().map(move |own| (&result.scenario, own)));
+    let rows: Vec<_> = all.collect();
+    html! {
+        @if !rows.is_empty() {
+            section #fitted {
+                h2 { "Settings chosen by published values" }
+                p { "The papers leave these open. Every other setting is the paper’s, or has its reason beside it." }
+                (table("split", false, &[], &headings, html! {
+                    tbody {
+                        @for (name, setting) in rows {
+                            tr {
+                                th scope="row" { (name) }
+                                td data-part=(headings[0]) { (setting.setting) }
+                                td data-part=(headings[1]) { (setting.chosen_by) }
+                                td data-part=(headings[2]) { (setting.alternatives) }
+                            }
+                        }
+                    }
+                }))
+            }
         }
     }
-    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+/// Returns a table whose first column has labels, then columns of numbers, then columns of texts. It scrolls on a
+/// narrow screen, and, if it is `long`, also vertically.
+fn table(
+    class: &str,
+    long: bool,
+    numbers: &[&str],
+    texts: &[&str],
+    body: impl maud::Render,
+) -> Markup {
+    html! {
+        div.scroll.long[long] tabindex="0" {
+            table class=(class) {
+                thead {
+                    tr {
+                        th {}
+                        @for heading in numbers { th.number { (heading) } }
+                        @for heading in texts { th { (heading) } }
+                    }
+                }
+                (body)
+            }
+        }
+    }
+}
+
+/// Returns a unit after a label.
+fn unit(unit: &str) -> Markup {
+    html! {
+        @if !unit.is_empty() { " " span.soft { "[" (unit) "]" } }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::markup::escape;
     use crate::result::tests::sample;
 
     #[test]

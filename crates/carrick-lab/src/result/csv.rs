@@ -1,124 +1,86 @@
 //! Rows as CSV (RFC 4180): CRLF after each record, quotes where required.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use super::{Agreement, BoundKind, LiveRow, Row, Verdict};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{LiveRow, Row, RowDocument};
+
+/// Header of the rows: names of JSON.
+const ROW: &str = "id,label,unit,bound,bound_kind,published,measured,median,ci95,n,verdict,note";
+/// Header of live results: names of JSON.
+const LIVE: &str =
+    "id,label,unit,published,simulated,simulated_ci95,live,ci95,n,difference,agreement,note";
 
 /// Formats rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
-    let header = [
-        "id",
-        "label",
-        "unit",
-        "bound",
-        "bound_kind",
-        "published",
-        "measured",
-        "median",
-        "ci95",
-        "n",
-        "verdict",
-        "note",
-    ];
-    table(header, rows.iter().map(fields))
-}
-
-fn fields(row: &Row) -> [Cow<'_, str>; 12] {
-    [
-        row.id.as_str().into(),
-        row.label.as_str().into(),
-        row.unit.as_str().into(),
-        number(row.bound),
-        row.bound_kind.map_or("", BoundKind::name).into(),
-        number(row.published),
-        number(row.measured),
-        number(row.median),
-        number(row.ci95),
-        row.n.to_string().into(),
-        row.verdict().map_or("", Verdict::name).into(),
-        row.note.as_str().into(),
-    ]
-}
-
-/// Formats the values of all repetitions as CSV with a header line. `seed` is that of the run; a
-/// repetition draws its random numbers from it and its own number.
-pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
-    let values = rows.iter().flat_map(|row| {
-        let numbered = row.values.iter().enumerate();
-        numbered.map(move |(number, value)| -> [Cow<'_, str>; 5] {
-            [
-                row.id.as_str().into(),
-                row.unit.as_str().into(),
-                seed.to_string().into(),
-                number.to_string().into(),
-                value.to_string().into(),
-            ]
-        })
-    });
-    table(["id", "unit", "seed", "repetition", "value"], values)
+    table(ROW, rows.iter().map(RowDocument::of))
 }
 
 /// Formats live results as CSV with a header line.
 pub fn live_to_csv(rows: &[LiveRow]) -> String {
-    let header = [
-        "id",
-        "label",
-        "unit",
-        "published",
-        "simulated",
-        "simulated_ci95",
-        "live",
-        "ci95",
-        "n",
-        "difference",
-        "agreement",
-        "note",
-    ];
-    table(header, rows.iter().map(live_fields))
+    table(LIVE, rows)
 }
 
-fn live_fields(row: &LiveRow) -> [Cow<'_, str>; 12] {
-    [
-        row.id.as_str().into(),
-        row.label.as_str().into(),
-        row.unit.as_str().into(),
-        number(row.published),
-        number(row.simulated),
-        number(row.simulated_ci95),
-        number(row.live),
-        number(row.ci95),
-        row.n.to_string().into(),
-        number(row.difference),
-        row.agreement.map_or("", Agreement::words).into(),
-        row.note.as_str().into(),
-    ]
-}
-
-/// Formats a number; an absent one is empty.
-fn number(value: Option<f64>) -> Cow<'static, str> {
-    value.map_or_else(String::new, |v| v.to_string()).into()
-}
-
-fn table<'r, const N: usize>(
-    header: [&'static str; N],
-    rows: impl Iterator<Item = [Cow<'r, str>; N]>,
-) -> String {
+/// Formats the values of all repetitions as CSV with a header line: the first columns, then one for each swept
+/// key. `seed` is that of the run; a repetition draws its random numbers from it and its own number.
+pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
+    let keys: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|row| row.swept.keys().map(String::as_str))
+        .collect();
+    let first = ["id", "unit", "cell", "seed", "repetition", "value"];
     let mut out = String::new();
-    record(&mut out, &header.map(Cow::Borrowed));
+    record(&mut out, first.into_iter().chain(keys.iter().copied()));
     for row in rows {
-        record(&mut out, &row);
+        let cell = row.cell.clone().unwrap_or_default();
+        for (number, value) in row.repetitions.iter().zip(&row.values) {
+            let (seed, number, value) = (seed.to_string(), number.to_string(), value.to_string());
+            let first = [
+                row.id.clone(),
+                row.unit.clone(),
+                cell.clone(),
+                seed,
+                number,
+                value,
+            ];
+            let swept = keys.iter().map(|key| row.swept.get(*key).cloned());
+            let swept = swept.map(Option::unwrap_or_default);
+            record(&mut out, first.into_iter().chain(swept));
+        }
     }
     out
 }
 
-/// Appends a record.
-pub(crate) fn record(out: &mut String, fields: &[Cow<'_, str>]) {
-    for (i, text) in fields.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        out.push_str(&field(text));
+fn table(header: &str, rows: impl IntoIterator<Item = impl Serialize>) -> String {
+    let mut out = format!("{header}\r\n");
+    for row in rows {
+        let row = serde_json::to_value(row).unwrap_or_default();
+        let fields = header.split(',').map(|column| text_of(&row[column]));
+        record(&mut out, fields);
     }
+    out
+}
+
+/// Formats a text or number; an absent one is empty.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        number => number
+            .as_f64()
+            .map_or_else(String::new, |own| own.to_string()),
+    }
+}
+
+/// Appends a record.
+pub(crate) fn record(out: &mut String, fields: impl IntoIterator<Item = impl AsRef<str>>) {
+    let fields = fields.into_iter();
+    let fields: Vec<String> = fields
+        .map(|text| field(text.as_ref()).into_owned())
+        .collect();
+    out.push_str(&fields.join(","));
     out.push_str("\r\n");
 }
 
@@ -171,10 +133,17 @@ mod tests {
 
     #[test]
     fn each_repetition_has_a_record() {
-        let csv = repetitions_to_csv(7, &sample().rows);
+        let mut rows = sample().rows;
+        rows[0].cell = Some("lossy".into());
+        rows[0].repetitions = vec![0, 2, 3];
+        rows[0].swept = [("links.a.loss".into(), "1 %".into())].into();
+        let csv = repetitions_to_csv(7, &rows);
         let records: Vec<&str> = csv.split("\r\n").collect();
-        assert_eq!(records[0], "id,unit,seed,repetition,value");
-        assert_eq!(records[3], "a.delay,ms,7,2,780");
+        assert_eq!(
+            records[0],
+            "id,unit,cell,seed,repetition,value,links.a.loss"
+        );
+        assert_eq!(records[3], "a.delay,ms,lossy,7,3,780,1 %");
         assert_eq!(records[4..], [""], "a row without values has no record");
     }
 }

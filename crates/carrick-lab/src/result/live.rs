@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Setting;
+use super::{Setting, append};
 use crate::format;
 use crate::live::Accuracy;
 use crate::stats::Summary;
@@ -124,10 +124,7 @@ impl LiveRow {
     /// Appends a note.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
-        if !self.note.is_empty() && !note.is_empty() {
-            self.note.push(' ');
-        }
-        self.note.push_str(note);
+        append(&mut self.note, note);
         self
     }
 

@@ -5,7 +5,9 @@ mod live;
 mod table;
 mod verdict;
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 pub(crate) use csv::repetitions_to_csv;
 pub(crate) use csv::{field, record};
@@ -13,6 +15,7 @@ pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{Agreement, LiveResult, LiveRow};
+pub(crate) use table::table;
 pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
 pub(crate) use verdict::{TOLERANCE, TOLERANCE_POINTS};
 pub use verdict::{Tally, Verdict};
@@ -20,13 +23,16 @@ pub use verdict::{Tally, Verdict};
 use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;
 use crate::figure::Figure;
+use crate::file::Cell;
 use crate::format;
 use crate::publication::{FittedSetting, Publication};
-use crate::scenario::{RunOptions, Scenario};
 use crate::stats::{Sorted, Summary};
 
+/// Heading of a column, and the text of a cell.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
+
 /// Relation of the bound of a row to the measured value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoundKind {
     /// The least possible value, of a delay for example.
@@ -38,15 +44,6 @@ pub enum BoundKind {
 }
 
 impl BoundKind {
-    /// Returns the name in JSON and CSV.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lower => "lower",
-            Self::Upper => "upper",
-            Self::Model => "model",
-        }
-    }
-
     /// Returns the relation of the measured value to the bound.
     pub fn sign(self) -> &'static str {
         match self {
@@ -58,7 +55,7 @@ impl BoundKind {
 }
 
 /// One line of a scenario's table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Stable identifier, such as `standard.delay`.
     pub id: String,
@@ -84,6 +81,13 @@ pub struct Row {
     pub n: u64,
     /// Value of each repetition that has one, in the order of their numbers.
     pub values: Vec<f64>,
+    /// Numbers of these repetitions, from 0.
+    pub repetitions: Vec<u64>,
+    /// Name of the cell that was measured; `None` for a row that is computed from others, or of an experiment
+    /// without cells.
+    pub cell: Option<String>,
+    /// Swept keys of the cell and their values.
+    pub swept: BTreeMap<String, String>,
     /// Method of the measurement, and reason for a difference.
     pub note: String,
 }
@@ -99,33 +103,10 @@ impl Row {
         }
     }
 
-    /// Sets a lower limit of the measured value.
+    /// Sets the bound.
     #[must_use]
-    pub fn at_least(self, limit: f64) -> Self {
-        self.bounded(BoundKind::Lower, limit)
-    }
-
-    /// Sets an upper limit of the measured value.
-    #[must_use]
-    pub fn at_most(self, limit: f64) -> Self {
-        self.bounded(BoundKind::Upper, limit)
-    }
-
-    /// Sets the value that a model predicts.
-    #[must_use]
-    pub fn modelled(self, value: f64) -> Self {
-        self.bounded(BoundKind::Model, value)
-    }
-
-    fn bounded(mut self, kind: BoundKind, bound: f64) -> Self {
+    pub fn bounded(mut self, kind: BoundKind, bound: f64) -> Self {
         (self.bound, self.bound_kind) = (Some(bound), Some(kind));
-        self
-    }
-
-    /// States why the row is no reproduction of its published value.
-    #[must_use]
-    pub fn not_compared(mut self, why: &str) -> Self {
-        self.not_compared = Some(why.into());
         self
     }
 
@@ -136,13 +117,6 @@ impl Row {
         Some(format!("{} {bound}", kind.sign()))
     }
 
-    /// Sets the published value.
-    #[must_use]
-    pub fn published(mut self, published: f64) -> Self {
-        self.published = Some(published);
-        self
-    }
-
     /// Sets the measured values, one per repetition; without values the cell stays empty.
     #[must_use]
     pub fn measured(mut self, repetitions: &[f64]) -> Self {
@@ -151,21 +125,47 @@ impl Row {
         self.ci95 = summary.and_then(|s| s.ci95);
         self.n = repetitions.len() as u64;
         self.values = repetitions.to_vec();
+        self.repetitions = (0..self.n).collect();
         self.median = (repetitions.len() > 1)
             .then(|| Sorted::new(repetitions.to_vec()).quantile(0.5))
             .flatten();
         self
     }
 
+    /// Sets the measured values of a cell: that of each repetition that has one.
+    pub(crate) fn measured_in(self, cell: &Cell, repetitions: &[Option<f64>]) -> Self {
+        let numbered = (0..).zip(repetitions);
+        let (numbers, values): (Vec<u64>, Vec<f64>) = numbered
+            .filter_map(|(number, value)| Some((number, (*value)?)))
+            .unzip();
+        Self {
+            repetitions: numbers,
+            cell: Some(cell.name().into()),
+            swept: cell.values().iter().cloned().collect(),
+            ..self.measured(&values)
+        }
+    }
+
+    /// Returns the value of a repetition, if it has one.
+    pub(crate) fn value_in(&self, repetition: u64) -> Option<f64> {
+        let place = self.repetitions.iter().position(|own| *own == repetition)?;
+        self.values.get(place).copied()
+    }
+
     /// Appends a note to earlier ones.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
-        if !self.note.is_empty() && !note.is_empty() {
-            self.note.push(' ');
-        }
-        self.note.push_str(note);
+        append(&mut self.note, note);
         self
     }
+}
+
+/// Appends a sentence to a note.
+fn append(note: &mut String, sentence: &str) {
+    if !note.is_empty() && !sentence.is_empty() {
+        note.push(' ');
+    }
+    note.push_str(sentence);
 }
 
 /// Means divided into parts: one line per variant, one column per part.
@@ -217,11 +217,12 @@ impl Setting {
 }
 
 /// Complete result of a scenario.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ScenarioResult {
     /// Name of the scenario.
     pub scenario: String,
     /// Question of the experiment.
+    #[serde(skip)]
     pub question: String,
     /// Publication that is repeated; `None` for scenario files and traces.
     pub publication: Option<Publication>,
@@ -234,10 +235,13 @@ pub struct ScenarioResult {
     /// Number of repetitions of `--full`, if this run is shorter, in number or in length.
     pub full_repetitions: Option<u64>,
     /// Rows of the table.
+    #[serde(serialize_with = "with_verdicts")]
     pub rows: Vec<Row>,
     /// Figures.
+    #[serde(skip)]
     pub figures: Vec<Figure>,
     /// Drawing of the network.
+    #[serde(skip)]
     pub drawing: Drawing,
     /// Means divided into parts.
     pub splits: Vec<Split>,
@@ -247,33 +251,25 @@ pub struct ScenarioResult {
     pub settings: Vec<Setting>,
     /// Settings that were chosen by published values.
     pub fitted: Vec<FittedSetting>,
+    /// Names and texts of the files that describe the experiment, with which others repeat it.
+    #[serde(skip)]
+    pub files: Vec<(String, String)>,
     /// Results of live runs, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveResult>,
     /// Comparison with an earlier run, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Comparison>,
 }
 
-/// Machine-readable part of a result.
+/// A result with what follows from it, as JSON.
 #[derive(Serialize)]
 struct Document<'a> {
     format: u32,
     version: &'a str,
-    scenario: &'a str,
-    publication: Option<&'a Publication>,
-    seed: u64,
     verdicts: Tally,
-    rows: Vec<RowDocument<'a>>,
-    repetitions: u64,
-    full: bool,
-    full_repetitions: Option<u64>,
-    splits: &'a [Split],
-    notes: &'a [String],
-    settings: &'a [Setting],
-    fitted: &'a [FittedSetting],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    live: Option<&'a LiveResult>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    compared: Option<&'a Comparison>,
+    #[serde(flatten)]
+    result: &'a ScenarioResult,
 }
 
 /// A row with what follows from it.
@@ -284,45 +280,29 @@ struct RowDocument<'a> {
     verdict: Option<Verdict>,
 }
 
-impl ScenarioResult {
-    /// Returns an empty result of a published experiment.
-    pub fn of(scenario: &dyn Scenario, seed: u64, repetitions: u64) -> Self {
+fn with_verdicts<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rows.iter().map(RowDocument::of))
+}
+
+impl<'a> RowDocument<'a> {
+    fn of(row: &'a Row) -> Self {
         Self {
-            publication: Some(scenario.publication()),
-            fitted: scenario.fitted(),
-            ..Self::empty(scenario.name(), scenario.question(), seed, repetitions)
+            row,
+            verdict: row.verdict(),
         }
     }
+}
 
+impl ScenarioResult {
     /// Returns an empty result.
     pub fn empty(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
         Self {
             scenario: scenario.into(),
             question: question.into(),
-            publication: None,
             seed,
             repetitions,
-            full: false,
-            full_repetitions: None,
-            rows: Vec::new(),
-            figures: Vec::new(),
-            drawing: Drawing::default(),
-            splits: Vec::new(),
-            notes: Vec::new(),
-            settings: Vec::new(),
-            fitted: Vec::new(),
-            live: None,
-            compared: None,
+            ..Self::default()
         }
-    }
-
-    /// Sets the number of repetitions of `--full` (`shortened_from`) if the run with these options
-    /// is shorter.
-    #[must_use]
-    pub fn extended(mut self, options: &RunOptions, shortened_from: Option<u64>) -> Self {
-        self.full = options.full;
-        self.full_repetitions = shortened_from;
-        self
     }
 
     /// Returns the command that repeats the run. Values of live runs are not reproducible, but
@@ -341,27 +321,8 @@ impl ScenarioResult {
         let document = Document {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
-            scenario: &self.scenario,
-            publication: self.publication.as_ref(),
-            seed: self.seed,
             verdicts: self.tally(),
-            rows: self
-                .rows
-                .iter()
-                .map(|row| RowDocument {
-                    row,
-                    verdict: row.verdict(),
-                })
-                .collect(),
-            repetitions: self.repetitions,
-            full: self.full,
-            full_repetitions: self.full_repetitions,
-            splits: &self.splits,
-            notes: &self.notes,
-            settings: &self.settings,
-            fitted: &self.fitted,
-            live: self.live.as_ref(),
-            compared: self.compared.as_ref(),
+            result: self,
         };
         serde_json::to_value(document).unwrap_or_default()
     }
@@ -381,12 +342,22 @@ impl ScenarioResult {
 pub(crate) mod tests {
     use super::*;
 
+    impl Row {
+        /// Sets the published value.
+        pub(crate) fn published(self, published: f64) -> Self {
+            Self {
+                published: Some(published),
+                ..self
+            }
+        }
+    }
+
     pub(crate) fn sample() -> ScenarioResult {
         ScenarioResult {
             full_repetitions: Some(30),
             rows: vec![
                 Row::new("a.delay", "delay, \"first\"", "ms")
-                    .at_least(708.0)
+                    .bounded(BoundKind::Lower, 708.0)
                     .published(765.0)
                     .measured(&[760.0, 770.0, 780.0])
                     .note("one <note>"),
@@ -433,11 +404,7 @@ pub(crate) mod tests {
         );
         assert_eq!(result.to_json()["full"], false);
         assert_eq!(result.to_json()["full_repetitions"], 30);
-        let options = RunOptions {
-            full: true,
-            ..RunOptions::default()
-        };
-        result = result.extended(&options, None);
+        (result.full, result.full_repetitions) = (true, None);
         result.live = Some(live::tests::sample());
         assert_eq!(
             result.command(),
@@ -483,15 +450,15 @@ pub(crate) mod tests {
         let text = std::fs::read_to_string(path).expect("the description exists");
         let mut result = sample();
         result.publication = Some(Publication {
-            authors: "a",
-            title: "b",
-            place: "c",
+            authors: "a".into(),
+            title: "b".into(),
+            place: "c".into(),
             year: 2001,
         });
         result.fitted = vec![FittedSetting {
-            setting: "a",
-            chosen_by: "b",
-            alternatives: "c",
+            setting: "a".into(),
+            chosen_by: "b".into(),
+            alternatives: "c".into(),
         }];
         result.live = Some(live::tests::sample());
         let mut found = Vec::new();

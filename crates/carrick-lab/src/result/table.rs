@@ -2,66 +2,78 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{LiveRow, Row, Verdict};
-use crate::format;
+use super::{Column, LiveRow, Row, Verdict};
+use crate::format::{self, ABSENT, or_absent};
 
 /// Terminal width in columns if it is unknown.
 pub const COLUMNS: usize = 100;
 /// Minimum width of the label in columns.
 const LABEL: usize = 16;
-const HEADER: [&str; 9] = [
-    "",
-    "unit",
-    "published",
-    "bound",
-    "mean",
-    "median",
-    "± 95 %",
-    "n",
-    "verdict",
-];
-const PLAIN_HEADER: [&str; 6] = ["", "unit", "mean", "median", "± 95 %", "n"];
-const LIVE_HEADER: [&str; 7] = [
-    "",
-    "unit",
-    "published",
-    "simulated",
-    "live",
-    "± 95 %",
-    "differs",
-];
 const GAP: usize = 2;
+
+const ROW: [Column<Row>; 9] = [
+    ("", |row| row.label.clone()),
+    ("unit", |row| row.unit.clone()),
+    ("published", |row| or_absent(row.published, format::given)),
+    ("bound", |row| {
+        row.bound_text().unwrap_or_else(|| ABSENT.into())
+    }),
+    ("mean", |row| or_absent(row.measured, format::measured)),
+    ("median", |row| or_absent(row.median, format::measured)),
+    ("± 95 %", |row| interval(row.ci95, row.measured)),
+    ("n", |row| row.n.to_string()),
+    ("verdict", |row| {
+        row.verdict().map_or("", Verdict::words).into()
+    }),
+];
+const LIVE: [Column<LiveRow>; 7] = [
+    ("", |row| row.label.clone()),
+    ("unit", |row| row.unit.clone()),
+    ("published", |row| or_absent(row.published, format::given)),
+    ("simulated", |row| {
+        or_absent(row.simulated, format::measured)
+    }),
+    ("live", |row| or_absent(row.live, format::measured)),
+    ("± 95 %", |row| interval(row.ci95, row.live)),
+    ("differs", |row| {
+        or_absent(row.difference, |d| format!("{d:+.1} %"))
+    }),
+];
+
+fn interval(ci95: Option<f64>, value: Option<f64>) -> String {
+    format::interval_of(ci95, value).unwrap_or_else(|| ABSENT.into())
+}
 
 /// Formats rows as aligned lines of at most `columns` columns, labels wrapped and notes below their
 /// row.
 pub fn to_table(rows: &[Row], columns: usize) -> String {
-    let lines = rows.iter().map(|row| (cells(row), row.note.as_str()));
-    table(HEADER, &lines.collect::<Vec<_>>(), columns)
+    table(&ROW, rows, |row| &row.note, columns)
 }
 
 /// Formats rows without the columns of published experiments.
 pub fn to_plain_table(rows: &[Row], columns: usize) -> String {
-    let plain = |row: &Row| {
-        let [label, unit, _, _, mean, median, interval, n, _] = cells(row);
-        [label, unit, mean, median, interval, n]
-    };
-    let lines = rows.iter().map(|row| (plain(row), row.note.as_str()));
-    table(PLAIN_HEADER, &lines.collect::<Vec<_>>(), columns)
+    let [label, unit, _, _, mean, median, interval, n, _] = ROW;
+    let plain = [label, unit, mean, median, interval, n];
+    table(&plain, rows, |row| &row.note, columns)
 }
 
 /// Formats live rows as aligned lines of at most `columns` columns.
 pub fn live_to_table(rows: &[LiveRow], columns: usize) -> String {
-    let lines = rows.iter().map(|row| (live_cells(row), row.note.as_str()));
-    table(LIVE_HEADER, &lines.collect::<Vec<_>>(), columns)
+    table(&LIVE, rows, |row| &row.note, columns)
 }
 
-fn table<const N: usize>(
-    header: [&str; N],
-    rows: &[([String; N], &str)],
+/// Formats rows as aligned lines, of which the first column is a label and the second a unit.
+pub(crate) fn table<T>(
+    header: &[Column<T>],
+    rows: &[T],
+    note: fn(&T) -> &str,
     columns: usize,
 ) -> String {
-    let mut widths = header.map(UnicodeWidthStr::width);
-    for (row, _) in rows {
+    let cells = |row| header.iter().map(|(_, cell)| cell(row)).collect();
+    let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let header: Vec<String> = header.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut widths: Vec<usize> = header.iter().map(|name| name.width()).collect();
+    for row in &cells {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
         }
@@ -71,12 +83,11 @@ fn table<const N: usize>(
     widths[0] = widths[0].min(columns.saturating_sub(others).max(LABEL));
 
     let mut out = String::new();
-    line(&mut out, &header.map(String::from), &widths);
+    line(&mut out, &header, &widths);
     let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
     out.push_str(&"─".repeat(total));
     out.push('\n');
-    for (cells, note) in rows {
-        let mut cells = cells.clone();
+    for (mut cells, row) in cells.into_iter().zip(rows) {
         let label = wrap(&cells[0], widths[0]);
         cells[0] = label.first().cloned().unwrap_or_default();
         line(&mut out, &cells, &widths);
@@ -84,7 +95,7 @@ fn table<const N: usize>(
             out.push_str(rest);
             out.push('\n');
         }
-        for note in wrap(note, columns.saturating_sub(4).max(LABEL)) {
+        for note in wrap(note(row), columns.saturating_sub(4).max(LABEL)) {
             out.push_str("    ");
             out.push_str(&note);
             out.push('\n');
@@ -93,46 +104,8 @@ fn table<const N: usize>(
     out
 }
 
-fn cells(row: &Row) -> [String; 9] {
-    let given = |value: Option<f64>| value.map_or_else(|| "–".into(), format::given);
-    let measured = |value: Option<f64>| value.map_or_else(|| "–".into(), format::measured);
-    let interval = match (row.ci95, row.measured) {
-        (Some(ci95), Some(measured)) => format::interval(ci95, measured),
-        _ => "–".into(),
-    };
-    [
-        row.label.clone(),
-        row.unit.clone(),
-        given(row.published),
-        row.bound_text().unwrap_or_else(|| "–".into()),
-        measured(row.measured),
-        measured(row.median),
-        interval,
-        row.n.to_string(),
-        row.verdict().map_or("", Verdict::words).into(),
-    ]
-}
-
-fn live_cells(row: &LiveRow) -> [String; 7] {
-    let shown =
-        |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".into(), show);
-    let interval = match (row.ci95, row.live) {
-        (Some(ci95), Some(live)) => format::interval(ci95, live),
-        _ => "–".into(),
-    };
-    [
-        row.label.clone(),
-        row.unit.clone(),
-        shown(row.published, format::given),
-        shown(row.simulated, format::measured),
-        shown(row.live, format::measured),
-        interval,
-        shown(row.difference, |d| format!("{d:+.1} %")),
-    ]
-}
-
 /// Appends a line: label and unit left-aligned, numbers right-aligned.
-fn line<const N: usize>(out: &mut String, cells: &[String; N], widths: &[usize; N]) {
+fn line(out: &mut String, cells: &[String], widths: &[usize]) {
     let mut text = String::new();
     for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let fill = " ".repeat(width.saturating_sub(cell.width()));

@@ -291,7 +291,10 @@ mod tests {
     fn rows_without_a_published_value_have_no_verdict() {
         assert_eq!(Row::new("a", "b", "ms").measured(&[1.0]).verdict(), None);
         let control = Row::new("a", "b", "ms").published(1.0).measured(&[9.0]);
-        let control = control.not_compared("a control");
+        let control = Row {
+            not_compared: Some("a control".into()),
+            ..control
+        };
         assert_eq!(control.verdict(), Some(Verdict::NotCompared));
         let missing = Row::new("a", "b", "ms").published(1.0).measured(&[]);
         assert_eq!(missing.verdict(), Some(Verdict::NotCompared));
@@ -306,7 +309,10 @@ mod tests {
             row("good", 101.0),
             row("high", 120.0),
             row("higher", 200.0),
-            row("control", 900.0).not_compared("a control"),
+            Row {
+                not_compared: Some("a control".into()),
+                ..row("control", 900.0)
+            },
             Row::new("wide", "b", "ms")
                 .published(100.0)
                 .measured(&[80.0, 120.0]),

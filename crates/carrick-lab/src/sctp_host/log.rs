@@ -1,8 +1,6 @@
 //! Log of an association for figures: the core's events, and the states of its paths.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
-use std::rc::Rc;
 
 use carrick_proto::{AssociationId, Endpoint, PathId, Time, TraceRecord};
 
@@ -25,9 +23,6 @@ pub(crate) struct Entered {
     pub(crate) remote: IpAddr,
     pub(crate) state: PathState,
 }
-
-/// A log shared between the host, which writes it, and its reader.
-pub(crate) type SharedEventLog = Rc<RefCell<EventLog>>;
 
 /// Event log of the core of a host.
 #[derive(Clone, Debug, Default)]

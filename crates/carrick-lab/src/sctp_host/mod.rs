@@ -48,7 +48,6 @@
 //! ```
 
 mod application;
-mod bulk;
 mod log;
 mod packets;
 mod sessions;
@@ -62,8 +61,7 @@ use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 pub use application::Application;
-pub use bulk::{BulkSink, BulkSource, fill};
-pub(crate) use log::{EventLog, PathState, SharedEventLog};
+pub(crate) use log::EventLog;
 use sessions::Below;
 
 /// A host with one SCTP endpoint and the program that uses it.
@@ -84,7 +82,7 @@ pub struct SctpHost<A> {
     /// Existing associations, kept only for traces.
     ids: Vec<AssociationId>,
     /// Event log of the core, if it is recorded.
-    event_log: Option<SharedEventLog>,
+    event_log: Option<EventLog>,
     unsendable: u64,
     unclaimed: u64,
 }
@@ -150,13 +148,13 @@ impl<A: Application> SctpHost<A> {
 
     /// Records the events of the core. Associations must be configured to keep a trace, too.
     #[must_use]
-    pub(crate) fn with_event_log(mut self, event_log: SharedEventLog) -> Self {
-        self.event_log = Some(event_log);
+    pub(crate) fn with_event_log(mut self) -> Self {
+        self.event_log = Some(EventLog::default());
         self
     }
 
     /// Returns the event log of the core, if it is recorded.
-    pub(crate) fn event_log(&self) -> Option<&SharedEventLog> {
+    pub(crate) fn event_log(&self) -> Option<&EventLog> {
         self.event_log.as_ref()
     }
 
@@ -215,8 +213,8 @@ impl<A: Application> SctpHost<A> {
             if matches!(event, Event::MessageReceived) {
                 self.application.on_readable(now, &mut self.endpoint, id);
             } else {
-                if let Some(event_log) = &self.event_log {
-                    event_log.borrow_mut().look(now, &self.endpoint, id);
+                if let Some(event_log) = &mut self.event_log {
+                    event_log.look(now, &self.endpoint, id);
                 }
                 self.application
                     .on_event(now, &mut self.endpoint, id, event);
@@ -255,8 +253,8 @@ impl<A: Application> SctpHost<A> {
         self.ids.extend(self.endpoint.associations());
         for &id in &self.ids {
             while let Some(record) = self.endpoint.poll_trace(id) {
-                if let Some(event_log) = &self.event_log {
-                    event_log.borrow_mut().records.push((id, record));
+                if let Some(event_log) = &mut self.event_log {
+                    event_log.records.push((id, record));
                 }
                 if wanted {
                     self.application.on_trace(id, &record);

@@ -4,15 +4,11 @@ mod student;
 
 pub use student::{t_cumulative, t_quantile};
 
-/// Mean of a sample with its spread.
+/// Mean of a sample with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Number of values.
-    pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation (divisor n - 1); zero for a single value.
-    pub std_dev: f64,
     /// Half width of the 95 % confidence interval of the mean, from Student's t with n - 1 degrees
     /// of freedom; `None` for a single value.
     pub ci95: Option<f64>,
@@ -23,23 +19,12 @@ impl Summary {
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let n = values.len();
-        if n == 1 {
-            return Some(Self {
-                n,
-                mean,
-                std_dev: 0.0,
-                ci95: None,
-            });
-        }
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        let std_dev = (squares / (n - 1) as f64).sqrt();
-        let ci95 = t_quantile(0.975, n - 1) * std_dev / (n as f64).sqrt();
-        Some(Self {
-            n,
-            mean,
-            std_dev,
-            ci95: Some(ci95),
-        })
+        let ci95 = (n > 1).then(|| {
+            let std_dev = (squares / (n - 1) as f64).sqrt();
+            t_quantile(0.975, n - 1) * std_dev / (n as f64).sqrt()
+        });
+        Some(Self { mean, ci95 })
     }
 }
 
@@ -109,9 +94,7 @@ mod tests {
     #[test]
     fn summaries_use_students_t() {
         let summary = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
-        assert_eq!(summary.n, 8);
         assert!(close(summary.mean, 5.0));
-        assert!(close(summary.std_dev, (32.0_f64 / 7.0).sqrt()));
         let expected = 2.364_624_251_592_785 * (32.0_f64 / 7.0).sqrt() / 8.0_f64.sqrt();
         assert!(close(summary.ci95.unwrap(), expected));
     }
@@ -119,7 +102,7 @@ mod tests {
     #[test]
     fn one_value_has_no_interval_and_none_no_mean() {
         let one = Summary::of(&[3.0]).unwrap();
-        assert_eq!((one.n, one.ci95), (1, None));
+        assert_eq!(one.ci95, None);
         assert!(Summary::of(&[]).is_none());
     }
 

@@ -1,12 +1,34 @@
-//! A simulated host with TCP: a [`carrick_netsim::Node`] that wraps smoltcp, a user-space TCP/IP
-//! stack, with one connection and the [`TcpApplication`] that uses it.
+//! A simulated host with TCP: a [`carrick_netsim::Node`] with one connection and the [`TcpApplication`] that uses it.
 //!
-//! The properties of this TCP ([`LIMITS`]) belong in the notes of every measurement with it.
+//! The host has what the TCP of the published experiments had: the windows of Reno (RFC 5681), limited transmit
+//! (RFC 3042), loss recovery with SACK (RFC 2018, RFC 6675) or, with [`TcpConfig::sack`] off, with `NewReno`
+//! (RFC 6582), the retransmission timer of RFC 6298, delayed ACKs, Nagle's algorithm and window scaling (RFC 7323). For
+//! comparison with current kernels there is CUBIC (RFC 9438). Further mechanisms of current kernels are missing: time
+//! stamps, RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO, D-SACK, ECN, pacing and windows of ten segments at the start.
+//! Programs take data at once, so that windows do not close and are not probed; connections are not closed. Packets are
+//! complete: captures of them can be analysed as those of any TCP.
 //!
 //! ```
 //! use std::net::IpAddr;
-//! use carrick_lab::tcp_host::{BulkSink, BulkSource, TcpConfig, TcpHost};
+//! use bytes::Bytes;
+//! use carrick_lab::tcp_host::{Connection, TcpApplication, TcpConfig, TcpHost};
 //! use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
+//!
+//! /// Sends a number of bytes, or receives them.
+//! struct Bytes100k {
+//!     rest: usize,
+//!     received: usize,
+//! }
+//!
+//! impl TcpApplication for Bytes100k {
+//!     fn on_data(&mut self, _: Time, data: Bytes) {
+//!         self.received += data.len();
+//!     }
+//!
+//!     fn on_progress(&mut self, _: Time, connection: &mut Connection) {
+//!         self.rest -= connection.send(&vec![0; self.rest]);
+//!     }
+//! }
 //!
 //! let [a, b]: [IpAddr; 2] = ["10.0.0.1".parse()?, "10.0.0.2".parse()?];
 //! let mut net = NetworkBuilder::new(1);
@@ -14,51 +36,41 @@
 //! let [ia, ib] = [(hosts[0], a), (hosts[1], b)].map(|(host, ip)| net.add_interface(host, [ip]));
 //! let link = LinkConfig::new(1_000_000, std::time::Duration::from_millis(10));
 //! net.connect_both(ia, ib, link.with_queue(Queue::packets(50)));
-//! let client = TcpHost::connect(TcpConfig::new(a, 1), (b, 80), BulkSource::new(100_000));
-//! let server = TcpHost::listen(TcpConfig::new(b, 2), 80, BulkSink::default());
+//! let [source, sink] = [100_000, 0].map(|rest| Bytes100k { rest, received: 0 });
+//! let client = TcpHost::connect(TcpConfig::new(a, 1), (b, 80), source);
+//! let server = TcpHost::listen(TcpConfig::new(b, 2), 80, sink);
 //! net.set_node_program(hosts[0], Box::new(client));
 //! net.set_node_program(hosts[1], Box::new(server));
 //! let mut net = net.build()?;
 //! net.run_until(Time::from_secs(3));
-//! let sink = net.node::<TcpHost<BulkSink>>(hosts[1]).application();
-//! assert_eq!(sink.received, 100_000);
-//! assert!(sink.goodput(Time::ZERO).is_some_and(|rate| rate < 1_000_000.0));
+//! assert_eq!(net.node::<TcpHost<Bytes100k>>(hosts[1]).application().received, 100_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod application;
-mod bulk;
-mod device;
+mod congestion;
+mod connection;
+mod receiver;
+mod rto;
+mod segment;
+mod sender;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, Protocol, Time};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
-use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpCidr};
 
-pub use application::{Connection, Segment, TcpApplication};
-pub use bulk::{BulkSink, BulkSource};
-
-use device::Packets;
-
-/// Properties and limitations of the TCP of these hosts, for reports.
-pub const LIMITS: &str = "TCP is smoltcp 0.14: Reno or CUBIC (RFC 9438) windows that begin with two segments of 1024 bytes, fast \
-     retransmit of one segment after three duplicate ACKs (RFC 5681), RTO.Min 1 s, window scaling, delayed ACKs. Its receiver \
-     reports SACK blocks, its sender does not use them, and it implements neither NewReno’s partial ACKs (RFC 6582) nor RACK-TLP: after several \
-     losses in a window the timer expires, and all data from the first lost segment on is retransmitted.";
-
-/// Local port of connections.
-const LOCAL_PORT: u16 = 49_152;
+pub use application::{Segment, TcpApplication};
+pub use connection::Connection;
 
 /// Congestion control of a [`TcpHost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpCongestion {
     /// RFC 5681.
     Reno,
+    /// The same with a window of segments instead of bytes, as in Linux: a small segment counts as a
+    /// full one, and the window only grows while it is used completely.
+    Packets,
     /// RFC 9438.
     Cubic,
 }
@@ -70,23 +82,27 @@ pub struct TcpConfig {
     pub address: IpAddr,
     /// Seed of the initial sequence number.
     pub seed: u64,
-    /// Receive buffer in bytes; the window is its free space.
+    /// Receive window in bytes.
     pub receive_buffer: usize,
     /// Send buffer in bytes, acknowledged data excluded.
     pub send_buffer: usize,
     /// Congestion control.
     pub congestion: TcpCongestion,
+    /// Permits SACK (RFC 2018), which both ends must do for loss recovery by RFC 6675. Otherwise it is that of RFC 6582.
+    pub sack: bool,
+    /// Minimum RTO (RFC 6298, rule 2.4).
+    pub rto_min: Duration,
     /// Maximum delay of an ACK for a second segment; `None` for one ACK per segment.
     pub ack_delay: Option<Duration>,
     /// Enables Nagle's algorithm.
     pub nagle: bool,
-    /// Largest IP packet in bytes.
+    /// Largest IP packet in bytes, 576 to 65,535.
     pub mtu: usize,
 }
 
 impl TcpConfig {
-    /// Returns Reno with buffers of 64 KiB, an ACK delay of at most 200 ms, Nagle's algorithm and
-    /// an MTU of 1500.
+    /// Returns Reno with SACK, buffers of 64 KiB, a minimum RTO of 1 s, an ACK delay of at most 200 ms, Nagle's algorithm
+    /// and an MTU of 1500.
     pub fn new(address: IpAddr, seed: u64) -> Self {
         Self {
             address,
@@ -94,6 +110,8 @@ impl TcpConfig {
             receive_buffer: 1 << 16,
             send_buffer: 1 << 16,
             congestion: TcpCongestion::Reno,
+            sack: true,
+            rto_min: Duration::from_secs(1),
             ack_delay: Some(Duration::from_millis(200)),
             nagle: true,
             mtu: 1500,
@@ -102,74 +120,30 @@ impl TcpConfig {
 }
 
 /// A host with one TCP connection and the program that uses it.
+#[derive(Debug)]
 pub struct TcpHost<A> {
-    interface: Interface,
-    packets: Packets,
-    sockets: SocketSet<'static>,
-    handle: SocketHandle,
+    connection: Connection,
     application: A,
-    /// Peer to connect to at the first timer.
-    peer: Option<(IpAddr, u16)>,
     flow: u32,
-    /// Sequence number of the first byte, and offset after the last byte sent.
-    first: Option<u32>,
-    sent: u64,
-    next: Option<Time>,
     retransmitted: u64,
 }
 
 impl<A: TcpApplication> TcpHost<A> {
     /// Returns a host that connects to `peer` when the simulation starts.
     pub fn connect(config: TcpConfig, peer: (IpAddr, u16), application: A) -> Self {
-        let mut host = Self::new(config, application);
-        host.peer = Some(peer);
-        host.next = Some(Time::ZERO);
-        host
+        Self::new(Connection::new(config, Some(peer), 0), application)
     }
 
-    /// Returns a host that listens on `port`, above 0.
+    /// Returns a host that listens on `port`.
     pub fn listen(config: TcpConfig, port: u16, application: A) -> Self {
-        let mut host = Self::new(config, application);
-        // Fails only for port 0 and open sockets; then no connection is accepted.
-        let _ = host.socket().listen(port);
-        host
+        Self::new(Connection::new(config, None, port), application)
     }
 
-    fn new(config: TcpConfig, application: A) -> Self {
-        let mut own = Config::new(HardwareAddress::Ip);
-        own.random_seed = config.seed;
-        let mut packets = Packets::new(config.mtu);
-        let mut interface = Interface::new(own, &mut packets, Instant::ZERO);
-        let address = smoltcp::wire::IpAddress::from(config.address);
-        interface.update_ip_addrs(|addresses| {
-            // All addresses are on-link: the simulated network does the routing.
-            let _ = addresses.push(IpCidr::new(address, 0));
-        });
-        let buffer = |len| SocketBuffer::new(vec![0; len]);
-        let mut socket = Socket::new(buffer(config.receive_buffer), buffer(config.send_buffer));
-        socket.set_congestion_control(match config.congestion {
-            TcpCongestion::Reno => CongestionControl::Reno,
-            TcpCongestion::Cubic => CongestionControl::Cubic,
-        });
-        socket.set_nagle_enabled(config.nagle);
-        socket.set_ack_delay(
-            config
-                .ack_delay
-                .map(|delay| smoltcp::time::Duration::from_millis(delay.as_millis() as u64)),
-        );
-        let mut sockets = SocketSet::new(Vec::new());
-        let handle = sockets.add(socket);
+    fn new(connection: Connection, application: A) -> Self {
         Self {
-            interface,
-            packets,
-            sockets,
-            handle,
+            connection,
             application,
-            peer: None,
             flow: 0,
-            first: None,
-            sent: 0,
-            next: None,
             retransmitted: 0,
         }
     }
@@ -186,152 +160,44 @@ impl<A: TcpApplication> TcpHost<A> {
         &self.application
     }
 
-    /// Returns the program for modification; see [`carrick_netsim::Network::wake`].
-    pub fn application_mut(&mut self) -> &mut A {
-        &mut self.application
-    }
-
     /// Returns the number of retransmitted segments with data.
     pub fn retransmitted(&self) -> u64 {
         self.retransmitted
     }
 
-    fn socket(&mut self) -> &mut Socket<'static> {
-        self.sockets.get_mut(self.handle)
-    }
-
-    fn start(&mut self) {
-        if let Some(peer) = self.peer.take() {
-            let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
-            // Fails only for an address or port of zero; then nothing is sent.
-            let _ = socket.connect(self.interface.context(), peer, LOCAL_PORT);
-        }
-    }
-
-    /// Polls the stack and the program until neither has any output at this time.
+    /// Calls the program, and sends what is due.
     fn drive(&mut self, now: Time, out: &mut Outbox) {
-        let instant = instant(now);
-        loop {
-            self.interface
-                .poll(instant, &mut self.packets, &mut self.sockets);
-            let socket = self.sockets.get_mut(self.handle);
-            self.application.on_progress(now, &mut Connection(socket));
-            self.interface
-                .poll(instant, &mut self.packets, &mut self.sockets);
-            if self.packets.outgoing.is_empty() && self.packets.incoming.is_empty() {
-                break;
+        self.application.on_progress(now, &mut self.connection);
+        while let Some((packet, segment)) = self.connection.poll_transmit(now) {
+            if let Some(segment) = segment {
+                self.retransmitted += u64::from(segment.again);
+                self.application.on_segment(segment);
             }
-            for packet in std::mem::take(&mut self.packets.outgoing) {
-                self.send(now, packet, out);
-            }
+            out.send(packet.with_flow(self.flow));
         }
-        let due = self.interface.poll_at(instant, &self.sockets).map(time);
-        // Everything due now has been done; the stack's clock has a resolution of microseconds.
-        let due = due.map(|due| due.max(now + Duration::from_micros(1)));
-        self.next = [due, self.application.next_timer()]
-            .into_iter()
-            .flatten()
-            .min();
-    }
-
-    fn send(&mut self, now: Time, packet: Vec<u8>, out: &mut Outbox) {
-        let Ok(mut packet) = Packet::from_ip_bytes(&Bytes::from(packet)) else {
-            return;
-        };
-        self.note(now, &packet.payload);
-        if let Some(mended) = self.with_highest_sequence(&packet.payload) {
-            packet.payload = mended;
-        }
-        out.send(packet.with_flow(self.flow));
-    }
-
-    /// Corrects a pure ACK whose sequence number is below the highest one sent: returns it with
-    /// SND.NXT (RFC 9293, section 3.10.7.4). The stack sets its own SND.NXT back when its timer
-    /// expires; if both ends do that at once, each would discard the other's ACKs as old without
-    /// end.
-    fn with_highest_sequence(&self, segment: &Bytes) -> Option<Bytes> {
-        const ACK: u8 = 0x10;
-        const CHECKSUM: usize = 16;
-        let (offset, flags) = (segment.get(12)?, segment.get(13)?);
-        let bare = segment.len() == usize::from(offset >> 4) * 4 && *flags == ACK;
-        let highest = self.first.filter(|_| bare)?.wrapping_add(self.sent as u32);
-        let old = u32::from_be_bytes(*segment.get(4..8)?.first_chunk()?);
-        if (highest.wrapping_sub(old) as i32) <= 0 {
-            return None;
-        }
-        let mut mended = segment.to_vec();
-        mended[4..8].copy_from_slice(&highest.to_be_bytes());
-        let words = |value: u32| (value >> 16) + (value & 0xffff);
-        let sum = u16::from_be_bytes([segment[CHECKSUM], segment[CHECKSUM + 1]]);
-        // RFC 1624: the checksum is updated by the difference of the changed words.
-        let mut new = u32::from(!sum) + words(!old) + words(highest);
-        while new > 0xffff {
-            new = words(new);
-        }
-        mended[CHECKSUM..CHECKSUM + 2].copy_from_slice(&(!(new as u16)).to_be_bytes());
-        Some(mended.into())
-    }
-
-    /// Counts retransmitted segments.
-    fn note(&mut self, now: Time, segment: &[u8]) {
-        const SYN: u8 = 0x02;
-        let (Some(&[a, b, c, d]), Some(&offset), Some(&flags)) = (
-            segment.get(4..8).and_then(|s| s.first_chunk::<4>()),
-            segment.get(12),
-            segment.get(13),
-        ) else {
-            return;
-        };
-        let sequence = u32::from_be_bytes([a, b, c, d]);
-        if flags & SYN != 0 {
-            self.first = Some(sequence.wrapping_add(1));
-            return;
-        }
-        let len = segment.len().saturating_sub(usize::from(offset >> 4) * 4);
-        let Some(first) = self.first.filter(|_| len > 0) else {
-            return;
-        };
-        // Sequence numbers wrap; a sent segment lies within half their space of the last one.
-        let place = sequence.wrapping_sub(first).wrapping_sub(self.sent as u32) as i32;
-        let Some(offset) = self.sent.checked_add_signed(i64::from(place)) else {
-            return;
-        };
-        let again = offset < self.sent;
-        self.retransmitted += u64::from(again);
-        self.sent = self.sent.max(offset + len as u64);
-        self.application.on_segment(Segment {
-            time: now,
-            offset,
-            len,
-            again,
-        });
     }
 }
 
 impl<A: TcpApplication> Node for TcpHost<A> {
     fn handle_packet(&mut self, now: Time, _: InterfaceId, packet: Packet, out: &mut Outbox) {
         if packet.protocol == Protocol::Tcp {
-            let bytes = packet.to_ip_bytes();
-            self.packets.incoming.push_back(bytes.to_vec());
+            for data in self.connection.handle_packet(now, &packet) {
+                self.application.on_data(now, data);
+            }
             self.drive(now, out);
         }
     }
 
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
-        self.start();
+        self.connection.handle_timeout(now);
         self.drive(now, out);
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.next
+        let timers = [
+            self.connection.next_timeout(),
+            self.application.next_timer(),
+        ];
+        timers.into_iter().flatten().min()
     }
-}
-
-fn instant(time: Time) -> Instant {
-    Instant::from_micros((time.as_nanos() / 1000) as i64)
-}
-
-/// Converts the stack's time to simulation time.
-fn time(instant: Instant) -> Time {
-    Time::from_nanos(instant.total_micros().max(0) as u64 * 1000)
 }

@@ -18,49 +18,38 @@ const STATES: [&str; 5] = [
 ];
 
 impl AssociationHistory {
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut row = |id: &str, label: &str, unit: &str, value: f64| {
             rows.push(Row::new(id, label, unit).measured(&[value]));
         };
         for (id, path) in &self.paths {
-            let (n, remote) = (id.0, path.remote);
-            let mut count = |id: &str, label: &str, unit: &str, values: &[Point]| {
+            let (n, remote) = (id.0, &path.remote);
+            let largest = path.cwnd.iter().map(|p| p.y).fold(0.0, f64::max);
+            let count = |points: &[Point]| points.len() as f64;
+            for (id, label, unit, value) in [
+                ("first", "first transmissions", "chunks", count(&path.first)),
+                ("again", "retransmissions", "chunks", count(&path.again)),
+                (
+                    "timeouts",
+                    "expirations of T3-rtx",
+                    "timeouts",
+                    count(&path.timeouts),
+                ),
+                ("cwnd", "largest cwnd", "kB", largest),
+            ] {
                 let label = format!("path {n} ({remote}): {label}");
-                row(&format!("path{n}.{id}"), &label, unit, values.len() as f64);
-            };
-            count("first", "first transmissions", "chunks", &path.first);
-            count("again", "retransmissions", "chunks", &path.again);
-            count(
-                "timeouts",
-                "expirations of T3-rtx",
-                "timeouts",
-                &path.timeouts,
-            );
-            let most = path.cwnd.iter().map(|p| p.y).fold(0.0, f64::max);
-            row(
-                &format!("path{n}.cwnd"),
-                &format!("path {n} ({remote}): largest cwnd"),
-                "kB",
-                most,
-            );
+                row(&format!("path{n}.{id}"), &label, unit, value);
+            }
         }
-        row(
-            "losses",
-            "chunks marked as lost before T3-rtx",
-            "chunks",
-            self.losses.len() as f64,
-        );
-        row(
-            "gaps",
-            "chunks acknowledged by gap blocks",
-            "chunks",
-            self.gaps.len() as f64,
-        );
+        let losses = "chunks marked as lost before T3-rtx";
+        row("losses", losses, "chunks", self.losses.len() as f64);
+        let gaps = "chunks acknowledged by gap blocks";
+        row("gaps", gaps, "chunks", self.gaps.len() as f64);
         rows
     }
 
-    pub(super) fn figures(&self, [from, to]: [Duration; 2]) -> Vec<Figure> {
+    pub(crate) fn figures(&self, [from, to]: [Duration; 2]) -> Vec<Figure> {
         let time = Axis::linear("time", "s").range(from.as_secs_f64(), to.as_secs_f64());
         let mut figures = vec![self.sequence(&time)];
         for (id, path) in &self.paths {
@@ -76,51 +65,23 @@ impl AssociationHistory {
     }
 
     fn sequence(&self, time: &Axis) -> Figure {
-        let series = |label: String, kind, style, points: &[Point]| {
-            Series::new(label, kind, style, points.to_vec())
+        let points = |label: &str, style, points: &[Point]| {
+            Series::new(label, SeriesKind::Points, style, points.to_vec())
         };
-        let mut all = Vec::new();
-        if !self.cumulative.is_empty() {
-            all.push(series(
-                "cumulative acknowledgement".into(),
-                SeriesKind::Step,
-                5,
-                &self.cumulative,
-            ));
-        }
+        let acknowledged = "cumulative acknowledgement";
+        let cumulative = self.cumulative.clone();
+        let mut all = vec![Series::new(acknowledged, SeriesKind::Step, 5, cumulative)];
         for (place, (id, path)) in self.paths.iter().enumerate() {
-            if !path.first.is_empty() {
-                let label = format!("first transmission, path {}", id.0);
-                all.push(series(label, SeriesKind::Points, 2 * place, &path.first));
-            }
+            let label = format!("first transmission, path {}", id.0);
+            all.push(points(&label, 2 * place, &path.first));
         }
-        if !self.gaps.is_empty() {
-            all.push(series(
-                "gap acknowledgement".into(),
-                SeriesKind::Points,
-                5,
-                &self.gaps,
-            ));
-        }
+        all.push(points("gap acknowledgement", 5, &self.gaps));
         for (place, (id, path)) in self.paths.iter().enumerate() {
-            if !path.again.is_empty() {
-                let label = format!("retransmission, path {}", id.0);
-                all.push(series(
-                    label,
-                    SeriesKind::Points,
-                    2 * place + 1,
-                    &path.again,
-                ));
-            }
+            let label = format!("retransmission, path {}", id.0);
+            all.push(points(&label, 2 * place + 1, &path.again));
         }
-        if !self.losses.is_empty() {
-            all.push(series(
-                "marked as lost".into(),
-                SeriesKind::Points,
-                4,
-                &self.losses,
-            ));
-        }
+        all.push(points("marked as lost", 4, &self.losses));
+        all.retain(|series| !series.points.is_empty());
         Figure {
             id: "sequence".into(),
             title: "TSNs over time".into(),
@@ -130,7 +91,7 @@ impl AssociationHistory {
             x: time.clone(),
             y: Axis::linear("TSN", "chunks from the first"),
             series: all,
-            references: Vec::new(),
+            ..Figure::default()
         }
     }
 
@@ -146,24 +107,18 @@ impl AssociationHistory {
             x: time.clone(),
             y: Axis::named("state", &STATES),
             series: series.collect(),
-            references: Vec::new(),
+            ..Figure::default()
         }
     }
 }
 
 fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
-    let largest = path
-        .cwnd
-        .iter()
-        .chain(&path.outstanding)
-        .map(|p| p.y)
-        .fold(0.0, f64::max);
+    let both = path.cwnd.iter().chain(&path.outstanding);
+    let largest = both.map(|p| p.y).fold(0.0, f64::max);
     // Before the first loss, ssthresh is above the amount of data sent.
-    let bounded: Vec<Point> = path
-        .ssthresh
-        .iter()
-        .map(|p| Point::new(p.x, if p.y > 1.5 * largest { f64::NAN } else { p.y }))
-        .collect();
+    let bounded = |p: &Point| Point::new(p.x, if p.y > 1.5 * largest { f64::NAN } else { p.y });
+    let ssthresh = path.ssthresh.iter().map(bounded).collect();
+    let timeouts = path.timeouts.clone();
     let mut all = vec![
         Series::new(
             "outstanding",
@@ -172,19 +127,10 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
             steps(&path.outstanding),
         ),
         Series::new("cwnd", SeriesKind::Step, 0, path.cwnd.clone()),
+        Series::new("ssthresh", SeriesKind::Step, 1, ssthresh),
+        Series::new("T3-rtx expired", SeriesKind::Points, 3, timeouts),
     ];
-    if bounded.iter().any(|p| p.y.is_finite()) {
-        all.push(Series::new("ssthresh", SeriesKind::Step, 1, bounded));
-    }
-    let timeouts: Vec<Point> = path.timeouts.clone();
-    if !timeouts.is_empty() {
-        all.push(Series::new(
-            "T3-rtx expired",
-            SeriesKind::Points,
-            3,
-            timeouts,
-        ));
-    }
+    all.retain(|series| series.points.iter().any(|p| p.y.is_finite()));
     Figure {
         id: format!("path{}-window", id.0),
         title: format!("Windows of path {} ({})", id.0, path.remote),
@@ -194,7 +140,7 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         x: time.clone(),
         y: Axis::linear("bytes", "kB").from(0.0),
         series: all,
-        references: Vec::new(),
+        ..Figure::default()
     }
 }
 
@@ -211,16 +157,12 @@ fn steps(points: &[Point]) -> Vec<Point> {
 }
 
 fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
-    let mut series = vec![Series::new("RTO", SeriesKind::Step, 1, path.rto.clone())];
-    if !path.round_trips.is_empty() {
-        let samples = path.round_trips.clone();
-        series.push(Series::new(
-            "round trip of data",
-            SeriesKind::Points,
-            0,
-            samples,
-        ));
-    }
+    let samples = path.round_trips.clone();
+    let mut series = vec![
+        Series::new("RTO", SeriesKind::Step, 1, path.rto.clone()),
+        Series::new("round trip of data", SeriesKind::Points, 0, samples),
+    ];
+    series.retain(|series| !series.points.is_empty());
     Figure {
         id: format!("path{}-rtt", id.0),
         title: format!("Round trips of path {} ({})", id.0, path.remote),
@@ -229,6 +171,6 @@ fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         x: time.clone(),
         y: Axis::linear("time", "ms").from(0.0),
         series,
-        references: Vec::new(),
+        ..Figure::default()
     }
 }

@@ -1,18 +1,18 @@
 //! History of an association: its events in chronological order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
 
 use crate::figure::Point;
-use crate::sctp_host::{EventLog, PathState};
+use crate::sctp_host::EventLog;
 
 /// History of one path.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PathLog {
-    pub(super) remote: IpAddr,
+    /// Address of the peer.
+    pub(super) remote: String,
     /// First transmissions: time in s and number of the chunk.
     pub(super) first: Vec<Point>,
     pub(super) again: Vec<Point>,
@@ -25,26 +25,9 @@ pub(super) struct PathLog {
     pub(super) states: Vec<Point>,
 }
 
-impl PathLog {
-    fn new(remote: IpAddr) -> Self {
-        Self {
-            remote,
-            first: Vec::new(),
-            again: Vec::new(),
-            cwnd: Vec::new(),
-            ssthresh: Vec::new(),
-            outstanding: Vec::new(),
-            round_trips: Vec::new(),
-            rto: Vec::new(),
-            timeouts: Vec::new(),
-            states: Vec::new(),
-        }
-    }
-}
-
 /// History of an association.
 #[derive(Debug, Default)]
-pub(super) struct AssociationHistory {
+pub(crate) struct AssociationHistory {
     pub(super) paths: BTreeMap<PathId, PathLog>,
     /// Highest cumulatively acknowledged chunk.
     pub(super) cumulative: Vec<Point>,
@@ -60,7 +43,7 @@ pub(super) struct AssociationHistory {
 
 impl AssociationHistory {
     /// Reads the history of an association in a time range from a log.
-    pub(super) fn of(log: &EventLog, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
+    pub(crate) fn of(log: &EventLog, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
         let mut history = Self::default();
         let within = |time: Time| (from..=to).contains(&time.since(Time::ZERO));
         for entered in log
@@ -68,17 +51,10 @@ impl AssociationHistory {
             .iter()
             .filter(|entered| entered.association == id)
         {
-            let path = history
-                .paths
-                .entry(entered.path)
-                .or_insert_with(|| PathLog::new(entered.remote));
-            let value = match entered.state {
-                PathState::Unconfirmed => 1.0,
-                PathState::Inactive => 2.0,
-                PathState::PotentiallyFailed => 3.0,
-                PathState::Active => 4.0,
-                PathState::Primary => 5.0,
-            };
+            let path = history.paths.entry(entered.path).or_default();
+            path.remote = entered.remote.to_string();
+            // The first of the states has number 1.
+            let value = f64::from(entered.state as u8 + 1);
             path.states
                 .push(Point::new(entered.time.as_secs_f64(), value));
         }
@@ -110,23 +86,6 @@ impl AssociationHistory {
     fn take(&mut self, time: Time, event: &TraceEvent, shown: bool) {
         let at = |y: f64| Point::new(time.as_secs_f64(), y);
         match *event {
-            TraceEvent::ChunkSent {
-                tsn,
-                path,
-                transmission,
-                ..
-            } => {
-                let number = self.number(tsn);
-                let Some(path) = self.paths.get_mut(&path).filter(|_| shown) else {
-                    return;
-                };
-                let list = if transmission > 1 {
-                    &mut path.again
-                } else {
-                    &mut path.first
-                };
-                list.push(at(f64::from(number)));
-            }
             TraceEvent::ChunkAcked { tsn } => {
                 let number = self.number(tsn);
                 self.acknowledged(number, at, shown);
@@ -137,40 +96,47 @@ impl AssociationHistory {
                     self.losses.push(at(f64::from(number)));
                 }
             }
-            TraceEvent::Timeout { .. } | TraceEvent::RoundTrip { .. } if !shown => {}
+            TraceEvent::ChunkSent {
+                tsn,
+                path,
+                transmission,
+                ..
+            } => {
+                let number = at(f64::from(self.number(tsn)));
+                self.path(path, shown, |path| match transmission {
+                    0 | 1 => path.first.push(number),
+                    _ => path.again.push(number),
+                });
+            }
             TraceEvent::Timeout { path } => {
-                let Some(path) = self.paths.get_mut(&path) else {
-                    return;
-                };
-                path.timeouts.push(at(0.0));
+                self.path(path, shown, |path| path.timeouts.push(at(0.0)));
             }
             TraceEvent::Window {
                 path,
                 cwnd,
                 ssthresh,
                 flight_size,
-            } => {
-                let Some(path) = self.paths.get_mut(&path) else {
-                    return;
-                };
+            } => self.path(path, true, |path| {
                 let kilobytes = |bytes: usize| at(bytes as f64 / 1e3);
                 changed(&mut path.cwnd, kilobytes(cwnd));
                 changed(&mut path.ssthresh, kilobytes(ssthresh));
                 changed(&mut path.outstanding, kilobytes(flight_size));
-            }
+            }),
             TraceEvent::RoundTrip { path, nanos } => {
-                let Some(path) = self.paths.get_mut(&path) else {
-                    return;
-                };
-                path.round_trips.push(at(nanos as f64 / 1e6));
+                let sample = at(nanos as f64 / 1e6);
+                self.path(path, shown, |path| path.round_trips.push(sample));
             }
             TraceEvent::Rto { path, nanos } => {
-                let Some(path) = self.paths.get_mut(&path) else {
-                    return;
-                };
-                path.rto.push(at(nanos as f64 / 1e6));
+                self.path(path, true, |path| path.rto.push(at(nanos as f64 / 1e6)));
             }
             TraceEvent::ChunkReceived { .. } | TraceEvent::SackSent { .. } => {}
+        }
+    }
+
+    /// Adds to the log of a path, if it exists and the event is shown.
+    fn path(&mut self, path: PathId, shown: bool, add: impl FnOnce(&mut PathLog)) {
+        if let Some(path) = self.paths.get_mut(&path).filter(|_| shown) {
+            add(path);
         }
     }
 

@@ -5,10 +5,11 @@ use crate::multipath::support;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use carrick_lab::sctp_host::SctpHost;
 use carrick_netsim::{
-    Change, Direction, Ecn, Limit, Management, Queue, Red, Step, Time, TraceEvent,
+    Change, Direction, Ecn, Queue, QueueLimit, QueueManagement, Red, Time, TraceEvent, TraceStep,
 };
 use carrick_proto::cc::RateBased;
 use carrick_proto::research::Policies;
@@ -24,14 +25,14 @@ const MEASURED: u64 = 8;
 /// Capacity of the queue in packets: more than the bandwidth-delay product of 35.
 const QUEUE: usize = 80;
 
-const RED: Management = Management::Red(Red {
+const RED: QueueManagement = QueueManagement::Red(Red {
     minimum: 10.0,
     maximum: 60.0,
     max_probability: 0.1,
     weight: 0.02,
     ecn: true,
 });
-const MARK_ABOVE: Management = Management::MarkAbove(Limit::Packets(20));
+const MARK_ABOVE: QueueManagement = QueueManagement::MarkAbove(QueueLimit::Packets(20));
 
 /// Chunks and codepoints received, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -72,7 +73,7 @@ impl Run {
 
 /// Runs a transfer over 10 Mbit/s and 20 ms one way through this queue; `ecn` of sender and
 /// receiver.
-fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
+fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> Run {
     let path = Path {
         queue: QUEUE,
         ..Path::new(10, 20)
@@ -99,12 +100,12 @@ fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
         let packet = Packet::parse(&event.packet.payload).expect("a packet of SCTP");
         let (mut wire, mut lost) = tracer.get();
         match event.step {
-            Step::Arrived => wire.count(event, &packet),
-            Step::Dropped(_) => {
+            TraceStep::Arrived => wire.count(event, &packet),
+            TraceStep::Dropped(_) => {
                 let mut chunks = packet.chunks().flatten();
                 lost += u64::from(chunks.any(|c| c.kind == ChunkType::DATA));
             }
-            Step::Sent => {}
+            TraceStep::Sent => {}
         }
         tracer.set((wire, lost));
     });
@@ -137,7 +138,7 @@ fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
 }
 
 /// Runs a transfer with ECN on both sides, and one with a peer that does not support it.
-fn compare(name: &str, management: Management, policies: fn() -> Policies) -> [Run; 2] {
+fn compare(name: &str, management: QueueManagement, policies: fn() -> Policies) -> [Run; 2] {
     let runs = [true, false].map(|peer| run(management, policies(), [true, peer]));
     for (ecn, run) in ["both", "sender only"].iter().zip(&runs) {
         let (marks, cuts) = (run.marked, run.sender.counters.congestion_mark_reductions);
@@ -209,7 +210,7 @@ fn step_marking_avoids_losses() {
 #[test]
 fn a_rate_based_sender_responds_to_marks() {
     let policies = || Policies {
-        congestion: &RateBased,
+        congestion: Arc::new(RateBased),
         ..Policies::modern()
     };
     let runs = compare("above 20, rate-based", MARK_ABOVE, policies);
@@ -233,7 +234,7 @@ fn packets_are_dropped_if_the_peer_lacks_ecn() {
 /// RFC 4960, appendix A
 #[test]
 fn drop_tail_queues_mark_nothing() {
-    let run = run(Management::DropTail, Policies::default(), [true, true]);
+    let run = run(QueueManagement::DropTail, Policies::default(), [true, true]);
     assert!(run.sender.extensions.ecn && run.wire.capable > 0);
     assert_eq!((run.marked, run.wire.ecne, run.wire.cwr), (0, 0, 0));
     assert_eq!(run.sender.counters.congestion_mark_reductions, 0);

@@ -1,6 +1,9 @@
 //! Tests of the public interface, in one binary.
 
+#[path = "../../examples/long_links/bulk.rs"]
+mod bulk;
 mod ecn;
+mod experiment_folders;
 mod experiments;
 mod failover;
 mod long_links;

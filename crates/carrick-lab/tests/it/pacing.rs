@@ -1,18 +1,20 @@
 //! Rate-based, paced transfers in virtual time. `--nocapture` prints what they carry.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, BulkSink, SctpHost, fill};
+use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
 use carrick_proto::cc::{Algorithm, Cubic, RateBased};
 use carrick_proto::research::Policies;
 use carrick_proto::{AssociationId, Endpoint, EndpointConfig, Event, PathId, SendOptions};
 
+use crate::bulk::{BulkSink, fill};
 use crate::multipath::support::{self, MESSAGE, Path, Transfer};
 
-fn policies(congestion: &'static dyn Algorithm) -> Policies {
+fn policies(congestion: Arc<dyn Algorithm>) -> Policies {
     Policies {
         congestion,
         ..Policies::modern()
@@ -27,14 +29,14 @@ fn random_loss_does_not_slow_a_rate_based_sender() {
         println!("{:.2} Mbit/s, {:?}", outcome.mbits, outcome.paths[0]);
         outcome.mbits
     };
-    let (rate_based, cubic) = (carried(&RateBased), carried(&Cubic));
+    let (rate_based, cubic) = (carried(Arc::new(RateBased)), carried(Arc::new(Cubic)));
     assert!(rate_based >= 9.0, "{rate_based}");
     assert!(cubic < 9.0, "{cubic}");
 }
 
 #[test]
 fn the_queue_stays_below_a_bandwidth_delay_product() {
-    let mut world = Transfer::new(policies(&RateBased), &[Path::new(10, 20)]).build();
+    let mut world = Transfer::new(policies(Arc::new(RateBased)), &[Path::new(10, 20)]).build();
     world.net.run_until(Time::from_secs(5));
     let path = world.path(PathId(0));
     let rtt = path.srtt.expect("measured");
@@ -46,7 +48,7 @@ fn the_queue_stays_below_a_bandwidth_delay_product() {
 #[test]
 fn two_paced_paths_have_a_rate_each() {
     let paths = [Path::new(10, 20), Path::new(4, 50)];
-    let transfer = Transfer::new(support::concurrent(policies(&RateBased)), &paths);
+    let transfer = Transfer::new(support::concurrent(policies(Arc::new(RateBased))), &paths);
     let outcome = transfer.measure(5, 35);
     println!("{:.2} Mbit/s", outcome.mbits);
     assert!(outcome.mbits >= 0.9 * 14.0, "{}", outcome.mbits);
@@ -72,7 +74,7 @@ impl Application for Trickle {
 
     fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
         let Some(id) = self.association else {
-            let config = support::config(policies(&RateBased)).with(|c| {
+            let config = support::config(policies(Arc::new(RateBased))).with(|c| {
                 c.buffers.send_buffer = 1 << 20;
             });
             let id = endpoint.connect(now, &[self.peer], 5001, None, config);
@@ -111,7 +113,7 @@ fn an_app_limited_sender_keeps_its_rate() {
     net.connect_both(ends[0], ends[1], link.with_queue(Queue::packets(100)));
     let endpoint = |n: usize| {
         let mut config = EndpointConfig::new(5001, vec![addresses[n]], [n as u8 + 1; 32]);
-        config.association = support::config(policies(&RateBased));
+        config.association = support::config(policies(Arc::new(RateBased)));
         Endpoint::new(config).expect("a valid configuration")
     };
     let source = Trickle {

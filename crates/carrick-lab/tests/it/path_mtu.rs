@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, BulkSink, SctpHost};
+use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{
     Change, Direction, LinkConfig, LinkId, Network, NetworkBuilder, NodeId, Time,
 };
@@ -13,6 +13,8 @@ use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event, PathMtuDiscovery,
     PathMtuState, PathStats, SendOptions,
 };
+
+use crate::bulk::BulkSink;
 
 const PORT: u16 = 5001;
 /// Small enough for the base PLPMTU, because the simulated network does not fragment; several

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use carrick_lab::RunOptions;
+use carrick_lab::Silent;
 use carrick_lab::file::{ScenarioFile, Shard};
-use carrick_lab::scenario::Silent;
 
 const FILE: &str = r#"
 duration = "5 s"

@@ -36,6 +36,10 @@ pub(crate) enum Part {
     Marking,
     /// Rate-based congestion control of one side.
     Pacing(usize),
+    /// Moments of one side's handovers.
+    Handovers(usize),
+    /// Steps of the network after which a side may hand over.
+    HandoverSteps,
 }
 
 /// A seeded source of choices.
@@ -60,6 +64,8 @@ impl Dice {
             Part::Sessions => 140,
             Part::Marking => 150,
             Part::Pacing(side) => 151 + side as u64,
+            Part::Handovers(side) => 160 + side as u64,
+            Part::HandoverSteps => 162,
         };
         Self(Random::new(seed, stream))
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
-use carrick_proto::{AssociationId, ChunkType, Endpoint};
+use carrick_proto::{AssociationId, ChunkType, Endpoint, Time};
 use carrick_wire::ParameterType;
 
 const SEALED: ChunkType = ChunkType(0x41);
@@ -88,6 +88,30 @@ impl ChunkProtectionOffer for Offer {
 
     fn accepts(&self, theirs: &[u8]) -> bool {
         theirs == [1, 2, 3]
+    }
+
+    fn import(&self, _: Time, state: &[u8]) -> Option<Box<dyn ChunkProtection>> {
+        let (words, rest) = state.as_chunks::<8>();
+        let mut words = words.iter().map(|word| u64::from_be_bytes(*word));
+        let mut keys = [Window::default(); KEYS as usize];
+        for key in &mut keys {
+            *key = Window {
+                highest: words.next()?,
+                seen: words.next()?,
+            };
+        }
+        let number = words.next()?;
+        let &[sends_with, locked, after_restart] = rest else {
+            return None;
+        };
+        Some(Box::new(Protection {
+            sealing: self.sealing.clone(),
+            keys,
+            sends_with: (sends_with != u8::MAX).then_some(sends_with),
+            locked: locked == 1,
+            after_restart: after_restart == 1,
+            number,
+        }))
     }
 
     fn begin(&self, _: &[u8], _: bool) -> Box<dyn ChunkProtection> {
@@ -229,6 +253,15 @@ impl ChunkProtection for Protection {
         );
         let accepted = self.after_restart || !self.sealing.restarts;
         !locked || matches!(chunk, ChunkType::PAD | ChunkType::INIT) || ends && accepted
+    }
+
+    fn export(&self, _: Time) -> Option<Vec<u8>> {
+        let windows = self.keys.iter().flat_map(|key| [key.highest, key.seen]);
+        let words = windows.chain([self.number]);
+        let mut state: Vec<u8> = words.flat_map(u64::to_be_bytes).collect();
+        let sends_with = self.sends_with.unwrap_or(u8::MAX);
+        state.extend([sends_with, self.locked.into(), self.after_restart.into()]);
+        Some(state)
     }
 
     fn restarted(&mut self) {

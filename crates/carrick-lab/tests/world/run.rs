@@ -11,6 +11,7 @@ use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
 use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
 
+use super::dice::{Dice, Part};
 use super::disruption::{addresses_ever, is_due};
 use super::extras::Extras;
 use super::ledger::{EventCounts, Ledger};
@@ -44,6 +45,8 @@ pub(crate) struct WorldOptions<'a> {
     pub(crate) capture: Option<&'a Path>,
     /// Hashes the packets.
     pub(crate) hash: bool,
+    /// Endpoints hand over at random moments.
+    pub(crate) hands_over: bool,
 }
 
 /// Results of a successful world.
@@ -54,6 +57,8 @@ pub(crate) struct Report {
     pub(crate) packets: u64,
     pub(crate) seconds: f64,
     pub(crate) hash: u64,
+    /// Handovers of both sides, without those before a restart.
+    pub(crate) handovers: u64,
 }
 
 pub(super) type Host = SctpHost<Party>;
@@ -71,6 +76,8 @@ pub(super) struct World {
     pub(super) built: Built,
     pub(super) ledger: Rc<RefCell<Ledger>>,
     hash: TraceHash,
+    /// Side and number of steps of the network after which it may hand over.
+    handover_steps: Dice,
     finished: bool,
     restarted: bool,
     /// Time at which both programs were done.
@@ -97,7 +104,9 @@ pub(crate) fn run(seed: u64, watch: WorldOptions<'_>) -> Result<Report, String> 
     let net = &world.built.net;
     let sent = world.built.hosts.map(|host| net.node_stats(host).sent);
     let seen = world.ledger.borrow().seen;
+    let handovers = [0, 1].map(|side| world.party(side).handovers.count);
     Ok(Report {
+        handovers: handovers.iter().sum(),
         ending: world.plan.ending.name(),
         seen,
         packets: sent.iter().sum(),
@@ -131,6 +140,7 @@ impl World {
                 plain: plan.plain,
                 peer_addresses: addresses_ever(&topology, 1 - side),
                 config: configs[side].clone(),
+                hands_over: watch.hands_over,
                 slack: largest_packet + configs[side].buffers.message_overhead,
             };
             let mut script = Script::new(seed, side, &plan, &topology, configs[side].mtu.path_mtu);
@@ -169,6 +179,7 @@ impl World {
             built,
             ledger,
             hash,
+            handover_steps: Dice::new(seed, Part::HandoverSteps),
             finished: false,
             restarted: false,
             end: carrick_netsim::Time::ZERO,
@@ -186,6 +197,7 @@ impl World {
             let last_life = self.last_life();
             let ledger = Rc::clone(&self.ledger);
             let mut steps = 0_u64;
+            let patience = self.handover_steps.range(1, 400);
             let disruption = self.next_disruption();
             let (heaved, restored) = (self.disruptions > 0, self.restored);
             let now = self.built.net.run_while(|net| {
@@ -197,7 +209,7 @@ impl World {
                 let mercy = heaved && !restored && parties.iter().any(|p| p.has_ended());
                 let restarts = parties.iter().any(|p| p.restart_due);
                 let ends = !finished && parties.iter().all(|p| p.has_sent_all(last_life));
-                if over || restarts || ends || disruption || mercy {
+                if over || restarts || ends || disruption || mercy || steps > patience {
                     return false;
                 }
                 if steps.is_multiple_of(8) {
@@ -212,7 +224,7 @@ impl World {
             if self.restart_if_due() || self.disrupt_if_due() || self.restore_if_due() {
                 continue;
             }
-            if self.finish_if_due() {
+            if self.finish_if_due() || self.offer_handover(steps > patience) {
                 continue;
             }
             if !(0..2).all(|side| self.party(side).is_over()) {
@@ -268,6 +280,22 @@ impl World {
     /// Returns the number of the last life.
     fn last_life(&self) -> usize {
         usize::from(self.plan.ending.has_second_life())
+    }
+
+    /// Lets one side hand over, if it is `due` and the world continues.
+    fn offer_handover(&mut self, due: bool) -> bool {
+        let continues = self.ledger.borrow().failure.is_none()
+            && !(0..2).all(|side| self.party(side).is_over());
+        if !due || !continues {
+            return false;
+        }
+        let host = self.built.hosts[self.handover_steps.size(0, 1)];
+        self.built
+            .net
+            .with_node(host, |program: &mut Host, now, out| {
+                program.act(now, out, Party::hand_over);
+            });
+        true
     }
 
     /// Notifies both sides once that all messages were accepted.

@@ -3,19 +3,17 @@
 //! In a world that is to survive, no side abandons the association: the retransmission limits are
 //! out of reach. In a world with a permanent failure they are small.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_proto::cc::{
     Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960, Rfc9260,
 };
 use carrick_proto::research::{
-    AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
-    GapAckCount, GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath,
-    OtherPathOnDuplicates, Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReducedPath,
-    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitInTurn,
-    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
-    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
-    SackRoute, SackToSource, SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, GapAckCount,
+    GapSacks, LossDetection, MarkedData, Multipath, Policies, ProtocolUnreachable, ReducedPath,
+    ReportScope, ReportsPerSack, RetransmissionRoute, SackRoute, SplitBasis, SwsAvoidance,
+    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -62,8 +60,15 @@ pub(crate) fn settings(
         c.streams.max_inbound_streams = dice.pick(&[1, 5, 65_535, 65_535]);
         c.mtu.fragment = dice.chance(0.95);
         c.transmission.nagle = dice.chance(0.6);
-        c.research.sender_sws_avoidance = dice.chance(0.8);
-        c.research.receiver_sws_avoidance = dice.chance(0.8);
+        let avoidance = [
+            SwsAvoidance::Packets,
+            SwsAvoidance::Packets,
+            SwsAvoidance::Packets,
+            SwsAvoidance::Off,
+            SwsAvoidance::Below(3000),
+        ];
+        c.research.sender_sws_avoidance = dice.pick(&avoidance);
+        c.research.receiver_sws_avoidance = dice.pick(&avoidance);
         // With a limit, the only path may be the one whose address is removed.
         c.paths.max_paths = match topology.loses_addresses() {
             true => 16,
@@ -94,7 +99,7 @@ pub(crate) fn settings(
         &mut Dice::new(seed, Part::Multipath(side)),
     );
     if Dice::new(seed, Part::Pacing(side)).chance(0.15) {
-        config.research.policies.congestion = &RateBased;
+        config.research.policies.congestion = Arc::new(RateBased);
     }
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     extras.apply(side, &mut config);
@@ -104,7 +109,7 @@ pub(crate) fn settings(
     }
     // The other path may have failed permanently.
     if !extras.disruptions.is_empty() {
-        config.research.policies.sack_route = &SackToSource;
+        config.research.policies.sack_route = SackRoute::Source;
     }
     config
 }
@@ -239,20 +244,29 @@ fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
 }
 
 fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
-    let mut sack_routes: Vec<&'static dyn SackRoute> =
-        vec![&SackToSource, &SackToSource, &LowestRttForGapSacks];
+    let mut sack_routes = vec![
+        SackRoute::Source,
+        SackRoute::Source,
+        SackRoute::LowestRttForGaps,
+    ];
     // A rule that fails if the other path has failed permanently.
     if !topology.loses_addresses() {
-        sack_routes.push(&OtherPathOnDuplicates);
+        sack_routes.push(SackRoute::OtherOnDuplicates);
     }
-    let routes: [&'static dyn RetransmissionRoute; 5] = [
-        &RetransmitTimeoutsOnAlternate,
-        &RetransmitTimeoutsOnAlternate,
-        &RetransmitOnAlternate,
-        &RetransmitOnSamePath,
-        &RetransmitInTurn,
+    let routes = [
+        RetransmissionRoute::TimeoutsOnAlternate,
+        RetransmissionRoute::TimeoutsOnAlternate,
+        RetransmissionRoute::AllOnAlternate,
+        RetransmissionRoute::SamePath,
+        RetransmissionRoute::InTurn,
     ];
-    let congestion: [&'static dyn Algorithm; 5] = [&Rfc9260, &Rfc9260, &Cubic, &Cubic, &Rfc2960];
+    let congestion: [Arc<dyn Algorithm>; 5] = [
+        Arc::new(Rfc9260),
+        Arc::new(Rfc9260),
+        Arc::new(Cubic),
+        Arc::new(Cubic),
+        Arc::new(Rfc2960),
+    ];
     Policies {
         sack_route: dice.pick(&sack_routes),
         retransmission_route: dice.pick(&routes),
@@ -296,12 +310,12 @@ fn multipath(policies: &mut Policies, dice: &mut Dice) {
     if dice.chance(0.5) {
         return;
     }
-    let data: [&'static dyn DataRoute; 5] = [
-        &RoundRobin,
-        &RoundRobin,
-        &FastestFirst,
-        &PrimaryFirst,
-        &PrimaryOnly,
+    let data = [
+        DataRoute::RoundRobin,
+        DataRoute::RoundRobin,
+        DataRoute::FastestFirst,
+        DataRoute::PrimaryFirst,
+        DataRoute::PrimaryOnly,
     ];
     policies.multipath = Multipath {
         data_route: dice.pick(&data),
@@ -324,16 +338,21 @@ fn multipath(policies: &mut Policies, dice: &mut Dice) {
         split_basis: dice.pick(&[SplitBasis::Outstanding, SplitBasis::Buffered]),
         gap_sacks: dice.pick(&[GapSacks::AtOnce, GapSacks::DelayedAcrossPaths]),
     };
-    let routes: [&'static dyn RetransmissionRoute; 6] = [
-        &RetransmitTimeoutsOnAlternate,
-        &RetransmitOnSamePath,
-        &RetransmitAsap,
-        &RetransmitOnLargestCwnd,
-        &RetransmitOnLargestSsthresh,
-        &RetransmitOnLowestLoss,
+    let routes = [
+        RetransmissionRoute::TimeoutsOnAlternate,
+        RetransmissionRoute::SamePath,
+        RetransmissionRoute::Asap,
+        RetransmissionRoute::LargestCwnd,
+        RetransmissionRoute::LargestSsthresh,
+        RetransmissionRoute::LowestLoss,
     ];
     policies.retransmission_route = dice.pick(&routes);
-    let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    let coupled: [Arc<dyn Algorithm>; 4] = [
+        Arc::new(CmtRpV1),
+        Arc::new(CmtRpV2),
+        Arc::new(Lia),
+        Arc::new(Olia),
+    ];
     if dice.chance(0.6) {
         policies.congestion = dice.pick(&coupled);
     }

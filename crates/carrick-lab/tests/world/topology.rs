@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use carrick_netsim::{
-    Change, Direction, GilbertElliott, InterfaceId, Jitter, Limit, LinkConfig, LinkId, Loss,
-    Management, Network, NetworkBuilder, NodeId, Queue, Red, Reorder, Time,
+    Change, Direction, GilbertElliott, InterfaceId, Jitter, LinkConfig, LinkId, Loss, Network,
+    NetworkBuilder, NodeId, Queue, QueueLimit, QueueManagement, Red, Reorder, Time,
 };
 
 use super::dice::{Dice, Part};
@@ -463,12 +463,12 @@ impl Quality {
 }
 
 /// Draws a queue that marks, or drops packets that cannot be marked, above a few packets.
-fn management(dice: &mut Dice) -> Management {
+fn management(dice: &mut Dice) -> QueueManagement {
     if dice.chance(0.75) {
-        return Management::MarkAbove(Limit::Packets(dice.size(1, 5)));
+        return QueueManagement::MarkAbove(QueueLimit::Packets(dice.size(1, 5)));
     }
     let minimum = dice.range(1, 5) as f64;
-    Management::Red(Red {
+    QueueManagement::Red(Red {
         minimum,
         maximum: minimum + dice.range(5, 30) as f64,
         max_probability: 0.02 + dice.probability_up_to(0.2),

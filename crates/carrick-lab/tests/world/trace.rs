@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use carrick_netsim::{Direction, Network, Place, Step, TraceEvent};
+use carrick_netsim::{Direction, Network, TraceEvent, TracePlace, TraceStep};
 
 /// Hash over every step of every packet, in order.
 #[derive(Clone, Default)]
@@ -27,9 +27,9 @@ impl TraceHash {
             add(event.time.as_nanos());
             add(place(event.place));
             add(match event.step {
-                Step::Sent => 0,
-                Step::Arrived => 1,
-                Step::Dropped(reason) => 2 + reason as u64,
+                TraceStep::Sent => 0,
+                TraceStep::Arrived => 1,
+                TraceStep::Dropped(reason) => 2 + reason as u64,
             });
             for piece in event.packet.payload.chunks(8) {
                 let mut word = [0; 8];
@@ -44,25 +44,25 @@ impl TraceHash {
     }
 }
 
-fn place(place: Place) -> u64 {
+fn place(place: TracePlace) -> u64 {
     match place {
-        Place::Link(link, Direction::Forward) => link.index() as u64 * 2,
-        Place::Link(link, Direction::Backward) => link.index() as u64 * 2 + 1,
-        Place::Node(node) => 1 << 32 | node.index() as u64,
+        TracePlace::Link(link, Direction::Forward) => link.index() as u64 * 2,
+        TracePlace::Link(link, Direction::Backward) => link.index() as u64 * 2 + 1,
+        TracePlace::Node(node) => 1 << 32 | node.index() as u64,
     }
 }
 
 fn line(event: &TraceEvent<'_>) -> String {
     let packet = event.packet;
     let at = match event.place {
-        Place::Link(link, Direction::Forward) => format!("link {} >", link.index()),
-        Place::Link(link, Direction::Backward) => format!("link {} <", link.index()),
-        Place::Node(node) => format!("node {}", node.index()),
+        TracePlace::Link(link, Direction::Forward) => format!("link {} >", link.index()),
+        TracePlace::Link(link, Direction::Backward) => format!("link {} <", link.index()),
+        TracePlace::Node(node) => format!("node {}", node.index()),
     };
     let step = match event.step {
-        Step::Sent => "sent".into(),
-        Step::Arrived => "arrived".into(),
-        Step::Dropped(reason) => format!("LOST ({reason:?})"),
+        TraceStep::Sent => "sent".into(),
+        TraceStep::Arrived => "arrived".into(),
+        TraceStep::Dropped(reason) => format!("LOST ({reason:?})"),
     };
     format!(
         "{:>14.6} {at:<9} {step:<12} {} -> {} {}",

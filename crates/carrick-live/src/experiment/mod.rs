@@ -35,7 +35,7 @@ const MAX_SET_UP: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Receives the progress of an experiment's runs.
-pub trait Progress {
+pub trait RunProgress {
     /// Reports the number of runs and their expected duration in total, before the networks are built.
     fn begin(&self, scenario: &str, runs: usize, expected: Duration);
     /// Reports that a network is built.
@@ -55,7 +55,7 @@ pub trait Progress {
 pub fn run_experiment(
     scenario: &str,
     plan: LivePlan,
-    progress: &dyn Progress,
+    progress: &dyn RunProgress,
     stop: &AtomicBool,
 ) -> Result<LiveResult, Error> {
     let longest = plan.runs.iter().map(|run| run.expected).max();
@@ -86,7 +86,7 @@ struct Execution<'a> {
     /// Expected duration of all batches.
     expected: Duration,
     begin: Instant,
-    progress: &'a dyn Progress,
+    progress: &'a dyn RunProgress,
     stop: &'a AtomicBool,
 }
 

@@ -125,7 +125,7 @@ impl RunningNetwork {
                     .map_err(io::Error::other)
                     .map_err(Error::system("creating a capture file"))?;
             }
-            let plan = NetworkPlan::new(world.network, world.hosts.into_iter().flatten());
+            let plan = NetworkPlan::new(world.network, world.hosts);
             Ok(plan.with_observer(observer))
         })?;
         Ok(Self {
@@ -175,15 +175,15 @@ impl RunningNetwork {
 
 #[cfg(test)]
 mod tests {
-    use carrick_lab::scenario;
+    use carrick_lab::file::Experiment;
 
     use super::*;
 
     #[test]
     fn changes_are_described() {
         let descriptions = |name: &str| -> Vec<String> {
-            let scenarios = scenario::select(&[name.to_owned()]).unwrap();
-            let world = scenario::world(scenarios[0], None, 1).unwrap()().unwrap();
+            let experiment = Experiment::published(name).unwrap();
+            let world = experiment.world(None, 1).unwrap()().unwrap();
             let changes = world.changes.iter();
             changes
                 .map(|(_, change)| describe(change, &world.network))
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             descriptions("failover"),
             ["forward", "backward"].map(|direction| format!(
-                "the link between router 0.0-0 and router 0.1-0 loses all packets, {direction}"
+                "the link between near-0-0 and far-0-0 loses all packets, {direction}"
             ))
         );
         let moves = descriptions("mobile-ip");

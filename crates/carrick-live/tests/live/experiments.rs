@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use carrick_lab::file::Experiment;
 use carrick_lab::live::{
-    Bulk, Connection, Drain, LivePlan, LiveRun, Messages, PacketData, PacketRecording, RunOutcome,
-    RunRecord, Sink, Source, Stack, World,
+    Bulk, Connection, Drain, LivePlan, LiveRun, MessageSink, MessageSource, Messages, PacketData,
+    PacketRecording, Program, RunOutcome, RunRecord, Stack, World,
 };
-use carrick_lab::{LiveResult, RunOptions, scenario};
-use carrick_live::{Error, Progress, run_experiment, running_networks};
+use carrick_lab::{LiveResult, RunOptions};
+use carrick_live::{Error, RunProgress, run_experiment, running_networks};
 use carrick_netsim::{Change, ConfigError, Direction, LinkConfig, Loss, NetworkBuilder};
 use carrick_proto::AssociationConfig;
 
@@ -45,7 +46,7 @@ fn world(breaks: bool) -> Result<World, ConfigError> {
     };
     Ok(World {
         network: builder.build()?,
-        hosts: vec![hosts],
+        hosts: hosts.to_vec(),
         changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, failure))),
     })
 }
@@ -72,18 +73,30 @@ fn tcp(congestion: &'static str) -> Stack {
     }
 }
 
+/// Returns a connection between hosts that use all their addresses.
+fn connection(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> Connection {
+    Connection {
+        stack,
+        client,
+        programs,
+        addresses: None,
+        roams: None,
+        may_be_lost: false,
+    }
+}
+
 fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
     let sink = match stack {
-        Stack::Sctp { .. } => Sink::new(FLOW),
-        Stack::Tcp { .. } => Sink::of_stream(FLOW),
+        Stack::Sctp { .. } => MessageSink::new(FLOW),
+        Stack::Tcp { .. } => MessageSink::of_stream(FLOW),
     };
     LiveRun {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        flows: vec![Connection::new(
+        flows: vec![connection(
             stack,
             client,
-            [Box::new(Source::new(FLOW)), Box::new(sink)],
+            [Box::new(MessageSource::new(FLOW)), Box::new(sink)],
         )],
         watch: PacketRecording::Data,
         expected: FLOW.length(),
@@ -99,7 +112,7 @@ fn prefix(scenario: &str) -> String {
 
 struct NoProgress;
 
-impl Progress for NoProgress {
+impl RunProgress for NoProgress {
     fn begin(&self, _: &str, _: usize, _: Duration) {}
     fn built(&self) {}
     fn running(&self, _: Duration, _: Duration, _: usize) {}
@@ -131,8 +144,8 @@ fn record(outcome: &RunOutcome) -> &RunRecord {
 
 /// Asserts that each message was sent once, in order, and delivered once, after at least the path's delay.
 fn check_messages(record: &RunRecord) {
-    let source: &Source = record.program(0).unwrap();
-    let sink: &Sink = record.program(1).unwrap();
+    let source: &MessageSource = record.program(0).unwrap();
+    let sink: &MessageSink = record.program(1).unwrap();
     assert_eq!(source.sends.len() as u64, FLOW.count);
     assert!(source.sends.is_sorted() && source.sends[0] >= record.begin);
     let mut numbers: Vec<u64> = sink.deliveries.iter().map(|(number, _)| *number).collect();
@@ -258,7 +271,7 @@ fn stop_and_check(scenario: &str, runs: Vec<LiveRun>) {
 #[ignore = "needs root"]
 fn stopped_runs_leave_no_network() {
     let long = LiveRun {
-        flows: vec![Connection::new(
+        flows: vec![connection(
             sctp(true),
             0,
             [
@@ -270,8 +283,8 @@ fn stopped_runs_leave_no_network() {
     };
     stop_and_check("stop", vec![long]);
     for name in ["overhead", "mobile-ip"] {
-        let scenarios = scenario::select(&[name.to_string()]).unwrap();
-        let plan = scenarios[0].live(&RunOptions::default()).unwrap();
+        let experiment = Experiment::published(name).unwrap();
+        let plan = experiment.live(&RunOptions::default()).unwrap();
         stop_and_check(name, plan.runs.into_iter().take(3).collect());
     }
 }
@@ -284,23 +297,23 @@ fn an_unknown_congestion_control_is_missing() {
 }
 
 fn of_scenario(name: &str, repetitions: u64) -> LiveResult {
-    let scenarios = scenario::select(&[name.to_string()]).unwrap();
+    let experiment = Experiment::published(name).unwrap();
     let options = RunOptions {
         reps: Some(repetitions),
         ..RunOptions::default()
     };
-    let plan = scenarios[0].live(&options).unwrap();
+    let plan = experiment.live(&options).unwrap();
     run_experiment(name, plan, &NoProgress, &AtomicBool::new(false)).unwrap()
 }
 
 /// Runs some of a scenario's cells once; the outcome of all other cells is `Missing`.
 fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
-    let scenarios = scenario::select(&[name.to_string()]).unwrap();
+    let experiment = Experiment::published(name).unwrap();
     let options = RunOptions {
         reps: Some(1),
         ..RunOptions::default()
     };
-    let plan = scenarios[0].live(&options).unwrap();
+    let plan = experiment.live(&options).unwrap();
     let is_wanted = |run: &LiveRun| wanted.contains(&run.name.as_str());
     let selected: Vec<bool> = plan.runs.iter().map(is_wanted).collect();
     let runs: Vec<LiveRun> = plan.runs.into_iter().filter(is_wanted).collect();

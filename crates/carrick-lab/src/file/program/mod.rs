@@ -2,12 +2,14 @@
 
 mod pace;
 mod sctp;
+mod simco;
 mod tcp;
 mod udp;
 
-use bytes::{Bytes, BytesMut};
+use std::any::Any;
 
 pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
+pub(super) use simco::{Load, LoadAgent, LoadMiddlebox, Transactions};
 pub(super) use tcp::TcpProgram;
 pub(super) use udp::UdpProgram;
 
@@ -15,6 +17,7 @@ pub(super) use pace::Pace;
 
 use super::measure::FlowRecord;
 use super::model::Flow;
+use crate::live::{OutgoingMessage, Program};
 
 /// Sender side of a flow.
 #[derive(Debug)]
@@ -59,16 +62,31 @@ impl Sender {
     }
 }
 
-/// Returns a message of `size` bytes that begins with its number.
-fn message(number: u64, size: usize) -> Bytes {
-    let mut bytes = BytesMut::zeroed(size.max(8));
-    bytes[..8].copy_from_slice(&number.to_be_bytes());
-    bytes.freeze()
+/// Program with the messages of a protocol at one end of a flow, the same as in live runs.
+pub(super) struct Carried {
+    program: Box<dyn Program>,
+    /// Message that the stack has not accepted.
+    waiting: Option<OutgoingMessage>,
 }
 
-/// Returns the number with which a message begins.
-fn number_of(bytes: &[u8]) -> Option<u64> {
-    bytes
-        .first_chunk()
-        .map(|number| u64::from_be_bytes(*number))
+impl std::fmt::Debug for Carried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Carried")
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Carried {
+    pub(super) fn new(program: Box<dyn Program>) -> Self {
+        Self {
+            program,
+            waiting: None,
+        }
+    }
+
+    /// Returns the program, if it is of this type.
+    pub(super) fn program<P: Program>(&self) -> Option<&P> {
+        (&*self.program as &dyn Any).downcast_ref()
+    }
 }

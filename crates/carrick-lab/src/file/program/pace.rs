@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use carrick_netsim::Random;
-use carrick_netsim::traffic::Spread;
+use carrick_netsim::traffic::DurationDistribution;
 
 use super::super::model::{Flow, Pattern};
 
 /// Schedule of a flow's messages, in nanoseconds from the start of the run.
 #[derive(Debug)]
 pub(in crate::file) struct Pace {
+    active: bool,
     pattern: Pattern,
     random: Random,
     next: Option<u64>,
@@ -24,6 +25,7 @@ fn nanos(duration: Duration) -> u64 {
 impl Pace {
     pub(super) fn new(flow: &Flow, random: Random) -> Self {
         Self {
+            active: flow.active,
             pattern: flow.pattern,
             random,
             next: None,
@@ -34,6 +36,9 @@ impl Pace {
 
     /// Starts the flow at `at`.
     pub(super) fn begin(&mut self, at: u64) {
+        if !self.active {
+            return;
+        }
         self.next = Some(at);
         match self.pattern {
             Pattern::Poisson { interval } => {
@@ -41,6 +46,7 @@ impl Pace {
             }
             Pattern::OnOff { on, .. } => self.burst_end = at.saturating_add(self.draw(on)),
             Pattern::Bulk | Pattern::Constant { .. } => {}
+            Pattern::Simco(_) => self.next = None,
         }
     }
 
@@ -81,6 +87,7 @@ impl Pace {
                 self.next = Some(now.saturating_add(interval));
                 1
             }
+            Pattern::Simco(_) => 0,
             Pattern::OnOff { interval, on, off } => {
                 let mut next = now.saturating_add(nanos(interval));
                 if next >= self.burst_end {
@@ -93,11 +100,11 @@ impl Pace {
         }
     }
 
-    fn draw(&mut self, spread: Spread) -> u64 {
+    fn draw(&mut self, spread: DurationDistribution) -> u64 {
         nanos(match spread {
-            Spread::Fixed(duration) => duration,
-            Spread::Exponential(mean) => self.random.exponential(mean),
-            Spread::Pareto { mean, shape } => self.random.pareto(mean, shape),
+            DurationDistribution::Fixed(duration) => duration,
+            DurationDistribution::Exponential(mean) => self.random.exponential(mean),
+            DurationDistribution::Pareto { mean, shape } => self.random.pareto(mean, shape),
         })
     }
 }

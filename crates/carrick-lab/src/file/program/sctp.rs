@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use carrick_netsim::Random;
 use carrick_proto::{
-    AssociationConfig, AssociationId, Endpoint, Event, Message, Part, PathId, Ppid, SendError,
-    SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
+    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, Part, PathId, Ppid,
+    SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
 };
 
 use super::super::measure::{FlowRecord, Transmission};
-use super::{Sender, message, number_of};
+use super::super::model::Reader;
+use super::{Carried, Sender};
+use crate::numbered::{message, number_of};
 use crate::sctp_host::Application;
-use crate::switch::MessageTransmission;
 
-/// SCTP port of all hosts.
-pub(in crate::file) const PORT: u16 = 5001;
 /// PPID bit of a response.
 const ANSWER: u32 = 1 << 31;
 /// Position of the flow's index in the context of a message.
@@ -28,14 +27,21 @@ const FLOW: u32 = 48;
 pub(in crate::file) struct Session {
     /// Addresses of the peer, the one to connect to first.
     pub(in crate::file) peer: Vec<IpAddr>,
+    /// Number of these addresses with which the association is set up.
+    pub(in crate::file) given: usize,
     /// Time of the set-up, if this host performs it.
     pub(in crate::file) setup: Option<u64>,
+    /// SCTP port of the peer.
+    pub(in crate::file) port: u16,
     pub(in crate::file) config: Arc<AssociationConfig>,
     /// Address to set as primary.
     pub(in crate::file) primary: Option<IpAddr>,
     pub(in crate::file) wait_for_paths: bool,
-    /// Mean reading interval; `None` for immediate reading.
-    pub(in crate::file) reader: Option<(Duration, Random)>,
+    pub(in crate::file) reader: Reader,
+    /// Random numbers of a slow reader.
+    pub(in crate::file) random: Random,
+    /// Program with its own messages.
+    pub(in crate::file) carried: Option<Carried>,
     pub(in crate::file) state: SessionState,
 }
 
@@ -46,9 +52,19 @@ pub(in crate::file) struct SessionState {
     ready: bool,
     primary: Option<PathId>,
     next_read: Option<u64>,
-    /// Number of failovers: changes of data from the primary path to another.
-    pub(in crate::file) failovers: u64,
+    /// Times at which data left the primary path, and at which it returned.
+    pub(in crate::file) left: Vec<u64>,
+    pub(in crate::file) returned: Vec<u64>,
+    /// Expirations of T3-rtx and first arrivals of chunks, if transmissions are recorded.
+    pub(in crate::file) timeouts: Vec<u64>,
+    pub(in crate::file) arrivals: Vec<(Tsn, u64)>,
+    /// Shortest round-trip sample of the primary path, if transmissions are recorded.
+    pub(in crate::file) shortest_round_trip: Option<u64>,
     pub(in crate::file) closed: bool,
+    /// Time at which the association was lost.
+    pub(in crate::file) lost: Option<u64>,
+    /// Times at which the peer acknowledged a new address of this host.
+    pub(in crate::file) acknowledged: Vec<u64>,
     /// Messages that are incomplete: first TSN, PPID and number.
     parts: Vec<(Tsn, Ppid, u64)>,
 }
@@ -77,12 +93,30 @@ pub(in crate::file) struct SctpProgram {
     pub(in crate::file) receivers: Vec<Receiver>,
     /// Records transmissions.
     pub(in crate::file) recording: bool,
+    /// Requests the peers to set a new address as primary.
+    pub(in crate::file) set_peer_primary: bool,
     pub(in crate::file) failure: Option<String>,
 }
 
 impl SctpProgram {
+    /// Returns the sender of a flow with the index of its session, if this host sends the flow.
+    pub(in crate::file) fn sender(&self, flow: usize) -> Option<&(usize, Sender)> {
+        self.senders.iter().find(|(_, own)| own.number == flow)
+    }
+
+    /// Returns the receiver of a flow, if this host receives it.
+    pub(in crate::file) fn receiver(&self, flow: usize) -> Option<&Receiver> {
+        self.receivers.iter().find(|own| own.number == flow)
+    }
+
     fn session(&self, id: AssociationId) -> Option<usize> {
         self.sessions.iter().position(|s| s.state.id == Some(id))
+    }
+
+    /// Returns the state of the session of an association.
+    fn state(&mut self, id: AssociationId) -> Option<&mut SessionState> {
+        let mut states = self.sessions.iter_mut().map(|session| &mut session.state);
+        states.find(|state| state.id == Some(id))
     }
 
     /// Assigns a new association to its session by the addresses of the peer.
@@ -183,6 +217,37 @@ impl SctpProgram {
         }
     }
 
+    /// Sends the messages of the program of a session until there are none, or the send buffer is full.
+    fn pump(&mut self, now: Time, endpoint: &mut Endpoint, session: usize) {
+        let session = &mut self.sessions[session];
+        let (Some(own), Some(id)) = (&mut session.carried, session.state.id) else {
+            return;
+        };
+        while let Some(out) = own
+            .waiting
+            .take()
+            .or_else(|| own.program.poll_transmit(now))
+        {
+            let options = SendOptions {
+                stream: StreamId(out.stream),
+                ppid: Ppid(out.ppid),
+                ..SendOptions::default()
+            };
+            match endpoint.send(now, id, options, out.payload.clone()) {
+                Ok(()) => {}
+                Err(SendError::BufferFull) => {
+                    own.waiting = Some(out);
+                    break;
+                }
+                Err(error) => {
+                    self.failure.get_or_insert_with(|| format!("send: {error}"));
+                    break;
+                }
+            }
+        }
+        self.failure = self.failure.take().or_else(|| own.program.failure());
+    }
+
     /// Reads one message.
     fn read(
         &mut self,
@@ -238,8 +303,10 @@ impl SctpProgram {
             return;
         };
         for receiver in self.receivers.iter_mut().filter(|r| r.session == session) {
-            let due = |(at, ..): &mut (u64, StreamId, u64)| *at <= now.as_nanos();
-            while let Some((_, stream, number)) = receiver.pending.pop_front_if(due) {
+            let due = |(at, ..): &(u64, StreamId, u64)| *at <= now.as_nanos();
+            while receiver.pending.front().is_some_and(due)
+                && let Some((_, stream, number)) = receiver.pending.pop_front()
+            {
                 let options = SendOptions {
                     stream,
                     ppid: Ppid(receiver.number as u32 | ANSWER),
@@ -254,8 +321,11 @@ impl SctpProgram {
 
     fn wait_to_read(&mut self, now: Time, session: usize) {
         let session = &mut self.sessions[session];
-        if let Some((mean, random)) = &mut session.reader {
-            let wait = random.exponential(*mean).max(Duration::from_micros(1));
+        if let Reader::Slow(mean) = session.reader {
+            let wait = session
+                .random
+                .exponential(mean)
+                .max(Duration::from_micros(1));
             session.state.next_read = Some(now.as_nanos() + wait.as_nanos() as u64);
         }
     }
@@ -285,14 +355,17 @@ impl Application for SctpProgram {
         let reads = self.sessions.iter().filter_map(|s| s.state.next_read);
         let sends = self.senders.iter().filter(|(_, s)| s.has_more());
         let sends = sends.filter_map(|(_, s)| s.pace.due());
+        let carried = self.sessions.iter().filter_map(|s| s.carried.as_ref());
+        let carried = carried.filter_map(|own| own.program.poll_timeout());
         let answers = self.receivers.iter();
         let answers = answers.filter_map(|r| r.pending.front().map(|(at, ..)| *at));
         setups
             .chain(reads)
             .chain(sends)
             .chain(answers)
-            .min()
             .map(Time::from_nanos)
+            .chain(carried)
+            .min()
     }
 
     fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
@@ -300,7 +373,13 @@ impl Application for SctpProgram {
         for session in &mut self.sessions {
             if session.setup.is_some_and(|at| at <= nanos) {
                 session.setup = None;
-                match endpoint.connect(now, &session.peer, PORT, None, session.config.clone()) {
+                match endpoint.connect(
+                    now,
+                    &session.peer[..session.given.min(session.peer.len())],
+                    session.port,
+                    None,
+                    session.config.clone(),
+                ) {
                     Ok(id) => session.state.id = Some(id),
                     Err(error) => {
                         self.failure.get_or_insert(format!("connect: {error}"));
@@ -315,6 +394,12 @@ impl Application for SctpProgram {
         }
         for index in 0..self.sessions.len() {
             self.answer(now, endpoint, index);
+            if let Some(own) = &mut self.sessions[index].carried
+                && own.program.poll_timeout().is_some_and(|due| due <= now)
+            {
+                own.program.handle_timeout(now);
+                self.pump(now, endpoint, index);
+            }
             let state = &mut self.sessions[index].state;
             if state.next_read.is_some_and(|at| at <= nanos) {
                 state.next_read = None;
@@ -328,17 +413,32 @@ impl Application for SctpProgram {
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
         match event {
-            Event::Established { .. } => {
+            Event::Established {
+                outbound_streams,
+                inbound_streams,
+                ..
+            } => {
                 if let Some(session) = self.adopt(endpoint, id) {
                     self.wait_to_read(now, session);
+                    if let Some(own) = &mut self.sessions[session].carried {
+                        let streams = outbound_streams.min(inbound_streams);
+                        own.program.connected(now, streams);
+                        self.pump(now, endpoint, session);
+                    }
                 }
                 self.prepare(now, endpoint, id);
             }
             Event::PathConfirmed(_) => self.prepare(now, endpoint, id),
             Event::SendBufferFree => {
-                for index in 0..self.senders.len() {
+                if let Some(session) = self.session(id) {
+                    self.pump(now, endpoint, session);
+                }
+                // A message that waits for room goes before bulk flows.
+                let mut order: Vec<usize> = (0..self.senders.len()).collect();
+                order.sort_by_key(|index| !self.senders[*index].1.blocked);
+                for index in order {
                     let (session, sender) = &mut self.senders[index];
-                    let bulk = sender.flow.pattern == super::super::model::Pattern::Bulk;
+                    let bulk = sender.flow.is_bulk();
                     let wanted = bulk || sender.blocked;
                     if wanted && self.sessions[*session].state.id == Some(id) {
                         if bulk {
@@ -349,15 +449,35 @@ impl Application for SctpProgram {
                 }
             }
             Event::PrimaryChanged(path) => {
-                if let Some(session) = self.session(id) {
-                    let state = &mut self.sessions[session].state;
-                    let left = state.ready && state.primary.is_some_and(|own| own != path);
-                    state.failovers += u64::from(left);
+                let state = self.state(id).filter(|state| state.ready);
+                if let Some(state) = state {
+                    match state.primary {
+                        Some(own) if own != path => state.left.push(now.as_nanos()),
+                        Some(_) => state.returned.push(now.as_nanos()),
+                        None => {}
+                    }
                 }
             }
-            Event::Closed(_) => {
+            Event::Address(AddressEvent::LocalAdded(address)) => {
+                if let Some(state) = self.state(id) {
+                    state.acknowledged.push(now.as_nanos());
+                }
+                if self.set_peer_primary
+                    && let Err(error) = endpoint.set_peer_primary(now, id, address)
+                {
+                    self.failure
+                        .get_or_insert(format!("set peer primary: {error}"));
+                }
+            }
+            Event::Closed(reason) => {
                 if let Some(session) = self.session(id) {
-                    self.sessions[session].state.closed = true;
+                    let state = &mut self.sessions[session].state;
+                    state.closed = true;
+                    state.lost.get_or_insert(now.as_nanos());
+                    if self.sessions[session].carried.is_some() {
+                        self.failure
+                            .get_or_insert_with(|| format!("the association ended: {reason:?}"));
+                    }
                 }
             }
             _ => {}
@@ -369,7 +489,18 @@ impl Application for SctpProgram {
             while endpoint.receive(id).is_some() {}
             return;
         };
-        if self.sessions[session].reader.is_none() {
+        if let Some(own) = &mut self.sessions[session].carried {
+            while let Some(message) = endpoint.receive(id) {
+                if message.part != Part::Whole {
+                    let what = "a message was delivered partially";
+                    self.failure.get_or_insert_with(|| what.into());
+                }
+                let stream = message.stream.0;
+                let payload = message.payload.into_bytes();
+                own.program.handle_message(now, stream, payload);
+            }
+            self.pump(now, endpoint, session);
+        } else if self.sessions[session].reader == Reader::Fast {
             while self.read(now, endpoint, id, session) {}
         }
     }
@@ -379,32 +510,42 @@ impl Application for SctpProgram {
     }
 
     fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
-        let TraceEvent::ChunkSent {
-            path,
-            transmission,
-            bytes,
-            context,
-            ..
-        } = record.event
-        else {
-            return;
-        };
-        let flow = (context >> FLOW) as usize;
+        let time = record.time.as_nanos();
         let Some(session) = self.session(id) else {
             return;
         };
-        let primary = self.sessions[session].state.primary;
-        let own = |(s, sender): &&mut (usize, Sender)| *s == session && sender.number == flow;
-        if let Some((_, sender)) = self.senders.iter_mut().find(own) {
-            sender.record.transmissions.push(Transmission {
-                sent: MessageTransmission {
-                    message: context & ((1 << FLOW) - 1),
-                    time: record.time.as_nanos(),
-                    alternate: primary.is_some_and(|own| own != path),
-                },
+        let state = &mut self.sessions[session].state;
+        match record.event {
+            TraceEvent::ChunkSent {
+                path,
+                transmission,
                 bytes,
-                again: transmission > 1,
-            });
+                context,
+                tsn,
+                ..
+            } => {
+                let flow = (context >> FLOW) as usize;
+                let sent = Transmission {
+                    message: context & ((1 << FLOW) - 1),
+                    time,
+                    alternate: state.primary.is_some_and(|own| own != path),
+                    tsn: Some(tsn),
+                    bytes,
+                    again: transmission > 1,
+                };
+                let mut senders = self.senders.iter_mut();
+                let own = senders.find(|(own, sender)| *own == session && sender.number == flow);
+                if let Some((_, sender)) = own {
+                    sender.record.transmissions.push(sent);
+                }
+            }
+            TraceEvent::Timeout { .. } => state.timeouts.push(time),
+            TraceEvent::ChunkReceived { tsn } => state.arrivals.push((tsn, time)),
+            TraceEvent::RoundTrip { path, nanos } if state.primary == Some(path) => {
+                let shortest = state.shortest_round_trip.unwrap_or(nanos);
+                state.shortest_round_trip = Some(shortest.min(nanos));
+            }
+            _ => {}
         }
     }
 }

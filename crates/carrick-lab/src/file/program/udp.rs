@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, Protocol, Time};
 
 use super::super::measure::FlowRecord;
-use super::{Sender, message, number_of};
+use super::Sender;
+use crate::numbered::{message, number_of};
 
 /// UDP port of the flow with index 0; the flow with index n uses this port plus n.
 const PORT: u16 = 10_000;

@@ -44,6 +44,8 @@ fn interruptions_are_limited_by_window_and_flow() {
         from: 10 * S,
         to: 60 * S,
         change: None,
+        up: None,
+        pause: S,
     };
     let pause = |sends: &[u64], deliveries: &[u64], closed| {
         let numbered = deliveries.iter().enumerate();

@@ -7,21 +7,21 @@ mod mobile_ip;
 mod overhead;
 mod satellite;
 
+use carrick_lab::file::Experiment;
 use carrick_lab::report::{RunInfo, to_html};
-use carrick_lab::scenario::{Silent, select};
-use carrick_lab::{Row, RunOptions, ScenarioResult, to_csv};
+use carrick_lab::{Row, RunOptions, ScenarioResult, Silent, to_csv};
 
 /// Runs an experiment briefly.
-fn run(scenario: &str, seed: u64, reps: u64) -> ScenarioResult {
-    let scenarios = select(&[scenario.to_string()]).expect("the scenario exists");
+fn run(name: &str, seed: u64, reps: u64) -> ScenarioResult {
+    let experiment = Experiment::published(name).expect("the experiment exists");
     let options = RunOptions {
         seed,
         reps: Some(reps),
         full: false,
     };
-    scenarios[0]
+    experiment
         .run(&options, &Silent)
-        .expect("the scenario runs")
+        .expect("the experiment runs")
 }
 
 fn row<'a>(result: &'a ScenarioResult, id: &str) -> &'a Row {
@@ -32,6 +32,12 @@ fn row<'a>(result: &'a ScenarioResult, id: &str) -> &'a Row {
 fn measured(result: &ScenarioResult, id: &str) -> f64 {
     let value = row(result, id).measured;
     value.unwrap_or_else(|| panic!("{id} was not measured"))
+}
+
+/// Returns the value of the first repetition of each row.
+fn first_values(result: &ScenarioResult) -> Vec<Option<f64>> {
+    let first = |row: &Row| row.values.first().copied();
+    result.rows.iter().map(first).collect()
 }
 
 /// Asserts that report and CSV have every row, and that every series of every figure is drawn

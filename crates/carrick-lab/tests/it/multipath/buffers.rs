@@ -2,7 +2,7 @@
 
 use carrick_netsim::Time;
 use carrick_proto::PathId;
-use carrick_proto::research::{BufferSplitting, FastestFirst, Policies, RoundRobin, SplitBasis};
+use carrick_proto::research::{BufferSplitting, DataRoute, Policies, SplitBasis};
 
 use super::support::{Path, Transfer, concurrent};
 
@@ -27,9 +27,9 @@ fn measure(case: &Case) -> (f64, f64) {
     policies.multipath.buffer_splitting = case.splitting;
     policies.multipath.split_basis = case.basis;
     policies.multipath.data_route = if case.fastest_first {
-        &FastestFirst
+        DataRoute::FastestFirst
     } else {
-        &RoundRobin
+        DataRoute::RoundRobin
     };
     let mut transfer = Transfer::new(policies, &[FAST, SLOW]);
     transfer.unordered = case.unordered;

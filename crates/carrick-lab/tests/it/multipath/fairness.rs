@@ -1,6 +1,7 @@
 //! Fairness of an association over two paths to a flow on one path at a shared bottleneck.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_lab::parallel;
@@ -76,14 +77,14 @@ struct Shares {
     lowest: f64,
 }
 
-fn shares(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> Shares {
+fn shares(congestion: &Arc<dyn Algorithm>, base: fn() -> Policies) -> Shares {
     let all = parallel::run(SEEDS as usize, |seed| {
         let policies = Policies {
-            congestion,
+            congestion: congestion.clone(),
             ..concurrent(base())
         };
         let single = Policies {
-            congestion: &Rfc9260,
+            congestion: Arc::new(Rfc9260),
             ..base()
         };
         share(policies, single, seed as u64 + 1)
@@ -101,7 +102,12 @@ fn shares(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> Shares 
 
 #[test]
 fn coupled_paths_share_a_bottleneck_fairly() {
-    let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    let coupled: [Arc<dyn Algorithm>; 4] = [
+        Arc::new(CmtRpV1),
+        Arc::new(CmtRpV2),
+        Arc::new(Lia),
+        Arc::new(Olia),
+    ];
     println!("| recovery | congestion control | two paths | one path | index | mean | lowest |");
     println!("|---|---|---|---|---|---|---|");
     for (recovery, base) in [
@@ -113,11 +119,11 @@ fn coupled_paths_share_a_bottleneck_fairly() {
             let indexes = format!("{:.3} | {:.3} | {:.3}", s.index, s.mean, s.lowest);
             println!("| {recovery} | {name} | {two:.2} | {one:.2} | {indexes} |");
         };
-        let uncoupled = shares(&Rfc9260, base);
+        let uncoupled = shares(&Policies::default().congestion, base);
         show("uncoupled", &uncoupled);
         assert!(uncoupled.index < 0.93, "two flows get two shares");
         assert!(uncoupled.rates[0] > 1.6 * uncoupled.rates[1]);
-        for algorithm in coupled {
+        for algorithm in &coupled {
             let name = algorithm.name();
             let shares = shares(algorithm, base);
             show(name, &shares);

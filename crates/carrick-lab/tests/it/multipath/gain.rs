@@ -1,5 +1,7 @@
 //! Combined throughput of several paths.
 
+use std::sync::Arc;
+
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
@@ -34,13 +36,19 @@ fn two_equal_paths_nearly_double_the_throughput() {
 
 #[test]
 fn coupled_windows_use_disjoint_paths() {
-    let coupled: [&'static dyn Algorithm; 5] = [&Rfc9260, &CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    let coupled: [Arc<dyn Algorithm>; 5] = [
+        Arc::new(Rfc9260),
+        Arc::new(CmtRpV1),
+        Arc::new(CmtRpV2),
+        Arc::new(Lia),
+        Arc::new(Olia),
+    ];
     println!("| congestion control | two paths of 10 Mbit/s | 20 and 80 ms | 1 % lost on one |");
     println!("|---|---|---|---|");
     for congestion in coupled {
         let carried = |paths: [Path; 2]| {
             let policies = Policies {
-                congestion,
+                congestion: congestion.clone(),
                 ..concurrent(Policies::modern())
             };
             measure(policies, &paths).mbits

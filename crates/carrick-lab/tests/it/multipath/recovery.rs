@@ -1,14 +1,14 @@
 //! Reordering, losses and path failures during concurrent multipath transfer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_netsim::{Change, Time};
 use carrick_proto::PathId;
 use carrick_proto::cc::{CmtRpV2, Lia, Olia};
 use carrick_proto::research::{
-    FastestFirst, GapSacks, LossDetection, Multipath, Policies, ReportScope, ReportsPerSack,
-    RetransmissionRoute, RetransmitAsap, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
-    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, WindowGrowth,
+    DataRoute, GapSacks, LossDetection, Multipath, Policies, ReportScope, ReportsPerSack,
+    RetransmissionRoute, WindowGrowth,
 };
 
 use super::support::{Path, Transfer, concurrent};
@@ -142,13 +142,13 @@ fn pseudo_cumulative_growth_is_per_path() {
 
 #[test]
 fn every_retransmission_route_delivers_all_data() {
-    let routes: [&'static dyn RetransmissionRoute; 6] = [
-        &RetransmitTimeoutsOnAlternate,
-        &RetransmitOnSamePath,
-        &RetransmitAsap,
-        &RetransmitOnLargestCwnd,
-        &RetransmitOnLargestSsthresh,
-        &RetransmitOnLowestLoss,
+    let routes = [
+        RetransmissionRoute::TimeoutsOnAlternate,
+        RetransmissionRoute::SamePath,
+        RetransmissionRoute::Asap,
+        RetransmissionRoute::LargestCwnd,
+        RetransmissionRoute::LargestSsthresh,
+        RetransmissionRoute::LowestLoss,
     ];
     println!("| retransmissions | RFC 9260 | RACK |");
     println!("|---|---|---|");
@@ -212,7 +212,7 @@ fn no_message_is_lost_when_each_path_fails_in_turn() {
     };
     let fastest = {
         let mut policies = concurrent(Policies::modern());
-        policies.multipath.data_route = &FastestFirst;
+        policies.multipath.data_route = DataRoute::FastestFirst;
         policies
     };
     let association_wide = with(|m| m.report_scope = ReportScope::Association);
@@ -221,12 +221,12 @@ fn no_message_is_lost_when_each_path_fails_in_turn() {
         ("without SFR", association_wide),
         ("modern", concurrent(Policies::modern())),
         ("fastest first", fastest),
-        ("RPv2", coupled(&CmtRpV2)),
-        ("LIA", coupled(&Lia)),
-        ("OLIA", coupled(&Olia)),
+        ("RPv2", coupled(Arc::new(CmtRpV2))),
+        ("LIA", coupled(Arc::new(Lia))),
+        ("OLIA", coupled(Arc::new(Olia))),
     ] {
         for failed in [None, Some(0)] {
-            let seconds = with_path_outages(policies, failed, failed.is_none());
+            let seconds = with_path_outages(policies.clone(), failed, failed.is_none());
             println!("{name}, PF.Max.Retrans {failed:?}: {seconds} s");
         }
     }

@@ -39,7 +39,7 @@ impl Party {
         }
         match self.current {
             Some(current) if current.id == id => {}
-            Some(current) if current.closed && self.script_goes_on() => {
+            Some(current) if current.closed && self.script_continues() => {
                 while self.read_one(now, endpoint, current.id) {}
                 self.begin_next_life();
             }
@@ -83,7 +83,7 @@ impl Party {
     }
 
     /// Returns whether the peer restarts in this world, and this side has not noticed it yet.
-    pub(super) fn script_goes_on(&self) -> bool {
+    pub(super) fn script_continues(&self) -> bool {
         self.life == 0 && self.script.second_life
     }
 

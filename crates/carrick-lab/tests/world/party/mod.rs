@@ -17,6 +17,7 @@ use carrick_proto::{
 };
 
 use super::content;
+use super::handover::Handovers;
 use super::ledger::{Instance, Ledger};
 use super::plan::Side;
 use super::script::{Planned, Reading, Script};
@@ -46,6 +47,8 @@ pub(crate) struct Setting {
     pub(crate) plain: u8,
     pub(crate) peer_addresses: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
+    /// Endpoints of this side hand over.
+    pub(crate) hands_over: bool,
     /// Excess of the receive buffer over its size: one chunk of the peer, with its memory cost. A
     /// chunk is accepted as long as the buffer is not full.
     pub(crate) slack: usize,
@@ -92,11 +95,14 @@ pub(crate) struct Party {
     sent_all: bool,
     facts: (Time, usize),
     retries: u32,
+    pub(crate) handovers: Handovers,
 }
 
 impl Party {
     pub(crate) fn new(setting: Setting, script: Script, ledger: Rc<RefCell<Ledger>>) -> Self {
+        let handovers = Handovers::new(setting.seed, setting.side, setting.hands_over);
         Self {
+            handovers,
             setting,
             ledger,
             sessions: None,
@@ -179,6 +185,11 @@ impl Party {
         self.life == life && self.sent_all
     }
 
+    /// Hands the endpoint over, if this is one of the moments.
+    pub(crate) fn hand_over(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.handovers.pass(now, endpoint, &self.setting.config);
+    }
+
     fn instance(&self, id: AssociationId) -> Instance {
         Instance {
             side: self.setting.side,
@@ -247,6 +258,7 @@ impl Party {
 
 impl Application for Party {
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        self.hand_over(now, endpoint);
         self.log(now, || format!("{id:?} {event:?}"));
         self.count_fact(now, &event);
         self.note(&event);
@@ -269,7 +281,7 @@ impl Application for Party {
         match event {
             Event::Established { .. } => self.on_established(now, endpoint, id, &event),
             Event::Restarted if mine => {
-                if !self.script_goes_on() {
+                if !self.script_continues() {
                     self.fail("a restart without a cause".into());
                 }
                 self.begin_next_life();
@@ -288,10 +300,12 @@ impl Application for Party {
             _ => {}
         }
         self.send_due(now, endpoint);
+        self.hand_over(now, endpoint);
         self.check(now, endpoint);
     }
 
     fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        self.hand_over(now, endpoint);
         self.check(now, endpoint);
         if self.current.is_none_or(|c| c.id != id) {
             while self.read_one(now, endpoint, id) {}
@@ -347,6 +361,7 @@ impl Application for Party {
             self.read(now, endpoint);
         }
         self.end_due(now, endpoint);
+        self.hand_over(now, endpoint);
         self.check(now, endpoint);
     }
 }
