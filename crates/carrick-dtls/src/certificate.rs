@@ -109,7 +109,7 @@ impl Certificate {
     /// peers trust its fingerprint.
     ///
     /// # Errors
-    /// The operating system gave no randomness, or the certificate could not be encoded.
+    /// The operating system supplied no random numbers, or the certificate could not be encoded.
     pub fn generate() -> Result<Self, CertificateError> {
         let failed = |error: &dyn fmt::Display| CertificateError::Generation(error.to_string());
         let key = SigningKey::try_generate().map_err(|e| failed(&e))?;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_not_shown() {
+    fn debug_output_hides_the_key() {
         let certificate = Certificate::generate().unwrap();
         let shown = format!("{certificate:?}");
         assert_eq!(shown, format!("Certificate({})", certificate.fingerprint()));

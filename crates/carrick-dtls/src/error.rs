@@ -30,7 +30,7 @@ pub enum DtlsError {
     #[error("the peer does not answer the handshake: check its address and that it expects DTLS")]
     TimedOut,
     /// This side failed.
-    #[error("this side failed: {0}")]
+    #[error("DTLS failed on this side: {0}")]
     Local(String),
 }
 

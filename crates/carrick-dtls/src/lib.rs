@@ -1,6 +1,6 @@
 //! SCTP over DTLS (RFC 8261): the sessions below an endpoint, without sockets, clocks or threads.
 //!
-//! [`Dtls`] makes the sessions of a [`SessionLayer`] (see [`carrick_proto::protection`]). The crate
+//! [`Dtls`] makes the sessions of a [`SessionLayer`] (see [`carrick_proto::sessions`]). The crate
 //! `dimpl` implements the protocol: DTLS 1.2 and 1.3 with AES-GCM and ChaCha20-Poly1305, ECDHE and ECDSA,
 //! in safe Rust, over the `RustCrypto` crates. It has no DTLS 1.0, which RFC 8261 section 5 requires and
 //! RFC 8996 has deprecated since, no RSA and no compression.

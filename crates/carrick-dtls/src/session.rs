@@ -55,7 +55,7 @@ impl fmt::Debug for DtlsSession {
 }
 
 /// Output of the library that is not for the session itself.
-enum Said {
+enum LibraryOutput {
     Nothing,
     Peer(Vec<u8>),
     Connected,
@@ -133,20 +133,22 @@ impl DtlsSession {
     fn drain(&mut self, now: Time, packets: &mut Vec<Bytes>) {
         loop {
             match self.poll(now, packets) {
-                Said::Nothing => {}
-                Said::Done => break,
-                Said::Larger(needed) if needed <= MAX_RECORD => self.buffer.resize(needed, 0),
-                Said::Larger(_) => {
+                LibraryOutput::Nothing => {}
+                LibraryOutput::Done => break,
+                LibraryOutput::Larger(needed) if needed <= MAX_RECORD => {
+                    self.buffer.resize(needed, 0)
+                }
+                LibraryOutput::Larger(_) => {
                     return self.fail(DtlsError::Peer("a record is too large".into()));
                 }
-                Said::Peer(certificate) => {
+                LibraryOutput::Peer(certificate) => {
                     self.check_trust(certificate);
                     if self.is_over() {
                         return;
                     }
                 }
-                Said::Connected => self.connected(),
-                Said::Closed => {
+                LibraryOutput::Connected => self.connected(),
+                LibraryOutput::Closed => {
                     // The peer's alert is answered with an alert; its delivery does not matter.
                     let _ = self.dtls.close();
                     if !self.is_over() {
@@ -157,7 +159,7 @@ impl DtlsSession {
         }
     }
 
-    fn poll(&mut self, now: Time, packets: &mut Vec<Bytes>) -> Said {
+    fn poll(&mut self, now: Time, packets: &mut Vec<Bytes>) -> LibraryOutput {
         let mut buffer = std::mem::take(&mut self.buffer);
         let said = match self.dtls.poll_output(&mut buffer) {
             Output::Packet(datagram) => {
@@ -165,26 +167,26 @@ impl DtlsSession {
                 if self.waiting.len() < MAX_WAITING {
                     self.waiting.push_back(datagram.to_vec());
                 }
-                Said::Nothing
+                LibraryOutput::Nothing
             }
             Output::ApplicationData(packet) => {
                 if self.state == SessionState::Established {
                     packets.push(Bytes::copy_from_slice(packet));
                 }
-                Said::Nothing
+                LibraryOutput::Nothing
             }
-            Output::BufferTooSmall { needed } => Said::Larger(needed),
+            Output::BufferTooSmall { needed } => LibraryOutput::Larger(needed),
             Output::Timeout(at) => {
                 let wanted = at.checked_duration_since(self.epoch);
                 let wanted = Time::ZERO + wanted.unwrap_or_default();
                 self.wake = Some(wanted.max(now + PATIENCE)).filter(|_| !self.is_over());
-                Said::Done
+                LibraryOutput::Done
             }
-            Output::PeerCert(certificate) => Said::Peer(certificate.to_vec()),
-            Output::Connected => Said::Connected,
-            Output::CloseNotify => Said::Closed,
+            Output::PeerCert(certificate) => LibraryOutput::Peer(certificate.to_vec()),
+            Output::Connected => LibraryOutput::Connected,
+            Output::CloseNotify => LibraryOutput::Closed,
             // Keys for SRTP.
-            _ => Said::Nothing,
+            _ => LibraryOutput::Nothing,
         };
         self.buffer = buffer;
         said

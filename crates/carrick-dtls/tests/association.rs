@@ -10,8 +10,8 @@ use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionState};
 use carrick_proto::{CloseReason, ConnectError, Event, PathMtuState, Route};
 use carrick_wire::{Chunk, Packet, ParameterType};
 use common::{
-    CLIENT, Fate, PORT, SERVER, World, address, association, certificate, expecting, fingerprint,
-    message,
+    CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
+    fingerprint, message,
 };
 
 const VERSIONS: [Versions; 3] = [Versions::Both, Versions::Dtls12, Versions::Dtls13];
@@ -64,7 +64,7 @@ fn the_checksum_is_omitted_if_both_agree() {
 }
 
 #[test]
-fn a_peer_with_one_version_is_met_by_one_with_both() {
+fn both_versions_accept_a_single_version_peer() {
     for versions in [Versions::Dtls12, Versions::Dtls13] {
         for limited in [CLIENT, SERVER] {
             let mut world = World::of(|node| DtlsConfig {
@@ -180,18 +180,22 @@ fn the_handshake_survives_loss_and_duplication() {
         for from in [CLIENT, SERVER] {
             for n in 0..8 {
                 for fate in [
-                    Fate::Drop,
-                    Fate::Twice,
-                    Fate::Late(Duration::from_millis(1500)),
+                    DatagramAction::Drop,
+                    DatagramAction::Twice,
+                    DatagramAction::Late(Duration::from_millis(1500)),
                 ] {
                     let mut world = World::with(versions);
                     let mut count = 0;
                     world.rule = Box::new(move |seen| {
                         if seen.from != from {
-                            return Fate::Pass;
+                            return DatagramAction::Pass;
                         }
                         count += 1;
-                        if count == n + 1 { fate } else { Fate::Pass }
+                        if count == n + 1 {
+                            fate
+                        } else {
+                            DatagramAction::Pass
+                        }
                     });
                     let ids = world.establish();
                     world.transfer(CLIENT, ids, 3);
@@ -209,10 +213,10 @@ fn a_transfer_survives_loss_and_reordering() {
         world.rule = Box::new(move |_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             match state >> 24 {
-                0..=12 => Fate::Drop,
-                13..=25 => Fate::Twice,
-                26..=38 => Fate::Late(Duration::from_millis(25)),
-                _ => Fate::Pass,
+                0..=12 => DatagramAction::Drop,
+                13..=25 => DatagramAction::Twice,
+                26..=38 => DatagramAction::Late(Duration::from_millis(25)),
+                _ => DatagramAction::Pass,
             }
         });
         let ids = world.establish();
@@ -390,7 +394,7 @@ fn another_peer_at_the_port_gets_no_association() {
 }
 
 #[test]
-fn a_large_message_and_a_congested_buffer_go_through() {
+fn a_large_message_and_a_full_buffer_are_delivered() {
     let mut world = World::new();
     let ids = world.establish();
     let large = message(1, 500_000);
@@ -401,7 +405,7 @@ fn a_large_message_and_a_congested_buffer_go_through() {
         !arrived.is_empty()
     }));
     assert_eq!(arrived.concat(), large);
-    let gso = |s: &&common::Seen| s.transmit.segment_size.is_some();
+    let gso = |s: &&common::SentDatagram| s.transmit.segment_size.is_some();
     assert!(
         world.log.iter().any(|s| gso(&s)),
         "equal datagrams leave together"
@@ -411,7 +415,7 @@ fn a_large_message_and_a_congested_buffer_go_through() {
 #[test]
 fn a_session_reports_its_state() {
     let mut world = World::new();
-    world.rule = Box::new(|_| Fate::Drop);
+    world.rule = Box::new(|_| DatagramAction::Drop);
     world.connect();
     let id = world.nodes[CLIENT].layer.sessions().next().unwrap();
     assert_eq!(

@@ -9,7 +9,9 @@ use std::time::Duration;
 use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust, Versions};
 use carrick_proto::sessions::SessionLayerConfig;
 use carrick_proto::{AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route};
-use common::{CLIENT, Fate, Node, PORT, SERVER, World, address, association, certificate, message};
+use common::{
+    CLIENT, DatagramAction, Node, PORT, SERVER, World, address, association, certificate, message,
+};
 
 const OTHER: usize = 2;
 const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];
@@ -108,7 +110,7 @@ fn crowded(versions: Versions) -> (World, Vec<u8>) {
     };
     world.nodes[SERVER] = Node::new(SERVER, dtls(SERVER), limits);
     let mut attacker = World::of(dtls);
-    attacker.rule = Box::new(|_| Fate::Drop);
+    attacker.rule = Box::new(|_| DatagramAction::Drop);
     attacker.connect();
     let hello = attacker.log[0].bytes.to_vec();
     (world, hello)

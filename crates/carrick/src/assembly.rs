@@ -174,8 +174,9 @@ mod tests {
             let stream = message.stream.0 as u8;
             assert!(message.payload.pieces().flatten().all(|b| *b == stream));
         }
-        let told = all.iter();
-        told.map(|m| (m.stream.0, m.part, m.payload.len()))
+        let parts = all.iter();
+        parts
+            .map(|m| (m.stream.0, m.part, m.payload.len()))
             .collect()
     }
 
@@ -240,16 +241,16 @@ mod tests {
 
     #[test]
     fn abandonment_is_reported_after_a_first_part_only() {
-        for (limit, told) in [(1 << 20, false), (100, true)] {
+        for (limit, delivered) in [(1 << 20, false), (100, true)] {
             let mut part = received();
             part.part = Part::First;
             let mut aborted = part.clone();
             aborted.part = Part::Aborted;
             aborted.payload = carrick_proto::Payload::default();
             let mut assembly = Assembly::new(limit);
-            assert_eq!(assembly.take(part).is_some(), told);
+            assert_eq!(assembly.take(part).is_some(), delivered);
             let last = assembly.take(aborted);
-            assert_eq!(last.map(|m| m.part), told.then_some(Part::Aborted));
+            assert_eq!(last.map(|m| m.part), delivered.then_some(Part::Aborted));
             assert!(assembly.open.is_empty() && assembly.held == 0);
         }
     }

@@ -10,25 +10,25 @@ use tokio::sync::{mpsc, oneshot};
 use crate::association::Association;
 use crate::endpoint::Stats;
 use crate::error::{BindError, ConnectError, OperationError};
-use crate::send_credit::Permit;
+use crate::send_credit::CreditPermit;
 
 pub(crate) type Commands = mpsc::UnboundedSender<Command>;
 
 /// Function that the task runs on the protocol.
-pub(crate) type Work = Box<dyn FnOnce(&mut carrick_proto::Endpoint, Time) + Send>;
+pub(crate) type EndpointCall = Box<dyn FnOnce(&mut carrick_proto::Endpoint, Time) + Send>;
 
 /// Message for the protocol.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingMessage {
     pub(crate) data: Bytes,
     pub(crate) options: SendOptions,
     /// Room in the association's send queue; free again when the protocol has the message.
-    pub(crate) permit: Permit,
+    pub(crate) permit: CreditPermit,
     /// Receives the protocol's answer, if only the protocol can check the message.
     pub(crate) answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
 }
 
 /// Requested set-up.
-pub(crate) struct Connect {
+pub(crate) struct ConnectRequest {
     pub(crate) peers: Vec<PeerAddress>,
     pub(crate) port: u16,
     pub(crate) config: Option<Arc<AssociationConfig>>,
@@ -38,24 +38,24 @@ pub(crate) struct Connect {
 }
 
 /// End of the association; its handles have the reason.
-pub(crate) struct Ended;
+pub(crate) struct AssociationEnded;
 
 pub(crate) enum Command {
-    Connect(Connect),
+    Connect(ConnectRequest),
     /// The future of a set-up was dropped.
     ConnectCancelled,
-    Send(AssociationId, Outgoing),
+    Send(AssociationId, OutgoingMessage),
     /// The user has read messages, so the receive buffer has room.
     Resume(AssociationId),
     Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),
     /// Answers when the peer has acknowledged everything.
-    Flush(AssociationId, oneshot::Sender<Result<(), Ended>>),
+    Flush(AssociationId, oneshot::Sender<Result<(), AssociationEnded>>),
     Abort(AssociationId, Bytes),
     /// Discards received messages from now on.
     Discard(AssociationId),
-    /// The last handle is gone.
+    /// The last handle was dropped.
     Release(AssociationId),
-    Work(Work),
+    Work(EndpointCall),
     Stats(oneshot::Sender<Stats>),
     AddAddress(IpAddr, oneshot::Sender<Result<(), BindError>>),
     RemoveAddress(IpAddr),

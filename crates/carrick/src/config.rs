@@ -281,7 +281,7 @@ impl Config {
         }
         if self.multipath {
             self.association.research.policies.multipath = Multipath::concurrent();
-            self.association.research.policies.congestion = &Olia;
+            self.association.research.policies.congestion = Arc::new(Olia);
         }
         for (field, value) in [
             ("backlog", self.backlog),

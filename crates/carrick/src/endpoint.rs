@@ -9,15 +9,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::association::Association;
-use crate::command::{Command, Commands, Connect};
+use crate::command::{Command, Commands, ConnectRequest};
 use crate::config::{Config, ConnectOptions, Transport};
-use crate::driver::{Below, Driver, Limits, Watch};
+use crate::driver::{Driver, Limits, LowerLayer};
 use crate::error::{BindError, ConfigError, ConnectError, OperationError};
 use crate::incoming::Incoming;
+use crate::network::{HostRoutes, Network, NetworkWatch};
 use crate::peer::Peer;
-use crate::port::Claim;
+use crate::port::PortClaim;
 use crate::socket::{SocketSet, addresses};
-use crate::source::HostRoutes;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
@@ -58,7 +58,7 @@ impl Endpoint {
         let bound = addresses::resolve(&config.addresses)?;
         let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
         let transport = sockets.transport();
-        let claim = Claim::new(&config, transport.encapsulation_port(), &bound)?;
+        let claim = PortClaim::new(&config, transport.encapsulation_port(), &bound)?;
         let number = claim.port();
         sockets.hold(claim);
         let mut parameters = EndpointConfig {
@@ -70,7 +70,7 @@ impl Endpoint {
             source_selection: Box::new(HostRoutes::default()),
             ..EndpointConfig::new(number, bound, seed)
         };
-        let below = Below::new(&mut config, &mut parameters)?;
+        let below = LowerLayer::new(&mut config, &mut parameters)?;
         let core = (
             carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?,
             below,
@@ -79,9 +79,10 @@ impl Endpoint {
         let (accepted, to_accept) = mpsc::channel(config.backlog);
         let mut watch = None;
         if config.auto_addresses {
-            watch = Some(Watch::new(config.addresses).map_err(BindError::WatchAddresses)?);
+            watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
         }
-        let driver = Driver::new(core, (sockets, watch), limits, &commands, orders, accepted);
+        let network = Network::new(sockets, watch);
+        let driver = Driver::new(core, network, limits, &commands, orders, accepted);
         runtime.spawn(driver);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -130,7 +131,7 @@ impl Endpoint {
             config.validate().map_err(ConfigError::from)?;
         }
         let (answer, answered) = oneshot::channel();
-        let connect = Connect {
+        let connect = ConnectRequest {
             peers,
             port,
             config: options.association.map(Arc::new),
@@ -138,7 +139,7 @@ impl Endpoint {
             trust: options.trust,
             answer,
         };
-        let waiting = Waiting {
+        let waiting = ConnectGuard {
             commands: &self.inner.commands,
             done: false,
         };
@@ -292,18 +293,18 @@ pub struct Stats {
 }
 
 /// Cancels a set-up when its future is dropped.
-struct Waiting<'a> {
+struct ConnectGuard<'a> {
     commands: &'a Commands,
     done: bool,
 }
 
-impl Waiting<'_> {
+impl ConnectGuard<'_> {
     fn done(mut self) {
         self.done = true;
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ConnectGuard<'_> {
     fn drop(&mut self) {
         if !self.done {
             // Without a task there is no set-up.

@@ -81,6 +81,14 @@ pub enum BindError {
         /// The SCTP port.
         port: u16,
     },
+    /// A daemon of this network namespace has all SCTP ports of this address on plain IP.
+    #[error(
+        "SCTP on plain IP is in use at {address} for all ports, by a daemon: stop it, or use another address or UDP"
+    )]
+    SctpTaken {
+        /// The address.
+        address: IpAddr,
+    },
     /// The address is an IPv6 link-local one.
     #[error("{0} is link-local, and SCTP has addresses without an interface: bind to another one")]
     LinkLocal(IpAddr),
@@ -213,7 +221,7 @@ pub enum SendError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TrySendError {
-    /// There is no room now; the message comes back.
+    /// There is no room now; the error contains the message.
     #[error("the send queue is full: wait, or use send()")]
     Full(Bytes),
     /// The association does not take the message.
@@ -320,12 +328,12 @@ impl From<carrick_proto::SendError> for SendError {
 }
 
 /// Refusals of the protocol that a handle converts, with one for an association that has ended.
-pub(crate) trait Refusal {
+pub(crate) trait ProtocolRefusal {
     /// Converts; `None` if the protocol does not know the association.
     fn into_error(self) -> Option<OperationError>;
 }
 
-impl Refusal for carrick_proto::OperationError {
+impl ProtocolRefusal for carrick_proto::OperationError {
     fn into_error(self) -> Option<OperationError> {
         Some(match self {
             Self::UnknownAssociation => return None,
@@ -340,13 +348,13 @@ impl Refusal for carrick_proto::OperationError {
     }
 }
 
-impl Refusal for ReconfigError {
+impl ProtocolRefusal for ReconfigError {
     fn into_error(self) -> Option<OperationError> {
         (self != Self::UnknownAssociation).then_some(OperationError::Reconfig(self))
     }
 }
 
-impl Refusal for KeyError {
+impl ProtocolRefusal for KeyError {
     fn into_error(self) -> Option<OperationError> {
         (self != Self::UnknownAssociation).then_some(OperationError::Key(self))
     }

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 
 /// The sending end, whose channel may not exist yet.
 #[derive(Debug)]
-pub(crate) struct Outlet<S, R> {
+pub(crate) struct LazySender<S, R> {
     sender: Option<S>,
     opening: Option<oneshot::Sender<R>>,
 }
 
 /// The receiving end.
 #[derive(Debug)]
-pub(crate) enum Inlet<R> {
+pub(crate) enum LazyReceiver<R> {
     /// The channel does not exist yet.
     Waiting(oneshot::Receiver<R>),
     Open(R),
@@ -26,16 +26,16 @@ pub(crate) enum Inlet<R> {
     Gone,
 }
 
-pub(crate) fn channel<S, R>() -> (Outlet<S, R>, Inlet<R>) {
+pub(crate) fn channel<S, R>() -> (LazySender<S, R>, LazyReceiver<R>) {
     let (opening, opened) = oneshot::channel();
-    let outlet = Outlet {
+    let outlet = LazySender {
         sender: None,
         opening: Some(opening),
     };
-    (outlet, Inlet::Waiting(opened))
+    (outlet, LazyReceiver::Waiting(opened))
 }
 
-impl<S, R> Outlet<S, R> {
+impl<S, R> LazySender<S, R> {
     /// Returns the channel and creates it if necessary; `None` if the receiver was dropped.
     pub(crate) fn open(&mut self, make: impl FnOnce() -> (S, R)) -> Option<&S> {
         if let Some(opening) = self.opening.take() {
@@ -51,7 +51,7 @@ impl<S, R> Outlet<S, R> {
     }
 }
 
-impl<R> Inlet<R> {
+impl<R> LazyReceiver<R> {
     /// Returns the channel as soon as it exists; `None` if it never will.
     pub(crate) fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Option<&mut R>> {
         if let Self::Waiting(opened) = self {
@@ -62,7 +62,7 @@ impl<R> Inlet<R> {
     }
 
     /// Returns the channel if it exists now; `Err` if it never will.
-    pub(crate) fn try_opened(&mut self) -> Result<Option<&mut R>, Never> {
+    pub(crate) fn try_opened(&mut self) -> Result<Option<&mut R>, NeverOpened> {
         if let Self::Waiting(opened) = self {
             match opened.try_recv() {
                 Ok(receiver) => *self = Self::Open(receiver),
@@ -70,7 +70,7 @@ impl<R> Inlet<R> {
                 Err(oneshot::error::TryRecvError::Closed) => *self = Self::Gone,
             }
         }
-        self.now().map(Some).ok_or(Never)
+        self.now().map(Some).ok_or(NeverOpened)
     }
 
     fn now(&mut self) -> Option<&mut R> {
@@ -83,4 +83,4 @@ impl<R> Inlet<R> {
 
 /// The channel will never exist.
 #[derive(Debug)]
-pub(crate) struct Never;
+pub(crate) struct NeverOpened;

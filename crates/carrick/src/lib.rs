@@ -4,6 +4,11 @@
 //! no privileges needed) or directly on IP (protocol 132, `CAP_NET_RAW`). It connects and accepts
 //! [`Association`]s, which carry messages on streams over all addresses of both hosts.
 //!
+//! [`SendHalf::send`] queues a message and does not wait for its delivery. **A program that ends without
+//! [`Endpoint::close`] or [`SendHalf::shutdown`] may lose messages that `send` accepted**: they leave once, as
+//! far as the congestion window and the peer's receive window allow, messages beyond the windows are
+//! discarded, and the peer gets an ABORT. See [End of a program](#end-of-a-program).
+//!
 //! A server that sends each message back, and a client:
 //!
 //! ```
@@ -49,7 +54,7 @@
 //! **Await [`Endpoint::close`] before the runtime ends**, above all before `main` returns.
 //! [`SendHalf::send`] only queues a message; the endpoint's task, which ends with the runtime, delivers
 //! it. `close` is ready when each accepted message was acknowledged, or reported in
-//! [`Event::SendFailed`].
+//! [`Event::SendFailed`]. [`SendHalf::shutdown`] waits for the messages of one association.
 //!
 //! Without it the endpoint's task is dropped with the runtime. Queued messages leave once, as far as the
 //! congestion window and the peer's receive window allow, and each peer gets an ABORT with a reason. A
@@ -93,13 +98,13 @@ mod endpoint;
 mod error;
 mod incoming;
 mod lazy;
+pub mod network;
 mod peer;
 mod port;
 pub mod protection;
 mod send_credit;
 mod shared;
 mod socket;
-mod source;
 mod strays;
 mod telemetry;
 

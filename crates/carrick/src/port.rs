@@ -7,7 +7,9 @@
 //!
 //! - the port alone: an endpoint that asks for no port does not choose this one;
 //! - the port with an address, on plain IP: a second endpoint is refused, because both would get and
-//!   answer all packets.
+//!   answer all packets;
+//! - port 0 with an address, on plain IP: a program that has all ports, which endpoints and such
+//!   programs cannot share.
 //!
 //! Any program of the network namespace can take such a name, as it can take a UDP port. The ports of
 //! other SCTP implementations on plain IP are not seen.
@@ -24,8 +26,11 @@ const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 /// Maximum number of claimed ports tried before one is used regardless.
 const TRIES: usize = 256;
 
+/// Stands for all ports in a claim.
+const ALL_PORTS: u16 = 0;
+
 /// Prefix of the names of all claims.
-pub(crate) const NAMES: &str = "carrick/sctp/";
+const NAMES: &str = "carrick/sctp/";
 
 /// Socket that has a name; `Infallible` where the system has no such names.
 #[cfg(target_os = "linux")]
@@ -35,7 +40,7 @@ type Name = std::convert::Infallible;
 
 /// Claimed port: while the claim exists, other endpoints cannot choose it, or bind it on plain IP.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct PortClaim {
     port: u16,
     /// Held, not used; `None` if another endpoint holds it or the system has no such names.
     _name: Option<Name>,
@@ -43,7 +48,7 @@ pub(crate) struct Claim {
     addresses: Vec<(IpAddr, Name)>,
 }
 
-impl Claim {
+impl PortClaim {
     /// Claims the configured port, that of UDP if the system chose it, or a free one; on plain IP with
     /// these addresses.
     pub(crate) fn new(
@@ -65,6 +70,30 @@ impl Claim {
             (0, _) => Self::choose(plain, random),
             (port, _) => Self::fixed(port, plain),
         }
+    }
+
+    /// Claims all ports of these addresses on plain IP.
+    pub(crate) fn all_ports(plain: &[IpAddr]) -> Result<Self, BindError> {
+        Self::with_addresses(ALL_PORTS, None, plain)
+    }
+
+    /// Continues a claim of all ports that another process has made.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn adopt(addresses: Vec<(IpAddr, Name)>) -> Self {
+        Self {
+            port: ALL_PORTS,
+            _name: None,
+            addresses,
+        }
+    }
+
+    /// Returns further descriptors of the names of the addresses.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate(
+        &self,
+    ) -> impl Iterator<Item = (IpAddr, io::Result<std::os::fd::OwnedFd>)> + '_ {
+        let names = self.addresses.iter();
+        names.map(|(address, name)| (*address, name.try_clone().map(Into::into)))
     }
 
     /// In UDP another endpoint may have the port, at another UDP port: that is the caller's choice.
@@ -105,19 +134,30 @@ impl Claim {
     }
 
     /// Claims the port with an address on plain IP.
+    ///
+    /// The claim is made before others are looked for, so that of two claims made at the same time at
+    /// least one is refused.
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
         let port = self.port;
         if self.addresses.iter().any(|(held, _)| *held == address) {
             return Ok(());
         }
-        match bind_name(&address_name(port, address)) {
-            Ok(name) => self.addresses.push((address, name)),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                return Err(BindError::SctpPortTaken { address, port });
-            }
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => {}
+        let name = match bind_name(&address_name(port, address)) {
+            Ok(name) => name,
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => return Err(taken(address, port)),
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => return Ok(()),
             Err(source) => return Err(BindError::Socket { address, source }),
+        };
+        let other = if port == ALL_PORTS {
+            let claimed = claimed_ports(address).unwrap_or_default();
+            claimed.into_iter().find(|other| *other != ALL_PORTS)
+        } else {
+            name_exists(&address_name(ALL_PORTS, address)).then_some(ALL_PORTS)
+        };
+        if let Some(other) = other {
+            return Err(taken(address, other));
         }
+        self.addresses.push((address, name));
         Ok(())
     }
 
@@ -127,12 +167,46 @@ impl Claim {
     }
 }
 
+/// Error of a claim that exists.
+fn taken(address: IpAddr, port: u16) -> BindError {
+    if port == ALL_PORTS {
+        BindError::SctpTaken { address }
+    } else {
+        BindError::SctpPortTaken { address, port }
+    }
+}
+
+/// Returns the ports that are claimed with an address in the thread's network namespace, [`ALL_PORTS`]
+/// included; `None` if the system has no such table.
+#[cfg(target_os = "linux")]
+pub(crate) fn claimed_ports(address: IpAddr) -> Option<Vec<u16>> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/unix").ok()?;
+    Some(ports_in(&table, address).collect())
+}
+
+/// Other systems have no such names.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn claimed_ports(_: IpAddr) -> Option<Vec<u16>> {
+    None
+}
+
+/// Returns the ports with an address in a table of `AF_UNIX` sockets.
+#[cfg(any(target_os = "linux", test))]
+fn ports_in(table: &str, address: IpAddr) -> impl Iterator<Item = u16> {
+    table.lines().filter_map(move |line| {
+        let name = line.rsplit_once(" @")?.1;
+        let port = name.strip_prefix(NAMES)?.split('/').next()?;
+        let port = port.parse().ok()?;
+        (name == address_name(port, address)).then_some(port)
+    })
+}
+
 fn port_name(port: u16) -> String {
     format!("{NAMES}{port}")
 }
 
 /// Returns the name of a port with an address.
-pub(crate) fn address_name(port: u16, address: IpAddr) -> String {
+fn address_name(port: u16, address: IpAddr) -> String {
     format!("{NAMES}{port}/{address}")
 }
 
@@ -142,6 +216,21 @@ fn bind_name(name: &str) -> io::Result<Name> {
     use std::os::unix::net::SocketAddr;
 
     Name::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// Returns whether a socket has the name.
+#[cfg(target_os = "linux")]
+fn name_exists(name: &str) -> bool {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+
+    let connect = || Name::unbound()?.connect_addr(&SocketAddr::from_abstract_name(name)?);
+    connect().is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn name_exists(_: &str) -> bool {
+    false
 }
 
 /// Other systems have no such names.
@@ -161,16 +250,33 @@ fn random() -> Result<u16, BindError> {
 mod tests {
     use super::*;
 
+    const UNIX: &str = "Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00000000 0002 01 103 @carrick/sctp/5000
+0000000000000000: 00000002 00000000 00000000 0002 01 104 @carrick/sctp/5000/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 105 @carrick/sctp/4000/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 106 @carrick/sctp/80/::1
+0000000000000000: 00000002 00000000 00000000 0002 01 107 /run/carrick/sctp/70/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 108
+";
+
+    #[test]
+    fn the_claims_of_an_address_are_read() {
+        let of = |address: &str| -> Vec<u16> { ports_in(UNIX, address.parse().unwrap()).collect() };
+        assert_eq!(of("127.0.0.1"), [5000, 4000]);
+        assert_eq!(of("::1"), [80]);
+        assert!(of("127.0.0.2").is_empty());
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_port_that_another_endpoint_has_is_not_chosen() {
-        let first = Claim::choose(&[], random).unwrap();
+    fn ports_in_use_are_not_chosen() {
+        let first = PortClaim::choose(&[], random).unwrap();
         let taken = first.port;
         let mut numbers = [taken, taken, taken ^ 1].into_iter();
-        let second = Claim::choose(&[], || Ok(numbers.next().unwrap())).unwrap();
+        let second = PortClaim::choose(&[], || Ok(numbers.next().unwrap())).unwrap();
         assert_eq!(second.port, taken ^ 1);
         drop(first);
-        assert_eq!(Claim::choose(&[], || Ok(taken)).unwrap().port, taken);
+        assert_eq!(PortClaim::choose(&[], || Ok(taken)).unwrap().port, taken);
         assert!(DYNAMIC_PORTS.contains(&taken));
     }
 
@@ -181,9 +287,9 @@ mod tests {
     fn port_is_bound_with_each_address() {
         // Documentation addresses, which are only part of names here.
         let [a, b, c] = [1, 2, 3].map(|n| IpAddr::from([192, 0, 2, n]));
-        let mut first = Claim::choose(&[a, b], random).unwrap();
+        let mut first = PortClaim::choose(&[a, b], random).unwrap();
         let port = first.port;
-        let taken = |plain: &[IpAddr]| match Claim::fixed(port, plain) {
+        let taken = |plain: &[IpAddr]| match PortClaim::fixed(port, plain) {
             Ok(_) => None,
             Err(BindError::SctpPortTaken { address, port: p }) if p == port => Some(address),
             Err(e) => panic!("{e}"),
@@ -197,11 +303,34 @@ mod tests {
         first.add(b).unwrap();
         assert_eq!(taken(&[b]), Some(b));
         // A chosen port avoids one that is only claimed with the address.
-        let other = Claim::fixed(port ^ 1, &[c]).unwrap();
+        let other = PortClaim::fixed(port ^ 1, &[c]).unwrap();
         let mut numbers = [port ^ 1, port, port ^ 2].into_iter();
-        let chosen = Claim::choose(&[c], || Ok(numbers.next().unwrap())).unwrap();
+        let chosen = PortClaim::choose(&[c], || Ok(numbers.next().unwrap())).unwrap();
         assert_eq!(chosen.port, port ^ 2);
         drop((first, other));
         assert_eq!(taken(&[a, b, c]), None);
+    }
+
+    /// A claim of all ports and one of a port exclude each other, in whichever order they are made.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn all_ports_of_an_address_are_claimed_by_one() {
+        let [a, b] = [4, 5].map(|n| IpAddr::from([192, 0, 2, n]));
+        let endpoint = PortClaim::choose(&[a], random).unwrap();
+        let port = endpoint.port;
+        let refused = PortClaim::all_ports(&[b, a]).unwrap_err();
+        let is_port = matches!(refused, BindError::SctpPortTaken { address, port: p } if (address, p) == (a, port));
+        assert!(is_port, "{refused}");
+        drop(endpoint);
+        let mut all = PortClaim::all_ports(&[b, a]).unwrap();
+        let is_all =
+            |error: BindError| matches!(error, BindError::SctpTaken { address } if address == a);
+        assert!(is_all(PortClaim::all_ports(&[a]).unwrap_err()));
+        assert!(is_all(PortClaim::fixed(port, &[a]).unwrap_err()));
+        assert!(is_all(PortClaim::choose(&[a], random).unwrap_err()));
+        PortClaim::fixed(port, &[]).unwrap();
+        all.remove(a);
+        PortClaim::fixed(port, &[a]).unwrap();
+        all.add(a).unwrap();
     }
 }

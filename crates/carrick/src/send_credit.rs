@@ -35,7 +35,7 @@ pub(crate) struct SendCredit {
 
 /// Credit that was taken; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct CreditPermit {
     credit: Arc<SendCredit>,
     amount: u32,
 }
@@ -54,7 +54,7 @@ impl SendCredit {
     /// Takes credit, at most the capacity, as soon as there is enough.
     ///
     /// Cancel-safe: dropped before it is ready, it has taken nothing.
-    pub(crate) async fn take(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+    pub(crate) async fn take(self: &Arc<Self>, amount: u32) -> Result<CreditPermit, NoCredit> {
         match self.try_take(amount) {
             Err(NoCredit::Full) => {}
             taken => return taken,
@@ -70,14 +70,14 @@ impl SendCredit {
     }
 
     /// Takes credit if there is enough and no sender waits.
-    pub(crate) fn try_take(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+    pub(crate) fn try_take(self: &Arc<Self>, amount: u32) -> Result<CreditPermit, NoCredit> {
         if self.turn.available_permits() == 0 && !self.is_closed() {
             return Err(NoCredit::Full);
         }
         self.take_now(amount)
     }
 
-    fn take_now(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+    fn take_now(self: &Arc<Self>, amount: u32) -> Result<CreditPermit, NoCredit> {
         let amount = amount.min(self.capacity);
         let mut state = self.state.load(Ordering::SeqCst);
         loop {
@@ -91,7 +91,7 @@ impl SendCredit {
             match (self.state).compare_exchange_weak(state, left, order.0, order.1) {
                 Ok(_) => {
                     let credit = Arc::clone(self);
-                    return Ok(Permit { credit, amount });
+                    return Ok(CreditPermit { credit, amount });
                 }
                 Err(now) => state = now,
             }
@@ -115,7 +115,7 @@ impl SendCredit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for CreditPermit {
     fn drop(&mut self) {
         let amount = u64::from(self.amount) << 1;
         let free = (self.credit.state.fetch_add(amount, Ordering::SeqCst) + amount) >> 1;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_lets_the_next_one_in() {
+    async fn a_cancelled_waiter_lets_the_next_one_continue() {
         let credit = SendCredit::new(10);
         let nine = credit.try_take(9).unwrap();
         let mut large = Box::pin(credit.take(5));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_turns_away_all_who_wait() {
+    async fn closing_ends_all_waits_with_an_error() {
         let credit = SendCredit::new(10);
         let all = credit.try_take(10).unwrap();
         let waiting: Vec<_> = (0..3)

@@ -15,7 +15,7 @@ const MESSAGE_COST: usize = 64;
 
 /// State of one association that its handles and the task share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     /// Room in the send queue, in bytes. Closed when the association shuts down or has ended.
     pub(crate) send_credit: Arc<SendCredit>,
     /// Outbound streams; a restart may change them.
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) receive_queue: ReceiveQueue,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(
         send_queue: usize,
         receive_queue: ReceiveQueue,

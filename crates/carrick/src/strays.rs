@@ -5,7 +5,8 @@
 //! ABORT to an INIT for another implementation would end that association. So an endpoint answers only if
 //! it can exclude another implementation: no SCTP in the kernel, and no raw socket for SCTP that could
 //! receive the packet except those of endpoints whose claims ([`crate::port`]) show their ports. Of several
-//! such endpoints, the one with the lowest port answers.
+//! such endpoints, the one with the lowest port answers. A program that has all ports of the address has
+//! port 0 here.
 
 use std::net::IpAddr;
 
@@ -17,30 +18,31 @@ const INITS_A_SECOND: u32 = 16;
 /// Chunk type of INIT (RFC 9260, section 3.2).
 const INIT: u8 = 1;
 
-/// Decides which INITs for other ports are answered.
+/// Decides which INITs for ports that are not one's own are answered on plain IP.
+///
+/// All programs with a raw socket for SCTP get the packets for all SCTP ports of its address, and an ABORT
+/// (RFC 9260, section 8.4) would end the associations of another one. At most 16 INITs a second are
+/// examined.
 #[derive(Debug)]
-pub(crate) struct StrayInits {
+pub struct StrayInits {
     second: u64,
     left: u32,
 }
 
-impl StrayInits {
-    pub(crate) fn new() -> Self {
+impl Default for StrayInits {
+    fn default() -> Self {
         Self {
             second: 0,
             left: INITS_A_SECOND,
         }
     }
+}
 
-    /// Returns whether the endpoint on `own` port answers a packet for another port that came to
-    /// `local`.
-    pub(crate) fn answers(
-        &mut self,
-        now: Time,
-        own: u16,
-        local: Option<IpAddr>,
-        packet: &[u8],
-    ) -> bool {
+impl StrayInits {
+    /// Returns whether a packet that came to `local`, for a port that the caller has not, is an INIT that
+    /// no other SCTP implementation of the host can answer. `own` is the port of the caller, 0 for the user
+    /// of a [`crate::network::Network`], which has all.
+    pub fn answers(&mut self, now: Time, own: u16, local: Option<IpAddr>, packet: &[u8]) -> bool {
         let (Some(local), Some(port)) = (local, port_of_init(packet)) else {
             return false;
         };
@@ -48,7 +50,7 @@ impl StrayInits {
         if self.second != second {
             *self = Self {
                 second,
-                left: INITS_A_SECOND,
+                ..Self::default()
             };
         }
         if self.left == 0 {
@@ -85,7 +87,8 @@ impl Neighbours {
             return None;
         }
         let raw = if local.is_ipv4() { "raw" } else { "raw6" };
-        Self::parse(local, &table("unix").ok()?, &table(raw).ok()?)
+        let claimed = crate::port::claimed_ports(local)?;
+        Self::parse(local, claimed, &table(raw).ok()?)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -94,13 +97,7 @@ impl Neighbours {
     }
 
     #[cfg(any(target_os = "linux", test))]
-    fn parse(local: IpAddr, unix: &str, raw: &str) -> Option<Self> {
-        let claimed = unix.lines().filter_map(|line| {
-            let name = line.rsplit_once(" @")?.1;
-            let port = name.strip_prefix(crate::port::NAMES)?.split('/').next()?;
-            let port = port.parse().ok()?;
-            (name == crate::port::address_name(port, local)).then_some(port)
-        });
+    fn parse(local: IpAddr, claimed: Vec<u16>, raw: &str) -> Option<Self> {
         let mut sockets = 0;
         for line in raw.lines().skip(1) {
             let (address, protocol) = line.split_whitespace().nth(1)?.split_once(':')?;
@@ -109,10 +106,7 @@ impl Neighbours {
                 sockets += 1;
             }
         }
-        Some(Self {
-            claimed: claimed.collect(),
-            sockets,
-        })
+        Some(Self { claimed, sockets })
     }
 
     fn lets_answer(&self, own: u16, wanted: u16) -> bool {
@@ -147,15 +141,6 @@ mod tests {
 
     use super::*;
 
-    const UNIX: &str = "Num       RefCount Protocol Flags    Type St Inode Path
-0000000000000000: 00000002 00000000 00000000 0002 01 103 @carrick/sctp/5000
-0000000000000000: 00000002 00000000 00000000 0002 01 104 @carrick/sctp/5000/127.0.0.1
-0000000000000000: 00000002 00000000 00000000 0002 01 105 @carrick/sctp/4000/127.0.0.1
-0000000000000000: 00000002 00000000 00000000 0002 01 106 @carrick/sctp/80/::1
-0000000000000000: 00000002 00000000 00000000 0002 01 107 /run/carrick/sctp/70/127.0.0.1
-0000000000000000: 00000002 00000000 00000000 0002 01 108
-";
-
     fn raw(addresses: &[&str]) -> String {
         let mut table = "  sl  local_address rem_address   st tx_queue\n".to_owned();
         for address in addresses {
@@ -175,9 +160,11 @@ mod tests {
         let here = word([127, 0, 0, 1]) + ":0084";
         let elsewhere = word([127, 0, 0, 2]) + ":0084";
         let ping = word([127, 0, 0, 1]) + ":0001";
-        let of = |raw_sockets: &[&str]| Neighbours::parse(local, UNIX, &raw(raw_sockets)).unwrap();
+        let of = |raw_sockets: &[&str]| {
+            Neighbours::parse(local, vec![5000, 4000], &raw(raw_sockets)).unwrap()
+        };
         let two = of(&[&here, &elsewhere, &ping, &here]);
-        assert_eq!((&two.claimed[..], two.sockets), (&[5000, 4000][..], 2));
+        assert_eq!(two.sockets, 2);
         assert!(two.lets_answer(4000, 7));
         assert!(!two.lets_answer(5000, 7), "the other one answers");
         assert!(!two.lets_answer(4000, 5000), "it has an endpoint");
@@ -190,10 +177,10 @@ mod tests {
         let any = word([0; 4]) + ":0084";
         for other in [&here, &any] {
             let table = raw(&[&here, &here, other]);
-            let found = Neighbours::parse(local, UNIX, &table).unwrap();
+            let found = Neighbours::parse(local, vec![5000, 4000], &table).unwrap();
             assert!(!found.lets_answer(4000, 7), "{other}");
         }
-        assert_eq!(Neighbours::parse(local, UNIX, "\n garbage\n"), None);
+        assert_eq!(Neighbours::parse(local, vec![4000], "\n garbage\n"), None);
     }
 
     #[test]
@@ -222,7 +209,7 @@ mod tests {
 
     #[test]
     fn lookups_are_bounded_in_each_second() {
-        let mut strays = StrayInits::new();
+        let mut strays = StrayInits::default();
         let mut packet = [0; 32];
         packet[12] = INIT;
         let local = IpAddr::from([192, 0, 2, 1]);

@@ -141,9 +141,9 @@ async fn a_server_identifies_peers_by_fingerprint() {
     let known = clients.iter().map(Certificate::fingerprint).collect();
     let listening = bind(DtlsConfig::new(server.clone(), Trust::Fingerprints(known)));
     let liked = clients[0].fingerprint();
-    let judge = Trust::Verifier(std::sync::Arc::new(move |_: &[u8]| Ok(())));
-    let judging = bind(DtlsConfig::new(server.clone(), judge));
-    for (server_end, who) in [(&listening, 0), (&listening, 1), (&judging, 0)] {
+    let verify = Trust::Verifier(std::sync::Arc::new(move |_: &[u8]| Ok(())));
+    let verifying = bind(DtlsConfig::new(server.clone(), verify));
+    for (server_end, who) in [(&listening, 0), (&listening, 1), (&verifying, 0)] {
         let trust = Trust::fingerprint(server.fingerprint());
         let client = bind(DtlsConfig::new(clients[who].clone(), trust));
         let (a, b) = tokio::join!(
@@ -161,8 +161,8 @@ async fn a_server_identifies_peers_by_fingerprint() {
 
 #[tokio::test]
 async fn an_untrusted_client_gets_an_error() {
-    let nobody = Trust::Fingerprints(Vec::new());
-    let server = bind(DtlsConfig::new(Certificate::generate().unwrap(), nobody));
+    let no_peer = Trust::Fingerprints(Vec::new());
+    let server = bind(DtlsConfig::new(Certificate::generate().unwrap(), no_peer));
     let client = bind(DtlsConfig::new(
         Certificate::generate().unwrap(),
         Trust::Anyone,

@@ -96,7 +96,7 @@ impl Node {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum DatagramAction {
     Pass,
     Drop,
     Late(Duration),
@@ -104,18 +104,18 @@ pub enum Fate {
 }
 
 #[derive(Clone)]
-pub struct Seen {
+pub struct SentDatagram {
     pub from: usize,
     pub bytes: Bytes,
     pub transmit: Transmit,
 }
 
-type Rule = Box<dyn FnMut(&Seen) -> Fate>;
+type Rule = Box<dyn FnMut(&SentDatagram) -> DatagramAction>;
 
 pub struct World {
     pub now: Time,
     pub nodes: Vec<Node>,
-    pub log: Vec<Seen>,
+    pub log: Vec<SentDatagram>,
     /// Datagrams larger than this, with IP and UDP headers, are lost.
     pub mtu: usize,
     pub rule: Rule,
@@ -144,7 +144,7 @@ impl World {
                 .into(),
             log: Vec::new(),
             mtu: 1500,
-            rule: Box::new(|_| Fate::Pass),
+            rule: Box::new(|_| DatagramAction::Pass),
             flights: BTreeMap::new(),
             sequence: 0,
         }
@@ -334,21 +334,22 @@ impl World {
         let port = transmit.route.encapsulation.expect("UDP");
         let to = (0..self.nodes.len())
             .find(|n| address(*n) == SocketAddr::new(transmit.route.remote, port));
-        let seen = Seen {
+        let seen = SentDatagram {
             from,
             bytes: bytes.clone(),
             transmit,
         };
         let fate = (self.rule)(&seen);
         self.log.push(seen);
-        let Some(to) = to.filter(|_| fate != Fate::Drop && bytes.len() + 28 <= self.mtu) else {
+        let Some(to) = to.filter(|_| fate != DatagramAction::Drop && bytes.len() + 28 <= self.mtu)
+        else {
             return;
         };
         let mut delay = Duration::from_millis(10);
-        if let Fate::Late(by) = fate {
+        if let DatagramAction::Late(by) = fate {
             delay += by;
         }
-        for _ in 0..=usize::from(fate == Fate::Twice) {
+        for _ in 0..=usize::from(fate == DatagramAction::Twice) {
             self.flights
                 .insert((self.now + delay, self.sequence), (from, to, bytes.clone()));
             self.sequence += 1;

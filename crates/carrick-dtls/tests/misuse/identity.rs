@@ -76,16 +76,16 @@ fn a_client_with_a_wrong_fingerprint_gets_an_alert() {
 }
 
 #[test]
-fn a_function_may_judge_certificates() {
+fn a_function_may_verify_certificates() {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let judged = std::sync::Arc::clone(&seen);
-    let judge = move |der: &[u8]| {
-        judged.lock().unwrap().push(der.to_vec());
+    let given = std::sync::Arc::clone(&seen);
+    let verify = move |der: &[u8]| {
+        given.lock().unwrap().push(der.to_vec());
         Err("its name is wrong".to_string())
     };
     let mut world = World::new();
     world
-        .try_connect(Trust::Verifier(std::sync::Arc::new(judge)), association())
+        .try_connect(Trust::Verifier(std::sync::Arc::new(verify)), association())
         .unwrap();
     world.run(Duration::from_secs(5));
     assert_eq!(*seen.lock().unwrap(), [certificate(SERVER).der()]);

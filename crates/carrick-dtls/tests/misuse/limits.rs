@@ -7,14 +7,14 @@ use carrick_proto::sessions::{SessionEvent, SessionLayerConfig};
 use carrick_proto::{CloseReason, Ecn, Route};
 
 use crate::common::{
-    CLIENT, Fate, Node, SERVER, World, address, association, certificate, expecting,
+    CLIENT, DatagramAction, Node, SERVER, World, address, association, certificate, expecting,
 };
 use crate::{VERSIONS, failure};
 
 #[test]
-fn a_client_without_a_peer_gives_up_in_time() {
+fn a_handshake_without_a_peer_times_out() {
     let mut world = World::new();
-    world.rule = Box::new(|_| Fate::Drop);
+    world.rule = Box::new(|_| DatagramAction::Drop);
     let id = world.connect();
     world.run(Duration::from_secs(60));
     assert_eq!(
@@ -36,7 +36,7 @@ fn half_open_sessions_are_limited_and_expire() {
     let dtls = DtlsConfig::new(certificate(SERVER), expecting(CLIENT));
     world.nodes[SERVER] = Node::new(SERVER, dtls, limits);
     let mut attacker = World::new();
-    attacker.rule = Box::new(|_| Fate::Drop);
+    attacker.rule = Box::new(|_| DatagramAction::Drop);
     attacker.connect();
     let hello = attacker.log[0].bytes.clone();
     for n in 0..1000_u16 {

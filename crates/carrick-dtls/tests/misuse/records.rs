@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use crate::VERSIONS;
 use crate::common::{
-    CLIENT, Fate, PORT, SERVER, World, address, association, certificate, expecting, message,
+    CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
+    message,
 };
 
 /// Returns the INIT of an endpoint without DTLS.
@@ -31,7 +32,7 @@ fn a_peer_without_dtls_is_not_answered_and_counted() {
     let mut world = World::new();
     let (_, init, _) = plain_init();
     world.inject(CLIENT, SERVER, &init);
-    assert_eq!(world.nodes[SERVER].layer.stats().strangers, 1);
+    assert_eq!(world.nodes[SERVER].layer.stats().unknown_senders, 1);
     assert_eq!(world.nodes[SERVER].layer.sessions().count(), 0);
     assert!(world.log.is_empty());
     // The same during a session.
@@ -99,7 +100,10 @@ fn replayed_and_foreign_records_are_dropped() {
         server
             .layer
             .handle_datagram(now, &mut server.core, &elsewhere, last);
-        assert_eq!(server.layer.stats().strangers, stats.strangers + 1);
+        assert_eq!(
+            server.layer.stats().unknown_senders,
+            stats.unknown_senders + 1
+        );
         assert!(server.layer.stats().discarded > stats.discarded);
         assert_eq!(counters(&world), before, "{versions:?}");
         world.transfer(CLIENT, ids, 3);
@@ -116,9 +120,9 @@ fn changed_records_are_dropped() {
         world.log.clear();
         world.rule = Box::new(|s| {
             if s.from == CLIENT {
-                Fate::Drop
+                DatagramAction::Drop
             } else {
-                Fate::Pass
+                DatagramAction::Pass
             }
         });
         world.send(CLIENT, ids.0, message(1, 300));

@@ -8,7 +8,7 @@ use carrick_proto::{
 };
 
 use super::SendHalf;
-use crate::error::{ConfigError, OperationError, Refusal};
+use crate::error::{ConfigError, OperationError, ProtocolRefusal};
 
 impl SendHalf {
     /// Returns the state and the counters of the association, after the messages that were sent before
@@ -194,7 +194,7 @@ impl SendHalf {
             .await
     }
 
-    pub(super) async fn operate<E: Refusal + Send + 'static>(
+    pub(super) async fn operate<E: ProtocolRefusal + Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
     ) -> Result<(), OperationError> {

@@ -24,15 +24,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands};
-use crate::error::{OperationError, RecvError, Refusal, SendError, TryRecvError};
-use crate::lazy::Inlet;
-use crate::shared::Shared;
+use crate::error::{OperationError, ProtocolRefusal, RecvError, SendError, TryRecvError};
+use crate::lazy::LazyReceiver;
+use crate::shared::SharedState;
 pub use adapters::MessageSink;
 pub use recv::{Events, RecvHalf};
 pub use send::SendHalf;
 
 /// Item that the endpoint's task hands to [`RecvHalf`].
-pub(crate) enum Delivery {
+pub(crate) enum RecvItem {
     Message(Message),
     /// The peer restarted; messages that were begun will not be finished.
     Restarted,
@@ -53,19 +53,19 @@ pub enum Notification {
 
 /// Connection of the handles of one association with the endpoint's task. Dropping it releases the
 /// association.
-pub(crate) struct Link {
+pub(crate) struct EndpointLink {
     id: AssociationId,
     commands: Commands,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
-impl Drop for Link {
+impl Drop for EndpointLink {
     fn drop(&mut self) {
         self.command(Command::Release(self.id));
     }
 }
 
-impl Link {
+impl EndpointLink {
     /// Sends a command to the task. If the task has ended, the command has no effect.
     fn command(&self, command: Command) {
         let _ = self.commands.send(command);
@@ -101,7 +101,7 @@ impl Link {
     }
 
     /// Lets the task change the protocol's state.
-    async fn operate<E: Refusal + Send + 'static>(
+    async fn operate<E: ProtocolRefusal + Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
     ) -> Result<(), OperationError> {
@@ -122,17 +122,17 @@ pub struct Association {
 }
 
 /// The ends of an association's channels that belong to the handles.
-pub(crate) struct Channels {
-    pub(crate) deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
-    pub(crate) events: Inlet<mpsc::Receiver<Box<Notification>>>,
+pub(crate) struct HandleChannels {
+    pub(crate) deliveries: LazyReceiver<mpsc::UnboundedReceiver<RecvItem>>,
+    pub(crate) events: LazyReceiver<mpsc::Receiver<Box<Notification>>>,
 }
 
 impl Association {
     pub(crate) fn new(
         id: AssociationId,
         commands: Commands,
-        shared: Arc<Shared>,
-        channels: Channels,
+        shared: Arc<SharedState>,
+        channels: HandleChannels,
         assembly_limit: usize,
     ) -> Self {
         let events = Events {
@@ -140,7 +140,7 @@ impl Association {
             queue: channels.events,
             ended: false,
         };
-        let link = Arc::new(Link {
+        let link = Arc::new(EndpointLink {
             id,
             commands,
             shared,
@@ -160,7 +160,7 @@ impl Association {
         }
     }
 
-    /// Lets the task hand over messages, now that a program has the handle.
+    /// Enables the delivery of messages by the task, now that a program has the handle.
     pub(crate) fn accept(&self) {
         let link = &self.recv.link;
         if link.shared.receive_queue.accept() {
@@ -226,7 +226,7 @@ impl Deref for Association {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for EndpointLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("id", &self.id)

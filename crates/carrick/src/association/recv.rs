@@ -8,17 +8,17 @@ use std::task::{Context, Poll, ready};
 use carrick_proto::{CloseReason, Event, Message};
 use tokio::sync::mpsc;
 
-use super::{Delivery, Link, Notification};
+use super::{EndpointLink, Notification, RecvItem};
 use crate::assembly::Assembly;
 use crate::command::Command;
 use crate::error::{RecvError, TryRecvError};
-use crate::lazy::{Inlet, Never};
-use crate::shared::Shared;
+use crate::lazy::{LazyReceiver, NeverOpened};
+use crate::shared::SharedState;
 
 /// Receives messages.
 pub struct RecvHalf {
-    pub(super) link: Arc<Link>,
-    pub(super) deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
+    pub(super) link: Arc<EndpointLink>,
+    pub(super) deliveries: LazyReceiver<mpsc::UnboundedReceiver<RecvItem>>,
     pub(super) assembly: Assembly,
     pub(super) end: Option<CloseReason>,
     pub(super) events: Option<Events>,
@@ -28,8 +28,8 @@ pub struct RecvHalf {
 
 /// Receives notifications.
 pub struct Events {
-    pub(super) shared: Arc<Shared>,
-    pub(super) queue: Inlet<mpsc::Receiver<Box<Notification>>>,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) queue: LazyReceiver<mpsc::Receiver<Box<Notification>>>,
     pub(super) ended: bool,
 }
 
@@ -80,7 +80,7 @@ impl RecvHalf {
                     Err(mpsc::error::TryRecvError::Empty) => return Err(TryRecvError::Empty),
                     Err(mpsc::error::TryRecvError::Disconnected) => None,
                 },
-                Err(Never) => self.end_without_messages(),
+                Err(NeverOpened) => self.end_without_messages(),
             };
             let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
@@ -91,23 +91,23 @@ impl RecvHalf {
     }
 
     /// Returns the end of an association whose channel was dropped before it was opened.
-    fn end_without_messages(&self) -> Option<Delivery> {
-        self.link.shared.ended.get().cloned().map(Delivery::End)
+    fn end_without_messages(&self) -> Option<RecvItem> {
+        self.link.shared.ended.get().cloned().map(RecvItem::End)
     }
 
-    fn take(&mut self, delivery: Delivery) -> Option<Message> {
+    fn take(&mut self, delivery: RecvItem) -> Option<Message> {
         match delivery {
-            Delivery::Message(message) => {
+            RecvItem::Message(message) => {
                 if self.link.shared.receive_queue.remove(&message) {
                     self.link.command(Command::Resume(self.link.id));
                 }
                 self.assembly.take(message)
             }
-            Delivery::Restarted => {
+            RecvItem::Restarted => {
                 self.assembly.clear();
                 None
             }
-            Delivery::End(reason) => {
+            RecvItem::End(reason) => {
                 self.end = Some(reason);
                 None
             }

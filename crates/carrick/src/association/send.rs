@@ -8,17 +8,17 @@ use bytes::Bytes;
 use carrick_proto::{CloseReason, Extensions, SendOptions};
 use tokio::sync::oneshot;
 
-use super::Link;
-use crate::command::{Command, Outgoing};
+use super::EndpointLink;
+use crate::command::{Command, OutgoingMessage};
 use crate::error::{OperationError, SendError, TrySendError};
-use crate::send_credit::{NoCredit, Permit};
+use crate::send_credit::{CreditPermit, NoCredit};
 use crate::shared::cost;
 
 /// Sends messages, reads the state of the association and changes it. Clones are handles of the same
 /// association.
 #[derive(Clone, Debug)]
 pub struct SendHalf {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<EndpointLink>,
 }
 
 impl SendHalf {
@@ -105,10 +105,10 @@ impl SendHalf {
         &self,
         data: Bytes,
         options: SendOptions,
-        permit: Permit,
+        permit: CreditPermit,
         answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
     ) -> Result<(), SendError> {
-        let message = Outgoing {
+        let message = OutgoingMessage {
             data,
             options,
             permit,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_proto::{AssociationId, Endpoint as Core, Event, Route, Time, Transmit};
 
-use crate::command::Connect;
+use crate::command::ConnectRequest;
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 
@@ -17,13 +17,13 @@ use dtls::Sessions;
 type Sessions = std::convert::Infallible;
 
 /// Passes packets through unchanged unless there are sessions.
-pub(crate) struct Below(Option<Sessions>);
+pub(crate) struct LowerLayer(Option<Sessions>);
 
 #[cfg_attr(
     not(feature = "dtls"),
     expect(clippy::unnecessary_wraps, reason = "nothing is there to fail")
 )]
-impl Below {
+impl LowerLayer {
     /// Makes the layer of the configuration. With DTLS it takes over the addresses of the protocol.
     pub(crate) fn new(
         config: &mut Config,
@@ -114,7 +114,7 @@ impl Below {
         &mut self,
         now: Time,
         core: &mut Core,
-        connect: &Connect,
+        connect: &ConnectRequest,
     ) -> Result<AssociationId, ConnectError> {
         let config = connect.config.clone();
         let config = config.unwrap_or_else(|| core.default_config());
@@ -194,7 +194,9 @@ mod dtls {
 
     use crate::error::ConfigError;
 
-    use super::{AssociationId, BindError, Config, Connect, ConnectError, Core, Event, Time};
+    use super::{
+        AssociationId, BindError, Config, ConnectError, ConnectRequest, Core, Event, Time,
+    };
 
     /// DTLS sessions, one per peer.
     pub(super) struct Sessions {
@@ -242,7 +244,7 @@ mod dtls {
             &mut self,
             now: Time,
             core: &mut Core,
-            connect: &Connect,
+            connect: &ConnectRequest,
             config: AssociationConfig,
         ) -> Result<AssociationId, ConnectError> {
             let &[

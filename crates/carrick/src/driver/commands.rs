@@ -3,7 +3,7 @@
 use carrick_proto::{AssociationId, Time};
 
 use super::Driver;
-use crate::command::{Command, Connect, Ended, Outgoing};
+use crate::command::{AssociationEnded, Command, ConnectRequest, OutgoingMessage};
 use crate::error::{BindError, ConnectError, OperationError};
 
 impl Driver {
@@ -22,7 +22,7 @@ impl Driver {
             },
             Command::Flush(id, answer) => match self.entries.get_mut(&id) {
                 Some(entry) => entry.flush(&self.core, id, answer),
-                None => drop(answer.send(Err(Ended))),
+                None => drop(answer.send(Err(AssociationEnded))),
             },
             // Aborting what has ended changes nothing.
             Command::Abort(id, reason) => drop(self.core.abort(now, id, &reason)),
@@ -33,7 +33,7 @@ impl Driver {
                 // The caller may have dropped its future.
                 let _ = answer.send(crate::endpoint::Stats {
                     protocol: self.core.stats(),
-                    unsendable: self.sockets.unsendable(),
+                    unsendable: self.network.unsendable(),
                     #[cfg(feature = "dtls")]
                     sessions: self.below.stats(),
                 });
@@ -47,7 +47,7 @@ impl Driver {
                 if !self.below.is_protected() {
                     self.core.local_address_removed(now, address);
                 }
-                self.sockets.remove(address);
+                self.network.remove(address);
             }
             Command::StopAccepting => self.end(),
             Command::Close => self.close(now),
@@ -55,21 +55,21 @@ impl Driver {
     }
 
     fn add_address(&mut self, address: std::net::IpAddr) -> Result<(), BindError> {
-        self.sockets.add(address)?;
+        self.network.add(address)?;
         if !self.below.is_protected() {
             self.core.local_address_added(address);
         }
         Ok(())
     }
 
-    fn send(&mut self, id: AssociationId, out: Outgoing, now: Time) {
+    fn send(&mut self, id: AssociationId, out: OutgoingMessage, now: Time) {
         // Without an entry the association has ended; the handle has the reason.
         if let Some(entry) = self.entries.get_mut(&id).filter(|e| !e.closed) {
             entry.send(&mut self.core, now, id, out);
         }
     }
 
-    fn connect(&mut self, connect: Connect, now: Time) {
+    fn connect(&mut self, connect: ConnectRequest, now: Time) {
         if self.ending {
             let _ = connect.answer.send(Err(ConnectError::EndpointClosed));
             return;

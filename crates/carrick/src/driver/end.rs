@@ -54,7 +54,7 @@ impl Driver {
                 return;
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
-            self.sockets.send_at_once(&transmit, bytes);
+            self.network.send_at_once(&transmit, bytes);
         }
     }
 }

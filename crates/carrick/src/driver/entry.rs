@@ -11,27 +11,27 @@ use carrick_proto::{
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::association::{Channels, Delivery, Notification};
-use crate::command::{Ended, Outgoing};
+use crate::association::{HandleChannels, Notification, RecvItem};
+use crate::command::{AssociationEnded, OutgoingMessage};
 use crate::error::OperationError;
-use crate::lazy::{self, Outlet};
-use crate::shared::Shared;
+use crate::lazy::{self, LazySender};
+use crate::shared::SharedState;
 
-pub(super) struct Entry {
-    pub(super) shared: Arc<Shared>,
-    deliveries: Outlet<mpsc::UnboundedSender<Delivery>, mpsc::UnboundedReceiver<Delivery>>,
-    events: Outlet<mpsc::Sender<Box<Notification>>, mpsc::Receiver<Box<Notification>>>,
+pub(super) struct AssociationEntry {
+    pub(super) shared: Arc<SharedState>,
+    deliveries: LazySender<mpsc::UnboundedSender<RecvItem>, mpsc::UnboundedReceiver<RecvItem>>,
+    events: LazySender<mpsc::Sender<Box<Notification>>, mpsc::Receiver<Box<Notification>>>,
     /// Capacity of the queue of notifications.
     notifications: usize,
     /// Number of notifications discarded since the last one that was queued.
     lagged: u64,
     /// Messages that wait for room in the protocol's send buffer.
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<OutgoingMessage>,
     /// The user has requested a shutdown; it begins when no message waits.
     shutdown_wanted: bool,
     shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
     /// Callers of [`crate::SendHalf::flushed`].
-    flushes: Vec<oneshot::Sender<Result<(), Ended>>>,
+    flushes: Vec<oneshot::Sender<Result<(), AssociationEnded>>>,
     /// Received messages are discarded.
     pub(super) discard: bool,
     /// Time at which the association is aborted.
@@ -39,8 +39,8 @@ pub(super) struct Entry {
     pub(super) closed: bool,
 }
 
-impl Entry {
-    pub(super) fn new(shared: Shared, notifications: usize) -> (Self, Channels) {
+impl AssociationEntry {
+    pub(super) fn new(shared: SharedState, notifications: usize) -> (Self, HandleChannels) {
         let (deliveries, deliveries_out) = lazy::channel();
         let (events, events_out) = lazy::channel();
         let entry = Self {
@@ -57,7 +57,7 @@ impl Entry {
             lingers_until: None,
             closed: false,
         };
-        let channels = Channels {
+        let channels = HandleChannels {
             deliveries: deliveries_out,
             events: events_out,
         };
@@ -65,7 +65,13 @@ impl Entry {
     }
 
     /// Passes a message to the protocol, after those that wait.
-    pub(super) fn send(&mut self, core: &mut Core, now: Time, id: AssociationId, out: Outgoing) {
+    pub(super) fn send(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        id: AssociationId,
+        out: OutgoingMessage,
+    ) {
         self.waiting.push_back(out);
         if self.waiting.len() == 1 {
             self.send_waiting(core, now, id);
@@ -95,11 +101,11 @@ impl Entry {
         &mut self,
         core: &Core,
         id: AssociationId,
-        answer: oneshot::Sender<Result<(), Ended>>,
+        answer: oneshot::Sender<Result<(), AssociationEnded>>,
     ) {
         if self.closed {
             // The handles have the reason.
-            return drop(answer.send(Err(Ended)));
+            return drop(answer.send(Err(AssociationEnded)));
         }
         // Dropped futures need no answer.
         self.flushes.retain(|answer| !answer.is_closed());
@@ -191,7 +197,7 @@ impl Entry {
             }
             self.shared.receive_queue.add(&message);
             let deliveries = self.deliveries.open(mpsc::unbounded_channel);
-            self.discard = deliveries.is_none_or(|d| d.send(Delivery::Message(message)).is_err());
+            self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Message(message)).is_err());
         }
         false
     }
@@ -200,7 +206,7 @@ impl Entry {
     pub(super) fn restarted(&mut self) {
         // Without a receiver, or before the first message, there is nothing to discard.
         if let Some(deliveries) = self.deliveries.opened() {
-            let _ = deliveries.send(Delivery::Restarted);
+            let _ = deliveries.send(RecvItem::Restarted);
         }
     }
 
@@ -215,7 +221,7 @@ impl Entry {
         let _ = self.shared.ended.set(reason.clone());
         self.shared.send_credit.close();
         for answer in self.flushes.drain(..) {
-            let _ = answer.send(Err(Ended));
+            let _ = answer.send(Err(AssociationEnded));
         }
         for answer in self.shutdown_answers.drain(..) {
             // The future of a cancelled shutdown() was dropped.
@@ -233,7 +239,7 @@ impl Entry {
         if let (Some(deliveries), Some(reason)) =
             (self.deliveries.opened(), self.shared.ended.get())
         {
-            let _ = deliveries.send(Delivery::End(reason.clone()));
+            let _ = deliveries.send(RecvItem::End(reason.clone()));
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use carrick_proto::{AssociationId, CloseReason, Event, Time};
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Driver, Entry};
+use super::{AssociationEntry, Driver};
 use crate::association::Association;
 use crate::error::ConnectError;
-use crate::shared::{ReceiveQueue, Shared};
-use crate::source::route_mtu;
+use crate::network::route_mtu;
+use crate::shared::{ReceiveQueue, SharedState};
 
 impl Driver {
     /// Passes the protocol's events to the handles. Returns true if there were any.
@@ -97,21 +97,21 @@ impl Driver {
         let limits = &self.limits;
         let queue = ReceiveQueue::new(limits.receive_queue_messages, limits.receive_queue);
         let bare = !self.below.is_protected();
-        let transport = bare.then(|| self.sockets.transport());
+        let transport = bare.then(|| self.network.transport());
         let peer = (peers, port);
-        let shared = Shared::new(limits.send_queue, queue, peer, fragments, transport);
+        let shared = SharedState::new(limits.send_queue, queue, peer, fragments, transport);
         let stats = self.core.association_stats(id);
-        let shared = Shared {
+        let shared = SharedState {
             extensions: stats.map(|s| s.extensions).unwrap_or_default(),
             ..shared
         };
         #[cfg(feature = "dtls")]
-        let shared = Shared {
+        let shared = SharedState {
             fingerprint: self.below.fingerprint(id),
             ..shared
         };
         shared.set_streams(outbound, inbound);
-        let (entry, channels) = Entry::new(shared, limits.notifications);
+        let (entry, channels) = AssociationEntry::new(shared, limits.notifications);
         let association = Association::new(
             id,
             commands,

@@ -8,14 +8,12 @@
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
-//! - `watch`: changes of the host's addresses
 
 mod below;
 mod commands;
 mod end;
 mod entry;
 mod events;
-mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -31,20 +29,16 @@ use crate::association::Association;
 use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::ConnectError;
-use crate::socket::{ReceiveBuffers, Sent, SocketSet};
+use crate::network::{Network, NetworkInput, TransmitOutcome};
 use crate::strays::StrayInits;
-pub(crate) use below::Below;
-use entry::Entry;
-pub(crate) use watch::Watch;
+pub(crate) use below::LowerLayer;
+use entry::AssociationEntry;
 
 /// Maximum number of rounds before other tasks run.
 const ROUNDS: usize = 8;
 
 /// Maximum number of commands processed in a round.
 const COMMANDS: usize = 256;
-
-/// Maximum number of batches read from one socket in a round.
-const BATCHES: usize = 4;
 
 /// Lengths of queues; see [`Config`].
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +69,8 @@ type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
 /// The task.
 pub(crate) struct Driver {
     core: Core,
-    below: Below,
-    sockets: SocketSet,
-    buffers: ReceiveBuffers,
-    /// Watch of the host's addresses, with `auto_addresses`.
-    watch: Option<Watch>,
+    below: LowerLayer,
+    network: Network,
     strays: StrayInits,
     limits: Limits,
     /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
@@ -88,7 +79,7 @@ pub(crate) struct Driver {
     batch: Vec<Command>,
     /// `None` when no peer is accepted any more.
     accepted: Option<mpsc::Sender<Association>>,
-    entries: BTreeMap<AssociationId, Entry>,
+    entries: BTreeMap<AssociationId, AssociationEntry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations without handles are aborted.
     lingering: BTreeSet<(Time, AssociationId)>,
@@ -106,8 +97,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(
-        (core, below): (Core, Below),
-        (sockets, watch): (SocketSet, Option<Watch>),
+        (core, below): (Core, LowerLayer),
+        network: Network,
         limits: Limits,
         commands: &Commands,
         orders: mpsc::UnboundedReceiver<Command>,
@@ -116,10 +107,8 @@ impl Driver {
         Self {
             core,
             below,
-            sockets,
-            buffers: ReceiveBuffers::new(),
-            watch,
-            strays: StrayInits::new(),
+            network,
+            strays: StrayInits::default(),
             limits,
             commands: commands.downgrade(),
             orders,
@@ -167,49 +156,38 @@ impl Driver {
 
     /// Processes received datagrams. Returns true if there were any.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        let mut any = false;
         let port = self.core.port();
         let protected = self.below.is_protected();
-        for index in 0..self.sockets.len() {
-            let socket = self.sockets.get(index);
-            let encapsulated = socket.is_encapsulated();
-            for _ in 0..BATCHES {
-                match socket.poll_receive(cx, &mut self.buffers) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(datagrams)) => datagrams.for_each(|route, datagram| {
-                        // A raw socket gets the packets for all SCTP ports of its address.
-                        if !encapsulated
-                            && destination_port(&datagram) != Some(port)
-                            && !self.strays.answers(now, port, route.local, &datagram)
-                        {
-                            return;
-                        }
-                        self.below
-                            .handle_datagram(now, &mut self.core, route, datagram);
-                    }),
-                    // Error of a packet that was sent; the error queue has the details.
-                    Poll::Ready(Err(_)) => {
-                        for note in socket.take_errors() {
-                            // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
-                            if !protected {
-                                self.core.handle_icmp(now, &note.input());
-                            }
-                        }
-                    }
-                }
-                any = true;
-            }
-            for _ in 0..BATCHES {
-                let Poll::Ready(notes) = socket.poll_errors(cx) else {
-                    break;
-                };
-                any = true;
-                for note in notes.iter().filter(|_| !protected) {
-                    self.core.handle_icmp(now, &note.input());
+        let (core, below, strays) = (&mut self.core, &mut self.below, &mut self.strays);
+        self.network.poll_receive(cx, |arrival| match arrival {
+            NetworkInput::Packet(route, datagram) => {
+                // A raw socket gets the packets for all SCTP ports of its address.
+                if route.encapsulation.is_some()
+                    || destination_port(&datagram) == Some(port)
+                    || strays.answers(now, port, route.local, &datagram)
+                {
+                    below.handle_datagram(now, core, route, datagram);
                 }
             }
+            // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
+            NetworkInput::Icmp(icmp) if !protected => core.handle_icmp(now, &icmp),
+            NetworkInput::Icmp(_) => {}
+        })
+    }
+
+    /// Follows changes of the host's addresses and routes. Returns true if it checked a table.
+    fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let changes = self.network.poll_host(cx, self.core.local_addresses());
+        if changes.routes {
+            self.core.local_routes_changed();
         }
-        any
+        for address in changes.added {
+            self.core.local_address_added(address);
+        }
+        for address in changes.removed {
+            self.core.local_address_removed(now, address);
+        }
+        changes.checked
     }
 
     /// Processes expired timers. Returns true if any was due.
@@ -236,7 +214,7 @@ impl Driver {
 
     /// Sends the packets that the protocol has.
     fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
-        self.sockets.flush(cx);
+        self.network.flush(cx);
         loop {
             self.out.clear();
             let Some(transmit) = self.below.poll_transmit(now, &mut self.core, &mut self.out)
@@ -244,9 +222,9 @@ impl Driver {
                 return;
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
-            let sent = self.sockets.send(cx, &transmit, bytes);
+            let sent = self.network.send(cx, &transmit, bytes);
             // Over DTLS a refused probe is lost; the search continues when it times out.
-            if sent != Sent::TooBig || self.below.is_protected() {
+            if sent != TransmitOutcome::TooBig || self.below.is_protected() {
                 continue;
             }
             if transmit.probe {

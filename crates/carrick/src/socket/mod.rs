@@ -42,16 +42,16 @@ const MAX_QUEUED: usize = 1 << 20;
 
 /// Transport of one socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
+pub(crate) enum SocketTransport {
     /// UDP, with this local port; 0 lets the system choose one.
     Udp { port: u16 },
     /// IP.
     Raw,
 }
 
-/// Result of a transmit.
+/// Outcome of sending one transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
+pub enum TransmitOutcome {
     /// The packet was sent, is queued, or was lost; the protocol handles losses.
     Done,
     /// The packet was lost, because the system cannot or will not send it.
@@ -62,7 +62,7 @@ pub(crate) enum Sent {
 
 /// Transmit that is queued until the socket accepts more.
 #[derive(Debug)]
-struct Queued {
+struct QueuedTransmit {
     transmit: Transmit,
     bytes: Bytes,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Socket {
     state: UdpSocketState,
     address: IpAddr,
     encapsulated: bool,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedTransmit>,
     queued: usize,
     /// Resolves when the error queue is not empty.
     errors: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -84,29 +84,59 @@ impl Socket {
     /// on plain IP.
     pub(crate) fn bind(
         address: IpAddr,
-        carrier: Carrier,
+        carrier: SocketTransport,
         buffer: usize,
     ) -> Result<(Self, u16), BindError> {
         let port = match carrier {
-            Carrier::Udp { port } => port,
-            Carrier::Raw => 0,
+            SocketTransport::Udp { port } => port,
+            SocketTransport::Raw => 0,
         };
         let io = open(address, carrier, port).map_err(|e| explain(address, carrier, e))?;
-        let failed = |source| BindError::Socket { address, source };
+        let set_up = Self::set_up(io, address, carrier, buffer);
+        set_up.map_err(|source| BindError::Socket { address, source })
+    }
+
+    /// Continues with a socket that another process has opened for an address. Returns its UDP port as well.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn adopt(
+        address: IpAddr,
+        carrier: SocketTransport,
+        buffer: usize,
+        descriptor: std::os::fd::OwnedFd,
+    ) -> io::Result<(Self, u16)> {
+        let io = socket2::Socket::from(descriptor);
+        let kind = if is_udp(carrier) {
+            Type::DGRAM
+        } else {
+            Type::RAW
+        };
+        let local = io.local_addr()?.as_socket();
+        if io.r#type()? != kind || local.is_none_or(|local| local.ip() != address) {
+            return Err(io::Error::other("it is bound to another address"));
+        }
+        Self::set_up(io, address, carrier, buffer)
+    }
+
+    fn set_up(
+        io: socket2::Socket,
+        address: IpAddr,
+        carrier: SocketTransport,
+        buffer: usize,
+    ) -> io::Result<(Self, u16)> {
         options::set_buffers(&io, buffer);
-        let state = UdpSocketState::new((&io).into()).map_err(failed)?;
-        options::leave_out_timestamps(&io).map_err(failed)?;
-        options::report_errors(&io, address.is_ipv4()).map_err(failed)?;
-        let local = io.local_addr().map_err(failed)?.as_socket();
+        let state = UdpSocketState::new((&io).into())?;
+        options::leave_out_timestamps(&io)?;
+        options::report_errors(&io, address.is_ipv4())?;
+        let local = io.local_addr()?.as_socket();
         // The runtime only polls it, so that a raw socket works as well.
-        let io = UdpSocket::from_std(io.into()).map_err(failed)?;
+        let io = UdpSocket::from_std(io.into())?;
         let io = Arc::new(io);
         let socket = Self {
             errors: wait_for_errors(&io),
             io,
             state,
             address,
-            encapsulated: matches!(carrier, Carrier::Udp { .. }),
+            encapsulated: matches!(carrier, SocketTransport::Udp { .. }),
             queue: VecDeque::new(),
             queued: 0,
         };
@@ -116,6 +146,14 @@ impl Socket {
 
     pub(crate) fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// Returns another descriptor of the socket.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate(&self) -> io::Result<std::os::fd::OwnedFd> {
+        use std::os::fd::AsFd;
+
+        self.io.as_fd().try_clone_to_owned()
     }
 
     /// Returns true if the socket carries SCTP in UDP.
@@ -173,7 +211,12 @@ impl Socket {
     }
 
     /// Sends a transmit, or queues it until the socket accepts more.
-    pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+    ) -> TransmitOutcome {
         let mut rest = bytes;
         if self.queue.is_empty() {
             match self.poll_send(cx, transmit, &mut rest) {
@@ -182,14 +225,14 @@ impl Socket {
             }
         }
         if self.queued + rest.len() > MAX_QUEUED {
-            return Sent::Lost;
+            return TransmitOutcome::Lost;
         }
         self.queued += rest.len();
-        self.queue.push_back(Queued {
+        self.queue.push_back(QueuedTransmit {
             transmit: *transmit,
             bytes: Bytes::copy_from_slice(rest),
         });
-        Sent::Done
+        TransmitOutcome::Done
     }
 
     /// Sends queued transmits; ready when none is left.
@@ -229,10 +272,15 @@ impl Socket {
     }
 
     /// Sends a transmit; if it has to wait, `rest` is the part that was not sent.
-    fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, rest: &mut &[u8]) -> Poll<Sent> {
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        rest: &mut &[u8],
+    ) -> Poll<TransmitOutcome> {
         let v4 = self.address.is_ipv4();
         if transmit.may_fragment && options::allow_fragments(&*self.io, v4, true).is_err() {
-            return Poll::Ready(Sent::Lost);
+            return Poll::Ready(TransmitOutcome::Lost);
         }
         let sent = self.poll_send_parts(cx, transmit, rest);
         if transmit.may_fragment {
@@ -249,14 +297,14 @@ impl Socket {
         cx: &mut Context<'_>,
         transmit: &Transmit,
         rest: &mut &[u8],
-    ) -> Poll<Sent> {
+    ) -> Poll<TransmitOutcome> {
         let size = transmit.segment_size.unwrap_or(rest.len()).max(1);
-        let mut sent = Sent::Done;
+        let mut sent = TransmitOutcome::Done;
         while !rest.is_empty() {
             let at_once = self.state.max_gso_segments().max(1) * size;
             let (part, after) = rest.split_at(at_once.min(rest.len()));
             match ready!(self.poll_send_part(cx, transmit, part, size)) {
-                Sent::Done => {}
+                TransmitOutcome::Done => {}
                 failed => sent = failed,
             }
             *rest = after;
@@ -270,24 +318,26 @@ impl Socket {
         transmit: &Transmit,
         part: &[u8],
         size: usize,
-    ) -> Poll<Sent> {
+    ) -> Poll<TransmitOutcome> {
         let datagram = datagram(transmit, part, size);
         let mut tries = 0;
         loop {
             if ready!(self.io.poll_send_ready(cx)).is_err() {
-                return Poll::Ready(Sent::Lost);
+                return Poll::Ready(TransmitOutcome::Lost);
             }
             let sent = self.io.try_io(Interest::WRITABLE, || {
                 self.state.try_send((&*self.io).into(), &datagram)
             });
             match sent {
-                Ok(()) => return Poll::Ready(Sent::Done),
+                Ok(()) => return Poll::Ready(TransmitOutcome::Done),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 // With transport errors on, the error of an earlier packet is returned here once; the
                 // earlier one may have been too large, and this one not.
                 Err(_) if tries == 0 => tries += 1,
-                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
-                Err(_) => return Poll::Ready(Sent::Lost),
+                Err(e) if quinn_udp::is_msg_size_err(&e) => {
+                    return Poll::Ready(TransmitOutcome::TooBig);
+                }
+                Err(_) => return Poll::Ready(TransmitOutcome::Lost),
             }
         }
     }
@@ -307,18 +357,22 @@ fn datagram<'p>(transmit: &Transmit, part: &'p [u8], size: usize) -> quinn_udp::
     }
 }
 
-fn is_udp(carrier: Carrier) -> bool {
-    matches!(carrier, Carrier::Udp { .. })
+fn is_udp(carrier: SocketTransport) -> bool {
+    matches!(carrier, SocketTransport::Udp { .. })
 }
 
-fn open(address: IpAddr, carrier: Carrier, port: u16) -> io::Result<socket2::Socket> {
+fn open(address: IpAddr, carrier: SocketTransport, port: u16) -> io::Result<socket2::Socket> {
     let domain = match address {
         IpAddr::V4(_) => Domain::IPV4,
         IpAddr::V6(_) => Domain::IPV6,
     };
     let io = match carrier {
-        Carrier::Udp { .. } => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
-        Carrier::Raw => socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(IP_PROTOCOL)))?,
+        SocketTransport::Udp { .. } => {
+            socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?
+        }
+        SocketTransport::Raw => {
+            socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(IP_PROTOCOL)))?
+        }
     };
     // A raw IPv6 socket is for IPv6 only anyway, and refuses the option.
     if address.is_ipv6() && is_udp(carrier) {
@@ -328,16 +382,18 @@ fn open(address: IpAddr, carrier: Carrier, port: u16) -> io::Result<socket2::Soc
     Ok(io)
 }
 
-fn explain(address: IpAddr, carrier: Carrier, source: io::Error) -> BindError {
+fn explain(address: IpAddr, carrier: SocketTransport, source: io::Error) -> BindError {
     match (source.kind(), carrier) {
-        (io::ErrorKind::PermissionDenied, Carrier::Raw) => BindError::Privilege(address),
+        (io::ErrorKind::PermissionDenied, SocketTransport::Raw) => BindError::Privilege(address),
         (
             io::ErrorKind::PermissionDenied,
-            Carrier::Udp {
+            SocketTransport::Udp {
                 port: port @ 1..1024,
             },
         ) => BindError::PrivilegedPort(port),
-        (io::ErrorKind::AddrInUse, Carrier::Udp { port }) => BindError::PortTaken { address, port },
+        (io::ErrorKind::AddrInUse, SocketTransport::Udp { port }) => {
+            BindError::PortTaken { address, port }
+        }
         (io::ErrorKind::AddrNotAvailable, _) => BindError::NotLocal(address),
         _ => BindError::Socket { address, source },
     }
@@ -384,19 +440,23 @@ mod tests {
             explain([127, 0, 0, 1].into(), carrier, denied).to_string()
         };
         assert_eq!(
-            explain(Carrier::Udp { port: 100 }),
+            explain(SocketTransport::Udp { port: 100 }),
             "UDP port 100 needs privileges: use 1024 or more"
         );
-        assert!(explain(Carrier::Raw).contains("CAP_NET_RAW"));
-        assert!(explain(Carrier::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
+        assert!(explain(SocketTransport::Raw).contains("CAP_NET_RAW"));
+        assert!(explain(SocketTransport::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
     }
 
     /// More errors than are read at once, without a later one that would wake the task.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_long_error_queue_is_emptied() {
-        let (socket, _) =
-            Socket::bind([127, 0, 0, 1].into(), Carrier::Udp { port: 0 }, 1 << 20).unwrap();
+        let (socket, _) = Socket::bind(
+            [127, 0, 0, 1].into(),
+            SocketTransport::Udp { port: 0 },
+            1 << 20,
+        )
+        .unwrap();
         let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = gone.local_addr().unwrap();
         drop(gone);

@@ -6,10 +6,12 @@ use std::task::Context;
 use carrick_proto::{Route, Transmit};
 
 use super::addresses::is_link_local;
-use super::{Carrier, Sent, Socket};
+use super::{Socket, SocketTransport, TransmitOutcome};
 use crate::config::Transport;
 use crate::error::BindError;
-use crate::port::Claim;
+#[cfg(target_os = "linux")]
+use crate::network::{InheritedKind, InheritedSocket};
+use crate::port::PortClaim;
 
 /// Maximum number of attempts to find a UDP port that is free on all addresses.
 const PORT_TRIES: usize = 16;
@@ -20,7 +22,7 @@ pub(crate) struct SocketSet {
     transport: Transport,
     buffer: usize,
     unsendable: u64,
-    claim: Option<Claim>,
+    claim: Option<PortClaim>,
 }
 
 impl SocketSet {
@@ -62,12 +64,12 @@ impl SocketSet {
         let mut port = self.transport.encapsulation_port();
         let mut udp = None;
         if let Some(wanted) = port {
-            let bound = Socket::bind(address, Carrier::Udp { port: wanted }, self.buffer)?;
+            let bound = Socket::bind(address, SocketTransport::Udp { port: wanted }, self.buffer)?;
             port = Some(bound.1);
             udp = Some(bound.0);
         }
         if self.transport.has_plain_ip() {
-            let (raw, _) = Socket::bind(address, Carrier::Raw, self.buffer)?;
+            let (raw, _) = Socket::bind(address, SocketTransport::Raw, self.buffer)?;
             if let Some(claim) = &mut self.claim {
                 claim.add(address)?;
             }
@@ -80,6 +82,72 @@ impl SocketSet {
             *p = chosen;
         }
         Ok(())
+    }
+
+    /// Continues with sockets that another process has opened, and its claim of the ports.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn adopt(
+        transport: Transport,
+        buffer: usize,
+        inherited: Vec<InheritedSocket>,
+    ) -> Result<Self, BindError> {
+        let mut set = Self {
+            sockets: Vec::with_capacity(inherited.len()),
+            transport,
+            buffer,
+            unsendable: 0,
+            claim: None,
+        };
+        let mut claims = Vec::new();
+        for InheritedSocket {
+            kind,
+            address,
+            descriptor,
+        } in inherited
+        {
+            let carrier = match kind {
+                InheritedKind::Udp => SocketTransport::Udp { port: 0 },
+                InheritedKind::Raw => SocketTransport::Raw,
+                InheritedKind::Claim => {
+                    claims.push((address, descriptor.into()));
+                    continue;
+                }
+            };
+            let adopted = Socket::adopt(address, carrier, buffer, descriptor);
+            let (socket, port) = adopted.map_err(|source| BindError::Socket { address, source })?;
+            if kind == InheritedKind::Udp && Some(port) != transport.encapsulation_port() {
+                let source = std::io::Error::other("it has another UDP port");
+                return Err(BindError::Socket { address, source });
+            }
+            set.sockets.push(socket);
+        }
+        if transport.has_plain_ip() {
+            set.claim = Some(PortClaim::adopt(claims));
+        }
+        Ok(set)
+    }
+
+    /// Returns further descriptors of all sockets, those of the claim of ports included.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate(&self) -> std::io::Result<Vec<InheritedSocket>> {
+        let sockets = self.sockets.iter().map(|socket| {
+            let kind = if socket.is_encapsulated() {
+                InheritedKind::Udp
+            } else {
+                InheritedKind::Raw
+            };
+            (kind, socket.address(), socket.duplicate())
+        });
+        let claims = self.claim.iter().flat_map(PortClaim::duplicate);
+        let claims = claims.map(|(address, name)| (InheritedKind::Claim, address, name));
+        let all = sockets.chain(claims).map(|(kind, address, descriptor)| {
+            Ok(InheritedSocket {
+                kind,
+                address,
+                descriptor: descriptor?,
+            })
+        });
+        all.collect()
     }
 
     /// Closes the socket of an address that the host no longer has.
@@ -96,8 +164,19 @@ impl SocketSet {
     }
 
     /// Keeps the SCTP port as long as the sockets.
-    pub(crate) fn hold(&mut self, claim: Claim) {
+    pub(crate) fn hold(&mut self, claim: PortClaim) {
         self.claim = Some(claim);
+    }
+
+    /// Returns the addresses, each once.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses: Vec<IpAddr> = Vec::with_capacity(self.sockets.len());
+        for socket in &self.sockets {
+            if !addresses.contains(&socket.address()) {
+                addresses.push(socket.address());
+            }
+        }
+        addresses
     }
 
     /// Number of transmits that the system did not send.
@@ -114,10 +193,15 @@ impl SocketSet {
     }
 
     /// Sends from the socket of the route's local address and encapsulation.
-    pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+    ) -> TransmitOutcome {
         let socket = self.socket_of(&transmit.route);
-        let sent = socket.map_or(Sent::Lost, |s| s.send(cx, transmit, bytes));
-        if sent != Sent::Done {
+        let sent = socket.map_or(TransmitOutcome::Lost, |s| s.send(cx, transmit, bytes));
+        if sent != TransmitOutcome::Done {
             self.unsendable += 1;
         }
         sent

@@ -17,7 +17,7 @@ mod translator;
 
 use carrick::Transport;
 
-use transfer::{Plan, run};
+use transfer::{TransferPlan, run};
 
 /// RFC 5061
 #[test]
@@ -45,7 +45,7 @@ fn namespaces_redundancy_survives_a_returning_address() {
 #[test]
 #[ignore = "needs root for network namespaces"]
 fn namespaces_a_gibibyte_outlives_each_path() {
-    run(&Plan {
+    run(&TransferPlan {
         transport: Transport::Udp { port: 9899 },
         bytes: 1 << 30,
     });
@@ -54,7 +54,7 @@ fn namespaces_a_gibibyte_outlives_each_path() {
 #[test]
 #[ignore = "needs root for network namespaces"]
 fn namespaces_plain_ip_outlives_each_path() {
-    run(&Plan {
+    run(&TransferPlan {
         transport: Transport::Raw,
         bytes: 1 << 28,
     });
@@ -64,7 +64,7 @@ fn namespaces_plain_ip_outlives_each_path() {
 #[test]
 #[ignore = "needs root for network namespaces"]
 fn namespaces_paths_in_udp_and_on_plain_ip_fail_over() {
-    run(&Plan {
+    run(&TransferPlan {
         transport: Transport::Both { port: 9899 },
         bytes: 1 << 28,
     });

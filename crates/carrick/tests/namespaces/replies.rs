@@ -57,15 +57,15 @@ impl Replies {
                 COOKIE_ECHO => drop(self.cookie_echoes.insert(pair)),
                 INIT_ACK => {
                     let fits = self.inits.get(&tag).is_some_and(|i| answers(i, pair));
-                    self.judge("INIT ACK", pair, fits);
+                    self.check("INIT ACK", pair, fits);
                 }
                 HEARTBEAT_ACK => {
                     let fits = self.heartbeats.get(value) == Some(&(pair.1, pair.0));
-                    self.judge("HEARTBEAT ACK", pair, fits);
+                    self.check("HEARTBEAT ACK", pair, fits);
                 }
                 COOKIE_ACK => {
                     let fits = answers(&self.cookie_echoes, pair);
-                    self.judge("COOKIE ACK", pair, fits);
+                    self.check("COOKIE ACK", pair, fits);
                 }
                 SACK | NR_SACK => {
                     let intervals = self.data.entry(!from_near).or_default();
@@ -78,7 +78,7 @@ impl Replies {
                     if !intervals[0].is_empty() {
                         intervals[1] = std::mem::take(&mut intervals[0]);
                     }
-                    self.judge("SACK", pair, fits);
+                    self.check("SACK", pair, fits);
                 }
                 _ => {}
             }
@@ -88,7 +88,7 @@ impl Replies {
         }
     }
 
-    fn judge(&mut self, kind: &'static str, pair: Pair, fits: bool) {
+    fn check(&mut self, kind: &'static str, pair: Pair, fits: bool) {
         *self.seen.entry((kind, pair)).or_default() += 1;
         if !fits && kind == "SACK" {
             self.stray_sacks += 1;

@@ -22,12 +22,12 @@ pub(crate) const PORT: u16 = 5000;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Parameters of the transfer.
-pub(crate) struct Plan {
+pub(crate) struct TransferPlan {
     pub(crate) transport: Transport,
     pub(crate) bytes: usize,
 }
 
-pub(crate) fn run(plan: &Plan) {
+pub(crate) fn run(plan: &TransferPlan) {
     let network = Arc::new(Network::new());
     let done = Arc::new(AtomicBool::new(false));
     let (ready, is_ready) = mpsc::channel();
@@ -191,7 +191,7 @@ pub(crate) async fn receive(mut association: Association, messages: usize) {
 pub(crate) async fn wait_for(events: &mut Events, event: &Event) {
     loop {
         match events.next().await {
-            Some(Notification::Event(told)) if told == *event => return,
+            Some(Notification::Event(received)) if received == *event => return,
             Some(Notification::Event(Event::Closed(reason))) => {
                 panic!("{reason:?} instead of {event:?}")
             }

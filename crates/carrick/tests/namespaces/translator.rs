@@ -19,14 +19,14 @@ const TIMES: usize = 4;
 
 /// Observations of the server.
 #[derive(Default)]
-struct Seen {
+struct ServerObservations {
     /// UDP ports of each association.
     ports: [BTreeSet<u16>; 2],
     /// Number of changes of the ports.
     changes: [u64; 2],
 }
 
-impl Seen {
+impl ServerObservations {
     fn note(&mut self, client: usize, paths: &[PathStats], stats: &AssociationStats) {
         assert_eq!(paths.len(), 1);
         self.ports[client].extend(paths[0].encapsulation);
@@ -37,7 +37,7 @@ impl Seen {
 pub(crate) fn run() {
     let network = Arc::new(Network::translated());
     let (ready, is_ready) = mpsc::channel();
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let seen = Arc::new(Mutex::new(ServerObservations::default()));
     let noted = Arc::clone(&seen);
     let server = network.on(Side::Far, move || {
         on_runtime(async move {
@@ -83,7 +83,7 @@ pub(crate) fn run() {
 async fn serve(
     endpoint: &Endpoint,
     number: usize,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ServerObservations>>,
 ) -> tokio::task::JoinHandle<()> {
     let association = endpoint.accept().await.unwrap().accept();
     let watched = association.sender();

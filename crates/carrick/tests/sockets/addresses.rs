@@ -28,7 +28,7 @@ async fn each_end_knows_all_addresses_of_the_other() {
 }
 
 #[tokio::test]
-async fn a_path_that_dies_is_left_and_reported() {
+async fn a_failed_path_is_left_and_reported() {
     let with_timers =
         config(&TWO).association(quick().with(|c| c.paths.hb_interval = Duration::from_secs(30)));
     let client = Endpoint::bind(with_timers.clone()).unwrap();

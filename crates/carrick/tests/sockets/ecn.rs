@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick::{Association, ChunkType, Endpoint};
 use quinn_udp::EcnCodepoint;
 
-use crate::relay::{self, Carried};
+use crate::relay::{self, RelayedDatagram};
 use crate::support::{config, content, ip, on, quick, soon};
 
 const SIZE: usize = 50_000;
@@ -17,7 +17,7 @@ const MARKED: (usize, usize) = (100, 10);
 
 /// Observations of the relay.
 #[derive(Debug, Default)]
-struct Seen {
+struct RelayObservations {
     /// Packets with DATA that the client sent, ECN-capable and not.
     capable: usize,
     other_data: usize,
@@ -28,8 +28,8 @@ struct Seen {
     cwrs: usize,
 }
 
-impl Seen {
-    fn carry(&mut self, mut carried: Carried) -> Vec<Carried> {
+impl RelayObservations {
+    fn carry(&mut self, mut carried: RelayedDatagram) -> Vec<RelayedDatagram> {
         let kinds = kinds(&carried.bytes);
         let has = |kind| kinds.contains(&kind);
         self.ecnes += usize::from(has(ChunkType::ECNE) && carried.from_server);
@@ -77,9 +77,13 @@ fn bind(address: &str, ecn: bool) -> Endpoint {
 }
 
 /// Sends all messages over a relay that marks; returns both ends, still established, and the observations.
-async fn transfer(address: &str, client: bool, server: bool) -> (Association, Association, Seen) {
+async fn transfer(
+    address: &str,
+    client: bool,
+    server: bool,
+) -> (Association, Association, RelayObservations) {
     let (client, server) = (bind(address, client), bind(address, server));
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let seen = Arc::new(Mutex::new(RelayObservations::default()));
     let noted = Arc::clone(&seen);
     let port = relay::open(&server, ip(address), move |carried| {
         noted.lock().unwrap().carry(carried)

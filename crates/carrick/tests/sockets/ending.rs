@@ -162,13 +162,13 @@ async fn the_peers_shutdown_stops_sending() {
     soon("shutdown", a.shutdown()).await.unwrap();
     assert_eq!(soon("end", b.recv()).await.unwrap(), None);
     assert!(b.send("late", on(0)).await.is_err());
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     while let Some(notification) = soon("notification", b.next_event()).await {
-        told.push(notification);
+        notifications.push(notification);
     }
-    assert!(told.contains(&Notification::Event(Event::PeerShutdown)));
+    assert!(notifications.contains(&Notification::Event(Event::PeerShutdown)));
     assert_eq!(
-        told.last(),
+        notifications.last(),
         Some(&Notification::Event(Event::Closed(CloseReason::Shutdown)))
     );
 }

@@ -153,6 +153,9 @@ async fn honest_peers_are_served_during_an_init_flood() {
         100.0 * flooded / alone
     );
     drop(flood);
+    let inits = server.stats().await.unwrap().protocol.inits;
+    println!("measured: {inits} INITs reached the server");
+    assert!(inits > 100 * SET_UPS as u64, "{inits}: no flood");
     assert_eq!(succeeded, SET_UPS);
     assert!(flooded > 0.0);
 }

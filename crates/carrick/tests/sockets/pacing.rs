@@ -1,6 +1,6 @@
 //! Pacing by the driver, which knows of departure times only as timeouts.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use carrick::cc::{Acknowledged, Algorithm, CongestionEvent, Controller, PacketSent, Parameters};
 use carrick::{AssociationConfig, Endpoint};
@@ -69,7 +69,7 @@ impl Controller for Recorded {
 #[tokio::test]
 async fn a_paced_transfer_has_no_bursts() {
     let paced = AssociationConfig::modern()
-        .with(|c| c.research.policies.congestion = &Recorded { pmdcs: 0 });
+        .with(|c| c.research.policies.congestion = Arc::new(Recorded { pmdcs: 0 }));
     let client = Endpoint::bind(config(&["127.0.0.1"]).association(paced)).unwrap();
     let server = endpoint(&["127.0.0.1"]);
     let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;

@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use carrick::{AbortCause, BindError, CloseReason, Config, ConnectError, ConnectOptions, Endpoint};
+use carrick::network::{Network, NetworkConfig};
+use carrick::{
+    AbortCause, BindError, CloseReason, Config, ConnectError, ConnectOptions, Endpoint, Transport,
+};
 
 use crate::support::{associate, ip, on, soon};
 
@@ -176,4 +179,32 @@ async fn a_listener_accepts_udp_and_plain_ip() {
         .await
         .err();
     assert_eq!(refused, Some(ConnectError::NotPlainIp));
+}
+
+/// A program that has all ports of an address, and endpoints there, exclude each other.
+#[tokio::test]
+async fn all_ports_of_an_address_belong_to_one_program() {
+    let (one, two) = (own_address(4), own_address(5));
+    let all = |addresses: &[IpAddr]| {
+        let mut config = NetworkConfig::new(Transport::Raw);
+        config.addresses = addresses.to_vec();
+        Network::bind(config)
+    };
+    let Some(endpoint) = bind(&one.to_string(), 5000) else {
+        return;
+    };
+    let endpoint = endpoint.unwrap();
+    let error = all(&[two, one]).unwrap_err();
+    let found = matches!(error, BindError::SctpPortTaken { address, port: 5000 } if address == one);
+    assert!(found, "{error}");
+    let network = all(&[two]).unwrap();
+    let refused = |error: BindError| {
+        let found = matches!(error, BindError::SctpTaken { address } if address == two);
+        assert!(found, "{error}");
+    };
+    refused(all(&[two]).unwrap_err());
+    refused(bind(&two.to_string(), 0).unwrap().err().unwrap());
+    refused(endpoint.local_address_added(two).await.unwrap_err());
+    drop(network);
+    endpoint.local_address_added(two).await.unwrap();
 }

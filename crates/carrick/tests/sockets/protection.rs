@@ -30,12 +30,12 @@ fn endpoint(offer: Offer) -> Endpoint {
 
 /// Relay to a server that records packets, duplicates some of them, and sends some sealed ones again with a
 /// changed bit.
-struct Way {
+struct RecordingRelay {
     port: u16,
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Way {
+impl RecordingRelay {
     fn to(server: &Endpoint) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
@@ -116,7 +116,7 @@ async fn stats(end: &Association) -> ProtectionStats {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunks_are_sealed_with_keys_set_at_run_time() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
-    let way = Way::to(&server);
+    let way = RecordingRelay::to(&server);
     let (mut a, mut b) = relay::associate(&client, &server, ip(LOOPBACK), way.port).await;
     assert_eq!(stats(&a).await.chunk_type, SEALED);
     // Without keys all packets are in the clear, which the statistics report.

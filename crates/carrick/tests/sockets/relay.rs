@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// Datagram in transit.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct RelayedDatagram {
     pub(crate) bytes: Vec<u8>,
     pub(crate) ecn: Option<EcnCodepoint>,
     pub(crate) from_server: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Carried {
 pub(crate) fn open(
     server: &Endpoint,
     address: IpAddr,
-    mut carry: impl FnMut(Carried) -> Vec<Carried> + Send + 'static,
+    mut carry: impl FnMut(RelayedDatagram) -> Vec<RelayedDatagram> + Send + 'static,
 ) -> u16 {
     let socket = UdpSocket::bind((address, 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -59,13 +59,13 @@ pub(crate) fn open(
             let Some(to) = to else { continue };
             let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
             let carried = datagrams.flat_map(|bytes| {
-                carry(Carried {
+                carry(RelayedDatagram {
                     bytes: bytes.to_vec(),
                     ecn: meta.ecn,
                     from_server,
                 })
             });
-            let carried: Vec<Carried> = carried.collect();
+            let carried: Vec<RelayedDatagram> = carried.collect();
             for together in
                 carried.chunk_by(|a, b| a.ecn == b.ecn && a.bytes.len() == b.bytes.len())
             {
@@ -96,7 +96,7 @@ pub(crate) async fn associate(
 }
 
 /// Sends datagrams of one size and ECN field with segmentation offload, so that they arrive together.
-fn send(state: &UdpSocketState, socket: &UdpSocket, to: SocketAddr, together: &[Carried]) {
+fn send(state: &UdpSocketState, socket: &UdpSocket, to: SocketAddr, together: &[RelayedDatagram]) {
     for part in together.chunks(state.max_gso_segments().clamp(1, 32)) {
         let contents: Vec<u8> = part.iter().flat_map(|c| c.bytes.iter().copied()).collect();
         let out = Transmit {

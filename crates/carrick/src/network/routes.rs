@@ -16,7 +16,7 @@ const REMEMBERED: usize = 64;
 
 /// Selects the address from which the system would send, if the endpoint is bound to it.
 #[derive(Debug, Default)]
-pub(crate) struct HostRoutes {
+pub struct HostRoutes {
     known: RefCell<VecDeque<(Instant, IpAddr, Option<IpAddr>)>>,
 }
 
@@ -71,7 +71,7 @@ fn route_source(remote: IpAddr) -> io::Result<IpAddr> {
 }
 
 /// Returns the MTU of the route to a peer address in bytes, if the system has it.
-pub(crate) fn route_mtu(local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
+pub fn route_mtu(local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
     let socket = towards(remote, local).ok()?;
     crate::socket::options::mtu(&socket, remote.is_ipv4())
 }

@@ -10,19 +10,14 @@ use std::net::IpAddr;
 use std::task::Context;
 use std::time::Duration;
 
-use carrick_proto::Time;
-
-use super::Driver;
-use crate::socket::addresses;
-
 /// Time between two checks without a notice of the system: an IPv6 address can be bound only some time
 /// after it was added. It also limits how often changes of routes are followed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Notices of changes of the host's addresses and routes.
-pub(crate) struct Watch {
+pub(crate) struct NetworkWatch {
     /// Addresses in the configuration.
-    wanted: Vec<IpAddr>,
+    pub(super) wanted: Vec<IpAddr>,
     #[cfg(target_os = "linux")]
     addresses: tokio::net::UdpSocket,
     #[cfg(target_os = "linux")]
@@ -34,12 +29,12 @@ pub(crate) struct Watch {
 
 /// Tables of the host that may have changed.
 #[derive(Clone, Copy, Default)]
-struct Changes {
-    addresses: bool,
-    routes: bool,
+pub(super) struct ChangedTables {
+    pub(super) addresses: bool,
+    pub(super) routes: bool,
 }
 
-impl Watch {
+impl NetworkWatch {
     /// Opens the netlink sockets.
     pub(crate) fn new(wanted: Vec<IpAddr>) -> io::Result<Self> {
         let mut interval = tokio::time::interval(INTERVAL);
@@ -55,9 +50,15 @@ impl Watch {
         })
     }
 
+    /// Has the routes checked with the next call of [`Self::poll`].
+    #[cfg(target_os = "linux")]
+    pub(super) fn check_routes(&mut self) {
+        self.routes_changed = true;
+    }
+
     /// Returns the tables that have to be checked now.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Changes {
-        let mut changes = Changes::default();
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> ChangedTables {
+        let mut changes = ChangedTables::default();
         #[cfg(target_os = "linux")]
         {
             changes.addresses = netlink::drain(&self.addresses, cx);
@@ -69,40 +70,6 @@ impl Watch {
             changes.routes |= std::mem::take(&mut self.routes_changed) || unnoticed;
         }
         changes
-    }
-}
-
-impl Driver {
-    /// Binds added addresses and removes those that are gone; after a change of routes, has the source of
-    /// every path selected again. Returns true if it checked a table.
-    pub(super) fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        let Some(watch) = &mut self.watch else {
-            return false;
-        };
-        let changes = watch.poll(cx);
-        if changes.routes {
-            self.core.local_routes_changed();
-        }
-        if !changes.addresses {
-            return changes.routes;
-        }
-        let Ok(present) = addresses::present(&watch.wanted) else {
-            // The list is read again with the next change or tick.
-            return true;
-        };
-        let bound = self.core.local_addresses().to_vec();
-        // New addresses come first: an association keeps its last address until there is another one.
-        for address in present.iter().filter(|a| !bound.contains(a)) {
-            if self.sockets.add(*address).is_ok() {
-                self.core.local_address_added(*address);
-            }
-        }
-        let gone = |a: &IpAddr| !present.contains(a) && !a.is_loopback();
-        for address in bound.into_iter().filter(gone) {
-            self.core.local_address_removed(now, address);
-            self.sockets.remove(address);
-        }
-        true
     }
 }
 

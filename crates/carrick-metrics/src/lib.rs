@@ -1,0 +1,11 @@
+//! Metrics of Carrick's daemons over HTTP, in the text format of `OpenMetrics`.
+//!
+//! Each daemon owns the names of its metrics, in a [`prometheus_client::registry::Registry`] that it fills for
+//! each request; [`serve_metrics`] serves the text.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod http;
+
+pub use accept::AcceptFailures;
+pub use http::{encode_metrics, serve_metrics};

@@ -1,0 +1,321 @@
+//! The host's network below SCTP, for programs that drive a protocol machine themselves, as
+//! [`crate::Endpoint`] does: UDP and raw sockets, packets with exact source addresses, ICMP messages,
+//! changes of the host's addresses, and its routes.
+//!
+//! A driver polls a [`Network`] from its task. In each round it calls [`Network::poll_receive`] and
+//! [`Network::poll_host`], then [`Network::flush`], and passes each packet of its protocol to
+//! [`Network::send`]; [`carrick_proto::Endpoint`] and `carrick_sockets::Sockets` accept what the first
+//! two return. [`HostRoutes`] is their selection of source addresses.
+//!
+//! ```
+//! use std::task::Poll;
+//!
+//! use carrick::Transport;
+//! use carrick::network::{NetworkInput, Network, NetworkConfig};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), carrick::BindError> {
+//! let mut config = NetworkConfig::new(Transport::Udp { port: 0 });
+//! config.addresses = vec![[127, 0, 0, 1].into()];
+//! let mut network = Network::bind(config)?;
+//! let busy = std::future::poll_fn(|cx| {
+//!     Poll::Ready(network.poll_receive(cx, |arrival| match arrival {
+//!         NetworkInput::Packet(route, packet) => println!("{} bytes from {}", packet.len(), route.remote),
+//!         NetworkInput::Icmp(icmp) => println!("{:?} from {}", icmp.kind, icmp.remote),
+//!     }))
+//! });
+//! assert!(!busy.await, "no packet has arrived");
+//! # Ok(())
+//! # }
+//! ```
+
+mod routes;
+mod watch;
+
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use carrick_proto::{IcmpInput, Route, Transmit};
+
+use crate::config::Transport;
+use crate::error::BindError;
+use crate::port::PortClaim;
+use crate::socket::{ReceiveBuffers, SocketSet, addresses};
+
+pub use crate::socket::TransmitOutcome;
+pub use crate::strays::StrayInits;
+pub use routes::{HostRoutes, route_mtu};
+pub(crate) use watch::NetworkWatch;
+
+/// Maximum number of batches read from one socket in a round.
+const BATCHES: usize = 4;
+
+/// Parameters of a [`Network`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NetworkConfig {
+    /// Local addresses; none, or an unspecified one, stands for all addresses of the host (of that
+    /// family) that are not link-local. Default: none.
+    pub addresses: Vec<IpAddr>,
+    /// Transport of the packets.
+    pub transport: Transport,
+    /// Send and receive buffer of each socket in bytes, as far as the system allows it. Default: 4 MiB.
+    pub socket_buffer: usize,
+    /// Follows changes of the host's addresses and routes ([`Network::poll_host`]). Default: true.
+    pub follow_host: bool,
+}
+
+impl NetworkConfig {
+    /// Returns the default parameters for a transport.
+    pub fn new(transport: Transport) -> Self {
+        Self {
+            addresses: Vec::new(),
+            transport,
+            socket_buffer: 4 << 20,
+            follow_host: true,
+        }
+    }
+}
+
+/// Input from the network.
+#[derive(Debug)]
+pub enum NetworkInput<'a> {
+    /// SCTP packet without IP and UDP headers, for any SCTP port.
+    Packet(&'a Route, Bytes),
+    /// ICMP message about a packet of this host.
+    Icmp(IcmpInput<'a>),
+}
+
+/// Changes of the host since the last call of [`Network::poll_host`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostChanges {
+    /// Routes may have changed.
+    pub routes: bool,
+    /// New addresses, whose sockets are open.
+    pub added: Vec<IpAddr>,
+    /// Addresses that the host no longer has, whose sockets are closed.
+    pub removed: Vec<IpAddr>,
+    /// A table of the host was read.
+    pub checked: bool,
+}
+
+/// Kind of an [`InheritedSocket`].
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InheritedKind {
+    /// UDP socket.
+    Udp,
+    /// Socket on plain IP.
+    Raw,
+    /// Claim of all SCTP ports of the address on plain IP.
+    Claim,
+}
+
+/// Socket of a [`Network`] that another process continues, as [`Network::duplicate`] returns it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct InheritedSocket {
+    /// Kind.
+    pub kind: InheritedKind,
+    /// Local address.
+    pub address: IpAddr,
+    /// The socket, with the packets that have not been read.
+    pub descriptor: std::os::fd::OwnedFd,
+}
+
+/// Sockets of the host below SCTP: for each local address one on the same UDP port, one on plain IP, or
+/// both.
+pub struct Network {
+    sockets: SocketSet,
+    buffers: ReceiveBuffers,
+    /// Watch of the host's addresses.
+    watch: Option<NetworkWatch>,
+}
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network")
+            .field("transport", &self.transport())
+            .field("addresses", &self.addresses())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    /// Opens the sockets, and claims all SCTP ports of the addresses on plain IP. Must be called in a tokio
+    /// runtime with I/O and time.
+    ///
+    /// # Errors
+    /// A socket could not be opened, the host has no address, or another endpoint has a port of an address
+    /// on plain IP ([`BindError::SctpPortTaken`], [`BindError::SctpTaken`]).
+    pub fn bind(config: NetworkConfig) -> Result<Self, BindError> {
+        tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let bound = addresses::resolve(&config.addresses)?;
+        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        if config.transport.has_plain_ip() {
+            sockets.hold(PortClaim::all_ports(&bound)?);
+        }
+        let mut watch = None;
+        if config.follow_host {
+            watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
+        }
+        Ok(Self::new(sockets, watch))
+    }
+
+    /// Continues the sockets of another process ([`Self::duplicate`]), which reads and sends no more. The
+    /// transport of `config` has the UDP port of the sockets; addresses that differ from those of `config` are
+    /// reported by [`Self::poll_host`]. Must be called in a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// [`BindError::Socket`] for a socket with another address or port.
+    #[cfg(target_os = "linux")]
+    pub fn adopt(
+        config: NetworkConfig,
+        inherited: Vec<InheritedSocket>,
+    ) -> Result<Self, BindError> {
+        tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let sockets = SocketSet::adopt(config.transport, config.socket_buffer, inherited)?;
+        let mut watch = None;
+        if config.follow_host {
+            let mut new = NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?;
+            new.check_routes();
+            watch = Some(new);
+        }
+        Ok(Self::new(sockets, watch))
+    }
+
+    /// Returns further descriptors of all sockets, for a process that continues them ([`Self::adopt`]). Packets
+    /// that wait for a socket to accept more are lost, as on the network.
+    ///
+    /// # Errors
+    /// No file descriptor is free.
+    #[cfg(target_os = "linux")]
+    pub fn duplicate(&self) -> std::io::Result<Vec<InheritedSocket>> {
+        self.sockets.duplicate()
+    }
+
+    pub(crate) fn new(sockets: SocketSet, watch: Option<NetworkWatch>) -> Self {
+        Self {
+            sockets,
+            buffers: ReceiveBuffers::new(),
+            watch,
+        }
+    }
+
+    /// Returns the local addresses, each once.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.sockets.addresses()
+    }
+
+    /// Returns the transport, with the UDP port that was chosen.
+    pub fn transport(&self) -> Transport {
+        self.sockets.transport()
+    }
+
+    /// Returns the number of transmits that the system did not send.
+    pub fn unsendable(&self) -> u64 {
+        self.sockets.unsendable()
+    }
+
+    /// Opens the sockets of another address: all of them or none.
+    pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
+        self.sockets.add(address)
+    }
+
+    /// Closes the sockets of an address.
+    pub(crate) fn remove(&mut self, address: IpAddr) {
+        self.sockets.remove(address);
+    }
+
+    /// Reads packets and ICMP messages, a bounded number of each. Returns true if there were any; false
+    /// registers the task to be woken.
+    pub fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(NetworkInput<'_>),
+    ) -> bool {
+        let mut any = false;
+        for index in 0..self.sockets.len() {
+            let socket = self.sockets.get(index);
+            for _ in 0..BATCHES {
+                match socket.poll_receive(cx, &mut self.buffers) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(datagrams)) => datagrams
+                        .for_each(|route, datagram| take(NetworkInput::Packet(route, datagram))),
+                    // Error of a packet that was sent; the error queue has the details.
+                    Poll::Ready(Err(_)) => {
+                        for note in socket.take_errors() {
+                            take(NetworkInput::Icmp(note.input()));
+                        }
+                    }
+                }
+                any = true;
+            }
+            for _ in 0..BATCHES {
+                let Poll::Ready(notes) = socket.poll_errors(cx) else {
+                    break;
+                };
+                any = true;
+                for note in &notes {
+                    take(NetworkInput::Icmp(note.input()));
+                }
+            }
+        }
+        any
+    }
+
+    /// Follows the host: opens the sockets of new addresses and closes those of addresses that are gone.
+    /// `known` are the addresses that the protocol has. Added addresses have to be passed to the protocol
+    /// before removed ones, because an association keeps its last address until there is another one.
+    pub fn poll_host(&mut self, cx: &mut Context<'_>, known: &[IpAddr]) -> HostChanges {
+        let Some(watch) = &mut self.watch else {
+            return HostChanges::default();
+        };
+        let changed = watch.poll(cx);
+        let mut changes = HostChanges {
+            routes: changed.routes,
+            checked: changed.routes || changed.addresses,
+            ..HostChanges::default()
+        };
+        if !changed.addresses {
+            return changes;
+        }
+        let Ok(present) = addresses::present(&watch.wanted) else {
+            // The list is read again with the next change or tick.
+            return changes;
+        };
+        for address in present.iter().filter(|a| !known.contains(a)) {
+            if self.sockets.add(*address).is_ok() {
+                changes.added.push(*address);
+            }
+        }
+        let gone = |a: &&IpAddr| !present.contains(a) && !a.is_loopback();
+        for address in known.iter().filter(gone) {
+            changes.removed.push(*address);
+            self.sockets.remove(*address);
+        }
+        changes
+    }
+
+    /// Sends packets from the socket of the route's local address and encapsulation, or queues them until
+    /// the socket accepts more. `bytes` are those of the transmit.
+    pub fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+    ) -> TransmitOutcome {
+        self.sockets.send(cx, transmit, bytes)
+    }
+
+    /// Sends as much as the system accepts at once, without the runtime, which may have ended.
+    pub fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        self.sockets.send_at_once(transmit, bytes);
+    }
+
+    /// Sends queued packets. Returns true if none is left.
+    pub fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        self.sockets.flush(cx)
+    }
+}
