@@ -14,7 +14,7 @@ use rsipstack::sip::{Header, Method, Request, Response, SipMessage, StatusCodeKi
 use rsipstack::transaction::endpoint::{EndpointInner, MessageInspector};
 use rsipstack::transport::{SipAddr, SipConnection};
 
-use crate::sequencer::{DialogSequencer, Key};
+use crate::sequencer::{DialogKey, DialogSequencer};
 
 /// Via that marks a 2xx whose ACK is sent here.
 const ACK_MARK: &str = "SIP/2.0/UDP answer.invalid;branch=z9hG4bK-answer";
@@ -30,7 +30,7 @@ struct PendingAck {
 /// INVITEs without an offer whose ACKs are sent here.
 #[derive(Clone)]
 pub(crate) struct DelayedAcks {
-    pending: Arc<Mutex<BTreeMap<Key, PendingAck>>>,
+    pending: Arc<Mutex<BTreeMap<DialogKey, PendingAck>>>,
     /// Records that a dialog has a 2xx.
     sequencer: DialogSequencer,
 }
@@ -44,7 +44,7 @@ impl DelayedAcks {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, PendingAck>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DialogKey, PendingAck>> {
         // A panic leaves the map consistent: each change is one insertion.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ impl DelayedAcks {
 }
 
 /// Returns the dialog and the `CSeq` number of a message.
-fn key(message: &impl rsipstack::sip::prelude::HeadersExt) -> Option<(Key, u32)> {
+fn key(message: &impl rsipstack::sip::prelude::HeadersExt) -> Option<(DialogKey, u32)> {
     let call = message.call_id_header().ok()?.value().to_owned();
     let tag = message.from_header().ok()?.tag().ok()??;
     let seq = message.cseq_header().ok()?.seq().ok()?;

@@ -11,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::media::Opening;
-use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
+use crate::media::PinholeRequest;
+use crate::pinholes::{OpenPinhole, PinholeRefusal, Pinholes};
 
 /// Error: the middlebox translates addresses. Session descriptions would have to be rewritten, which
 /// this agent does not do.
@@ -121,10 +121,10 @@ impl Drop for PendingRequest {
 impl Pinholes for MiddleboxAgent {
     type Held = HeldRule;
 
-    async fn open(&self, opening: &Opening) -> Result<HeldRule, Refusal> {
+    async fn open(&self, opening: &PinholeRequest) -> Result<HeldRule, PinholeRefusal> {
         let request = opening.request(self.lifetime);
         let Some(mut pending) = self.request(request) else {
-            return Err(Refusal::NoAnswer(RequestError::TooMany.to_string()));
+            return Err(PinholeRefusal::NoAnswer(RequestError::TooMany.to_string()));
         };
         match tokio::time::timeout(self.patience, pending.outcome()).await {
             // The middlebox may have become a translator since.
@@ -136,12 +136,14 @@ impl Pinholes for MiddleboxAgent {
                 // Not awaited, so that the caller gets its answer now.
                 let closing = OpenPinhole::close(rule);
                 tokio::spawn(self.end.clone().run_until_cancelled_owned(closing));
-                Err(Refusal::Refused(TranslatorUnsupported.to_string()))
+                Err(PinholeRefusal::Refused(TranslatorUnsupported.to_string()))
             }
             Ok(Ok(rule)) => Ok(rule),
-            Ok(Err(error @ RequestError::Refused(_))) => Err(Refusal::Refused(error.to_string())),
-            Ok(Err(error)) => Err(Refusal::NoAnswer(error.to_string())),
-            Err(_) => Err(Refusal::NoAnswer(format!(
+            Ok(Err(error @ RequestError::Refused(_))) => {
+                Err(PinholeRefusal::Refused(error.to_string()))
+            }
+            Ok(Err(error)) => Err(PinholeRefusal::NoAnswer(error.to_string())),
+            Err(_) => Err(PinholeRefusal::NoAnswer(format!(
                 "no answer in {:?}",
                 self.patience
             ))),

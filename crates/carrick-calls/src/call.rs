@@ -18,8 +18,8 @@ use crate::call_pinholes::CallPinholes;
 use crate::change::{PendingOffer, SessionChange, begin_change};
 use crate::checks::ImmediateResponse;
 use crate::config::FirewallSide;
-use crate::media::Opening;
-use crate::pinholes::{Pinholes, Refusal};
+use crate::media::PinholeRequest;
+use crate::pinholes::{PinholeRefusal, Pinholes};
 use crate::record::{CallEnd, CallRecord};
 use crate::server::Shared;
 
@@ -60,7 +60,7 @@ pub(crate) enum EndReason {
     /// A pinhole was ended by the middlebox or lost.
     PinholeLost,
     /// The middlebox refused the pinholes of a new offer.
-    Refused(Refusal),
+    Refused(PinholeRefusal),
     /// A side sent an unusable offer or answer.
     Unusable,
     /// The agent is shutting down.
@@ -157,7 +157,7 @@ impl<P: Pinholes> Call<P> {
     pub(crate) async fn open(
         &mut self,
         callee: &mut CallLeg,
-        wanted: &[Opening],
+        wanted: &[PinholeRequest],
     ) -> Result<(), EndReason> {
         tokio::select! {
             opened = self.pinholes.open(wanted) => opened.map_err(EndReason::Refused),
@@ -294,10 +294,10 @@ fn probe_both(dialogs: [&InviteDialog; 2], events: &mpsc::Sender<CallEvent>, eve
 }
 
 /// Returns the status code for a refusal.
-pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
+pub(crate) fn status_of(refusal: &PinholeRefusal) -> StatusCode {
     match refusal {
-        Refusal::Refused(_) | Refusal::AddressLimit => StatusCode::ServiceUnavailable,
-        Refusal::NoAnswer(_) => StatusCode::ServerTimeOut,
+        PinholeRefusal::Refused(_) | PinholeRefusal::AddressLimit => StatusCode::ServiceUnavailable,
+        PinholeRefusal::NoAnswer(_) => StatusCode::ServerTimeOut,
     }
 }
 
@@ -314,5 +314,23 @@ pub(crate) fn uri(at: std::net::SocketAddr, auth: Option<Auth>) -> Uri {
         auth,
         host_with_port: rsipstack::transport::SipAddr::from(at).addr,
         ..Uri::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3326: the text of a middlebox cannot add header fields to a SIP message, or end the quotes.
+    #[test]
+    fn a_reason_is_one_quoted_line() {
+        let header = reason(503, "no\"\r\nRoute: <sip:192.0.2.1>\u{1b}[2J\\");
+        let text = header.strip_prefix("SIP;cause=503;text=\"").unwrap();
+        let text = text.strip_suffix('"').unwrap();
+        assert!(text.starts_with("no") && text.contains("Route"), "{text}");
+        assert!(
+            !text.contains(|c: char| c.is_control() || c == '"' || c == '\\'),
+            "{text}"
+        );
     }
 }

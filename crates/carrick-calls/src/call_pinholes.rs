@@ -9,8 +9,8 @@ use futures_util::future::select_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinSet;
 
-use crate::media::Opening;
-use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
+use crate::media::PinholeRequest;
+use crate::pinholes::{OpenPinhole, PinholeRefusal, Pinholes};
 use crate::server::Shared;
 use crate::sources::CallQuota;
 
@@ -18,7 +18,7 @@ use crate::sources::CallQuota;
 pub(crate) struct CallPinholes<P: Pinholes> {
     shared: Arc<Shared<P>>,
     quota: CallQuota,
-    held: BTreeMap<Opening, P::Held>,
+    held: BTreeMap<PinholeRequest, P::Held>,
     /// Requests to close a pinhole that the middlebox has not answered yet.
     closing: JoinSet<()>,
 }
@@ -41,19 +41,19 @@ impl<P: Pinholes> CallPinholes<P> {
 
     /// Opens the pinholes that are not open yet. After a refusal or a cancellation some of them may be
     /// open; the caller then calls [`Self::prune`]. Cancel-safe.
-    pub(crate) async fn open(&mut self, wanted: &[Opening]) -> Result<(), Refusal> {
+    pub(crate) async fn open(&mut self, wanted: &[PinholeRequest]) -> Result<(), PinholeRefusal> {
         self.settle();
         let missing = wanted
             .iter()
             .filter(|opening| !self.held.contains_key(opening));
-        let missing: Vec<Opening> = missing.copied().collect();
+        let missing: Vec<PinholeRequest> = missing.copied().collect();
         if missing.is_empty() {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
         if !self.quota.open(missing.len()) {
             shared.admission.count_address_limit();
-            return Err(Refusal::AddressLimit);
+            return Err(PinholeRefusal::AddressLimit);
         }
         let begun = Instant::now();
         let requests = missing.iter().map(|opening| {
@@ -78,7 +78,7 @@ impl<P: Pinholes> CallPinholes<P> {
     }
 
     /// Closes the pinholes that are not in `wanted`, without waiting for the middlebox.
-    pub(crate) fn prune(&mut self, wanted: &[Opening]) {
+    pub(crate) fn prune(&mut self, wanted: &[PinholeRequest]) {
         let held = std::mem::take(&mut self.held);
         for (opening, held) in held {
             if wanted.contains(&opening) {

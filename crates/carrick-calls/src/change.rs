@@ -9,7 +9,7 @@ use crate::call::{Call, CallEvent, EndReason, status_of};
 use crate::call_leg::{CallLeg, Side, content_type, forwarded_status, relay, reply, retarget};
 use crate::media::openings;
 use crate::pinholes::Pinholes;
-use crate::sdp::{self, Description};
+use crate::sdp::{self, SessionDescription};
 
 /// Re-INVITE or UPDATE in progress, with the response of the other leg.
 pub(crate) struct SessionChange {
@@ -29,7 +29,7 @@ pub(crate) struct PendingOffer {
     pub(crate) seq: u32,
     /// 2xx of the other side.
     pub(crate) response: Response,
-    pub(crate) offer: Description,
+    pub(crate) offer: SessionDescription,
 }
 
 /// Forwards a re-INVITE or UPDATE. Returns whether a response will follow.
@@ -41,7 +41,7 @@ pub(crate) async fn begin_change(
     let SessionChange {
         request, handle, ..
     } = &change;
-    let refusal = match Description::parse(&request.body) {
+    let refusal = match SessionDescription::parse(&request.body) {
         // An UPDATE without a description refreshes the session.
         _ if request.body.is_empty() && request.method == Method::Update => StatusCode::OK,
         Err(_) if !request.body.is_empty() => StatusCode::NotAcceptableHere,
@@ -80,7 +80,7 @@ impl<P: Pinholes> Call<P> {
         let headers = vec![content_type(response.headers.iter())];
         let body = Some(response.body.clone());
         // The other side has changed the session: if this side can't, the call has to end.
-        let described = Description::parse(&response.body);
+        let described = SessionDescription::parse(&response.body);
         if change.request.body.is_empty() {
             let Ok(offer) = described else {
                 self.shared
@@ -98,7 +98,8 @@ impl<P: Pinholes> Call<P> {
                 offer,
             }));
         }
-        let (Ok(offer), Ok(answer)) = (Description::parse(&change.request.body), described) else {
+        let (Ok(offer), Ok(answer)) = (SessionDescription::parse(&change.request.body), described)
+        else {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(EndReason::Unusable);
         };
@@ -129,7 +130,7 @@ impl<P: Pinholes> Call<P> {
         callee: &mut CallLeg,
     ) -> Result<(), EndReason> {
         let other = self.dialog_of(pending_offer.side.other(), callee);
-        let answer = Description::parse(&ack.body).map_err(|_| EndReason::Unusable)?;
+        let answer = SessionDescription::parse(&ack.body).map_err(|_| EndReason::Unusable)?;
         let firewall_side = self.firewall_side_of(pending_offer.side.other());
         let wanted = openings(
             &self.shared.config,

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prefix {
+pub struct NetworkPrefix {
     address: IpAddr,
     length: u8,
 }
 
-impl Prefix {
+impl NetworkPrefix {
     /// Returns whether an address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differing = |a: u128, b: u128, bits: u8, all: u8| {
@@ -31,7 +31,7 @@ impl Prefix {
     }
 }
 
-impl FromStr for Prefix {
+impl FromStr for NetworkPrefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -57,14 +57,14 @@ impl FromStr for Prefix {
 
 /// SIP server or phone to which calls are routed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hop {
+pub struct SipNextHop {
     /// Its address.
     pub address: SocketAddr,
     /// True if TCP is used instead of UDP.
     pub tcp: bool,
 }
 
-impl From<SocketAddr> for Hop {
+impl From<SocketAddr> for SipNextHop {
     fn from(address: SocketAddr) -> Self {
         Self {
             address,
@@ -73,7 +73,7 @@ impl From<SocketAddr> for Hop {
     }
 }
 
-impl FromStr for Hop {
+impl FromStr for SipNextHop {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -142,11 +142,11 @@ pub struct B2buaConfig {
     /// one.
     pub listen: SocketAddr,
     /// Networks behind the firewall.
-    pub internal: Vec<Prefix>,
+    pub internal: Vec<NetworkPrefix>,
     /// Server for calls from outside.
-    pub inner: Option<Hop>,
+    pub inner: Option<SipNextHop>,
     /// Server for calls from inside.
-    pub outer: Option<Hop>,
+    pub outer: Option<SipNextHop>,
     /// Maximum number of calls.
     pub max_calls: usize,
     /// Limits for calls from one address.
@@ -164,7 +164,7 @@ pub struct B2buaConfig {
 
 impl B2buaConfig {
     /// Returns a configuration without SIP servers, which are to be set.
-    pub fn new(listen: SocketAddr, internal: Vec<Prefix>) -> Self {
+    pub fn new(listen: SocketAddr, internal: Vec<NetworkPrefix>) -> Self {
         Self {
             listen,
             internal,
@@ -198,7 +198,7 @@ impl B2buaConfig {
             );
         }
         for (name, hop) in [("inner", self.inner), ("outer", self.outer)] {
-            let Some(Hop { address, .. }) = hop else {
+            let Some(SipNextHop { address, .. }) = hop else {
                 continue;
             };
             if address.ip().is_unspecified() || address.port() == 0 {
@@ -272,18 +272,21 @@ mod tests {
 
     #[test]
     fn hops_are_parsed_and_errors_explained() {
-        let hop = |text: &str| text.parse::<Hop>();
+        let hop = |text: &str| text.parse::<SipNextHop>();
         let address = "192.0.2.1:5060".parse().unwrap();
-        assert_eq!(hop("192.0.2.1:5060"), Ok(Hop::from(address)));
-        assert_eq!(hop("udp://192.0.2.1:5060"), Ok(Hop::from(address)));
-        assert_eq!(hop("tcp://192.0.2.1:5060"), Ok(Hop { address, tcp: true }));
+        assert_eq!(hop("192.0.2.1:5060"), Ok(SipNextHop::from(address)));
+        assert_eq!(hop("udp://192.0.2.1:5060"), Ok(SipNextHop::from(address)));
+        assert_eq!(
+            hop("tcp://192.0.2.1:5060"),
+            Ok(SipNextHop { address, tcp: true })
+        );
         assert!(hop("tls://192.0.2.1:5060").unwrap_err().contains("tls"));
         assert!(hop("192.0.2.1").unwrap_err().contains("192.0.2.1:5060"));
     }
 
     #[test]
     fn prefixes_are_parsed_and_errors_explained() {
-        let prefix = |text: &str| text.parse::<Prefix>().unwrap();
+        let prefix = |text: &str| text.parse::<NetworkPrefix>().unwrap();
         let contains = |p: &str, a: &str| prefix(p).contains(a.parse().unwrap());
         assert!(contains("10.0.0.0/8", "10.255.0.1") && !contains("10.0.0.0/8", "11.0.0.1"));
         assert!(contains("0.0.0.0/0", "1.2.3.4") && !contains("0.0.0.0/0", "::1"));
@@ -297,7 +300,12 @@ mod tests {
             "::/129",
             "10.0.0.0/-1",
         ] {
-            assert!(wrong.parse::<Prefix>().unwrap_err().contains("10.0.0.0/8"));
+            assert!(
+                wrong
+                    .parse::<NetworkPrefix>()
+                    .unwrap_err()
+                    .contains("10.0.0.0/8")
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carrick_simco::middlebox::Source;
-use carrick_simco_net::daemon::AcceptFailures;
+use carrick_metrics::AcceptFailures;
+use carrick_simco::middlebox::SourceNetwork;
 use rsipstack::sip::Transport;
 use rsipstack::transaction::endpoint::EndpointInner;
 use rsipstack::transport::tcp::TcpConnection;
@@ -31,8 +31,8 @@ pub(crate) struct Connections {
 /// Connections from addresses other than the SIP servers.
 #[derive(Default)]
 struct LimitedConnections {
-    by_address: BTreeMap<SocketAddr, Source>,
-    per_source: BTreeMap<Source, usize>,
+    by_address: BTreeMap<SocketAddr, SourceNetwork>,
+    per_source: BTreeMap<SourceNetwork, usize>,
 }
 
 impl Connections {
@@ -54,7 +54,7 @@ impl Connections {
         if is_hop {
             return true;
         }
-        let source = Source::of(from.ip());
+        let source = SourceNetwork::of(from.ip());
         let mut limited = self.limited();
         let of_source = limited.per_source.get(&source).copied().unwrap_or_default();
         let room = limited.by_address.len() < self.max_limited && of_source < self.per_address;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_simco_net::daemon::encode_metrics;
+use carrick_metrics::encode_metrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -20,7 +20,7 @@ const OPENING_BUCKETS: [f64; 12] = [
 
 /// Snapshot of the counters. Each offered call was established or refused, or is being set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct CallCounts {
     /// Current calls, established or being set up.
     pub calls: u64,
     /// Calls offered.
@@ -176,14 +176,14 @@ impl Counters {
     }
 
     /// Returns a snapshot.
-    pub(crate) fn read(&self, not_admitted: NotAdmitted) -> Counts {
+    pub(crate) fn read(&self, not_admitted: NotAdmitted) -> CallCounts {
         let NotAdmitted { flooded, crowded } = not_admitted;
         let current = |gauge: &Gauge| u64::try_from(gauge.get()).unwrap_or_default();
         let ended = |end| {
             let count = self.ended.get(&EndedLabels::of(end));
             count.map(|count| count.get()).unwrap_or_default()
         };
-        Counts {
+        CallCounts {
             calls: current(&self.calls),
             offered: self.offered.get(),
             established: self.established.get(),

@@ -43,10 +43,10 @@ mod setup;
 mod sources;
 
 pub use agent::{MiddleboxAgent, TranslatorUnsupported};
-pub use config::{B2buaConfig, FirewallSide, Hop, PerAddress, Prefix};
-pub use counts::Counts;
-pub use media::{Misplaced, Opening, openings};
-pub use pinholes::{OpenPinhole, Pinholes, Refusal};
-pub use record::{CallEnd, CallRecord, Records};
-pub use sdp::{Description, Media, SdpError};
+pub use config::{B2buaConfig, FirewallSide, NetworkPrefix, PerAddress, SipNextHop};
+pub use counts::CallCounts;
+pub use media::{MisplacedAddress, PinholeRequest, openings};
+pub use pinholes::{OpenPinhole, PinholeRefusal, Pinholes};
+pub use record::{CallEnd, CallRecord, CallRecords};
+pub use sdp::{MediaStream, SdpError, SessionDescription};
 pub use server::{B2bua, B2buaError};

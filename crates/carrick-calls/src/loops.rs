@@ -8,7 +8,7 @@ use rsipstack::sip::prelude::HeadersExt as _;
 use rsipstack::sip::{Request, Uri};
 
 /// Call-ID and the tag of the caller.
-type Key = (String, String);
+type InviteKey = (String, String);
 
 /// Current calls, identified by the headers of their INVITEs that proxies do not change.
 #[derive(Default)]
@@ -17,9 +17,9 @@ pub(crate) struct LoopDetector(Mutex<CurrentInvites>);
 #[derive(Default)]
 struct CurrentInvites {
     /// Received INVITEs with their `CSeq` numbers.
-    received: BTreeSet<(Key, u32)>,
+    received: BTreeSet<(InviteKey, u32)>,
     /// Sent INVITEs with their targets.
-    sent: BTreeMap<Key, String>,
+    sent: BTreeMap<InviteKey, String>,
 }
 
 impl LoopDetector {
@@ -69,7 +69,7 @@ impl LoopDetector {
 }
 
 /// Returns the key and the `CSeq` number of an INVITE.
-fn numbered(invite: &Request) -> Option<(Key, u32)> {
+fn numbered(invite: &Request) -> Option<(InviteKey, u32)> {
     let call = invite.call_id_header().ok()?.value().to_owned();
     let tag = invite.from_header().ok()?.tag().ok()??;
     let number = invite.cseq_header().ok()?.seq().ok()?;

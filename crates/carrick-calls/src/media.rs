@@ -7,11 +7,11 @@ use carrick_simco::message::{
 };
 
 use crate::config::{B2buaConfig, FirewallSide};
-use crate::sdp::{Description, Media};
+use crate::sdp::{MediaStream, SessionDescription};
 
 /// Pinhole between consecutive ports of an internal and an external host, mapped in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Opening {
+pub struct PinholeRequest {
     /// Transport protocol.
     pub protocol: u8,
     /// Host behind the firewall.
@@ -24,7 +24,7 @@ pub struct Opening {
     pub direction: Direction,
 }
 
-impl Opening {
+impl PinholeRequest {
     /// Returns the request to the middlebox.
     pub fn request(&self, lifetime: Lifetime) -> EnableRequest {
         let tuple = |location, end: SocketAddr| {
@@ -51,7 +51,7 @@ impl Opening {
 /// pinholes for hosts of that side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is on the other side of the firewall than the sender of the description")]
-pub struct Misplaced(pub SocketAddr);
+pub struct MisplacedAddress(pub SocketAddr);
 
 /// Returns the pinholes that the streams of an offer and its answer need, in order. A stream whose
 /// ends are on the same side of the firewall needs none. `offerer_side` is the side of the offerer; the
@@ -61,10 +61,10 @@ pub struct Misplaced(pub SocketAddr);
 /// A description has an address of the other side.
 pub fn openings(
     config: &B2buaConfig,
-    offer: &Description,
-    answer: &Description,
+    offer: &SessionDescription,
+    answer: &SessionDescription,
     offerer_side: FirewallSide,
-) -> Result<Vec<Opening>, Misplaced> {
+) -> Result<Vec<PinholeRequest>, MisplacedAddress> {
     let mut out = Vec::new();
     for (offered, answered) in offer.streams.iter().zip(&answer.streams) {
         let (Some(offered), Some(answered)) = (offered, answered) else {
@@ -78,14 +78,14 @@ pub fn openings(
         let (inner, outer) = match (inside, offerer_side) {
             ([true, false], FirewallSide::Inside) => (offered, answered),
             ([false, true], FirewallSide::Outside) => (answered, offered),
-            ([true, false] | [false, true], _) => return Err(Misplaced(offerer)),
+            ([true, false] | [false, true], _) => return Err(MisplacedAddress(offerer)),
             _ => continue,
         };
         if let Some(end) = inner.rtcp.filter(|end| !config.is_internal(end.ip())) {
-            return Err(Misplaced(end));
+            return Err(MisplacedAddress(end));
         }
         if let Some(end) = outer.rtcp.filter(|end| config.is_internal(end.ip())) {
-            return Err(Misplaced(end));
+            return Err(MisplacedAddress(end));
         }
         add(&mut out, inner, outer);
     }
@@ -95,14 +95,14 @@ pub fn openings(
 }
 
 /// Adds the pinholes between two ends of a stream.
-fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
+fn add(out: &mut Vec<PinholeRequest>, inner: &MediaStream, outer: &MediaStream) {
     let (Some(internal), Some(external)) = (inner.address, outer.address) else {
         return;
     };
     if inner.protocol != outer.protocol || internal.is_ipv4() != external.is_ipv4() {
         return;
     }
-    let opening = |internal, external, ports, direction| Opening {
+    let opening = |internal, external, ports, direction| PinholeRequest {
         protocol: inner.protocol,
         internal,
         external,
@@ -155,17 +155,17 @@ mod tests {
         B2buaConfig::new("10.0.0.254:5060".parse().unwrap(), internal.to_vec())
     }
 
-    fn describe(address: &str, lines: &str) -> Description {
+    fn describe(address: &str, lines: &str) -> SessionDescription {
         let version = if address.contains(':') { 6 } else { 4 };
         let text = format!(
             "v=0\no=a 1 1 IN IP{version} {address}\ns=-\nc=IN IP{version} {address}\nt=0 0\n{lines}"
         );
-        Description::parse(text.replace('\n', "\r\n").as_bytes()).unwrap()
+        SessionDescription::parse(text.replace('\n', "\r\n").as_bytes()).unwrap()
     }
 
     /// Pinholes as text: ends, ports, direction.
-    fn found(offer: &Description, answer: &Description) -> Vec<String> {
-        let text = |o: Opening| {
+    fn found(offer: &SessionDescription, answer: &SessionDescription) -> Vec<String> {
+        let text = |o: PinholeRequest| {
             format!(
                 "{} {} {} {:?}",
                 o.internal, o.external, o.ports, o.direction
@@ -278,9 +278,10 @@ mod tests {
     fn addresses_of_the_other_side_are_refused() {
         let inner = describe("10.0.0.5", "m=x 22 TCP/MSRP *\n");
         let outer = describe("203.0.113.9", "m=x 4000 TCP/MSRP *\n");
-        let misplaced =
-            |a: &Description, b: &Description, place| openings(&config(), a, b, place).unwrap_err();
-        let end = |text: &str| Misplaced(text.parse().unwrap());
+        let misplaced = |a: &SessionDescription, b: &SessionDescription, place| {
+            openings(&config(), a, b, place).unwrap_err()
+        };
+        let end = |text: &str| MisplacedAddress(text.parse().unwrap());
         let found = misplaced(&inner, &outer, FirewallSide::Outside);
         assert_eq!(found, end("10.0.0.5:22"));
         let found = misplaced(&outer, &inner, FirewallSide::Inside);

@@ -2,11 +2,11 @@
 
 use std::future::Future;
 
-use crate::media::Opening;
+use crate::media::PinholeRequest;
 
 /// Reason for which a pinhole was not opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum PinholeRefusal {
     /// The middlebox refused.
     #[error("the middlebox refused: {0}")]
     Refused(String),
@@ -26,7 +26,10 @@ pub trait Pinholes: Send + Sync + 'static {
 
     /// Opens a pinhole and keeps it open until it is closed. Completes in bounded time. If the future
     /// is dropped, a pinhole that is granted later is closed.
-    fn open(&self, opening: &Opening) -> impl Future<Output = Result<Self::Held, Refusal>> + Send;
+    fn open(
+        &self,
+        opening: &PinholeRequest,
+    ) -> impl Future<Output = Result<Self::Held, PinholeRefusal>> + Send;
 }
 
 /// Pinhole that is kept open.

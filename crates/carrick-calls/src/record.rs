@@ -94,9 +94,9 @@ impl CallRecord {
 }
 
 /// Stream of finished calls. A slow reader misses records.
-pub struct Records(pub(crate) broadcast::Receiver<CallRecord>);
+pub struct CallRecords(pub(crate) broadcast::Receiver<CallRecord>);
 
-impl Records {
+impl CallRecords {
     /// Returns the next record; `None` when the agent has stopped. Cancel-safe.
     pub async fn next(&mut self) -> Option<CallRecord> {
         loop {

@@ -10,7 +10,7 @@ use crate::call::{Call, reason, status_of};
 use crate::call_leg::forwarded_status;
 use crate::checks::ImmediateResponse;
 use crate::counts::RefusedBy;
-use crate::pinholes::{Pinholes, Refusal};
+use crate::pinholes::{PinholeRefusal, Pinholes};
 
 /// Maximum number of forwarded Contacts.
 const MAX_CONTACTS: usize = 16;
@@ -28,15 +28,15 @@ impl<P: Pinholes> Call<P> {
     pub(crate) fn refuse(&self, by: RefusedBy, status: StatusCode, why: &str) {
         self.record_refusal(by, &status, why);
         let why = reason(status.code(), why);
-        // A caller that has gone needs no response.
+        // A caller whose transaction has ended needs no response.
         let _ = self.caller.dialog.reject(Some(status), Some(why));
     }
 
     /// Refuses the INVITE because its pinholes were refused or not requested.
-    pub(crate) fn refuse_for(&self, refusal: &Refusal) {
+    pub(crate) fn refuse_for(&self, refusal: &PinholeRefusal) {
         let status = status_of(refusal);
         let why = refusal.to_string();
-        if *refusal == Refusal::AddressLimit {
+        if *refusal == PinholeRefusal::AddressLimit {
             let ImmediateResponse {
                 status,
                 mut headers,

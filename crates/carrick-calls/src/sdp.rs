@@ -45,14 +45,14 @@ pub enum SdpError {
 
 /// Session description.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Description {
+pub struct SessionDescription {
     /// Streams in order; `None` for rejected ones (port 0).
-    pub streams: Vec<Option<Media>>,
+    pub streams: Vec<Option<MediaStream>>,
 }
 
 /// Stream of a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Media {
+pub struct MediaStream {
     /// Transport protocol: 17 for UDP, 6 for TCP.
     pub protocol: u8,
     /// Receiving address; `None` for a stream on hold by 0.0.0.0.
@@ -69,7 +69,7 @@ pub struct Media {
     pub receives: bool,
 }
 
-impl Description {
+impl SessionDescription {
     /// Parses a description.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ fn stream(
     media: &sdp_types::Media,
     common: Option<&sdp_types::Connection>,
     default_direction: (bool, bool),
-) -> Result<Option<Media>, SdpError> {
+) -> Result<Option<MediaStream>, SdpError> {
     if media.port == 0 {
         return Ok(None);
     }
@@ -151,7 +151,7 @@ fn stream(
         _ => None,
     };
     let (sends, receives) = direction(&media.attributes).unwrap_or(default_direction);
-    Ok(Some(Media {
+    Ok(Some(MediaStream {
         protocol,
         address: address.map(|ip| SocketAddr::new(ip, media.port)),
         pairs,
@@ -213,12 +213,12 @@ fn direction(attributes: &[sdp_types::Attribute]) -> Option<(bool, bool)> {
 mod tests {
     use super::*;
 
-    fn parse(lines: &str) -> Result<Description, SdpError> {
+    fn parse(lines: &str) -> Result<SessionDescription, SdpError> {
         let text = format!("v=0\no=a 1 1 IN IP4 10.0.0.1\ns=-\n{lines}");
-        Description::parse(text.replace('\n', "\r\n").as_bytes())
+        SessionDescription::parse(text.replace('\n', "\r\n").as_bytes())
     }
 
-    fn streams(lines: &str) -> Vec<Option<Media>> {
+    fn streams(lines: &str) -> Vec<Option<MediaStream>> {
         parse(lines).unwrap().streams
     }
 
@@ -285,7 +285,7 @@ mod tests {
         assert!(answer.contains("m=audio 0 RTP/AVP 0 8\r\n"), "{answer}");
         assert!(answer.contains("m=video 0 RTP/AVP 96\r\n"), "{answer}");
         assert!(!answer.contains("10.0.0."), "{answer}");
-        let read = Description::parse(answer.as_bytes()).unwrap();
+        let read = SessionDescription::parse(answer.as_bytes()).unwrap();
         assert_eq!(read.streams, [None, None]);
         assert_eq!(refusal(b"?", from), None);
     }
@@ -318,7 +318,7 @@ mod tests {
         let long = parse(&format!("{host}t=0 0\n{}", "a=x\n".repeat(4000))).unwrap_err();
         assert!(matches!(long, SdpError::TooLong(20_000..)), "{long}");
         assert!(matches!(
-            Description::parse(b"\x00\xff"),
+            SessionDescription::parse(b"\x00\xff"),
             Err(SdpError::Malformed(_))
         ));
     }

@@ -10,7 +10,7 @@ use rsipstack::sip::prelude::HeadersExt as _;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// Call-ID and local tag, which identify a dialog.
-pub(crate) type Key = (String, String);
+pub(crate) type DialogKey = (String, String);
 
 /// Lock of one dialog. Held while a request is being handled and while the first INVITE of the dialog
 /// is being answered.
@@ -30,21 +30,21 @@ impl DialogLock {
 
 /// Locks of all dialogs.
 #[derive(Clone, Default)]
-pub(crate) struct DialogSequencer(Arc<Lock<BTreeMap<Key, DialogLock>>>);
+pub(crate) struct DialogSequencer(Arc<Lock<BTreeMap<DialogKey, DialogLock>>>);
 
-fn key(dialog: &DialogId) -> Key {
+fn key(dialog: &DialogId) -> DialogKey {
     (dialog.call_id.clone(), dialog.local_tag.clone())
 }
 
 /// Returns the dialog to which a received request belongs.
-fn key_of(request: &Request) -> Option<Key> {
+fn key_of(request: &Request) -> Option<DialogKey> {
     let call = request.call_id_header().ok()?;
     let tag = request.to_header().ok()?.tag().ok()??;
     Some((call.value().to_owned(), tag.value().to_owned()))
 }
 
 impl DialogSequencer {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, DialogLock>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DialogKey, DialogLock>> {
         // A panic leaves the map consistent: each change is one insertion.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +63,7 @@ impl DialogSequencer {
     }
 
     /// Records a 2xx to an INVITE sent in this dialog.
-    pub(crate) fn answered(&self, key: &Key) {
+    pub(crate) fn answered(&self, key: &DialogKey) {
         if let Some(lock) = self.lock().get_mut(key) {
             lock.answered = true;
         }

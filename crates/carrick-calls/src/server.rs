@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use carrick_simco_net::daemon::AcceptFailures;
+use carrick_metrics::AcceptFailures;
 use futures_util::poll;
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
@@ -26,10 +26,10 @@ use crate::call_pinholes::CallPinholes;
 use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_request};
 use crate::config::B2buaConfig;
 use crate::connections::accept_connections;
-use crate::counts::{Counters, Counts, RefusedBy};
+use crate::counts::{CallCounts, Counters, RefusedBy};
 use crate::loops::LoopDetector;
 use crate::pinholes::Pinholes;
-use crate::record::{CallRecord, Records};
+use crate::record::{CallRecord, CallRecords};
 use crate::sequencer::DialogSequencer;
 
 /// Capacity of the channel of call records.
@@ -126,6 +126,10 @@ async fn listen(
 impl<P: Pinholes> B2bua<P> {
     /// Starts to listen and to accept calls.
     ///
+    /// 1. Check the configuration and bind the UDP and TCP sockets.
+    /// 2. Build the SIP endpoint, with the limits of calls and addresses in front of it.
+    /// 3. Start the tasks that accept connections, serve the endpoint and handle transactions.
+    ///
     /// # Errors
     /// The address can't be bound, or the configuration is invalid.
     pub async fn start(config: B2buaConfig, pinholes: P) -> Result<Self, B2buaError> {
@@ -205,7 +209,7 @@ impl<P: Pinholes> B2bua<P> {
     }
 
     /// Returns a snapshot of the counters.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CallCounts {
         self.shared
             .counts
             .read(self.shared.admission.not_admitted())
@@ -224,8 +228,8 @@ impl<P: Pinholes> B2bua<P> {
     }
 
     /// Returns a stream of the records of calls that end from now on.
-    pub fn records(&self) -> Records {
-        Records(self.shared.records.subscribe())
+    pub fn records(&self) -> CallRecords {
+        CallRecords(self.shared.records.subscribe())
     }
 
     /// Ends all calls, closes their pinholes and stops listening. Waits for the peers at most

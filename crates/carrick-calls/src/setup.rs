@@ -19,14 +19,14 @@ use crate::change::PendingOffer;
 use crate::config::FirewallSide;
 use crate::counts::RefusedBy;
 use crate::media::openings;
-use crate::pinholes::{Pinholes, Refusal};
-use crate::sdp::Description;
+use crate::pinholes::{PinholeRefusal, Pinholes};
+use crate::sdp::SessionDescription;
 
 const CANCELLED: &str = "the caller cancelled the call";
 const UNANSWERED: &str = "the callee did not answer";
 
 /// Task that waits for the final response to an INVITE.
-type Answer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
+type InviteAnswer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
 
 impl<P: Pinholes> Call<P> {
     /// Calls the callee and opens the pinholes. Returns `None` if the call failed; both dialogs have
@@ -40,7 +40,7 @@ impl<P: Pinholes> Call<P> {
     pub(crate) async fn set_up(&mut self) -> Option<(CallLeg, Option<PendingOffer>)> {
         let invite = self.caller.dialog.initial_request();
         // 1.
-        let offer = match Description::parse(&invite.body) {
+        let offer = match SessionDescription::parse(&invite.body) {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
             Err(error) => {
@@ -142,8 +142,8 @@ impl<P: Pinholes> Call<P> {
     async fn answered(
         &mut self,
         callee: &mut CallLeg,
-        (mut answer, guard): (Answer, Option<OwnedMutexGuard<()>>),
-        offer: Option<&Description>,
+        (mut answer, guard): (InviteAnswer, Option<OwnedMutexGuard<()>>),
+        offer: Option<&SessionDescription>,
     ) -> Option<Response> {
         let stop = self.shared.stop.clone();
         let mut patience = std::pin::pin!(tokio::time::sleep(self.shared.config.answer));
@@ -204,9 +204,9 @@ impl<P: Pinholes> Call<P> {
     /// Forwards a provisional response, with pinholes if it has a description.
     async fn early(
         &mut self,
-        offer: Option<&Description>,
+        offer: Option<&SessionDescription>,
         response: &Response,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PinholeRefusal> {
         // The INVITE has a final response.
         if !self.caller.dialog.state().can_cancel() {
             return Ok(());
@@ -215,7 +215,7 @@ impl<P: Pinholes> Call<P> {
         if response.status_code == StatusCode::EarlyDialogTerminated {
             return Ok(());
         }
-        let described = Description::parse(&response.body).ok();
+        let described = SessionDescription::parse(&response.body).ok();
         let described = described.filter(|_| !response.body.is_empty());
         let mut wanted = None;
         let mut headers = self.dialog_headers();
@@ -237,7 +237,7 @@ impl<P: Pinholes> Call<P> {
             // An offer would have to be in a reliable provisional response, which was not requested.
             _ => None,
         };
-        // A caller that has gone is detected elsewhere.
+        // A caller whose transaction has ended is detected elsewhere.
         self.respond(response.status_code.clone(), headers, body);
         // With several branches, only the pinholes of the latest description are kept.
         if let Some(wanted) = wanted {
@@ -248,8 +248,8 @@ impl<P: Pinholes> Call<P> {
 
     /// Opens the pinholes of the answer, then forwards it. Returns an error if the call can't be
     /// established.
-    async fn connect(&mut self, offer: &Description, response: &Response) -> Result<(), ()> {
-        let answer = match Description::parse(&response.body) {
+    async fn connect(&mut self, offer: &SessionDescription, response: &Response) -> Result<(), ()> {
+        let answer = match SessionDescription::parse(&response.body) {
             Ok(answer) => answer,
             Err(error) => {
                 self.refuse(
@@ -287,7 +287,7 @@ impl<P: Pinholes> Call<P> {
         callee: &CallLeg,
         response: Response,
     ) -> Result<PendingOffer, ()> {
-        let offer = Description::parse(&response.body);
+        let offer = SessionDescription::parse(&response.body);
         let seq = cseq_number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
             let why = "the answer contains no usable offer";
@@ -340,7 +340,7 @@ impl<P: Pinholes> Call<P> {
 }
 
 /// Cancels a call that is not answered yet; if the answer crosses the CANCEL, ends the call.
-async fn abandon(callee: &InviteDialog, answer: Answer) {
+async fn abandon(callee: &InviteDialog, answer: InviteAnswer) {
     // The final response of the INVITE shows the outcome.
     let _ = callee.cancel().await;
     let _ = answer.await;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use carrick_simco::middlebox::Source;
+use carrick_simco::middlebox::SourceNetwork;
 
 use crate::config::PerAddress;
 
@@ -22,15 +22,15 @@ pub(crate) struct SourceQuotas {
 
 #[derive(Default)]
 struct UsageTable {
-    per_source: BTreeMap<Source, Usage>,
+    per_source: BTreeMap<SourceNetwork, SourceUsage>,
     /// Admitted INVITEs of the last [`TRANSACTION_LIFETIME`]. [`crate::admission::Admission`] bounds
     /// their number.
-    recent: VecDeque<(Instant, Source)>,
+    recent: VecDeque<(Instant, SourceNetwork)>,
 }
 
 /// Usage of one address. Removed when it is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Usage {
+struct SourceUsage {
     invites: usize,
     setups: usize,
     calls: usize,
@@ -61,7 +61,7 @@ impl SourceQuotas {
             usage.recent.pop_front();
             usage.change(source, |used| used.invites -= 1);
         }
-        let source = Source::of(from);
+        let source = SourceNetwork::of(from);
         let used = usage.per_source.get(&source).copied().unwrap_or_default();
         if used.invites >= self.invites
             || used.setups >= self.limits.setups
@@ -77,7 +77,7 @@ impl SourceQuotas {
     /// Counts a new call; `None` if its address is above its limits. Calls without an address are not
     /// limited.
     pub(crate) fn begin(self: &Arc<Self>, from: Option<IpAddr>) -> Option<CallQuota> {
-        let source = from.map(Source::of);
+        let source = from.map(SourceNetwork::of);
         let PerAddress { calls, setups, .. } = self.limits;
         let room = source.is_none_or(|source| {
             self.usage().change(source, |used| {
@@ -99,10 +99,14 @@ impl SourceQuotas {
 }
 
 impl UsageTable {
-    fn change<T>(&mut self, source: Source, change: impl FnOnce(&mut Usage) -> T) -> T {
+    fn change<T>(
+        &mut self,
+        source: SourceNetwork,
+        change: impl FnOnce(&mut SourceUsage) -> T,
+    ) -> T {
         let used = self.per_source.entry(source).or_default();
         let done = change(used);
-        if *used == Usage::default() {
+        if *used == SourceUsage::default() {
             self.per_source.remove(&source);
         }
         done
@@ -112,13 +116,13 @@ impl UsageTable {
 /// Usage of one call, released when dropped.
 pub(crate) struct CallQuota {
     sources: Arc<SourceQuotas>,
-    source: Option<Source>,
+    source: Option<SourceNetwork>,
     setting_up: bool,
     pinholes: usize,
 }
 
 impl CallQuota {
-    fn change(&self, change: impl FnOnce(&mut Usage)) {
+    fn change(&self, change: impl FnOnce(&mut SourceUsage)) {
         if let Some(source) = self.source {
             self.sources.usage().change(source, change);
         }

@@ -36,7 +36,7 @@ mod linux {
         AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
     };
     use carrick_simco::session::Identity;
-    use carrick_simco::state::{FileJournal, Journal, Moment, RuleChange};
+    use carrick_simco::state::{ClockReadings, FileJournal, Journal, RuleChange};
     use nix::sched::{CloneFlags, unshare};
 
     /// Requests handled before their changes are written and their replies sent.
@@ -69,7 +69,7 @@ mod linux {
         }
 
         fn flush(&mut self) -> Result<(), Box<dyn Error>> {
-            let moment = Moment {
+            let moment = ClockReadings {
                 time: self.now(),
                 wall: SystemTime::now(),
                 boot: None,
@@ -141,9 +141,9 @@ mod linux {
                 let (journal, recovered) = FileJournal::open(folder, [0; 8])?;
                 (Some(journal), recovered)
             }
-            None => (None, carrick_simco::state::Recovered::default()),
+            None => (None, carrick_simco::state::RecoveredState::default()),
         };
-        let moment = Moment {
+        let moment = ClockReadings {
             time: Time::ZERO,
             wall: SystemTime::now(),
             boot: None,

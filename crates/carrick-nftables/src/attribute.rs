@@ -22,11 +22,11 @@ const TYPE_MASK: u16 = 0x3fff;
 
 /// Writer of messages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writer {
+pub(crate) struct MessageWriter {
     pub(crate) octets: Vec<u8>,
 }
 
-impl Writer {
+impl MessageWriter {
     /// Writes a message; `build` writes its attributes.
     pub(crate) fn message(
         &mut self,
@@ -91,7 +91,7 @@ impl Writer {
 
 /// Received message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
+pub(crate) struct NetlinkMessage<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
@@ -99,7 +99,7 @@ pub(crate) struct Message<'a> {
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Message<'a> {
+impl<'a> NetlinkMessage<'a> {
     /// Returns its attributes, after netfilter's header.
     pub(crate) fn attributes(&self) -> Attributes<'a> {
         Attributes(self.body.get(GENERIC_LEN - HEADER_LEN..).unwrap_or(&[]))
@@ -107,18 +107,18 @@ impl<'a> Message<'a> {
 }
 
 /// Messages of a datagram. A truncated one ends the iteration.
-pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+pub(crate) struct NetlinkMessages<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Iterator for Messages<'a> {
-    type Item = Message<'a>;
+impl<'a> Iterator for NetlinkMessages<'a> {
+    type Item = NetlinkMessage<'a>;
 
-    fn next(&mut self) -> Option<Message<'a>> {
+    fn next(&mut self) -> Option<NetlinkMessage<'a>> {
         let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] =
             *self.0.first_chunk::<HEADER_LEN>()?;
         let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
         let body = self.0.get(HEADER_LEN..length)?;
         self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        Some(Message {
+        Some(NetlinkMessage {
             kind: u16::from_ne_bytes([k0, k1]),
             flags: u16::from_ne_bytes([f0, f1]),
             sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn attributes_round_trip_and_tolerate_truncation() {
-        let mut writer = Writer::default();
+        let mut writer = MessageWriter::default();
         writer.message(0x0a03, 0x5, 77, 1, 10, |w| {
             w.name(1, "carrick");
             w.nest(2, |w| {
@@ -188,15 +188,15 @@ mod tests {
             });
         });
         let whole = writer.octets;
-        let message = Messages(&whole).next().unwrap();
+        let message = NetlinkMessages(&whole).next().unwrap();
         assert_eq!((message.kind, message.sequence), (0x0a03, 77));
         assert_eq!(message.attributes().find(1), Some(&b"carrick\0"[..]));
         let inner = message.attributes().inner(2).unwrap();
         assert_eq!(inner.find(3), Some(&[1, 2, 3, 4][..]));
         assert_eq!(inner.long(4), Some(u64::MAX - 1));
-        assert!(Messages(&whole).nth(1).is_none());
+        assert!(NetlinkMessages(&whole).nth(1).is_none());
         for length in 0..whole.len() {
-            assert!(Messages(&whole[..length]).next().is_none());
+            assert!(NetlinkMessages(&whole[..length]).next().is_none());
             let cut = Attributes(&message.body[4..length.max(20) - 16]);
             assert!(cut.count() <= 2);
         }

@@ -11,15 +11,17 @@ use nix::errno::Errno;
 
 use crate::config::NftablesConfig;
 use crate::created_table::{CreatedTable, create};
-use crate::entry::{Key, Set, entries_of};
+use crate::entry::{FlowSet, SetKey, entries_of};
 use crate::error::{NftablesError, backend_error};
-use crate::flow_elements::{Changes, Difference, FlowClaim, FlowElements, RequiredElement};
+use crate::flow_elements::{
+    ElementChange, FlowClaim, FlowElements, PendingChanges, RequiredElement,
+};
 use crate::layout::ALIVE;
-use crate::lock::Lock;
-use crate::meter::{self, Counter};
+use crate::lock::TableLock;
+use crate::meter::{self, CountedElement};
 use crate::patterns::{PatternChanges, Patterns};
-use crate::socket::{Batch, Socket};
-use crate::table::{self, Rule};
+use crate::socket::{Batch, NetlinkSocket};
+use crate::table::{self, KernelRule};
 
 /// Maximum number of elements in a batch.
 const BATCH_SIZE: usize = 4096;
@@ -31,9 +33,9 @@ const BATCH_SIZE: usize = 4096;
 #[derive(Debug)]
 pub struct NftablesBackend {
     config: NftablesConfig,
-    socket: Socket,
+    socket: NetlinkSocket,
     /// Socket for queries from other threads. Opened here, since those may be in another namespace.
-    queries: Arc<Mutex<Socket>>,
+    queries: Arc<Mutex<NetlinkSocket>>,
     /// True if the kernel can change the timeout of an element (Linux 6.12). Otherwise elements are
     /// removed and added in one batch, and their counters restart.
     can_update: bool,
@@ -41,20 +43,20 @@ pub struct NftablesBackend {
     patterns: Patterns,
     table: CreatedTable,
     /// Released last.
-    _lock: Lock,
+    _lock: TableLock,
 }
 
 /// State of elements that may have reached their timeout.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum KernelElement {
-    Flow(Key),
+    Flow(SetKey),
     Pattern(u32),
 }
 
 /// Changes of one call.
 #[derive(Debug, Default)]
 struct ChangePlan {
-    flows: Changes,
+    flows: PendingChanges,
     patterns: PatternChanges,
 }
 
@@ -68,14 +70,14 @@ impl NftablesBackend {
     /// the kernel lacks support, or the configuration is invalid.
     pub fn open(config: NftablesConfig) -> Result<Self, NftablesError> {
         config.check()?;
-        let lock = Lock::take(&config.table)?;
-        let mut socket = Socket::open()?;
+        let lock = TableLock::take(&config.table)?;
+        let mut socket = NetlinkSocket::open()?;
         let table = create(&mut socket, &config)?;
         let updates = config.update_timeouts && table::can_update(&mut socket, &config.table)?;
         Ok(Self {
             config,
             socket,
-            queries: Arc::new(Mutex::new(Socket::open()?)),
+            queries: Arc::new(Mutex::new(NetlinkSocket::open()?)),
             can_update: updates,
             flow_elements: FlowElements::default(),
             patterns: Patterns::default(),
@@ -99,14 +101,17 @@ impl NftablesBackend {
     }
 
     /// Returns the counters of a rule with these elements: flows count, maps do not.
-    fn counters(&self, elements: &[Element]) -> Vec<Counter> {
+    fn counters(&self, elements: &[Element]) -> Vec<CountedElement> {
         let mut counters = Vec::new();
         for element in elements {
             if let Element::Flow(flow) = element {
                 let keys = entries_of(flow).into_iter().map(|(key, _)| key);
-                counters.extend(keys.filter(|key| !key.set.is_map()).map(Counter::Flow));
+                counters.extend(
+                    keys.filter(|key| !key.set.is_map())
+                        .map(CountedElement::Flow),
+                );
             } else if let Some(number) = self.patterns.number(element) {
-                counters.push(Counter::Pattern(number.to_ne_bytes()));
+                counters.push(CountedElement::Pattern(number.to_ne_bytes()));
             }
         }
         counters
@@ -128,9 +133,9 @@ impl NftablesBackend {
         &mut self,
         now: Time,
         begin: impl Fn() -> Batch,
-        differences: &[Difference],
+        differences: &[ElementChange],
         plan: &ChangePlan,
-    ) -> Result<(Vec<usize>, Vec<Rule>), BackendError> {
+    ) -> Result<(Vec<usize>, Vec<KernelRule>), BackendError> {
         // Elements that have reached their timeout count as removed.
         let mut expired = BTreeSet::new();
         loop {
@@ -160,7 +165,7 @@ impl NftablesBackend {
     /// Determines which of the known elements no longer exist.
     fn find_expired(
         &mut self,
-        differences: &[Difference],
+        differences: &[ElementChange],
         plan: &ChangePlan,
         expired: &mut BTreeSet<KernelElement>,
     ) -> Result<(), BackendError> {
@@ -203,11 +208,11 @@ impl NftablesBackend {
         &self,
         batch: &mut Batch,
         now: Time,
-        difference: &Difference,
+        difference: &ElementChange,
         expired: &BTreeSet<KernelElement>,
     ) {
         let table = &self.config.table;
-        let Difference { key, before, after } = difference;
+        let ElementChange { key, before, after } = difference;
         let before = before.filter(|_| !expired.contains(&KernelElement::Flow(*key)));
         let (set, octets) = (key.set.name(), key.octets());
         match (before, after) {
@@ -237,8 +242,8 @@ impl NftablesBackend {
 
     /// Makes the kernel translate changed flows again: it translates a connection like its first
     /// packet.
-    fn delete_connections(&mut self, differences: &[Difference]) {
-        for Difference { key, before, after } in differences {
+    fn delete_connections(&mut self, differences: &[ElementChange]) {
+        for ElementChange { key, before, after } in differences {
             let data = |wanted: &Option<RequiredElement>| wanted.and_then(|wanted| wanted.data);
             if key.set.is_map() && data(before) != data(after) {
                 // Usually there is no such connection.
@@ -273,7 +278,7 @@ impl NftablesBackend {
         let count = |is: fn(&Element) -> bool| elements.iter().filter(|(e, _)| is(e)).count();
         let allowed = count(|element| matches!(element, Element::Allow(..)));
         let blocks = count(|element| matches!(element, Element::Block(_)));
-        let mut flows: BTreeMap<Set, usize> = BTreeMap::new();
+        let mut flows: BTreeMap<FlowSet, usize> = BTreeMap::new();
         for (key, _) in self.flow_elements.all_required() {
             *flows.entry(key.set).or_default() += 1;
         }
@@ -296,10 +301,10 @@ impl NftablesBackend {
     }
 
     /// Returns the elements of the kernel's sets.
-    fn in_kernel(&mut self, now: Time) -> Result<BTreeMap<Key, RequiredElement>, BackendError> {
+    fn in_kernel(&mut self, now: Time) -> Result<BTreeMap<SetKey, RequiredElement>, BackendError> {
         let mut found = BTreeMap::new();
         let translates = !self.config.translation.is_empty();
-        for set in Set::ALL {
+        for set in FlowSet::ALL {
             if translates || !set.is_map() {
                 let table = &self.config.table;
                 let elements = table::elements(&mut self.socket, table, set);
@@ -319,11 +324,11 @@ impl NftablesBackend {
             let (a, b) = (before.until, after.until);
             before.data != after.data || a.since(b).max(b.since(a)) > Duration::from_secs(1)
         };
-        let mut differences: Vec<Difference> = Vec::new();
+        let mut differences: Vec<ElementChange> = Vec::new();
         for (key, before) in &found {
             let after = self.flow_elements.required(key);
             if after.is_none_or(|after| differs(before, &after)) {
-                differences.push(Difference {
+                differences.push(ElementChange {
                     key: *key,
                     before: Some(*before),
                     after,
@@ -332,7 +337,7 @@ impl NftablesBackend {
         }
         for (key, after) in self.flow_elements.all_required() {
             if !found.contains_key(&key) {
-                differences.push(Difference {
+                differences.push(ElementChange {
                     key,
                     before: None,
                     after: Some(after),

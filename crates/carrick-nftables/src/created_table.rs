@@ -7,11 +7,11 @@ use nix::errno::Errno;
 
 use crate::abi::{NFTABLES, chain, generation, msg, netlink, rule, set, table};
 use crate::config::NftablesConfig;
-use crate::entry::Set;
+use crate::entry::FlowSet;
 use crate::error::NftablesError;
 use crate::layout::{self, ALIVE, CHAINS, Hook, PROBE};
-use crate::socket::{Batch, Socket};
-use crate::table::{Rule, delete_set, echoed_rule};
+use crate::socket::{Batch, NetlinkSocket};
+use crate::table::{KernelRule, delete_set, echoed_rule};
 
 /// Created table.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct CreatedTable {
     /// Handle of the table, which changes if it is recreated.
     table: u64,
     /// Rules of the base chains.
-    rules: Vec<Rule>,
+    rules: Vec<KernelRule>,
     /// Number of changes of the rule set by other programs when the table was last intact.
     foreign_changes: Option<u32>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct CreatedTable {
 /// elements. Rules of patterns stay until they are recreated, so that blocked packets do not pass
 /// meanwhile, unless they use a set that has to be replaced.
 pub(crate) fn create(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     config: &NftablesConfig,
 ) -> Result<CreatedTable, NftablesError> {
     let failed = |errno| NftablesError::of("create the table", errno);
@@ -61,7 +61,7 @@ pub(crate) fn create(
 
 /// Activates a dormant table, which filters nothing. Done first, because the kernel accepts no base
 /// chains in the same batch.
-fn activate(socket: &mut Socket, name: &str) -> Result<(), Errno> {
+fn activate(socket: &mut NetlinkSocket, name: &str) -> Result<(), Errno> {
     if state(socket, name)?.is_none_or(|(_, dormant)| !dormant) {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn plan(
 
 /// Returns the number of changes of the kernel's rule set by other programs, plus a constant: each batch
 /// counts.
-fn foreign_changes(socket: &mut Socket) -> Result<u32, Errno> {
+fn foreign_changes(socket: &mut NetlinkSocket) -> Result<u32, Errno> {
     let mut now = 0;
     socket.query(
         NFTABLES << 8 | msg::GET_GENERATION,
@@ -139,9 +139,9 @@ impl CreatedTable {
     /// another program has changed the rule set since.
     pub(crate) fn is_intact(
         &mut self,
-        socket: &mut Socket,
+        socket: &mut NetlinkSocket,
         config: &NftablesConfig,
-        patterns: impl Iterator<Item = Rule>,
+        patterns: impl Iterator<Item = KernelRule>,
     ) -> Result<bool, Errno> {
         // Read first: later changes are detected next time.
         let foreign_changes = foreign_changes(socket)?;
@@ -158,9 +158,9 @@ impl CreatedTable {
 
     fn examine(
         &self,
-        socket: &mut Socket,
+        socket: &mut NetlinkSocket,
         config: &NftablesConfig,
-        patterns: impl Iterator<Item = Rule>,
+        patterns: impl Iterator<Item = KernelRule>,
     ) -> Result<bool, Errno> {
         if state(socket, &config.table)? != Some((self.table, false)) {
             return Ok(false);
@@ -178,7 +178,7 @@ impl CreatedTable {
         if !as_wanted {
             return Ok(false);
         }
-        let mut expected: Vec<Rule> = self.rules.iter().copied().chain(patterns).collect();
+        let mut expected: Vec<KernelRule> = self.rules.iter().copied().chain(patterns).collect();
         let mut found = rules(socket, &config.table, |chain| {
             wanted.iter().any(|(name, _)| name.as_bytes() == chain)
         })?;
@@ -189,7 +189,7 @@ impl CreatedTable {
 }
 
 /// Returns the handle of the table and whether it is dormant; `None` if it does not exist.
-fn state(socket: &mut Socket, name: &str) -> Result<Option<(u64, bool)>, Errno> {
+fn state(socket: &mut NetlinkSocket, name: &str) -> Result<Option<(u64, bool)>, Errno> {
     let mut found = None;
     let answer = socket.query(
         NFTABLES << 8 | msg::GET_TABLE,
@@ -233,7 +233,7 @@ fn is_at(found: Option<&FoundHook>, wanted: Option<&Hook>) -> bool {
 
 /// Returns the existing chains of the middlebox.
 fn chains(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
 ) -> Result<BTreeMap<&'static str, Option<FoundHook>>, Errno> {
     socket.dump(
@@ -259,8 +259,11 @@ fn chains(
 }
 
 /// Returns the existing sets of the middlebox with their layout.
-fn sets(socket: &mut Socket, table: &str) -> Result<BTreeMap<&'static str, Vec<u8>>, Errno> {
-    let own = Set::ALL.map(Set::name).into_iter().chain([ALIVE, PROBE]);
+fn sets(socket: &mut NetlinkSocket, table: &str) -> Result<BTreeMap<&'static str, Vec<u8>>, Errno> {
+    let own = FlowSet::ALL
+        .map(FlowSet::name)
+        .into_iter()
+        .chain([ALIVE, PROBE]);
     socket.dump(
         NFTABLES << 8 | msg::GET_SET,
         |_| (),
@@ -277,15 +280,19 @@ fn sets(socket: &mut Socket, table: &str) -> Result<BTreeMap<&'static str, Vec<u
 }
 
 /// Returns the rules of some chains.
-fn rules(socket: &mut Socket, table: &str, of: impl Fn(&[u8]) -> bool) -> Result<Vec<Rule>, Errno> {
+fn rules(
+    socket: &mut NetlinkSocket,
+    table: &str,
+    of: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<KernelRule>, Errno> {
     socket.dump(
         NFTABLES << 8 | msg::GET_RULE,
         |w| w.name(rule::TABLE, table),
-        |rules: &mut Vec<Rule>, message| {
+        |rules: &mut Vec<KernelRule>, message| {
             let attributes = message.attributes();
             let of_table = attributes.name(rule::TABLE) == Some(table.as_bytes());
             if of_table && attributes.name(rule::CHAIN).is_some_and(&of) {
-                rules.extend(Rule::of(&attributes));
+                rules.extend(KernelRule::of(&attributes));
             }
         },
     )

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use carrick_simco::backend::Flow;
 use carrick_simco::message::Direction;
 
-use crate::expression::{Ip, V4, V6};
+use crate::expression::{IpFields, V4, V6};
 
 /// Set of flows by protocol, source address and port, destination address and port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Set {
+pub(crate) enum FlowSet {
     /// From internal to external hosts.
     Out4,
     Out6,
@@ -24,7 +24,7 @@ pub(crate) enum Set {
     Snat6,
 }
 
-impl Set {
+impl FlowSet {
     pub(crate) const ALL: [Self; 8] = [
         Self::Out4,
         Self::Out6,
@@ -49,7 +49,7 @@ impl Set {
         }
     }
 
-    pub(crate) const fn ip(self) -> Ip {
+    pub(crate) const fn ip(self) -> IpFields {
         match self {
             Self::Out4 | Self::In4 | Self::Dnat4 | Self::Snat4 => V4,
             Self::Out6 | Self::In6 | Self::Dnat6 | Self::Snat6 => V6,
@@ -71,13 +71,13 @@ const MAX_KEY: usize = 44;
 
 /// Element of a set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Key {
-    pub(crate) set: Set,
+pub(crate) struct SetKey {
+    pub(crate) set: FlowSet,
     octets: [u8; MAX_KEY],
 }
 
-impl Key {
-    fn new(set: Set, protocol: u8, source: SocketAddr, destination: SocketAddr) -> Self {
+impl SetKey {
+    fn new(set: FlowSet, protocol: u8, source: SocketAddr, destination: SocketAddr) -> Self {
         let mut octets = [0; MAX_KEY];
         octets[0] = protocol;
         let length = set.ip().length as usize;
@@ -97,8 +97,8 @@ impl Key {
     /// Returns the key of the reverse flow, sent to the outside address.
     pub(crate) fn reverse(&self, outside: SocketAddr) -> Option<Self> {
         let set = match self.set {
-            Set::Snat4 => Set::Dnat4,
-            Set::Snat6 => Set::Dnat6,
+            FlowSet::Snat4 => FlowSet::Dnat4,
+            FlowSet::Snat6 => FlowSet::Dnat6,
             _ => return None,
         };
         let destination = from_map_data(&self.octets()[8 + self.set.ip().length as usize..])?;
@@ -106,7 +106,7 @@ impl Key {
     }
 
     /// Parses the kernel's format.
-    pub(crate) fn from_octets(set: Set, found: &[u8]) -> Option<Self> {
+    pub(crate) fn from_octets(set: FlowSet, found: &[u8]) -> Option<Self> {
         let mut octets = [0; MAX_KEY];
         octets
             .get_mut(..set.key_len())
@@ -152,7 +152,7 @@ pub(crate) fn from_map_data(octets: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Returns the elements of a flow with their map data. A flow between different IP versions has none.
-pub(crate) fn entries_of(flow: &Flow) -> Vec<(Key, Option<SocketAddr>)> {
+pub(crate) fn entries_of(flow: &Flow) -> Vec<(SetKey, Option<SocketAddr>)> {
     let Flow {
         protocol,
         internal,
@@ -165,21 +165,21 @@ pub(crate) fn entries_of(flow: &Flow) -> Vec<(Key, Option<SocketAddr>)> {
         return Vec::new();
     }
     let pick = |four, six| if v4 { four } else { six };
-    let key = |set, source, destination| Key::new(set, protocol, source, destination);
+    let key = |set, source, destination| SetKey::new(set, protocol, source, destination);
     let mut out = Vec::with_capacity(4);
     if direction != Direction::Inbound {
-        let set = pick(Set::Out4, Set::Out6);
+        let set = pick(FlowSet::Out4, FlowSet::Out6);
         out.push((key(set, internal, external), None));
         if outside.is_some() {
-            let set = pick(Set::Snat4, Set::Snat6);
+            let set = pick(FlowSet::Snat4, FlowSet::Snat6);
             out.push((key(set, internal, external), outside));
         }
     }
     if direction != Direction::Outbound {
-        let set = pick(Set::In4, Set::In6);
+        let set = pick(FlowSet::In4, FlowSet::In6);
         out.push((key(set, external, internal), None));
         if let Some(outside) = outside {
-            let set = pick(Set::Dnat4, Set::Dnat6);
+            let set = pick(FlowSet::Dnat4, FlowSet::Dnat6);
             out.push((key(set, external, outside), Some(internal)));
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    fn sets(flow: &Flow) -> Vec<Set> {
+    fn sets(flow: &Flow) -> Vec<FlowSet> {
         entries_of(flow)
             .into_iter()
             .map(|(key, _)| key.set)
@@ -209,10 +209,13 @@ mod tests {
 
     #[test]
     fn flows_are_in_sets_and_translations_in_maps() {
-        assert_eq!(sets(&flow(Direction::Outbound, None)), [Set::Out4]);
-        assert_eq!(sets(&flow(Direction::Inbound, None)), [Set::In4]);
+        assert_eq!(sets(&flow(Direction::Outbound, None)), [FlowSet::Out4]);
+        assert_eq!(sets(&flow(Direction::Inbound, None)), [FlowSet::In4]);
         let both = flow(Direction::Both, Some("198.51.100.1:9"));
-        assert_eq!(sets(&both), [Set::Out4, Set::Snat4, Set::In4, Set::Dnat4]);
+        assert_eq!(
+            sets(&both),
+            [FlowSet::Out4, FlowSet::Snat4, FlowSet::In4, FlowSet::Dnat4]
+        );
         let other = flow(Direction::Both, Some("[2001:db8::1]:9"));
         assert_eq!(sets(&other), []);
     }
@@ -226,8 +229,8 @@ mod tests {
                 17, 0, 0, 0, 10, 0, 0, 1, 1, 2, 0, 0, 192, 0, 2, 1, 0, 3, 0, 0
             ]
         );
-        assert_eq!(Key::from_octets(Set::Out4, key.octets()), Some(key));
-        assert_eq!(Key::from_octets(Set::Out6, key.octets()), None);
+        assert_eq!(SetKey::from_octets(FlowSet::Out4, key.octets()), Some(key));
+        assert_eq!(SetKey::from_octets(FlowSet::Out6, key.octets()), None);
         let both = entries_of(&flow(Direction::Both, Some("198.51.100.1:9")));
         let [_, (snat, Some(outside)), _, (dnat, _)] = both[..] else {
             panic!("{both:?}");

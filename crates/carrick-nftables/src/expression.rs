@@ -4,11 +4,11 @@ use crate::abi::{
     IPV4, IPV6, LIST_ELEM, REGISTER_0, bitwise, cmp, data, expr, immediate, lookup, meta, nat,
     payload, verdict,
 };
-use crate::attribute::Writer;
+use crate::attribute::MessageWriter;
 
 /// Positions of fields in the header of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ip {
+pub(crate) struct IpFields {
     /// Number of the address family.
     pub(crate) family: u8,
     source: u32,
@@ -17,21 +17,21 @@ pub(crate) struct Ip {
     pub(crate) length: u32,
 }
 
-pub(crate) const V4: Ip = Ip {
+pub(crate) const V4: IpFields = IpFields {
     family: IPV4,
     source: 12,
     destination: 16,
     length: 4,
 };
 
-pub(crate) const V6: Ip = Ip {
+pub(crate) const V6: IpFields = IpFields {
     family: IPV6,
     source: 8,
     destination: 24,
     length: 16,
 };
 
-impl Ip {
+impl IpFields {
     /// Returns the number of registers that an address takes.
     fn registers(self) -> u32 {
         self.length / 4
@@ -40,16 +40,16 @@ impl Ip {
 
 /// End of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum PacketEnd {
     Source,
     Destination,
 }
 
 /// Writer of a rule's expressions.
-pub(crate) struct Expressions<'a>(pub(crate) &'a mut Writer);
+pub(crate) struct Expressions<'a>(pub(crate) &'a mut MessageWriter);
 
 impl Expressions<'_> {
-    fn push(&mut self, name: &str, build: impl FnOnce(&mut Writer)) {
+    fn push(&mut self, name: &str, build: impl FnOnce(&mut MessageWriter)) {
         self.0.nest(LIST_ELEM, |w| {
             w.name(expr::NAME, name);
             w.nest(expr::DATA, build);
@@ -80,24 +80,24 @@ impl Expressions<'_> {
         });
     }
 
-    fn load_address(&mut self, ip: Ip, end: End, register: u32) {
+    fn load_address(&mut self, ip: IpFields, end: PacketEnd, register: u32) {
         let offset = match end {
-            End::Source => ip.source,
-            End::Destination => ip.destination,
+            PacketEnd::Source => ip.source,
+            PacketEnd::Destination => ip.destination,
         };
         self.load(payload::NETWORK, offset, ip.length, register);
     }
 
-    fn load_port(&mut self, end: End, register: u32) {
+    fn load_port(&mut self, end: PacketEnd, register: u32) {
         let offset = match end {
-            End::Source => 0,
-            End::Destination => 2,
+            PacketEnd::Source => 0,
+            PacketEnd::Destination => 2,
         };
         self.load(payload::TRANSPORT, offset, 2, register);
     }
 
     /// Matches the IP version.
-    pub(crate) fn version(&mut self, ip: Ip) {
+    pub(crate) fn version(&mut self, ip: IpFields) {
         self.meta(meta::NFPROTO, REGISTER_0);
         self.compare(REGISTER_0, cmp::EQUAL, &[ip.family]);
     }
@@ -109,10 +109,10 @@ impl Expressions<'_> {
     }
 
     /// Matches the input (source) or output (destination) interface.
-    pub(crate) fn interface(&mut self, end: End, name: &str) {
+    pub(crate) fn interface(&mut self, end: PacketEnd, name: &str) {
         let key = match end {
-            End::Source => meta::IIFNAME,
-            End::Destination => meta::OIFNAME,
+            PacketEnd::Source => meta::IIFNAME,
+            PacketEnd::Destination => meta::OIFNAME,
         };
         self.meta(key, REGISTER_0);
         let mut padded = [0; 16];
@@ -122,7 +122,7 @@ impl Expressions<'_> {
     }
 
     /// Matches the first `prefix` bits of an address.
-    pub(crate) fn network(&mut self, ip: Ip, end: End, network: &[u8], prefix: u8) {
+    pub(crate) fn network(&mut self, ip: IpFields, end: PacketEnd, network: &[u8], prefix: u8) {
         if prefix == 0 {
             return;
         }
@@ -144,7 +144,7 @@ impl Expressions<'_> {
     }
 
     /// Matches a port from `first` to `last`.
-    pub(crate) fn ports(&mut self, end: End, first: u16, last: u16) {
+    pub(crate) fn ports(&mut self, end: PacketEnd, first: u16, last: u16) {
         if (first, last) == (0, u16::MAX) {
             return;
         }
@@ -158,12 +158,12 @@ impl Expressions<'_> {
 
     /// Looks up protocol, source and destination in a set; the value of a map is stored in the first
     /// registers.
-    pub(crate) fn flow_in(&mut self, ip: Ip, set: &str, is_map: bool) {
+    pub(crate) fn flow_in(&mut self, ip: IpFields, set: &str, is_map: bool) {
         let address = ip.registers();
         let mut register = REGISTER_0;
         self.meta(meta::L4PROTO, register);
         register += 1;
-        for end in [End::Source, End::Destination] {
+        for end in [PacketEnd::Source, PacketEnd::Destination] {
             self.load_address(ip, end, register);
             self.load_port(end, register + address);
             register += address + 1;
@@ -193,11 +193,11 @@ impl Expressions<'_> {
     }
 
     /// Translates to the address and port in the first registers.
-    pub(crate) fn translate(&mut self, ip: Ip, end: End) {
+    pub(crate) fn translate(&mut self, ip: IpFields, end: PacketEnd) {
         self.push("nat", |w| {
             let kind = match end {
-                End::Source => nat::SNAT,
-                End::Destination => nat::DNAT,
+                PacketEnd::Source => nat::SNAT,
+                PacketEnd::Destination => nat::DNAT,
             };
             w.number(nat::TYPE, kind);
             w.number(nat::FAMILY, u32::from(ip.family));

@@ -7,7 +7,7 @@ use carrick_simco::Time;
 use carrick_simco::backend::Flow;
 use carrick_simco::message::Direction;
 
-use crate::entry::Key;
+use crate::entry::SetKey;
 
 /// Flow that needs an element. Several flows may need one: a bidirectional one, and one in one of the
 /// directions.
@@ -27,7 +27,7 @@ impl FlowClaim {
     }
 
     /// Returns the data of the element for this flow.
-    fn data(&self, key: &Key) -> Option<SocketAddr> {
+    fn data(&self, key: &SetKey) -> Option<SocketAddr> {
         self.end.filter(|_| key.set.is_map())
     }
 }
@@ -51,7 +51,7 @@ pub(crate) struct RequiredElement {
 struct Claims(Vec<Claim>);
 
 impl Claims {
-    fn wanted(&self, key: &Key) -> Option<RequiredElement> {
+    fn wanted(&self, key: &SetKey) -> Option<RequiredElement> {
         let data = self.0.first()?.flow_claim.data(key);
         let same = self.0.iter().filter(|c| c.flow_claim.data(key) == data);
         let until = same.map(|claim| claim.until).max()?;
@@ -62,25 +62,25 @@ impl Claims {
 /// Elements of flows.
 #[derive(Debug, Default)]
 pub(crate) struct FlowElements {
-    claims: BTreeMap<Key, Claims>,
+    claims: BTreeMap<SetKey, Claims>,
 }
 
 /// Change of an element in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Difference {
-    pub(crate) key: Key,
+pub(crate) struct ElementChange {
+    pub(crate) key: SetKey,
     pub(crate) before: Option<RequiredElement>,
     pub(crate) after: Option<RequiredElement>,
 }
 
 /// Changes that are not committed yet.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
-    claims: BTreeMap<Key, Claims>,
+pub(crate) struct PendingChanges {
+    claims: BTreeMap<SetKey, Claims>,
 }
 
-impl Changes {
-    fn claims(&mut self, current: &FlowElements, key: Key) -> &mut Vec<Claim> {
+impl PendingChanges {
+    fn claims(&mut self, current: &FlowElements, key: SetKey) -> &mut Vec<Claim> {
         let now = || current.claims.get(&key).cloned().unwrap_or_default();
         &mut self.claims.entry(key).or_insert_with(now).0
     }
@@ -89,7 +89,7 @@ impl Changes {
     pub(crate) fn add(
         &mut self,
         current: &FlowElements,
-        key: Key,
+        key: SetKey,
         flow_claim: FlowClaim,
         until: Time,
     ) {
@@ -107,7 +107,7 @@ impl Changes {
     pub(crate) fn extend(
         &mut self,
         current: &FlowElements,
-        key: Key,
+        key: SetKey,
         flow_claim: FlowClaim,
         until: Time,
     ) {
@@ -121,7 +121,7 @@ impl Changes {
     }
 
     /// Removes a flow.
-    pub(crate) fn remove(&mut self, current: &FlowElements, key: Key, flow_claim: FlowClaim) {
+    pub(crate) fn remove(&mut self, current: &FlowElements, key: SetKey, flow_claim: FlowClaim) {
         let claims = self.claims(current, key);
         if let Some(at) = claims
             .iter()
@@ -132,11 +132,11 @@ impl Changes {
     }
 
     /// Returns the resulting changes in the kernel.
-    pub(crate) fn differences(&self, current: &FlowElements) -> Vec<Difference> {
-        let difference = |(key, claims): (&Key, &Claims)| {
+    pub(crate) fn differences(&self, current: &FlowElements) -> Vec<ElementChange> {
+        let difference = |(key, claims): (&SetKey, &Claims)| {
             let before = current.claims.get(key).and_then(|c| c.wanted(key));
             let after = claims.wanted(key);
-            (before != after).then_some(Difference {
+            (before != after).then_some(ElementChange {
                 key: *key,
                 before,
                 after,
@@ -159,13 +159,13 @@ impl Changes {
 
 impl FlowElements {
     /// Returns all elements.
-    pub(crate) fn all_required(&self) -> impl Iterator<Item = (Key, RequiredElement)> + '_ {
-        let wanted = |(key, claims): (&Key, &Claims)| Some((*key, claims.wanted(key)?));
+    pub(crate) fn all_required(&self) -> impl Iterator<Item = (SetKey, RequiredElement)> + '_ {
+        let wanted = |(key, claims): (&SetKey, &Claims)| Some((*key, claims.wanted(key)?));
         self.claims.iter().filter_map(wanted)
     }
 
     /// Returns the required state of an element, if it exists.
-    pub(crate) fn required(&self, key: &Key) -> Option<RequiredElement> {
+    pub(crate) fn required(&self, key: &SetKey) -> Option<RequiredElement> {
         self.claims.get(key)?.wanted(key)
     }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::entry::entries_of;
 
-    fn snat() -> Key {
+    fn snat() -> SetKey {
         let flow = Flow {
             protocol: 17,
             internal: "10.0.0.1:5".parse().unwrap(),
@@ -192,9 +192,9 @@ mod tests {
 
     fn change(
         current: &mut FlowElements,
-        make: impl FnOnce(&mut Changes, &FlowElements),
-    ) -> Vec<Difference> {
-        let mut changes = Changes::default();
+        make: impl FnOnce(&mut PendingChanges, &FlowElements),
+    ) -> Vec<ElementChange> {
+        let mut changes = PendingChanges::default();
         make(&mut changes, current);
         let differences = changes.differences(current);
         changes.apply(current);

@@ -19,10 +19,10 @@ use carrick_simco::backend::{Element, Pattern, PatternSide};
 use carrick_simco::message::Direction;
 
 use crate::abi::{chain, datatype, expr, msg, netlink, rule, set, verdict};
-use crate::attribute::Writer;
+use crate::attribute::MessageWriter;
 use crate::config::{NftablesConfig, Policy};
-use crate::entry::Set;
-use crate::expression::{End, Expressions, Ip, V4, V6};
+use crate::entry::FlowSet;
+use crate::expression::{Expressions, IpFields, PacketEnd, V4, V6};
 use crate::socket::Batch;
 use crate::table::hash;
 
@@ -82,17 +82,17 @@ pub(crate) struct RequiredSet {
     pub(crate) comment: Vec<u8>,
     id: u32,
     /// `None` for the set of patterns.
-    flows: Option<Set>,
+    flows: Option<FlowSet>,
 }
 
 /// Returns the sets of this configuration.
 pub(crate) fn sets(config: &NftablesConfig) -> Vec<RequiredSet> {
     let translates = !config.translation.is_empty();
-    let flows = (1..).zip(Set::ALL.map(Some));
+    let flows = (1..).zip(FlowSet::ALL.map(Some));
     let wanted = flows.filter(|(_, which)| which.is_some_and(|w| translates || !w.is_map()));
     let all = wanted.chain([(100, None)]).map(|(id, flows)| {
         let mut set = RequiredSet {
-            name: flows.map_or(ALIVE, Set::name),
+            name: flows.map_or(ALIVE, FlowSet::name),
             comment: Vec::new(),
             id,
             flows,
@@ -128,7 +128,7 @@ pub(crate) fn add_number_set(batch: &mut Batch, table: &str, name: &str, id: u32
     add_commented(batch, table, name, id, counts, &[]);
 }
 
-fn add_comment(w: &mut Writer, comment: &[u8]) {
+fn add_comment(w: &mut MessageWriter, comment: &[u8]) {
     if !comment.is_empty() {
         w.value(set::USERDATA, comment);
     }
@@ -157,14 +157,20 @@ fn add_commented(
     });
 }
 
-fn add_counter(w: &mut Writer) {
+fn add_counter(w: &mut MessageWriter) {
     w.nest(set::EXPR, |w| {
         w.name(expr::NAME, "counter");
         w.nest(expr::DATA, |_| ());
     });
 }
 
-fn add_flow_set(batch: &mut Batch, config: &NftablesConfig, which: Set, id: u32, comment: &[u8]) {
+fn add_flow_set(
+    batch: &mut Batch,
+    config: &NftablesConfig,
+    which: FlowSet,
+    id: u32,
+    comment: &[u8],
+) {
     let ip = which.ip();
     let address = if ip == V4 {
         datatype::IPV4_ADDR
@@ -261,10 +267,10 @@ pub(crate) fn add_rules(batch: &mut Batch, config: &NftablesConfig) -> usize {
     }
     let inside = config.internal_interface.as_deref();
     for (which, end) in [
-        (Set::Out4, End::Source),
-        (Set::In4, End::Destination),
-        (Set::Out6, End::Source),
-        (Set::In6, End::Destination),
+        (FlowSet::Out4, PacketEnd::Source),
+        (FlowSet::In4, PacketEnd::Destination),
+        (FlowSet::Out6, PacketEnd::Source),
+        (FlowSet::In6, PacketEnd::Destination),
     ] {
         add(FORWARD, &|e| {
             e.version(which.ip());
@@ -280,10 +286,10 @@ pub(crate) fn add_rules(batch: &mut Batch, config: &NftablesConfig) -> usize {
         return rules;
     }
     for (chain, which, end) in [
-        (PREROUTING, Set::Dnat4, End::Destination),
-        (PREROUTING, Set::Dnat6, End::Destination),
-        (POSTROUTING, Set::Snat4, End::Source),
-        (POSTROUTING, Set::Snat6, End::Source),
+        (PREROUTING, FlowSet::Dnat4, PacketEnd::Destination),
+        (PREROUTING, FlowSet::Dnat6, PacketEnd::Destination),
+        (POSTROUTING, FlowSet::Snat4, PacketEnd::Source),
+        (POSTROUTING, FlowSet::Snat6, PacketEnd::Source),
     ] {
         add(chain, &|e| {
             e.version(which.ip());
@@ -321,8 +327,8 @@ pub(crate) fn add_pattern(
     } = pattern;
     let inside = config.internal_interface.as_deref();
     let directions = [
-        (out, internal, external, End::Source),
-        (inward, external, internal, End::Destination),
+        (out, internal, external, PacketEnd::Source),
+        (inward, external, internal, PacketEnd::Destination),
     ];
     let mut rules = 0;
     for (_, source, destination, end) in directions.into_iter().filter(|way| way.0) {
@@ -335,8 +341,8 @@ pub(crate) fn add_pattern(
             if *protocol != 0 {
                 e.protocol(*protocol);
             }
-            add_side(e, ip, End::Source, source);
-            add_side(e, ip, End::Destination, destination);
+            add_side(e, ip, PacketEnd::Source, source);
+            add_side(e, ip, PacketEnd::Destination, destination);
             e.number_in(number, ALIVE);
             if chain == BLOCKS {
                 e.drop();
@@ -357,12 +363,12 @@ pub(crate) fn chain_of(element: &Element) -> &'static str {
 }
 
 /// Returns the IP version of a pattern.
-fn version_of(pattern: &Pattern) -> Option<Ip> {
+fn version_of(pattern: &Pattern) -> Option<IpFields> {
     let (internal, external) = (pattern.internal.address, pattern.external.address);
     (internal.is_ipv4() == external.is_ipv4()).then_some(if internal.is_ipv4() { V4 } else { V6 })
 }
 
-fn add_side(e: &mut Expressions<'_>, ip: Ip, end: End, side: &PatternSide) {
+fn add_side(e: &mut Expressions<'_>, ip: IpFields, end: PacketEnd, side: &PatternSide) {
     match side.address {
         std::net::IpAddr::V4(v4) => e.network(ip, end, &v4.octets(), side.prefix),
         std::net::IpAddr::V6(v6) => e.network(ip, end, &v6.octets(), side.prefix),

@@ -13,11 +13,11 @@ use crate::error::NftablesError;
 
 /// Holds the lock of a table.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct TableLock {
     _socket: UnixDatagram,
 }
 
-impl Lock {
+impl TableLock {
     /// Locks the table in the thread's network namespace.
     pub(crate) fn take(table: &str) -> Result<Self, NftablesError> {
         let name = SocketAddr::from_abstract_name(format!("carrick-nftables-{table}"));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use carrick_simco::backend::Traffic;
 use nix::errno::Errno;
 
-use crate::entry::Key;
+use crate::entry::SetKey;
 use crate::layout::ALIVE;
-use crate::socket::Socket;
+use crate::socket::NetlinkSocket;
 use crate::table;
 
 /// Maximum number of elements of a set that are queried one by one. With more, the whole set is dumped
@@ -16,14 +16,14 @@ const MAX_SINGLE: usize = 256;
 
 /// Element with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Counter {
+pub(crate) enum CountedElement {
     /// Element of a set of flows.
-    Flow(Key),
+    Flow(SetKey),
     /// Element of a pattern in the set of unexpired patterns.
     Pattern([u8; 4]),
 }
 
-impl Counter {
+impl CountedElement {
     fn set(&self) -> &'static str {
         match self {
             Self::Flow(key) => key.set.name(),
@@ -41,9 +41,9 @@ impl Counter {
 
 /// Returns the sum of the counters of each rule. A missing element counts nothing.
 pub(crate) fn read(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
-    rules: &[Vec<Counter>],
+    rules: &[Vec<CountedElement>],
 ) -> Result<Vec<Traffic>, Errno> {
     let mut found: BTreeMap<&str, BTreeMap<&[u8], Traffic>> = BTreeMap::new();
     for counter in rules.iter().flatten() {
@@ -68,12 +68,12 @@ pub(crate) fn read(
             }
         }
     }
-    let counted = |counter: &Counter| {
+    let counted = |counter: &CountedElement| {
         let of_set = found.get(counter.set());
         let traffic = of_set.and_then(|counters| counters.get(counter.octets()));
         traffic.copied().unwrap_or_default()
     };
-    let sum = |rule: &Vec<Counter>| {
+    let sum = |rule: &Vec<CountedElement>| {
         rule.iter()
             .map(counted)
             .fold(Traffic::default(), |a, b| Traffic {

@@ -10,14 +10,14 @@ use crate::backend::left;
 use crate::config::NftablesConfig;
 use crate::layout::{ALIVE, add_pattern, chain_of};
 use crate::socket::Batch;
-use crate::table::{self, Rule};
+use crate::table::{self, KernelRule};
 
 /// Pattern in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct PatternRules {
     /// Its number in the set of unexpired patterns.
     number: u32,
-    rules: Vec<Rule>,
+    rules: Vec<KernelRule>,
     until: Time,
 }
 
@@ -51,7 +51,7 @@ impl Patterns {
     }
 
     /// Returns the rules of all patterns.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> + '_ {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = KernelRule> + '_ {
         self.rules.values().flat_map(|rules| &rules.rules).copied()
     }
 
@@ -128,7 +128,7 @@ impl Patterns {
         &mut self,
         changes: &PatternChanges,
         counts: &[usize],
-        created: Vec<Rule>,
+        created: Vec<KernelRule>,
     ) -> Result<(), BackendError> {
         if created.len() != counts.iter().sum::<usize>() {
             return Err(BackendError::OutOfStep);

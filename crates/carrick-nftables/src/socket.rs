@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 
 use crate::abi::{self, netlink};
-use crate::attribute::{HEADER_LEN, Message, Messages, Writer};
+use crate::attribute::{HEADER_LEN, MessageWriter, NetlinkMessage, NetlinkMessages};
 use crate::error::NftablesError;
 
 /// Maximum size of a batch in octets.
@@ -22,7 +22,7 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const DUMP_ATTEMPTS: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct NetlinkSocket {
     fd: OwnedFd,
     sequence: u32,
     /// Number of committed batches.
@@ -33,7 +33,7 @@ pub(crate) struct Socket {
 /// Batch of changes, applied entirely or not at all.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    writer: Writer,
+    writer: MessageWriter,
     count: u32,
     /// Position of the last message's flags.
     last_flags: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Adds a message of `nf_tables`; `build` writes its attributes.
-    pub(crate) fn push(&mut self, kind: u16, flags: u16, build: impl FnOnce(&mut Writer)) {
+    pub(crate) fn push(&mut self, kind: u16, flags: u16, build: impl FnOnce(&mut MessageWriter)) {
         self.last_flags = self.writer.octets.len() + 6;
         let kind = abi::NFTABLES << 8 | kind;
         // Errors refer to the number of a message in its batch.
@@ -61,7 +61,7 @@ impl Batch {
     }
 }
 
-impl Socket {
+impl NetlinkSocket {
     pub(crate) fn open() -> Result<Self, NftablesError> {
         let fd = socket(
             AddressFamily::Netlink,
@@ -93,13 +93,13 @@ impl Socket {
     pub(crate) fn commit(
         &mut self,
         mut batch: Batch,
-        mut echo: impl FnMut(&Message<'_>),
+        mut echo: impl FnMut(&NetlinkMessage<'_>),
     ) -> Result<(), Errno> {
         let base = self.take_numbers(batch.count + 2);
         let octets = &mut batch.writer.octets;
         set_flag(octets, batch.last_flags, netlink::ACK);
         renumber(octets, base + 1);
-        let (mut begin, mut end) = (Writer::default(), Writer::default());
+        let (mut begin, mut end) = (MessageWriter::default(), MessageWriter::default());
         let flags = netlink::REQUEST;
         begin.message(abi::BATCH_BEGIN, flags, base, 0, abi::NFTABLES, |_| ());
         let last = base + batch.count + 1;
@@ -143,8 +143,8 @@ impl Socket {
         &mut self,
         kind: u16,
         flags: u16,
-        build: impl FnOnce(&mut Writer),
-        each: impl FnMut(&Message<'_>),
+        build: impl FnOnce(&mut MessageWriter),
+        each: impl FnMut(&NetlinkMessage<'_>),
     ) -> Result<(), Errno> {
         self.query_family(abi::INET, kind, flags, build, each)
     }
@@ -155,11 +155,11 @@ impl Socket {
         family: u8,
         kind: u16,
         flags: u16,
-        build: impl FnOnce(&mut Writer),
-        mut each: impl FnMut(&Message<'_>),
+        build: impl FnOnce(&mut MessageWriter),
+        mut each: impl FnMut(&NetlinkMessage<'_>),
     ) -> Result<(), Errno> {
         let number = self.take_numbers(1);
-        let mut request = Writer::default();
+        let mut request = MessageWriter::default();
         // A dump ends with DONE, other answers with an acknowledgement.
         let end = if flags & netlink::DUMP == 0 {
             netlink::ACK
@@ -195,8 +195,8 @@ impl Socket {
     pub(crate) fn dump<T: Default>(
         &mut self,
         kind: u16,
-        build: impl Fn(&mut Writer),
-        mut each: impl FnMut(&mut T, &Message<'_>),
+        build: impl Fn(&mut MessageWriter),
+        mut each: impl FnMut(&mut T, &NetlinkMessage<'_>),
     ) -> Result<T, Errno> {
         for _ in 0..DUMP_ATTEMPTS {
             let mut all = T::default();
@@ -235,7 +235,7 @@ impl Socket {
     fn receive(
         &mut self,
         wait: bool,
-        mut each: impl FnMut(&Message<'_>) -> bool,
+        mut each: impl FnMut(&NetlinkMessage<'_>) -> bool,
     ) -> Result<(), Errno> {
         let flags = if wait {
             MsgFlags::empty()
@@ -245,7 +245,7 @@ impl Socket {
         loop {
             match recv(self.fd.as_raw_fd(), &mut self.buffer, flags) {
                 Ok(length) => {
-                    for message in Messages(&self.buffer[..length]) {
+                    for message in NetlinkMessages(&self.buffer[..length]) {
                         if each(&message) {
                             return Ok(());
                         }
@@ -260,7 +260,7 @@ impl Socket {
 }
 
 /// Returns the error of a message: 0 for an acknowledgement, `None` for other messages.
-fn error_of(message: &Message<'_>) -> Option<i32> {
+fn error_of(message: &NetlinkMessage<'_>) -> Option<i32> {
     if message.kind != netlink::ERROR {
         return None;
     }
@@ -269,7 +269,7 @@ fn error_of(message: &Message<'_>) -> Option<i32> {
 }
 
 /// Returns the error that ends an answer, 0 if none; `None` if more messages follow.
-fn end_of(message: &Message<'_>) -> Option<i32> {
+fn end_of(message: &NetlinkMessage<'_>) -> Option<i32> {
     match message.kind {
         // A dump may fail in the middle.
         netlink::DONE => {
@@ -307,12 +307,12 @@ mod tests {
     use super::*;
 
     /// Returns a socket connected to a simulated kernel.
-    fn connected_socket() -> (Socket, OwnedFd) {
+    fn connected_socket() -> (NetlinkSocket, OwnedFd) {
         use nix::sys::socket::socketpair;
         let flags = SockFlag::SOCK_CLOEXEC;
         let (fd, kernel) =
             socketpair(AddressFamily::Unix, SockType::Datagram, None, flags).unwrap();
-        let socket = Socket {
+        let socket = NetlinkSocket {
             fd,
             sequence: 0,
             commits: 0,
@@ -323,7 +323,7 @@ mod tests {
 
     /// Sends an answer of one element and DONE, with these flags and this error.
     fn answer(kernel: &OwnedFd, number: u32, name: &str, flags: u16, error: i32) {
-        let mut out = Writer::default();
+        let mut out = MessageWriter::default();
         out.message(7, flags, number, 0, 0, |w| w.name(1, name));
         let at = out.octets.len();
         out.message(netlink::DONE, flags, number, 0, 0, |_| ());
@@ -331,7 +331,7 @@ mod tests {
         nix::unistd::write(kernel, &out.octets).unwrap();
     }
 
-    fn names(socket: &mut Socket) -> Result<Vec<Vec<u8>>, Errno> {
+    fn names(socket: &mut NetlinkSocket) -> Result<Vec<Vec<u8>>, Errno> {
         socket.dump(
             7,
             |_| (),

@@ -10,11 +10,11 @@ use crate::abi::{
     CONNTRACK, LIST_ELEM, NFTABLES, conntrack, counter, data, element, expr, msg, netlink, rule,
     set, table,
 };
-use crate::attribute::{Attributes, Message, Writer};
-use crate::entry::{Key, Set, from_map_data, map_data};
+use crate::attribute::{Attributes, MessageWriter, NetlinkMessage};
+use crate::entry::{FlowSet, SetKey, from_map_data, map_data};
 use crate::error::NftablesError;
 use crate::layout::{ALIVE, BLOCKS, PATTERNS, PROBE, add_number_set};
-use crate::socket::{Batch, Socket};
+use crate::socket::{Batch, NetlinkSocket};
 
 pub(crate) fn delete_set(batch: &mut Batch, table: &str, name: &str) {
     batch.push(msg::DEL_SET, 0, |w| {
@@ -24,7 +24,7 @@ pub(crate) fn delete_set(batch: &mut Batch, table: &str, name: &str) {
 }
 
 /// Removes a table and its contents, if it exists.
-pub(crate) fn remove(socket: &mut Socket, name: &str) -> Result<(), NftablesError> {
+pub(crate) fn remove(socket: &mut NetlinkSocket, name: &str) -> Result<(), NftablesError> {
     let mut batch = Batch::default();
     batch.push(msg::DEL_TABLE, 0, |w| w.name(table::NAME, name));
     match socket.commit(batch, |_| ()) {
@@ -34,7 +34,7 @@ pub(crate) fn remove(socket: &mut Socket, name: &str) -> Result<(), NftablesErro
 }
 
 /// Returns whether the kernel can change the timeout of an existing element.
-pub(crate) fn can_update(socket: &mut Socket, table: &str) -> Result<bool, NftablesError> {
+pub(crate) fn can_update(socket: &mut NetlinkSocket, table: &str) -> Result<bool, NftablesError> {
     let failed = |errno| NftablesError::of("check the sets of the table", errno);
     let key = [1, 0, 0, 0];
     let [short, long] = [100, 10_000].map(Duration::from_secs);
@@ -60,7 +60,7 @@ fn write_element(
     kind: u16,
     table: &str,
     set: &str,
-    build: impl FnOnce(&mut Writer),
+    build: impl FnOnce(&mut MessageWriter),
 ) {
     let flags = if kind == msg::NEW_ELEMENT {
         netlink::CREATE
@@ -74,7 +74,7 @@ fn write_element(
     });
 }
 
-fn write_key(w: &mut Writer, key: &[u8], value: Option<SocketAddr>) {
+fn write_key(w: &mut MessageWriter, key: &[u8], value: Option<SocketAddr>) {
     w.nest(element::KEY, |w| w.value(data::VALUE, key));
     if let Some(end) = value {
         w.nest(element::DATA, |w| w.value(data::VALUE, &map_data(end)));
@@ -125,13 +125,13 @@ pub(crate) fn delete_element(batch: &mut Batch, table: &str, set: &str, key: &[u
 
 /// Rule in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct KernelRule {
     handle: u64,
     /// Hash of its expressions: a replaced rule keeps its handle.
     expressions: u64,
 }
 
-impl Rule {
+impl KernelRule {
     pub(crate) fn of(rule: &Attributes<'_>) -> Option<Self> {
         Some(Self {
             handle: rule.long(rule::HANDLE)?,
@@ -149,7 +149,7 @@ pub(crate) fn hash(octets: &[u8]) -> u64 {
 }
 
 /// Writes the removal of rules of patterns.
-pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &[Rule]) {
+pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &[KernelRule]) {
     for rule in rules {
         batch.push(msg::DEL_RULE, 0, |w| {
             w.name(rule::TABLE, table);
@@ -174,16 +174,16 @@ pub(crate) fn delete_all_patterns(batch: &mut Batch, table: &str) {
 }
 
 /// Returns a rule that the kernel echoes.
-pub(crate) fn echoed_rule(message: &Message<'_>) -> Option<Rule> {
+pub(crate) fn echoed_rule(message: &NetlinkMessage<'_>) -> Option<KernelRule> {
     if message.kind != NFTABLES << 8 | msg::NEW_RULE {
         return None;
     }
-    Rule::of(&message.attributes())
+    KernelRule::of(&message.attributes())
 }
 
 /// Dumps the elements of a set.
 fn dump<T: Default>(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
     set: &str,
     mut each: impl FnMut(&mut T, Attributes<'_>),
@@ -198,7 +198,7 @@ fn dump<T: Default>(
     )
 }
 
-fn elements_in(message: &Message<'_>, each: &mut impl FnMut(Attributes<'_>)) {
+fn elements_in(message: &NetlinkMessage<'_>, each: &mut impl FnMut(Attributes<'_>)) {
     let list = message.attributes().inner(element::LIST);
     for (_, element) in list.unwrap_or(Attributes(&[])) {
         each(Attributes(element));
@@ -212,13 +212,13 @@ fn expiration(element: &Attributes<'_>) -> Duration {
 
 /// Returns the elements of a set of flows with map data and remaining time.
 pub(crate) fn elements(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
-    which: Set,
-) -> Result<Vec<(Key, Option<SocketAddr>, Duration)>, Errno> {
+    which: FlowSet,
+) -> Result<Vec<(SetKey, Option<SocketAddr>, Duration)>, Errno> {
     dump(socket, table, which.name(), |all: &mut Vec<_>, found| {
         let value = |kind| found.inner(kind).and_then(|inner| inner.find(data::VALUE));
-        let key = value(element::KEY).and_then(|key| Key::from_octets(which, key));
+        let key = value(element::KEY).and_then(|key| SetKey::from_octets(which, key));
         if let Some(key) = key {
             let to = value(element::DATA).and_then(from_map_data);
             all.push((key, to, expiration(&found)));
@@ -239,7 +239,7 @@ fn counted(element: &Attributes<'_>) -> Traffic {
 /// Passes on the key and counter of each element of a set. Elements added or removed meanwhile may be
 /// missing.
 pub(crate) fn counters(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
     set: &str,
     mut each: impl FnMut(&[u8], Traffic),
@@ -268,7 +268,7 @@ pub(crate) fn counters(
 
 /// Returns the counter of an element.
 pub(crate) fn counter(
-    socket: &mut Socket,
+    socket: &mut NetlinkSocket,
     table: &str,
     set: &str,
     key: &[u8],
@@ -292,7 +292,7 @@ pub(crate) fn counter(
 }
 
 /// Removes the tracked connection that began with a packet between these ends.
-pub(crate) fn delete_connection(socket: &mut Socket, key: &Key) -> Result<(), Errno> {
+pub(crate) fn delete_connection(socket: &mut NetlinkSocket, key: &SetKey) -> Result<(), Errno> {
     let v4 = key.set.ip().length == 4;
     let length = key.set.ip().length as usize;
     let octets = key.octets();

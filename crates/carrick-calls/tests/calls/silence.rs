@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use carrick_calls::{B2bua, MiddleboxAgent, Opening};
+use carrick_calls::{B2bua, MiddleboxAgent, PinholeRequest};
 use carrick_simco::message::{Direction, Lifetime, Request};
-use carrick_simco_net::client::{Client, ClientConfig, Target};
+use carrick_simco_net::client::{Client, ClientConfig, ConnectTarget};
 use tokio::runtime::Runtime;
 
 use crate::peer::{PATIENCE, Peer, audio};
@@ -28,7 +28,7 @@ impl SimcoWorld {
         let runtime = Runtime::new().unwrap();
         let (simco, b2bua, [caller, callee]) = runtime.block_on(async {
             let simco = Simco::start().await;
-            let mut config = ClientConfig::new(Target::tcp("127.0.0.1", simco.port));
+            let mut config = ClientConfig::new(ConnectTarget::tcp("127.0.0.1", simco.port));
             config.settings.timeout = Duration::from_millis(500);
             config.first_pause = Duration::from_millis(20);
             config.longest_pause = Duration::from_millis(100);
@@ -72,7 +72,7 @@ impl SimcoWorld {
 
     /// Number of requests for the rule of a call.
     fn rule_requests(&self) -> usize {
-        let opening = Opening {
+        let opening = PinholeRequest {
             protocol: 17,
             internal: "10.0.0.1:4000".parse().unwrap(),
             external: "192.0.2.1:6000".parse().unwrap(),

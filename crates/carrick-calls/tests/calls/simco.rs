@@ -9,7 +9,7 @@ use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionOutput,
 };
 use carrick_simco::session::Identity;
-use carrick_simco_net::transport::{Clock, Link, Packet, tcp};
+use carrick_simco_net::transport::{Clock, MessageLink, StreamMessage, tcp};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -110,7 +110,7 @@ impl Server {
         *self.state.borrow()
     }
 
-    async fn serve(&mut self, mut link: Link) {
+    async fn serve(&mut self, mut link: MessageLink) {
         let session = self
             .middlebox
             .connected(self.clock.now(), &Connection::plain(1));
@@ -125,7 +125,7 @@ impl Server {
             if read.is_err() {
                 break;
             }
-            for Packet { stream, message } in received.drain(..) {
+            for StreamMessage { stream, message } in received.drain(..) {
                 let sub_type = Header::parse(&message).unwrap().sub_type;
                 let now = self.clock.now();
                 self.middlebox
@@ -138,7 +138,7 @@ impl Server {
                 self.middlebox.poll_output(session)
             {
                 if self.state() == MiddleboxState::Answering {
-                    replies.push(Packet { stream, message });
+                    replies.push(StreamMessage { stream, message });
                 }
             }
             if link.writer.write(&mut replies).await.is_err() {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carrick_calls::{B2bua, B2buaConfig, Counts, OpenPinhole, Opening, Pinholes, Refusal};
+use carrick_calls::{
+    B2bua, B2buaConfig, CallCounts, OpenPinhole, PinholeRefusal, PinholeRequest, Pinholes,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -40,7 +42,7 @@ impl MiddleboxMode {
 /// Middlebox in memory.
 #[derive(Clone)]
 pub(crate) struct Middlebox {
-    open: Arc<Mutex<Vec<Opening>>>,
+    open: Arc<Mutex<Vec<PinholeRequest>>>,
     /// Number of pinholes opened so far.
     opened: Arc<AtomicUsize>,
     mode: watch::Sender<MiddleboxMode>,
@@ -49,8 +51,8 @@ pub(crate) struct Middlebox {
 }
 
 pub(crate) struct TestPinhole {
-    opening: Opening,
-    open: Arc<Mutex<Vec<Opening>>>,
+    opening: PinholeRequest,
+    open: Arc<Mutex<Vec<PinholeRequest>>>,
     mode: watch::Receiver<MiddleboxMode>,
     lost: watch::Receiver<u32>,
 }
@@ -58,17 +60,21 @@ pub(crate) struct TestPinhole {
 impl Pinholes for Middlebox {
     type Held = TestPinhole;
 
-    async fn open(&self, opening: &Opening) -> Result<TestPinhole, Refusal> {
+    async fn open(&self, opening: &PinholeRequest) -> Result<TestPinhole, PinholeRefusal> {
         let mut mode = self.mode.subscribe();
         let now = *mode
             .wait_for(|mode| *mode != MiddleboxMode::Hang)
             .await
             .unwrap();
         match now {
-            MiddleboxMode::Refuse => return Err(Refusal::Refused("quota \"full\"".to_owned())),
-            MiddleboxMode::NoAnswer => return Err(Refusal::NoAnswer("no answer".to_owned())),
+            MiddleboxMode::Refuse => {
+                return Err(PinholeRefusal::Refused("quota \"full\"".to_owned()));
+            }
+            MiddleboxMode::NoAnswer => {
+                return Err(PinholeRefusal::NoAnswer("no answer".to_owned()));
+            }
             MiddleboxMode::GrantOnly(port) if port != opening.internal.port() => {
-                return Err(Refusal::NoAnswer("no answer".to_owned()));
+                return Err(PinholeRefusal::NoAnswer("no answer".to_owned()));
             }
             MiddleboxMode::Grant
             | MiddleboxMode::Hang
@@ -183,7 +189,7 @@ impl World {
     /// Returns the open pinholes as sorted text.
     pub(crate) fn open(&self) -> Vec<String> {
         let open = self.middlebox.open.lock().unwrap();
-        let text = |o: &Opening| format!("{} {} {}", o.internal, o.external, o.ports);
+        let text = |o: &PinholeRequest| format!("{} {} {}", o.internal, o.external, o.ports);
         let mut all: Vec<String> = open.iter().map(text).collect();
         all.sort();
         all
@@ -194,7 +200,7 @@ impl World {
         self.middlebox.opened.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> CallCounts {
         self.b2bua.as_ref().unwrap().counts()
     }
 

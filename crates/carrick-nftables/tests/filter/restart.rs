@@ -14,7 +14,7 @@ use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
 };
 use carrick_simco::session::Identity;
-use carrick_simco::state::{FileJournal, Journal as _, Moment, RuleChange};
+use carrick_simco::state::{ClockReadings, FileJournal, Journal as _, RuleChange};
 
 use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside, translator};
 
@@ -208,14 +208,14 @@ fn expired_elements_do_not_break_a_change() {
 }
 
 /// Middlebox on the packet filter, with a journal and a session of an agent.
-struct Run {
+struct RunningMiddlebox {
     middlebox: Middlebox<NftablesBackend>,
     journal: FileJournal,
     session: SessionId,
     started: SystemTime,
 }
 
-impl Run {
+impl RunningMiddlebox {
     fn begin(network: &Network, folder: &std::path::Path, config: NftablesConfig) -> Self {
         let (journal, recovered) = FileJournal::open(folder, [1; 8]).unwrap();
         let name = Identity::new("agent").unwrap();
@@ -228,7 +228,7 @@ impl Run {
         };
         let mut middlebox = Middlebox::new(settings, network.open(config), [1; 32]);
         let started = SystemTime::now();
-        let moment = Moment {
+        let moment = ClockReadings {
             time: Time::ZERO,
             wall: started,
             boot: None,
@@ -252,10 +252,10 @@ impl Run {
         }
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> ClockReadings {
         let wall = SystemTime::now();
         let since = wall.duration_since(self.started).unwrap_or_default();
-        Moment {
+        ClockReadings {
             time: Time::ZERO + since,
             wall,
             boot: None,
@@ -348,14 +348,14 @@ fn rules_survive_the_middlebox() {
     let folder = std::env::temp_dir().join(format!("carrick-nftables-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
-    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    let mut run = RunningMiddlebox::begin(&network, &folder, NftablesConfig::default());
     let long = run.enable(100, 600);
     run.enable(101, 2);
     let twins = [(); 2].map(|()| run.enable(102, 600));
     assert_eq!([100, 101, 102].map(passes), [[true; 2]; 3]);
     drop(run);
     std::thread::sleep(Duration::from_millis(2200));
-    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    let mut run = RunningMiddlebox::begin(&network, &folder, NftablesConfig::default());
     assert_eq!(
         [100, 101, 102].map(passes),
         [[true; 2], [false; 2], [true; 2]]
@@ -388,7 +388,7 @@ fn kernel_expires_rules_during_downtime() {
     let _ = std::fs::remove_dir_all(&folder);
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
     let inward = |port| passes(port)[1];
-    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    let mut run = RunningMiddlebox::begin(&network, &folder, NftablesConfig::default());
     run.enable(100, 600);
     run.enable(101, 2);
     let prolonged = run.enable(102, 2);
@@ -409,7 +409,7 @@ fn kernel_expires_rules_during_downtime() {
     );
     let rules = network.nft("list ruleset");
     assert!(!rules.contains("10.81.1.2 . 101"), "{rules}");
-    let mut run = Run::begin(&network, &folder, NftablesConfig::default());
+    let mut run = RunningMiddlebox::begin(&network, &folder, NftablesConfig::default());
     assert_eq!(run.middlebox.rules().len(), 3);
     assert_eq!(
         [100, 101, 102, 103, 104].map(inward),
@@ -437,7 +437,7 @@ fn kernel_expires_shortened_rules() {
             ..NftablesConfig::default()
         };
         let inward = |port| network.both_ways(inside(false, port), outside(false, port))[1];
-        let mut run = Run::begin(&network, &folder, config.clone());
+        let mut run = RunningMiddlebox::begin(&network, &folder, config.clone());
         let shortened = run.enable(100, 3600);
         let wild = run.enable_from_any(101, 3600);
         let longest = run.enable(102, 3600);
@@ -458,7 +458,7 @@ fn kernel_expires_shortened_rules() {
         drop(run);
         std::thread::sleep(Duration::from_millis(7500));
         assert_eq!(ports.map(inward), [false, false, false, true]);
-        let mut run = Run::begin(&network, &folder, config);
+        let mut run = RunningMiddlebox::begin(&network, &folder, config);
         assert_eq!(run.middlebox.rules().len(), 1);
         let left = run.middlebox.rules().iter().next().unwrap().id;
         let lifetime = Lifetime(0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::transport::{Link, MessageReader, MessageWriter, Packet, ReadEnd};
+use crate::transport::{MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
 use carrick_simco::Time;
 use carrick_simco::agent::Agent;
 
@@ -13,10 +13,10 @@ use carrick_simco::agent::Agent;
 /// messages are sent and the connection is closed.
 pub(super) struct AgentLink {
     reader: Box<dyn MessageReader>,
-    received: Vec<Packet>,
+    received: Vec<StreamMessage>,
     /// Messages for which the writer has no room.
-    queued: VecDeque<Packet>,
-    outbox: mpsc::Sender<Packet>,
+    queued: VecDeque<StreamMessage>,
+    outbox: mpsc::Sender<StreamMessage>,
 }
 
 /// Progress of a connection.
@@ -31,13 +31,13 @@ impl AgentLink {
     /// Starts the writer with a queue of this capacity and reports the connection to `agent`. After the
     /// session, closing the connection may take `linger`.
     pub(super) fn start(
-        link: Link,
+        link: MessageLink,
         agent: &mut Agent,
         now: Time,
         capacity: usize,
         linger: Duration,
     ) -> Self {
-        let Link {
+        let MessageLink {
             reader,
             writer,
             streams,
@@ -62,13 +62,13 @@ impl AgentLink {
     /// Passes the agent's messages to the writer while it accepts them.
     pub(super) fn flush(&mut self, agent: &mut Agent) {
         while let Some((stream, message)) = agent.poll_transmit() {
-            self.queued.push_back(Packet { stream, message });
+            self.queued.push_back(StreamMessage { stream, message });
         }
         while !self.queued.is_empty()
             && let Ok(permit) = self.outbox.try_reserve()
-            && let Some(packet) = self.queued.pop_front()
+            && let Some(message) = self.queued.pop_front()
         {
-            permit.send(packet);
+            permit.send(message);
         }
     }
 
@@ -78,8 +78,8 @@ impl AgentLink {
             end = self.reader.read(&mut self.received) => LinkProgress::Received(end),
             permit = self.outbox.reserve(), if !self.queued.is_empty() => {
                 match (permit, self.queued.pop_front()) {
-                    (Ok(permit), Some(packet)) => {
-                        permit.send(packet);
+                    (Ok(permit), Some(message)) => {
+                        permit.send(message);
                         LinkProgress::Sent(true)
                     }
                     _ => LinkProgress::Sent(false),
@@ -90,7 +90,7 @@ impl AgentLink {
 
     /// Reports progress to the agent.
     pub(super) fn report(&mut self, progress: &LinkProgress, agent: &mut Agent, now: Time) {
-        for Packet { stream, message } in self.received.drain(..) {
+        for StreamMessage { stream, message } in self.received.drain(..) {
             agent.handle_message(now, stream, &message);
         }
         if matches!(
@@ -105,7 +105,7 @@ impl AgentLink {
 /// Writes messages until the queue is closed, then closes the connection within `linger`.
 async fn write(
     mut writer: Box<dyn MessageWriter>,
-    mut to_send: mpsc::Receiver<Packet>,
+    mut to_send: mpsc::Receiver<StreamMessage>,
     capacity: usize,
     linger: Duration,
 ) {

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::error::RequestError;
-use super::{Inner, outcome};
+use super::{ClientState, outcome};
 use carrick_simco::message::{
     AddressTuple, EnableRequest, GroupId, Lifetime, PolicyRuleId, Reply, Request,
 };
@@ -24,14 +24,14 @@ const EXPIRY_MARGIN_SHARE: f64 = 0.125;
 
 /// Rule that is refreshed until this is dropped. After that it expires.
 pub struct HeldRule {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
     key: u64,
     lifetime_end: watch::Receiver<Option<Instant>>,
 }
 
 /// State of a held rule.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct HeldRuleState {
     /// Request that created it.
     pub(super) request: Request,
     /// PEA request, if a reservation was enabled.
@@ -50,14 +50,14 @@ pub(super) struct Entry {
 /// All held rules.
 #[derive(Default)]
 pub(super) struct HeldRules {
-    entries: Mutex<Entries>,
+    entries: Mutex<HeldRuleTable>,
     /// Signals that the next refresh is earlier than before.
     pub(super) changed: Notify,
 }
 
 #[derive(Default)]
-struct Entries {
-    all: BTreeMap<u64, Entry>,
+struct HeldRuleTable {
+    all: BTreeMap<u64, HeldRuleState>,
     due: BTreeSet<(Instant, u64)>,
     /// Held rules by group.
     groups: BTreeMap<GroupId, BTreeSet<u64>>,
@@ -70,7 +70,7 @@ struct Entries {
 /// Group that replaces another one, once it exists.
 pub(super) type Successor = Arc<tokio::sync::Mutex<Option<GroupId>>>;
 
-impl Entries {
+impl HeldRuleTable {
     fn add_to_group(&mut self, group: Option<GroupId>, key: u64) {
         if let Some(group) = group {
             self.groups.entry(group).or_default().insert(key);
@@ -99,7 +99,7 @@ pub(super) enum GroupChoice {
     Successor(Successor),
 }
 
-impl Entry {
+impl HeldRuleState {
     /// Returns the requested lifetime.
     pub(super) fn requested_lifetime(&self) -> Lifetime {
         let enabled = self.enabled.map(|enable| enable.lifetime);
@@ -118,7 +118,7 @@ impl Entry {
 }
 
 impl HeldRules {
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, HeldRuleTable> {
         // A panic leaves the entries consistent: each change is a few insertions.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,7 +131,7 @@ impl HeldRules {
         self.lock().all.values().map(|entry| entry.rule).collect()
     }
 
-    pub(super) fn get(&self, key: u64) -> Option<Entry> {
+    pub(super) fn get(&self, key: u64) -> Option<HeldRuleState> {
         self.lock().all.get(&key).cloned()
     }
 
@@ -146,7 +146,7 @@ impl HeldRules {
         let key = entries.next;
         entries.next += 1;
         let due = Some(refresh_time(lifetime));
-        let entry = Entry {
+        let entry = HeldRuleState {
             request,
             enabled: None,
             rule,
@@ -165,7 +165,7 @@ impl HeldRules {
     }
 
     /// Removes a rule.
-    pub(super) fn remove(&self, key: u64) -> Option<Entry> {
+    pub(super) fn remove(&self, key: u64) -> Option<HeldRuleState> {
         let mut entries = self.lock();
         let entry = entries.all.remove(&key)?;
         if let Some(due) = entry.due {
@@ -202,7 +202,7 @@ impl HeldRules {
     pub(super) fn mark_unverified(&self) {
         let now = Instant::now();
         let mut entries = self.lock();
-        let Entries {
+        let HeldRuleTable {
             all,
             due,
             successors,
@@ -223,7 +223,7 @@ impl HeldRules {
     }
 
     /// Returns a rule that is due. It is not due again before [`Self::schedule`] or [`Self::renewed`].
-    pub(super) fn take_due(&self, now: Instant) -> Option<(u64, Entry)> {
+    pub(super) fn take_due(&self, now: Instant) -> Option<(u64, HeldRuleState)> {
         let mut entries = self.lock();
         let (due, key) = *entries.due.first()?;
         if due > now {
@@ -277,7 +277,7 @@ impl HeldRules {
 
     fn set_due(&self, key: u64, at: Instant, unverified: Option<bool>) {
         let mut entries = self.lock();
-        let Entries { all, due, .. } = &mut *entries;
+        let HeldRuleTable { all, due, .. } = &mut *entries;
         let Some(entry) = all.get_mut(&key) else {
             return;
         };
@@ -311,7 +311,7 @@ impl HeldRules {
 }
 
 impl HeldRule {
-    pub(super) fn new(inner: Arc<Inner>, request: Request, reply: &Reply) -> Option<Self> {
+    pub(super) fn new(inner: Arc<ClientState>, request: Request, reply: &Reply) -> Option<Self> {
         let (key, lifetime_end) = inner.held_rules.add(request, reply)?;
         Some(Self {
             inner,

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::agent_link::AgentLink;
 use super::error::ClientError;
 use super::random_seed;
-use crate::transport::{Clock, Link};
+use crate::transport::{Clock, MessageLink};
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, CloseReason};
-use carrick_simco::load::{Failure, Generator, Measures, Workload};
+use carrick_simco::load::{LoadFailure, LoadGenerator, LoadMeasurements, Workload};
 
 /// Capacity of the queue to the writer.
 const OUTBOX: usize = 4096;
@@ -47,7 +47,7 @@ pub enum LoadProgress {
 #[derive(Clone, Debug)]
 pub struct LoadReport {
     /// Response times and failures.
-    pub measures: Measures,
+    pub measures: LoadMeasurements,
     /// Duration of the measurement. Requests outstanding at its end were awaited for
     /// [`AgentSettings::timeout`] each.
     pub measured: Duration,
@@ -60,14 +60,14 @@ pub struct LoadReport {
     /// Stream pairs.
     pub streams: u16,
     /// First failure.
-    pub failure: Option<Failure>,
+    pub failure: Option<LoadFailure>,
 }
 
 /// Agent and generator of a running load.
 struct LoadRun {
     clock: Clock,
     agent: Agent,
-    generator: Generator,
+    generator: LoadGenerator,
     /// Time at which the session opened.
     opened: Time,
     closed: Option<CloseReason>,
@@ -78,7 +78,7 @@ struct LoadRun {
 /// # Errors
 /// The session does not open or is lost, or the system returns no random numbers.
 pub async fn run_load(
-    link: Link,
+    link: MessageLink,
     settings: AgentSettings,
     plan: &LoadPlan,
     mut report_progress: impl FnMut(LoadProgress),
@@ -87,7 +87,7 @@ pub async fn run_load(
     let mut run = LoadRun {
         clock,
         agent: Agent::new(settings, random_seed()?),
-        generator: Generator::new(plan.workload, plan.seed),
+        generator: LoadGenerator::new(plan.workload, plan.seed),
         opened: clock.now(),
         closed: None,
     };
@@ -159,7 +159,7 @@ impl Phases {
     }
 
     /// Starts or ends the measurement when its time has come.
-    fn advance(&mut self, now: Time, plan: &LoadPlan, generator: &mut Generator) {
+    fn advance(&mut self, now: Time, plan: &LoadPlan, generator: &mut LoadGenerator) {
         let next_phase = self.next(plan, generator).is_some_and(|next| next <= now);
         match self.measuring_since {
             None if next_phase => {
@@ -175,7 +175,7 @@ impl Phases {
     }
 
     /// Returns the start or the end of the measurement.
-    fn next(&self, plan: &LoadPlan, generator: &Generator) -> Option<Time> {
+    fn next(&self, plan: &LoadPlan, generator: &LoadGenerator) -> Option<Time> {
         match (self.measuring_since, self.measured) {
             (None, _) => generator.steady_since().map(|steady| steady + plan.warm_up),
             (Some(from), None) => Some(from + plan.duration),
@@ -184,7 +184,7 @@ impl Phases {
     }
 
     /// Returns the progress to report.
-    fn progress(&self, now: Time, generator: &Generator) -> LoadProgress {
+    fn progress(&self, now: Time, generator: &LoadGenerator) -> LoadProgress {
         match (self.measuring_since, self.measured) {
             (None, _) => LoadProgress::Preload(generator.pinholes()),
             (Some(_), Some(_)) => LoadProgress::Draining(generator.outstanding()),

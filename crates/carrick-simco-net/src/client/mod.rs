@@ -7,9 +7,9 @@
 //! requested again if the middlebox has lost it. Dropped, it expires; closed, it is deleted at once.
 //!
 //! ```no_run
-//! use carrick_simco_net::client::{Client, ClientConfig, Target};
+//! use carrick_simco_net::client::{Client, ClientConfig, ConnectTarget};
 //! # async fn example(request: carrick_simco::message::EnableRequest) -> Result<(), Box<dyn std::error::Error>> {
-//! let target = Target::tcp("fw1.example.net", carrick_simco::PORT);
+//! let target = ConnectTarget::tcp("fw1.example.net", carrick_simco::PORT);
 //! let client = Client::connect(ClientConfig::new(target)).await?;
 //! let pinhole = client.enable(request).await?;
 //! println!("rule {} is open", pinhole.id());
@@ -51,19 +51,19 @@ use tokio_util::sync::CancellationToken;
 
 use carrick_simco::agent::{AgentSettings, CloseReason};
 use carrick_simco::message::{
-    Capabilities, DisableRequest, EnableRequest, Enabled, Lifetime, NegativeReply, PolicyRuleId,
-    Reply, Request, ReserveRequest,
+    Capabilities, DisableRequest, EnableReply, EnableRequest, Lifetime, NegativeReply,
+    PolicyRuleId, Reply, Request, ReserveRequest,
 };
 
 pub use error::{ClientError, RequestError};
 pub use held::HeldRule;
 pub use load::{LoadPlan, LoadProgress, LoadReport, run_load};
-pub use target::{SctpTarget, Target};
+pub use target::{ConnectTarget, SctpTarget};
 
 use held::HeldRules;
-use outcome::Claims;
+use outcome::ClaimedRules;
 use rule_listing::RuleListings;
-use session::{Answer, Cancellation, SessionCommand, SessionTask, TransactionError};
+use session::{AnswerSender, Cancellation, SessionCommand, SessionTask, TransactionError};
 
 /// Capacity of the queue of requests to the session task.
 const COMMANDS: usize = 1024;
@@ -75,7 +75,7 @@ const EVENTS: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// Address of the middlebox.
-    pub target: Target,
+    pub target: ConnectTarget,
     /// Identity of the agent and reply timeout.
     pub settings: AgentSettings,
     /// Pause before the first attempt to reconnect; it doubles with each further one.
@@ -86,7 +86,7 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// Returns a configuration without credentials and with a timeout of 10 seconds.
-    pub fn new(target: Target) -> Self {
+    pub fn new(target: ConnectTarget) -> Self {
         Self {
             target,
             settings: AgentSettings {
@@ -152,15 +152,15 @@ impl Events {
 /// rule.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
 /// State shared by handles and tasks.
-pub(crate) struct Inner {
+pub(crate) struct ClientState {
     commands: mpsc::Sender<SessionCommand>,
     events: broadcast::Sender<ClientEvent>,
     held_rules: HeldRules,
-    claims: Claims,
+    claims: ClaimedRules,
     listings: RuleListings,
     timeout: Duration,
     capabilities: Capabilities,
@@ -182,11 +182,11 @@ impl Client {
         // Skip the event of the opening.
         while reported.try_recv().is_ok() {}
         let client = Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientState {
                 commands,
                 events,
                 held_rules: HeldRules::default(),
-                claims: Claims::default(),
+                claims: ClaimedRules::default(),
                 listings: RuleListings::default(),
                 timeout,
                 capabilities,
@@ -243,7 +243,7 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Self::enable`].
-    pub async fn enable_once(&self, request: EnableRequest) -> Result<Enabled, RequestError> {
+    pub async fn enable_once(&self, request: EnableRequest) -> Result<EnableReply, RequestError> {
         match outcome::create(&self.inner, &Request::Enable(request)).await? {
             Reply::Enabled(enabled) => Ok(enabled),
             _ => Err(RequestError::Unexpected),
@@ -334,7 +334,7 @@ fn random_seed() -> Result<[u8; 32], ClientError> {
     Ok(seed)
 }
 
-impl Inner {
+impl ClientState {
     /// Sends a request once. A negative reply is an error.
     async fn send(&self, request: Request) -> Result<Reply, TransactionError> {
         self.send_cancellable(request, None).await
@@ -347,7 +347,8 @@ impl Inner {
         cancellation: Option<&Cancellation>,
     ) -> Result<Reply, TransactionError> {
         let (answer, answered) = oneshot::channel();
-        let command = SessionCommand::Request(request, Answer::new(answer, cancellation.cloned()));
+        let command =
+            SessionCommand::Request(request, AnswerSender::new(answer, cancellation.cloned()));
         // Without a session, requests wait as long as for a reply.
         match tokio::time::timeout(self.timeout, self.commands.send(command)).await {
             Ok(Ok(())) => {}

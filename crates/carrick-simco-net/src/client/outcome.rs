@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::RequestError;
-use super::held::Entry;
-use super::rule_listing::Status;
+use super::held::HeldRuleState;
+use super::rule_listing::RuleStatus;
 use super::session::{Cancellation, LateReply, SessionCommand, TransactionError};
-use super::{Inner, Request};
+use super::{ClientState, Request};
 use carrick_simco::message::{
-    AddressTuple, EnableRequest, EnableStatus, Enabled, IpVersion, Lifetime, NatMode,
+    AddressTuple, EnableReply, EnableRequest, EnableStatus, IpVersion, Lifetime, NatMode,
     NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Scope,
 };
 
@@ -32,9 +32,9 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
 /// Rules of this session found by queries, so that two equal requests find different rules. The oldest
 /// are dropped.
 #[derive(Debug, Default)]
-pub(super) struct Claims(Mutex<VecDeque<PolicyRuleId>>);
+pub(super) struct ClaimedRules(Mutex<VecDeque<PolicyRuleId>>);
 
-impl Claims {
+impl ClaimedRules {
     /// Returns whether the rule was not found before, and marks it.
     fn claim(&self, rule: PolicyRuleId) -> bool {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,14 +62,14 @@ impl Claims {
 
 /// Creates a rule. Returns the reply, or the outcome found by queries. After a lost session the next
 /// one is queried, and a request that was not carried out is repeated once.
-pub(super) async fn create(inner: &Inner, request: &Request) -> Result<Reply, RequestError> {
+pub(super) async fn create(inner: &ClientState, request: &Request) -> Result<Reply, RequestError> {
     create_with(inner, request, None).await
 }
 
 /// Like [`create`], but queries the outcome as long as one that was created may be in force. A cancelled
 /// request is not repeated.
 pub(super) async fn create_cancellable(
-    inner: &Inner,
+    inner: &ClientState,
     request: &Request,
     cancelled: &CancellationToken,
 ) -> Result<Reply, RequestError> {
@@ -97,7 +97,7 @@ fn is_unknown(outcome: &Result<Reply, RequestError>) -> bool {
 }
 
 async fn create_with(
-    inner: &Inner,
+    inner: &ClientState,
     request: &Request,
     cancellation: Option<&Cancellation>,
 ) -> Result<Reply, RequestError> {
@@ -129,7 +129,7 @@ async fn create_with(
 
 /// Waits for a late reply and queries the middlebox at the same time.
 async fn await_late_reply(
-    inner: &Inner,
+    inner: &ClientState,
     request: &Request,
     late: LateReply,
     requested_at: Instant,
@@ -138,7 +138,7 @@ async fn await_late_reply(
         transaction,
         mut reply,
     } = late;
-    let answer = |delivery: super::session::Delivery| match delivery.take() {
+    let answer = |delivery: super::session::ReplyDelivery| match delivery.take() {
         Some(Reply::Negative(refused)) => Err(RequestError::Refused(refused)),
         Some(reply) => Ok(reply),
         None => Err(RequestError::Ended),
@@ -171,7 +171,7 @@ async fn await_late_reply(
 /// Repeats a query until a session answers, at most for the time of two replies. Queries have no side
 /// effects.
 pub(super) async fn query_until_answered(
-    inner: &Inner,
+    inner: &ClientState,
     query: &Request,
 ) -> Result<Reply, TransactionError> {
     let until = Instant::now() + 2 * inner.timeout;
@@ -190,7 +190,7 @@ pub(super) async fn query_until_answered(
 /// Queries the middlebox for an unknown rule that matches the request and may have been created since
 /// `requested_at`, in a listing begun at `since` or later.
 async fn query_outcome(
-    inner: &Inner,
+    inner: &ClientState,
     request: &Request,
     requested_at: Instant,
     since: Instant,
@@ -200,7 +200,7 @@ async fn query_outcome(
     let unknown = listing.rules().iter().rev();
     let unknown = unknown.filter(|rule| !known.contains(rule) && !inner.claims.is_claimed(**rule));
     for rule in unknown.take(MAX_UNKNOWN) {
-        if let Some(Status { reply, received }) = listing.status(inner, *rule).await?
+        if let Some(RuleStatus { reply, received }) = listing.status(inner, *rule).await?
             && let Some(found) = matches_request(request, *rule, &reply)
             && may_be_new(inner, request, &reply, received - requested_at)
             && inner.claims.claim(*rule)
@@ -284,7 +284,7 @@ fn matches_reservation(
 /// Returns whether a rule of this age may have been created by the request. An older rule of that
 /// lifetime, not extended, has less left. Lifetimes are whole seconds, and the middlebox may grant
 /// less.
-fn may_be_new(inner: &Inner, request: &Request, status: &Reply, age: Duration) -> bool {
+fn may_be_new(inner: &ClientState, request: &Request, status: &Reply, age: Duration) -> bool {
     let granted = request.lifetime().unwrap_or_default();
     let Lifetime(granted) = granted.min(inner.capabilities.max_lifetime);
     let age = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
@@ -293,7 +293,7 @@ fn may_be_new(inner: &Inner, request: &Request, status: &Reply, age: Duration) -
 }
 
 /// Returns whether a status is that of the held rule.
-pub(super) fn is_same(entry: &Entry, status: &Reply) -> bool {
+pub(super) fn is_same(entry: &HeldRuleState, status: &Reply) -> bool {
     if let Some(enabled) = entry.enabled {
         let wanted = Request::Enable(EnableRequest {
             group: None,
@@ -308,7 +308,7 @@ pub(super) fn is_same(entry: &Entry, status: &Reply) -> bool {
     let (Request::Reserve(_), Reply::EnableStatus(status)) = (&entry.request, status) else {
         return false;
     };
-    let Enabled { group, outside, .. } = status.enabled;
+    let EnableReply { group, outside, .. } = status.enabled;
     entry.group == Some(group)
         && entry.outside.is_none_or(|reserved| match reserved.scope {
             // A packet filter reserves no address.
@@ -319,7 +319,7 @@ pub(super) fn is_same(entry: &Entry, status: &Reply) -> bool {
 
 /// PEA on a held reservation: returns the reply or the outcome found by a query.
 pub(super) async fn enable_reserved(
-    inner: &Inner,
+    inner: &ClientState,
     enable: EnableRequest,
     rule: PolicyRuleId,
 ) -> Result<Reply, RequestError> {
@@ -352,7 +352,7 @@ pub(super) async fn enable_reserved(
 }
 
 /// Deletes a held rule, even if the session is lost meanwhile.
-pub(super) async fn end(inner: &Inner, entry: &Entry) -> Result<(), RequestError> {
+pub(super) async fn end(inner: &ClientState, entry: &HeldRuleState) -> Result<(), RequestError> {
     let rule = entry.rule;
     match change_lifetime(inner, rule, Lifetime(0)).await {
         Err(RequestError::Lost) => {}
@@ -373,7 +373,7 @@ pub(super) async fn end(inner: &Inner, entry: &Entry) -> Result<(), RequestError
 
 /// PLC: returns the granted lifetime, zero for a rule that has ended.
 pub(super) async fn change_lifetime(
-    inner: &Inner,
+    inner: &ClientState,
     rule: PolicyRuleId,
     lifetime: Lifetime,
 ) -> Result<Lifetime, RequestError> {

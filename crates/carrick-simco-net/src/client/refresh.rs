@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::held::{Entry, GroupChoice};
+use super::held::{GroupChoice, HeldRuleState};
 use super::session::TransactionError;
-use super::{ClientEvent, Events, Inner, RequestError, outcome};
+use super::{ClientEvent, ClientState, Events, RequestError, outcome};
 use carrick_simco::message::{EnableRequest, GroupId, Lifetime, NegativeReply, Reply, Request};
 
 /// Maximum number of rules refreshed concurrently.
@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const HANDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Runs until the last handle is dropped.
-pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
+pub(super) async fn run(client: Weak<ClientState>, mut events: Events) {
     let mut in_progress = JoinSet::new();
     loop {
         let Some(inner) = client.upgrade() else {
@@ -48,7 +48,7 @@ pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
     }
 }
 
-fn handle_event(inner: &Inner, event: &ClientEvent) {
+fn handle_event(inner: &ClientState, event: &ClientEvent) {
     match event {
         ClientEvent::Closed(_) => inner.claims.clear(),
         // State of an earlier session is uncertain after an opening. A lost event may have been an
@@ -66,7 +66,7 @@ fn handle_event(inner: &Inner, event: &ClientEvent) {
 }
 
 /// Refreshes one rule, or requests it again.
-async fn refresh_or_request(inner: Arc<Inner>, key: u64, entry: Entry) {
+async fn refresh_or_request(inner: Arc<ClientState>, key: u64, entry: HeldRuleState) {
     let lifetime = entry.requested_lifetime();
     if entry.unverified {
         match inner.send(Request::Status(entry.rule)).await {
@@ -110,7 +110,7 @@ fn is_permanent(reply: NegativeReply) -> bool {
 
 /// Requests a rule that the middlebox has lost or does not extend. Reservations are not requested
 /// again, since peers were given their addresses.
-async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
+async fn request_again(inner: &Arc<ClientState>, key: u64, entry: &HeldRuleState) {
     let old = entry.rule;
     let granted = match &entry.request {
         Request::Enable(enable) => enable_again(inner, key, enable).await,
@@ -146,7 +146,7 @@ async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
 
 /// Requests an enabled rule again. Rules of a group stay together, even if the group was lost.
 async fn enable_again(
-    inner: &Inner,
+    inner: &ClientState,
     key: u64,
     enable: &EnableRequest,
 ) -> Result<Reply, RequestError> {
@@ -184,20 +184,20 @@ mod tests {
 
     use super::*;
     use crate::client::held::{HeldRule, HeldRules};
-    use crate::client::outcome::Claims;
+    use crate::client::outcome::ClaimedRules;
     use carrick_simco::message::{
         AddressTuple, Capabilities, DisableRequest, IpVersion, Location, PolicyRuleId, Scope,
     };
 
     /// Returns a held rule with a lifetime of 100 s.
-    fn held() -> (Arc<Inner>, HeldRule) {
+    fn held() -> (Arc<ClientState>, HeldRule) {
         let (commands, _to_session) = mpsc::channel(1);
         let (events, _) = broadcast::channel(1);
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(ClientState {
             commands,
             events,
             held_rules: HeldRules::default(),
-            claims: Claims::default(),
+            claims: ClaimedRules::default(),
             listings: crate::client::rule_listing::RuleListings::default(),
             timeout: Duration::from_secs(1),
             capabilities: Capabilities::default(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::Inner;
+use super::ClientState;
 use super::error::RequestError;
 use super::outcome::query_until_answered;
 use super::session::TransactionError;
@@ -19,10 +19,10 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Last listing, or the error of its query.
 #[derive(Debug, Default)]
-pub(super) struct RuleListings(tokio::sync::Mutex<Option<Last>>);
+pub(super) struct RuleListings(tokio::sync::Mutex<Option<LastListing>>);
 
 #[derive(Debug)]
-struct Last {
+struct LastListing {
     begun: Instant,
     outcome: Result<Arc<RuleListing>, RequestError>,
 }
@@ -31,12 +31,12 @@ struct Last {
 #[derive(Debug)]
 pub(super) struct RuleListing {
     rules: Vec<PolicyRuleId>,
-    statuses: Mutex<BTreeMap<PolicyRuleId, Arc<OnceCell<Option<Status>>>>>,
+    statuses: Mutex<BTreeMap<PolicyRuleId, Arc<OnceCell<Option<RuleStatus>>>>>,
 }
 
 /// Status of a rule and the time of its reply.
 #[derive(Clone, Debug)]
-pub(super) struct Status {
+pub(super) struct RuleStatus {
     pub(super) reply: Reply,
     pub(super) received: Instant,
 }
@@ -45,11 +45,11 @@ impl RuleListings {
     /// Returns a listing begun at `since` or later. Concurrent callers share one listing.
     pub(super) async fn since(
         &self,
-        inner: &Inner,
+        inner: &ClientState,
         since: Instant,
     ) -> Result<Arc<RuleListing>, RequestError> {
         let mut last = self.0.lock().await;
-        if let Some(Last { begun, outcome }) = &*last
+        if let Some(LastListing { begun, outcome }) = &*last
             && *begun >= since
         {
             return outcome.clone();
@@ -66,7 +66,7 @@ impl RuleListings {
             Err(TransactionError::Refused(_)) => Err(RequestError::Unanswered),
             Err(error) => Err(error.into()),
         };
-        *last = Some(Last {
+        *last = Some(LastListing {
             begun,
             outcome: outcome.clone(),
         });
@@ -84,9 +84,9 @@ impl RuleListing {
     /// agent.
     pub(super) async fn status(
         &self,
-        inner: &Inner,
+        inner: &ClientState,
         rule: PolicyRuleId,
-    ) -> Result<Option<Status>, RequestError> {
+    ) -> Result<Option<RuleStatus>, RequestError> {
         let cell = {
             let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(statuses.entry(rule).or_default())
@@ -99,9 +99,12 @@ impl RuleListing {
     }
 }
 
-async fn query_status(inner: &Inner, rule: PolicyRuleId) -> Result<Option<Status>, RequestError> {
+async fn query_status(
+    inner: &ClientState,
+    rule: PolicyRuleId,
+) -> Result<Option<RuleStatus>, RequestError> {
     match query_until_answered(inner, &Request::Status(rule)).await {
-        Ok(reply) => Ok(Some(Status {
+        Ok(reply) => Ok(Some(RuleStatus {
             reply,
             received: Instant::now(),
         })),

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_link::AgentLink;
 use super::{ClientConfig, ClientError, ClientEvent, random_seed};
-use crate::transport::{Clock, Link};
+use crate::transport::{Clock, MessageLink};
 use carrick_simco::agent::{Agent, AgentEvent, CloseReason, SubmitError};
 use carrick_simco::message::{
     Capabilities, Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId,
@@ -40,7 +40,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Command of a handle to the task.
 pub(super) enum SessionCommand {
     /// Request and destination of its answer.
-    Request(Request, Answer),
+    Request(Request, AnswerSender),
     /// The rule of this transaction is held already; ignore a late reply.
     IgnoreLateReply(TransactionId),
     /// End of the session.
@@ -64,7 +64,7 @@ pub(super) enum TransactionError {
 #[derive(Debug)]
 pub(super) struct LateReply {
     pub(super) transaction: TransactionId,
-    pub(super) reply: oneshot::Receiver<Delivery>,
+    pub(super) reply: oneshot::Receiver<ReplyDelivery>,
 }
 
 /// Request that its caller may cancel. Clones share state.
@@ -93,14 +93,14 @@ impl Cancellation {
 }
 
 /// Destination of an answer.
-pub(super) struct Answer {
-    to: oneshot::Sender<Result<Delivery, TransactionError>>,
+pub(super) struct AnswerSender {
+    to: oneshot::Sender<Result<ReplyDelivery, TransactionError>>,
     cancellation: Option<Cancellation>,
 }
 
-impl Answer {
+impl AnswerSender {
     pub(super) fn new(
-        to: oneshot::Sender<Result<Delivery, TransactionError>>,
+        to: oneshot::Sender<Result<ReplyDelivery, TransactionError>>,
         cancellation: Option<Cancellation>,
     ) -> Self {
         Self { to, cancellation }
@@ -119,7 +119,7 @@ impl Answer {
         }
     }
 
-    fn send(self, answer: Result<Delivery, TransactionError>) {
+    fn send(self, answer: Result<ReplyDelivery, TransactionError>) {
         // The receiver may have been dropped.
         let _ = self.to.send(answer);
     }
@@ -127,25 +127,25 @@ impl Answer {
 
 /// Request that was sent and not answered yet.
 struct PendingReply {
-    answer: Answer,
+    answer: AnswerSender,
     /// True if the request creates a rule whose identifier is known from the reply only. PEA does not.
     creates_rule: bool,
 }
 
 /// Reply being delivered. If it is dropped, the rule that it created is deleted.
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub(super) struct ReplyDelivery {
     reply: Option<Reply>,
     unclaimed: Option<mpsc::UnboundedSender<PolicyRuleId>>,
 }
 
-impl Delivery {
+impl ReplyDelivery {
     pub(super) fn take(mut self) -> Option<Reply> {
         self.reply.take()
     }
 }
 
-impl Drop for Delivery {
+impl Drop for ReplyDelivery {
     fn drop(&mut self) {
         if let (Some(rule), Some(unclaimed)) =
             (self.reply.as_ref().and_then(created_rule), &self.unclaimed)
@@ -175,7 +175,7 @@ struct OpenSession {
     agent: Agent,
     clock: Clock,
     pending: BTreeMap<TransactionId, PendingReply>,
-    late: BTreeMap<TransactionId, (oneshot::Sender<Delivery>, bool)>,
+    late: BTreeMap<TransactionId, (oneshot::Sender<ReplyDelivery>, bool)>,
     /// Late replies to ignore.
     ignored: VecDeque<TransactionId>,
     ending: Option<oneshot::Sender<()>>,
@@ -242,7 +242,7 @@ impl SessionTask {
         let _ = self.events.send(event);
     }
 
-    async fn connect(&self) -> Result<Link, ClientError> {
+    async fn connect(&self) -> Result<MessageLink, ClientError> {
         let target = &self.config.target;
         let connected = tokio::time::timeout(self.config.settings.timeout, target.connect());
         let no_answer = || Err("no answer: check address, port and transport".to_owned());
@@ -281,7 +281,7 @@ impl SessionTask {
         }
     }
 
-    fn queue(&mut self, request: Request, answer: Answer) {
+    fn queue(&mut self, request: Request, answer: AnswerSender) {
         if self.queued.len() >= MAX_QUEUED {
             let is_open = |command: &SessionCommand| matches!(command, SessionCommand::Request(_, a) if !a.is_closed());
             self.queued.retain(is_open);
@@ -298,7 +298,7 @@ impl SessionTask {
     /// open.
     async fn session(
         &mut self,
-        link: Link,
+        link: MessageLink,
         opened: &mut Option<FirstSession>,
     ) -> (CloseReason, bool) {
         let mut seed = [0; 32];
@@ -448,8 +448,8 @@ impl OpenSession {
         }
     }
 
-    fn delivery(&self, reply: Reply, creates_rule: bool) -> Delivery {
-        Delivery {
+    fn delivery(&self, reply: Reply, creates_rule: bool) -> ReplyDelivery {
+        ReplyDelivery {
             reply: Some(reply),
             unclaimed: creates_rule.then(|| self.unclaimed.clone()),
         }

@@ -7,12 +7,12 @@ use carrick::{AssociationConfig, Config, ConnectOptions, Endpoint};
 use rustls::ClientConfig as TlsConfig;
 use tokio::net::TcpStream;
 
-use crate::transport::{Link, sctp, tcp, tls};
+use crate::transport::{MessageLink, sctp, tcp, tls};
 use carrick_simco::PORT;
 
 /// Address of a middlebox and its transport.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ConnectTarget {
     /// SCTP.
     Sctp(Box<SctpTarget>),
     /// TCP.
@@ -54,7 +54,7 @@ pub struct SctpTarget {
     pub association: Option<AssociationConfig>,
 }
 
-impl Target {
+impl ConnectTarget {
     /// Returns a TCP target.
     pub fn tcp(host: impl Into<String>, port: u16) -> Self {
         Self::Tcp {
@@ -80,7 +80,7 @@ impl Target {
     ///
     /// # Errors
     /// The reason as text.
-    pub async fn connect(&self) -> Result<Link, String> {
+    pub async fn connect(&self) -> Result<MessageLink, String> {
         match self {
             Self::Sctp(target) => target.connect().await,
             Self::Tcp { host, port } => {
@@ -107,7 +107,7 @@ async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
 }
 
 impl SctpTarget {
-    async fn connect(&self) -> Result<Link, String> {
+    async fn connect(&self) -> Result<MessageLink, String> {
         let local = self.local.iter().copied();
         let config = match self.udp_port {
             Some(_) => Config::udp(local).encapsulation_port(self.local_udp_port),
@@ -131,7 +131,7 @@ impl SctpTarget {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for ConnectTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sctp(target) => {

@@ -17,13 +17,13 @@ use super::DaemonError;
 use crate::describe::RuleText;
 use carrick_simco::message::{Lifetime, NegativeReply, PolicyRuleId, Request};
 use carrick_simco::middlebox::{
-    Actor, EndReason, MiddleboxEvent, NotRestored, SessionEnd, SessionId, Source,
+    EndReason, MiddleboxEvent, NotRestored, Requester, SessionEnd, SessionId, SourceNetwork,
 };
 use carrick_simco::rules::Rule;
 use carrick_simco::session::Identity;
-use carrick_simco::state::Moment;
-use rate_limits::{Category, RateLimits};
-use writer::{MAX_BUFFERED, Writer};
+use carrick_simco::state::ClockReadings;
+use rate_limits::{EventCategory, RateLimits};
+use writer::{AuditWriter, MAX_BUFFERED};
 
 pub(super) use writer::LogFile;
 
@@ -31,7 +31,7 @@ pub(super) use writer::LogFile;
 #[derive(Debug)]
 pub(super) struct Audit {
     on: bool,
-    writer: Writer,
+    writer: AuditWriter,
     /// Lines of changes that are not stored yet.
     recorded: Vec<u8>,
     limits: RateLimits,
@@ -41,7 +41,7 @@ pub(super) struct Audit {
 }
 
 /// Peer of a session: its address as text, and as a source for rate limits.
-pub(super) type Origin<'a> = (&'a str, Option<Source>);
+pub(super) type Origin<'a> = (&'a str, Option<SourceNetwork>);
 
 /// Counters of the log since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +116,7 @@ impl<'a> AuditLine<'a> {
         }
     }
 
-    fn set_actor(&mut self, by: &'a Actor, origin: &impl Fn(SessionId) -> Option<Origin<'a>>) {
+    fn set_actor(&mut self, by: &'a Requester, origin: &impl Fn(SessionId) -> Option<Origin<'a>>) {
         self.session = Some(by.session.0);
         self.agent = Some(by.agent.as_str());
         self.peer = origin(by.session).map(|(peer, _)| peer);
@@ -149,7 +149,7 @@ impl Audit {
     ) -> Result<Self, DaemonError> {
         let mut audit = Self {
             on: false,
-            writer: Writer::new(errors),
+            writer: AuditWriter::new(errors),
             recorded: Vec::new(),
             limits: RateLimits::default(),
             lost: 0,
@@ -183,7 +183,7 @@ impl Audit {
     /// Records an event. `origin` returns the peer of a session, `owner` the owner of a rule.
     pub(super) fn event<'a>(
         &mut self,
-        at: &Moment,
+        at: &ClockReadings,
         event: &'a MiddleboxEvent,
         origin: impl Fn(SessionId) -> Option<Origin<'a>>,
         owner: impl Fn(&Rule) -> &'a Identity,
@@ -192,7 +192,7 @@ impl Audit {
             return;
         }
         let source = |session| origin(session).and_then(|(_, source)| source);
-        if Category::of(event, source).is_some_and(|kind| !self.limits.admits(at.time, kind)) {
+        if EventCategory::of(event, source).is_some_and(|kind| !self.limits.admits(at.time, kind)) {
             return;
         }
         let peer = |session| origin(session).map(|(peer, _)| peer);
@@ -335,7 +335,7 @@ impl Audit {
     }
 
     /// Passes the recorded lines to the writer; their changes are stored.
-    pub(super) fn flush(&mut self, at: &Moment) {
+    pub(super) fn flush(&mut self, at: &ClockReadings) {
         if !self.on {
             return;
         }
@@ -430,7 +430,7 @@ mod tests {
         let (errors, mut reported) = mpsc::channel(16);
         let full = LogFile::open(Some(Path::new("/dev/full"))).unwrap();
         let mut audit = Audit::start(full, errors).unwrap();
-        let at = Moment {
+        let at = ClockReadings {
             time: carrick_simco::Time::ZERO,
             wall: SystemTime::UNIX_EPOCH,
             boot: None,

@@ -10,9 +10,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::core::{CYCLE, Input};
-use crate::transport::{Link, MessageReader, MessageWriter, Packet};
-use carrick_simco::middlebox::{SessionId, Source};
+use super::core::{CYCLE, CoreInput};
+use crate::transport::{MessageLink, MessageReader, MessageWriter, StreamMessage};
+use carrick_simco::middlebox::{SessionId, SourceNetwork};
 
 /// Capacity of the queue to the writer.
 const OUTBOX: usize = 256;
@@ -23,14 +23,14 @@ const LINGER: Duration = Duration::from_secs(5);
 /// State of a connection in the core. When it is dropped, queued messages are sent and the connection
 /// is closed.
 pub(super) struct Connection {
-    outbox: mpsc::Sender<Packet>,
+    outbox: mpsc::Sender<StreamMessage>,
     blocked: Arc<AtomicBool>,
     closing: Arc<Notify>,
     aborting: Arc<Notify>,
     /// Lets the reader continue: all replies to what it read are with the writer.
     answered: Arc<Notify>,
     /// Received messages not handled yet.
-    unhandled: VecDeque<Packet>,
+    unhandled: VecDeque<StreamMessage>,
     /// Arrival of the last of them; the reader waits until they are answered.
     arrived: Option<Instant>,
     /// True if the receiving direction has ended: the connection ends with the last reply.
@@ -38,7 +38,7 @@ pub(super) struct Connection {
     reader: AbortHandle,
     /// True if the session has ended and the rest is being sent.
     ending: bool,
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<SourceNetwork>,
     /// True if its graceful end waits for the peer.
     pub(super) lingers: bool,
     /// Address of the peer for logs.
@@ -48,7 +48,7 @@ pub(super) struct Connection {
 /// Room in the queue to the writer.
 pub(super) enum OutboxRoom<'a> {
     /// One message may be queued.
-    Free(mpsc::Permit<'a, Packet>),
+    Free(mpsc::Permit<'a, StreamMessage>),
     /// Full; the core is notified when there is room.
     None,
     /// The writer has ended.
@@ -57,21 +57,25 @@ pub(super) enum OutboxRoom<'a> {
 
 impl Connection {
     /// Starts both tasks.
-    pub(super) fn start(session: SessionId, link: Link, core: &mpsc::Sender<Input>) -> Self {
+    pub(super) fn start(
+        session: SessionId,
+        link: MessageLink,
+        core: &mpsc::Sender<CoreInput>,
+    ) -> Self {
         let (outbox, to_send) = mpsc::channel(OUTBOX);
         let blocked = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());
         let aborting = Arc::new(Notify::new());
         let answered = Arc::new(Notify::new());
         let lingers = link.writer.lingers();
-        let reader = Reader {
+        let reader = ConnectionReader {
             session,
             half: link.reader,
             core: core.clone(),
             answered: Arc::clone(&answered),
         };
         let reader = tokio::spawn(reader.run());
-        let writer = Writer {
+        let writer = ConnectionWriter {
             session,
             half: link.writer,
             to_send,
@@ -90,7 +94,7 @@ impl Connection {
             read_ended: false,
             reader: reader.abort_handle(),
             ending: false,
-            source: link.address.map(Source::of),
+            source: link.address.map(SourceNetwork::of),
             lingers,
             peer: link.peer,
         }
@@ -110,13 +114,13 @@ impl Connection {
     }
 
     /// Adds received messages.
-    pub(super) fn received(&mut self, arrived: Instant, messages: Vec<Packet>) {
+    pub(super) fn received(&mut self, arrived: Instant, messages: Vec<StreamMessage>) {
         self.arrived = Some(arrived);
         self.unhandled.extend(messages);
     }
 
     /// Returns the next message to handle.
-    pub(super) fn next_message(&mut self) -> Option<Packet> {
+    pub(super) fn next_message(&mut self) -> Option<StreamMessage> {
         self.unhandled.pop_front()
     }
 
@@ -170,14 +174,14 @@ impl Drop for Connection {
     }
 }
 
-struct Reader {
+struct ConnectionReader {
     session: SessionId,
     half: Box<dyn MessageReader>,
-    core: mpsc::Sender<Input>,
+    core: mpsc::Sender<CoreInput>,
     answered: Arc<Notify>,
 }
 
-impl Reader {
+impl ConnectionReader {
     /// Continues reading when the writer has the replies to what was read. An agent that does not read
     /// its replies is thus stopped by flow control.
     async fn run(mut self) {
@@ -189,7 +193,7 @@ impl Reader {
             let mut received = received.into_iter();
             while received.len() > 0 {
                 let messages = received.by_ref().take(CYCLE).collect();
-                let input = Input::Messages {
+                let input = CoreInput::Messages {
                     session,
                     arrived,
                     messages,
@@ -202,22 +206,25 @@ impl Reader {
             if let Some(end) = end {
                 let badly_formed = end.is_badly_formed();
                 // The core may have stopped.
-                let _ = self.core.send(Input::ReadEnd(session, badly_formed)).await;
+                let _ = self
+                    .core
+                    .send(CoreInput::ReadEnd(session, badly_formed))
+                    .await;
                 return;
             }
         }
     }
 }
 
-struct Writer {
+struct ConnectionWriter {
     session: SessionId,
     half: Box<dyn MessageWriter>,
-    to_send: mpsc::Receiver<Packet>,
+    to_send: mpsc::Receiver<StreamMessage>,
     blocked: Arc<AtomicBool>,
-    core: mpsc::Sender<Input>,
+    core: mpsc::Sender<CoreInput>,
 }
 
-impl Writer {
+impl ConnectionWriter {
     async fn run(mut self, closing: Arc<Notify>, aborting: Arc<Notify>) {
         let (session, core) = (self.session, self.core.clone());
         let aborted = tokio::select! {
@@ -233,14 +240,14 @@ impl Writer {
             self.half.abort();
         }
         // The core may have stopped.
-        let _ = core.send(Input::Written(session)).await;
+        let _ = core.send(CoreInput::Written(session)).await;
     }
 
     async fn write(&mut self) {
         let mut batch = Vec::new();
         while self.to_send.recv_many(&mut batch, OUTBOX).await > 0 {
             let room = self.blocked.swap(false, Ordering::SeqCst);
-            if room && self.core.send(Input::Room(self.session)).await.is_err() {
+            if room && self.core.send(CoreInput::Room(self.session)).await.is_err() {
                 return;
             }
             if self.half.write(&mut batch).await.is_err() {

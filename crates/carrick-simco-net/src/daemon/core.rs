@@ -7,17 +7,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::audit::{Audit, DaemonEvent, LogFile};
-use super::config::Settings;
+use super::config::DaemonSettings;
 use super::connection::{Connection, OutboxRoom};
-use super::listen::Shared;
+use super::listen::ListenerState;
 use super::metrics::{self, Latencies};
-use super::scrape::Scrape;
-use super::{AnyBackend, DaemonError, State};
-use crate::transport::{Clock, Link, Packet, tls};
+use super::scrape::MetricsSnapshot;
+use super::{AnyBackend, DaemonError, StoredState};
+use crate::transport::{Clock, MessageLink, StreamMessage, tls};
 use carrick_simco::Time;
 use carrick_simco::middlebox::{
-    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionEnd, SessionId, SessionOutput,
-    Source,
+    Connection as Peer, Middlebox, MiddleboxEvent, RestoredRules, SessionEnd, SessionId,
+    SessionOutput, SourceNetwork,
 };
 use carrick_simco::rules::Rule;
 use carrick_simco::state::{Journal, RuleChange};
@@ -43,14 +43,14 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 const SPARE_CONNECTIONS: usize = 256;
 
 /// Input of the core.
-pub(super) enum Input {
+pub(super) enum CoreInput {
     /// A connection was opened.
-    Connected(Link),
+    Connected(MessageLink),
     /// Messages were received.
     Messages {
         session: SessionId,
         arrived: Instant,
-        messages: Vec<Packet>,
+        messages: Vec<StreamMessage>,
     },
     /// The receiving direction ended; `true` if by a malformed message.
     ReadEnd(SessionId, bool),
@@ -60,7 +60,7 @@ pub(super) enum Input {
     Written(SessionId),
     /// Apply another configuration.
     Reload(
-        Box<Settings>,
+        Box<DaemonSettings>,
         /// Its audit log.
         Option<LogFile>,
         oneshot::Sender<Result<Vec<String>, DaemonError>>,
@@ -69,28 +69,28 @@ pub(super) enum Input {
     Metrics {
         /// True if to include the function that reads rule counters.
         traffic: bool,
-        answer: oneshot::Sender<Scrape>,
+        answer: oneshot::Sender<MetricsSnapshot>,
     },
     /// Stop.
     Stop,
 }
 
-pub(super) struct Core {
-    settings: Settings,
+pub(super) struct MiddleboxCore {
+    settings: DaemonSettings,
     middlebox: Middlebox<AnyBackend>,
     /// `None` during a commit.
     journal: Option<Box<dyn Journal + Send>>,
-    restored: Restored,
+    restored: RestoredRules,
     /// True if changes were recorded and not committed.
     uncommitted: bool,
     audit: Audit,
     clock: Clock,
     connections: BTreeMap<SessionId, Connection>,
     /// Peers of closed connections whose events are not handled yet.
-    closed_peers: BTreeMap<SessionId, (String, Option<Source>)>,
+    closed_peers: BTreeMap<SessionId, (String, Option<SourceNetwork>)>,
     /// Number of connections whose session has ended, by source.
-    ending: BTreeMap<Source, usize>,
-    inputs: mpsc::Sender<Input>,
+    ending: BTreeMap<SourceNetwork, usize>,
+    inputs: mpsc::Sender<CoreInput>,
     latencies: Latencies,
     /// Connections that have room again.
     with_room: Vec<SessionId>,
@@ -99,17 +99,17 @@ pub(super) struct Core {
     stopping: bool,
 }
 
-impl Core {
+impl MiddleboxCore {
     pub(super) fn new(
-        settings: &Settings,
+        settings: &DaemonSettings,
         backend: AnyBackend,
-        state: State,
-        inputs: mpsc::Sender<Input>,
+        state: StoredState,
+        inputs: mpsc::Sender<CoreInput>,
         errors: mpsc::Sender<DaemonError>,
     ) -> Result<Self, DaemonError> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|e| DaemonError::Random(e.to_string()))?;
-        let State {
+        let StoredState {
             mut journal,
             recovered,
         } = state;
@@ -152,14 +152,14 @@ impl Core {
         })
     }
 
-    pub(super) fn restored(&self) -> &Restored {
+    pub(super) fn restored(&self) -> &RestoredRules {
         &self.restored
     }
 
     pub(super) async fn run(
         mut self,
-        mut inputs: mpsc::Receiver<Input>,
-        shared: Shared,
+        mut inputs: mpsc::Receiver<CoreInput>,
+        shared: ListenerState,
     ) -> Result<(), DaemonError> {
         let ended = self.serve(&mut inputs, &shared).await;
         let at = self.clock.moment();
@@ -172,10 +172,16 @@ impl Core {
     }
 
     /// Runs until a stop is requested or an error occurs.
+    ///
+    /// 1. Wait for inputs or the next timer, unless sessions have messages that wait.
+    /// 2. Handle the inputs, and a bounded number of messages of the sessions, in turn.
+    /// 3. Handle expired rules, and check from time to time that the backend enforces the rules.
+    /// 4. Commit the changes of this turn together, then send the replies.
+    /// 5. While stopping, return when the last connection has ended or the time is over.
     async fn serve(
         &mut self,
-        inputs: &mut mpsc::Receiver<Input>,
-        shared: &Shared,
+        inputs: &mut mpsc::Receiver<CoreInput>,
+        shared: &ListenerState,
     ) -> Result<(), DaemonError> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut pending = VecDeque::new();
@@ -243,10 +249,10 @@ impl Core {
         }
     }
 
-    fn handle_input(&mut self, now: Time, input: Input, shared: &Shared) {
+    fn handle_input(&mut self, now: Time, input: CoreInput, shared: &ListenerState) {
         match input {
-            Input::Connected(link) => self.connected(now, link),
-            Input::Messages {
+            CoreInput::Connected(link) => self.connected(now, link),
+            CoreInput::Messages {
                 session,
                 arrived,
                 messages,
@@ -256,30 +262,30 @@ impl Core {
                     self.busy.push_back(session);
                 }
             }
-            Input::ReadEnd(session, true) => self.middlebox.stream_failed(session),
-            Input::ReadEnd(session, false) => {
+            CoreInput::ReadEnd(session, true) => self.middlebox.stream_failed(session),
+            CoreInput::ReadEnd(session, false) => {
                 // Earlier requests are still answered, as far as the peer reads.
                 if let Some(connection) = self.connections.get_mut(&session) {
                     connection.read_ended();
                     self.with_room.push(session);
                 }
             }
-            Input::Written(session) => self.remove_connection(session),
-            Input::Room(session) => self.with_room.push(session),
-            Input::Reload(settings, log, answer) => {
+            CoreInput::Written(session) => self.remove_connection(session),
+            CoreInput::Room(session) => self.with_room.push(session),
+            CoreInput::Reload(settings, log, answer) => {
                 // The receiver may have been dropped.
                 let _ = answer.send(self.reload(*settings, log, shared));
             }
-            Input::Metrics { traffic, answer } => {
+            CoreInput::Metrics { traffic, answer } => {
                 let counts = self.audit.counts();
                 let shown = Some(self.settings.rule_traffic).filter(|shown| traffic && *shown > 0);
                 // The receiver may have been dropped.
-                let _ = answer.send(Scrape {
+                let _ = answer.send(MetricsSnapshot {
                     registry: metrics::registry(&self.middlebox, &self.latencies, counts),
                     traffic: shown.and_then(|shown| self.middlebox.meter(shown)),
                 });
             }
-            Input::Stop => self.stop(),
+            CoreInput::Stop => self.stop(),
         }
     }
 
@@ -298,7 +304,7 @@ impl Core {
         let mut handled = 0;
         while handled < most
             && self.middlebox.accepts_requests(session)
-            && let Some(Packet { stream, message }) = connection.next_message()
+            && let Some(StreamMessage { stream, message }) = connection.next_message()
         {
             handled += 1;
             self.middlebox
@@ -312,13 +318,15 @@ impl Core {
         handled
     }
 
-    fn connected(&mut self, now: Time, mut link: Link) {
+    fn connected(&mut self, now: Time, mut link: MessageLink) {
         let (open, half_open) = self.middlebox.session_counts();
         let most = self.middlebox.limits().open_sessions.max(open)
             + self.middlebox.limits().half_open.max(half_open)
             + SPARE_CONNECTIONS;
         // Connections being closed count, too: otherwise a flood from one address would take all room.
-        let of_source = link.address.and_then(|a| self.ending.get(&Source::of(a)));
+        let of_source = link
+            .address
+            .and_then(|a| self.ending.get(&SourceNetwork::of(a)));
         let too_many_ending = of_source.is_some_and(|count| *count >= SPARE_CONNECTIONS / 4);
         if self.stopping || too_many_ending || self.connections.len() >= most {
             return link.writer.abort();
@@ -457,9 +465,9 @@ impl Core {
     /// Applies another configuration. Returns the keys that need a restart.
     fn reload(
         &mut self,
-        settings: Settings,
+        settings: DaemonSettings,
         log: Option<LogFile>,
-        shared: &Shared,
+        shared: &ListenerState,
     ) -> Result<Vec<String>, DaemonError> {
         let config = settings.middlebox()?;
         if let (Some(config), Some(listen)) = (&shared.tls, &settings.listen.tls) {
@@ -477,7 +485,7 @@ impl Core {
         self.audit.daemon_event(wall, DaemonEvent::Reloaded);
         // Keys that need a restart keep their old value for the next comparison.
         let old = &self.settings;
-        self.settings = Settings {
+        self.settings = DaemonSettings {
             listen: old.listen.clone(),
             backend: old.backend.clone(),
             state: old.state.clone(),
@@ -513,7 +521,7 @@ fn fill(
         match middlebox.poll_output(session) {
             None => return FillResult::All,
             Some(SessionOutput::Send { stream, message }) => {
-                permit.send(Packet { stream, message });
+                permit.send(StreamMessage { stream, message });
             }
             Some(SessionOutput::Close) => return FillResult::End,
         }
@@ -521,8 +529,8 @@ fn fill(
 }
 
 /// Returns the changed keys that need a restart.
-fn keys_needing_restart(old: &Settings, new: &Settings) -> Vec<String> {
-    let addresses = |settings: &Settings| {
+fn keys_needing_restart(old: &DaemonSettings, new: &DaemonSettings) -> Vec<String> {
+    let addresses = |settings: &DaemonSettings| {
         let tls = settings
             .listen
             .tls

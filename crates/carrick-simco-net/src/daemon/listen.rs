@@ -10,12 +10,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::config::{SctpListen, Settings};
-use super::core::Input;
+use super::config::{DaemonSettings, SctpListen};
+use super::core::CoreInput;
 use super::scrape::Scraper;
-use super::{AcceptFailures, DaemonError, Listen, http};
+use super::{DaemonError, ListenEntry};
 use crate::transport::{sctp, tcp, tls};
-use carrick_simco::middlebox::{Limits, Source};
+use carrick_metrics::{AcceptFailures, serve_metrics};
+use carrick_simco::middlebox::{Limits, SourceNetwork};
 
 /// Associations in addition to those with a session, e.g. being set up or shut down.
 const SPARE_ASSOCIATIONS: usize = 64;
@@ -25,7 +26,7 @@ pub(super) type TlsConfig = Arc<Mutex<Arc<ServerConfig>>>;
 
 /// Addresses on which a middlebox listens.
 #[derive(Clone, Default)]
-pub struct Bound {
+pub struct BoundAddresses {
     /// SCTP port, and the UDP port for SCTP in UDP.
     pub sctp: Option<(u16, Option<u16>)>,
     /// TCP.
@@ -38,12 +39,12 @@ pub struct Bound {
 }
 
 /// State shared with the core, so that a reload reaches the listeners.
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) tls: Option<TlsConfig>,
     pub(super) limits: watch::Sender<Limits>,
 }
 
-impl Bound {
+impl BoundAddresses {
     pub(super) fn stop(&self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
@@ -59,7 +60,7 @@ pub struct Listeners {
     tcp: Tcp,
     tls: Tcp,
     metrics: Tcp,
-    shared: Shared,
+    shared: ListenerState,
 }
 
 impl Listeners {
@@ -67,9 +68,9 @@ impl Listeners {
     ///
     /// # Errors
     /// The address that can't be bound, or the error of the configuration or the certificate.
-    pub async fn open(settings: &Settings) -> Result<Self, DaemonError> {
+    pub async fn open(settings: &DaemonSettings) -> Result<Self, DaemonError> {
         let limits = settings.middlebox()?.limits;
-        let Listen { sctp, tcp, tls } = &settings.listen;
+        let ListenEntry { sctp, tcp, tls } = &settings.listen;
         let config = match tls {
             Some(listen) => Some(tls::server(&listen.certificate, &listen.key)?),
             None => None,
@@ -84,7 +85,7 @@ impl Listeners {
             tcp: bind_tcp("tcp", tcp).await?,
             tls: bind_tcp("tls", &secure).await?,
             metrics: bind_tcp("metrics", settings.metrics.as_slice()).await?,
-            shared: Shared {
+            shared: ListenerState {
                 tls: config.map(|config| Arc::new(Mutex::new(config))),
                 limits: watch::Sender::new(limits),
             },
@@ -94,12 +95,12 @@ impl Listeners {
     /// Starts passing connections to the core.
     pub(super) fn serve(
         self,
-        core: &mpsc::Sender<Input>,
+        core: &mpsc::Sender<CoreInput>,
         scraper: &Scraper,
         failures: &AcceptFailures,
-    ) -> (Bound, Shared) {
+    ) -> (BoundAddresses, ListenerState) {
         let shared = self.shared;
-        let mut bound = Bound::default();
+        let mut bound = BoundAddresses::default();
         for (listener, address) in self.metrics {
             bound.metrics = Some(address);
             let scraper = scraper.clone();
@@ -107,7 +108,7 @@ impl Listeners {
                 let scraper = scraper.clone();
                 async move { scraper.text_in_time().await }
             };
-            let task = tokio::spawn(http::serve_metrics(listener, failures.clone(), collect));
+            let task = tokio::spawn(serve_metrics(listener, failures.clone(), collect));
             bound.tasks.push(task.abort_handle());
         }
         if let Some(endpoint) = self.sctp {
@@ -189,7 +190,7 @@ async fn bind_tcp(kind: &str, addresses: &[SocketAddr]) -> Result<Tcp, DaemonErr
 async fn serve_sctp(
     endpoint: Endpoint,
     mut limits: watch::Receiver<Limits>,
-    core: mpsc::Sender<Input>,
+    core: mpsc::Sender<CoreInput>,
 ) {
     loop {
         let incoming = tokio::select! {
@@ -205,20 +206,20 @@ async fn serve_sctp(
             return;
         };
         let link = sctp::link(incoming.accept(), None);
-        if core.send(Input::Connected(link)).await.is_err() {
+        if core.send(CoreInput::Connected(link)).await.is_err() {
             return;
         }
     }
 }
 
-async fn serve_tcp(listener: TcpListener, failures: AcceptFailures, core: mpsc::Sender<Input>) {
+async fn serve_tcp(listener: TcpListener, failures: AcceptFailures, core: mpsc::Sender<CoreInput>) {
     loop {
         let (stream, _) = failures.accept(&listener).await;
         // The connection has ended already.
         let Ok(link) = tcp::link(stream) else {
             continue;
         };
-        if core.send(Input::Connected(link)).await.is_err() {
+        if core.send(CoreInput::Connected(link)).await.is_err() {
             return;
         }
     }
@@ -231,14 +232,17 @@ async fn serve_tls(
     failures: AcceptFailures,
     config: TlsConfig,
     limits: watch::Receiver<Limits>,
-    core: mpsc::Sender<Input>,
+    core: mpsc::Sender<CoreInput>,
 ) {
-    let mut handshakes: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
+    let mut handshakes: VecDeque<(Option<SourceNetwork>, AbortHandle)> = VecDeque::new();
     loop {
         let (stream, _) = failures.accept(&listener).await;
         let limits = *limits.borrow();
         let timeout = limits.establishment;
-        let source = stream.peer_addr().ok().map(|peer| Source::of(peer.ip()));
+        let source = stream
+            .peer_addr()
+            .ok()
+            .map(|peer| SourceNetwork::of(peer.ip()));
         handshakes.retain(|(_, task)| !task.is_finished());
         let of_source = handshakes.iter().filter(|(other, _)| *other == source);
         let most = limits.half_open_per_address.max(1);
@@ -258,7 +262,7 @@ async fn serve_tls(
         let task = tokio::spawn(async move {
             // A failed handshake concerns the peer only.
             if let Ok(Ok(link)) = tokio::time::timeout(timeout, tls::accept(stream, config)).await {
-                let _ = core.send(Input::Connected(link)).await;
+                let _ = core.send(CoreInput::Connected(link)).await;
             }
         });
         handshakes.push_back((source, task.abort_handle()));

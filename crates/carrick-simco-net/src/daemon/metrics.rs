@@ -214,7 +214,7 @@ fn register_agents<B: Backend>(registry: &mut Registry, middlebox: &Middlebox<B>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::encode_metrics;
+    use carrick_metrics::encode_metrics;
 
     #[test]
     fn request_seconds_is_a_cumulative_histogram() {

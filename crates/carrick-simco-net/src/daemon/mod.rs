@@ -13,12 +13,10 @@
 //! connection that does not read delays no other: its messages wait in the state machine, which ends
 //! the session when there are too many.
 
-mod accept;
 mod audit;
 mod config;
 mod connection;
 mod core;
-mod http;
 mod listen;
 mod metrics;
 mod scrape;
@@ -28,19 +26,18 @@ use std::path::Path;
 
 use tokio::sync::{mpsc, oneshot};
 
+use carrick_metrics::AcceptFailures;
 use carrick_simco::backend::{Backend, BackendError};
-use carrick_simco::middlebox::Restored;
-use carrick_simco::state::{FileJournal, Journal, Recovered, StateError};
+use carrick_simco::middlebox::RestoredRules;
+use carrick_simco::state::{FileJournal, Journal, RecoveredState, StateError};
 
-pub use accept::AcceptFailures;
 pub use config::{
-    AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, NftablesEntry, PoolEntry, Protocol,
-    SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
+    AgentEntry, BackendEntry, ConfigError, DaemonSettings, LimitsEntry, ListenEntry, NftablesEntry,
+    PoolEntry, ProtocolEntry, SctpListen, TlsListen, WordList, parse_key, read_key_file,
 };
-pub use http::{encode_metrics, serve_metrics};
-pub use listen::{Bound, Listeners};
+pub use listen::{BoundAddresses, Listeners};
 
-use core::{Core, Input};
+use core::{CoreInput, MiddleboxCore};
 use scrape::Scraper;
 
 /// Capacity of the channel of errors that do not stop the middlebox.
@@ -50,19 +47,19 @@ const ERRORS: usize = 16;
 pub type AnyBackend = Box<dyn Backend + Send>;
 
 /// Journal of any kind, and the state that an earlier run left in it.
-pub struct State {
+pub struct StoredState {
     /// Journal for changes.
     pub journal: Box<dyn Journal + Send>,
     /// Rules to restore.
-    pub recovered: Recovered,
+    pub recovered: RecoveredState,
 }
 
-impl State {
+impl StoredState {
     /// Returns a state that is not stored.
     pub fn none() -> Self {
         Self {
             journal: Box::new(()),
-            recovered: Recovered::default(),
+            recovered: RecoveredState::default(),
         }
     }
 
@@ -132,11 +129,11 @@ pub enum DaemonError {
 
 /// Middlebox running on the current runtime. It stops when dropped.
 pub struct Daemon {
-    to_core: mpsc::Sender<Input>,
+    to_core: mpsc::Sender<CoreInput>,
     scraper: Scraper,
     accept_failures: AcceptFailures,
-    bound: Bound,
-    restored: Restored,
+    bound: BoundAddresses,
+    restored: RestoredRules,
     errors: Option<mpsc::Receiver<DaemonError>>,
     done: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
@@ -147,9 +144,9 @@ impl Daemon {
     /// # Errors
     /// The error of the configuration or the system.
     pub async fn start(
-        settings: &Settings,
+        settings: &DaemonSettings,
         backend: AnyBackend,
-        state: State,
+        state: StoredState,
     ) -> Result<Self, DaemonError> {
         let listeners = Listeners::open(settings).await?;
         Self::start_on(listeners, settings, backend, state)
@@ -162,13 +159,13 @@ impl Daemon {
     /// The error of the configuration or the system.
     pub fn start_on(
         listeners: Listeners,
-        settings: &Settings,
+        settings: &DaemonSettings,
         backend: AnyBackend,
-        state: State,
+        state: StoredState,
     ) -> Result<Self, DaemonError> {
         let (to_core, inputs) = mpsc::channel(core::INPUTS);
         let (report, errors) = mpsc::channel(ERRORS);
-        let core = Core::new(settings, backend, state, to_core.clone(), report)?;
+        let core = MiddleboxCore::new(settings, backend, state, to_core.clone(), report)?;
         let restored = core.restored().clone();
         let accept_failures = AcceptFailures::default();
         let scraper = Scraper::new(to_core.clone(), accept_failures.clone());
@@ -186,12 +183,12 @@ impl Daemon {
     }
 
     /// Returns the listening addresses with the ports that the system chose.
-    pub fn bound(&self) -> &Bound {
+    pub fn bound(&self) -> &BoundAddresses {
         &self.bound
     }
 
     /// Returns the result of restoring rules.
-    pub fn restored(&self) -> &Restored {
+    pub fn restored(&self) -> &RestoredRules {
         &self.restored
     }
 
@@ -211,14 +208,14 @@ impl Daemon {
     ///
     /// # Errors
     /// The configuration is invalid; the old one is kept.
-    pub async fn reload(&self, settings: Settings) -> Result<Vec<String>, DaemonError> {
+    pub async fn reload(&self, settings: DaemonSettings) -> Result<Vec<String>, DaemonError> {
         // Validate first; opening the file may block.
         settings.middlebox()?;
         let path = settings.audit.clone();
         let opening = tokio::task::spawn_blocking(move || audit::LogFile::open(path.as_deref()));
         let log = opening.await.map_err(|_| DaemonError::TaskFailed)??;
         let (answer, answered) = oneshot::channel();
-        let input = Input::Reload(Box::new(settings), log, answer);
+        let input = CoreInput::Reload(Box::new(settings), log, answer);
         self.to_core
             .send(input)
             .await
@@ -240,7 +237,7 @@ impl Daemon {
     /// It stopped earlier because of an error.
     pub async fn stop(mut self) -> Result<(), DaemonError> {
         // If the task has ended, `done` has its result.
-        let _ = self.to_core.send(Input::Stop).await;
+        let _ = self.to_core.send(CoreInput::Stop).await;
         self.ended().await
     }
 

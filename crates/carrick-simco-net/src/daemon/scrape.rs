@@ -8,8 +8,9 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::core::Input;
-use super::{AcceptFailures, http, metrics};
+use super::core::CoreInput;
+use super::metrics;
+use carrick_metrics::{AcceptFailures, encode_metrics};
 use carrick_simco::backend::{Meter, Traffic};
 use carrick_simco::middlebox::MeteredRule;
 
@@ -21,7 +22,7 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Metrics that the core supplies for one scrape.
-pub(super) struct Scrape {
+pub(super) struct MetricsSnapshot {
     pub(super) registry: Registry,
     /// Rules whose traffic is shown, and the function that reads their counters.
     pub(super) traffic: Option<(Vec<MeteredRule>, Meter)>,
@@ -33,7 +34,7 @@ type RuleTraffic = Arc<[(MeteredRule, Traffic)]>;
 /// Answers scrapes.
 #[derive(Clone)]
 pub(super) struct Scraper {
-    core: mpsc::Sender<Input>,
+    core: mpsc::Sender<CoreInput>,
     accept_failures: AcceptFailures,
     last: Arc<Mutex<LastReading>>,
 }
@@ -46,7 +47,7 @@ struct LastReading {
 }
 
 impl Scraper {
-    pub(super) fn new(core: mpsc::Sender<Input>, accept_failures: AcceptFailures) -> Self {
+    pub(super) fn new(core: mpsc::Sender<CoreInput>, accept_failures: AcceptFailures) -> Self {
         Self {
             core,
             accept_failures,
@@ -64,7 +65,7 @@ impl Scraper {
         let mut registry = request(&self.core, false).await?.registry;
         metrics::register_accept_failures(&mut registry, self.accept_failures.total());
         metrics::register_traffic(&mut registry, traffic);
-        Some(http::encode_metrics(&registry))
+        Some(encode_metrics(&registry))
     }
 
     /// Returns the metrics, without rule counters if those take too long.
@@ -87,14 +88,19 @@ impl Scraper {
     }
 }
 
-async fn request(core: &mpsc::Sender<Input>, traffic: bool) -> Option<Scrape> {
+async fn request(core: &mpsc::Sender<CoreInput>, traffic: bool) -> Option<MetricsSnapshot> {
     let (answer, answered) = oneshot::channel();
-    core.send(Input::Metrics { traffic, answer }).await.ok()?;
+    core.send(CoreInput::Metrics { traffic, answer })
+        .await
+        .ok()?;
     answered.await.ok()
 }
 
 /// Reads rule counters from the packet filter.
-async fn read(core: mpsc::Sender<Input>, mut last: OwnedMutexGuard<LastReading>) -> RuleTraffic {
+async fn read(
+    core: mpsc::Sender<CoreInput>,
+    mut last: OwnedMutexGuard<LastReading>,
+) -> RuleTraffic {
     let traffic = request(&core, true).await.and_then(|scrape| scrape.traffic);
     last.traffic = match traffic {
         Some((rules, meter)) => {

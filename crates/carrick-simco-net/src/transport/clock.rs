@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::transport::boot;
 use carrick_simco::Time;
-use carrick_simco::state::Moment;
+use carrick_simco::state::ClockReadings;
 
 /// Converts between the runtime's clock and [`Time`], which starts with this clock.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +40,13 @@ impl Clock {
     }
 
     /// Returns the current time with the wall clock.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> ClockReadings {
         #[expect(
             clippy::disallowed_methods,
             reason = "the only place that reads the wall clock"
         )]
         let wall = SystemTime::now();
-        Moment {
+        ClockReadings {
             time: self.now(),
             wall,
             boot: self.boot.and_then(boot::time),

@@ -23,11 +23,11 @@ use carrick_simco::message::FramingError;
 pub use clock::Clock;
 
 /// Boxed future. One per batch of messages.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Message with its stream (0 over TCP).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Packet {
+pub struct StreamMessage {
     /// The stream.
     pub stream: u16,
     /// The message.
@@ -35,7 +35,7 @@ pub struct Packet {
 }
 
 /// Open connection: both halves and its properties.
-pub struct Link {
+pub struct MessageLink {
     /// Receiving half.
     pub reader: Box<dyn MessageReader>,
     /// Sending half.
@@ -54,7 +54,10 @@ pub struct Link {
 pub trait MessageReader: Send {
     /// Waits for messages and appends all that are available to `into`, at least one unless the
     /// connection has ended. Cancel-safe.
-    fn read<'a>(&'a mut self, into: &'a mut Vec<Packet>) -> Pending<'a, Result<(), ReadEnd>>;
+    fn read<'a>(
+        &'a mut self,
+        into: &'a mut Vec<StreamMessage>,
+    ) -> BoxFuture<'a, Result<(), ReadEnd>>;
 }
 
 /// Sending half of a connection.
@@ -62,10 +65,10 @@ pub trait MessageWriter: Send {
     /// Sends messages in order and empties `batch`. Waits while the peer does not read.
     ///
     /// Not cancel-safe: after dropping the future, drop the connection.
-    fn write<'a>(&'a mut self, batch: &'a mut Vec<Packet>) -> Pending<'a, io::Result<()>>;
+    fn write<'a>(&'a mut self, batch: &'a mut Vec<StreamMessage>) -> BoxFuture<'a, io::Result<()>>;
 
     /// Closes the connection after the sent messages have arrived, as far as the transport detects that.
-    fn close(&mut self) -> Pending<'_, ()>;
+    fn close(&mut self) -> BoxFuture<'_, ()>;
 
     /// Returns whether [`Self::close`] waits for the peer, which may never answer.
     fn lingers(&self) -> bool {

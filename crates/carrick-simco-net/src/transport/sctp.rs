@@ -9,7 +9,7 @@ use carrick::{
     StreamId,
 };
 
-use super::{Link, MessageReader, MessageWriter, Packet, Pending, ReadEnd};
+use super::{BoxFuture, MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
 use carrick_simco::PPID;
 use carrick_simco::message::MAX_MESSAGE;
 
@@ -49,7 +49,7 @@ pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
 
 /// Returns the link over an association. `endpoint` is kept open with the link if this is its only
 /// association.
-pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
+pub fn link(association: Association, endpoint: Option<Endpoint>) -> MessageLink {
     let pairs = association
         .outbound_streams()
         .min(association.inbound_streams());
@@ -60,9 +60,9 @@ pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
     let addresses: Vec<String> = known.iter().map(ToString::to_string).collect();
     let peer = format!("sctp {}:{}", addresses.join(","), association.peer_port());
     let (send, recv) = association.split();
-    Link {
-        reader: Box::new(Reader(recv)),
-        writer: Box::new(Writer {
+    MessageLink {
+        reader: Box::new(SctpReader(recv)),
+        writer: Box::new(SctpWriter {
             half: send,
             _endpoint: endpoint,
         }),
@@ -73,58 +73,61 @@ pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
     }
 }
 
-struct Reader(RecvHalf);
+struct SctpReader(RecvHalf);
 
-impl Reader {
-    async fn read_some(&mut self, into: &mut Vec<Packet>) -> Result<(), ReadEnd> {
+impl SctpReader {
+    async fn read_some(&mut self, into: &mut Vec<StreamMessage>) -> Result<(), ReadEnd> {
         let broken = |error: carrick::RecvError| ReadEnd::Broken(error.to_string());
         let Some(first) = self.0.recv().await.map_err(broken)? else {
             return Err(ReadEnd::Closed);
         };
-        into.push(packet(first)?);
+        into.push(stream_message(first)?);
         // A read error found here recurs at the next read.
         for _ in 1..BATCH {
             let Ok(message) = self.0.try_recv() else {
                 break;
             };
-            into.push(packet(message)?);
+            into.push(stream_message(message)?);
         }
         Ok(())
     }
 }
 
-fn packet(message: Message) -> Result<Packet, ReadEnd> {
+fn stream_message(message: Message) -> Result<StreamMessage, ReadEnd> {
     let fits = message.payload.len() <= MAX_MESSAGE && message.part == Part::Whole;
     if !fits || message.ppid != Ppid(PPID) {
         return Err(ReadEnd::NotSimco);
     }
-    Ok(Packet {
+    Ok(StreamMessage {
         stream: message.stream.0,
         message: message.payload.into_bytes(),
     })
 }
 
-impl MessageReader for Reader {
-    fn read<'a>(&'a mut self, into: &'a mut Vec<Packet>) -> Pending<'a, Result<(), ReadEnd>> {
+impl MessageReader for SctpReader {
+    fn read<'a>(
+        &'a mut self,
+        into: &'a mut Vec<StreamMessage>,
+    ) -> BoxFuture<'a, Result<(), ReadEnd>> {
         Box::pin(self.read_some(into))
     }
 }
 
-struct Writer {
+struct SctpWriter {
     half: SendHalf,
     _endpoint: Option<Endpoint>,
 }
 
-impl MessageWriter for Writer {
-    fn write<'a>(&'a mut self, batch: &'a mut Vec<Packet>) -> Pending<'a, io::Result<()>> {
+impl MessageWriter for SctpWriter {
+    fn write<'a>(&'a mut self, batch: &'a mut Vec<StreamMessage>) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
-            for packet in batch.drain(..) {
+            for message in batch.drain(..) {
                 let options = SendOptions {
-                    stream: StreamId(packet.stream),
+                    stream: StreamId(message.stream),
                     ppid: Ppid(PPID),
                     ..SendOptions::default()
                 };
-                let sent = self.half.send(packet.message, options).await;
+                let sent = self.half.send(message.message, options).await;
                 sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
             }
             Ok(())
@@ -139,7 +142,7 @@ impl MessageWriter for Writer {
         self.half.abort(b"too many connections");
     }
 
-    fn close(&mut self) -> Pending<'_, ()> {
+    fn close(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let ended = tokio::time::timeout(LINGER, self.half.shutdown()).await;
             if ended.is_err() {

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Clock, Link, MessageReader, MessageWriter, Packet, Pending, ReadEnd};
+use super::{BoxFuture, Clock, MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
 use carrick_simco::message::StreamReader;
 
 /// Maximum number of octets read at once.
@@ -16,24 +16,24 @@ const CHUNK: usize = 32 << 10;
 ///
 /// # Errors
 /// When the connection has ended already.
-pub fn link(stream: TcpStream) -> io::Result<Link> {
+pub fn link(stream: TcpStream) -> io::Result<MessageLink> {
     // Replies must not wait for acknowledgements of earlier ones.
     stream.set_nodelay(true)?;
     let peer = stream.peer_addr()?;
     let (reader, writer) = stream.into_split();
-    Ok(Link {
+    Ok(MessageLink {
         address: Some(peer.ip()),
         ..over(reader, writer, false, format!("tcp {peer}"))
     })
 }
 
 /// Returns the link over two halves of any byte stream.
-pub fn over<R, W>(reader: R, writer: W, secure: bool, peer: String) -> Link
+pub fn over<R, W>(reader: R, writer: W, secure: bool, peer: String) -> MessageLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    Link {
+    MessageLink {
         reader: Box::new(ByteReader {
             stream: reader,
             clock: Clock::start(),
@@ -61,12 +61,12 @@ struct ByteReader<R> {
 
 impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
     /// Splits received octets into messages.
-    fn split(&mut self, into: &mut Vec<Packet>) {
+    fn split(&mut self, into: &mut Vec<StreamMessage>) {
         while !self.chunk.is_empty() {
             let taken = self.messages.push(self.clock.now(), &self.chunk);
             let _ = self.chunk.split_to(taken);
             while let Some(message) = self.messages.next_message() {
-                into.push(Packet { stream: 0, message });
+                into.push(StreamMessage { stream: 0, message });
             }
             if taken == 0 {
                 // There is room except when a whole message is buffered, which was just removed.
@@ -76,7 +76,7 @@ impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
         self.chunk.clear();
     }
 
-    async fn read_some(&mut self, into: &mut Vec<Packet>) -> Result<(), ReadEnd> {
+    async fn read_some(&mut self, into: &mut Vec<StreamMessage>) -> Result<(), ReadEnd> {
         let before = into.len();
         while into.len() == before {
             self.chunk.reserve(CHUNK);
@@ -103,7 +103,10 @@ impl<R: AsyncRead + Send + Unpin> ByteReader<R> {
 }
 
 impl<R: AsyncRead + Send + Unpin> MessageReader for ByteReader<R> {
-    fn read<'a>(&'a mut self, into: &'a mut Vec<Packet>) -> Pending<'a, Result<(), ReadEnd>> {
+    fn read<'a>(
+        &'a mut self,
+        into: &'a mut Vec<StreamMessage>,
+    ) -> BoxFuture<'a, Result<(), ReadEnd>> {
         Box::pin(self.read_some(into))
     }
 }
@@ -114,18 +117,18 @@ struct ByteWriter<W> {
 }
 
 impl<W: AsyncWrite + Send + Unpin> MessageWriter for ByteWriter<W> {
-    fn write<'a>(&'a mut self, batch: &'a mut Vec<Packet>) -> Pending<'a, io::Result<()>> {
+    fn write<'a>(&'a mut self, batch: &'a mut Vec<StreamMessage>) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
             self.buffer.clear();
-            for packet in batch.drain(..) {
-                self.buffer.extend_from_slice(&packet.message);
+            for message in batch.drain(..) {
+                self.buffer.extend_from_slice(&message.message);
             }
             self.stream.write_all(&self.buffer).await?;
             self.stream.flush().await
         })
     }
 
-    fn close(&mut self) -> Pending<'_, ()> {
+    fn close(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             // The peer may have closed it first.
             let _ = self.stream.shutdown().await;
@@ -148,7 +151,7 @@ mod tests {
         request.to_bytes(TransactionId(number))
     }
 
-    fn pair() -> (tokio::io::DuplexStream, Link) {
+    fn pair() -> (tokio::io::DuplexStream, MessageLink) {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(far);
         (near, over(reader, writer, false, "test".into()))

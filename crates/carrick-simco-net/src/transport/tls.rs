@@ -10,7 +10,7 @@ use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::{Link, tcp};
+use super::{MessageLink, tcp};
 use carrick_simco::private_files;
 
 /// Error of TLS.
@@ -101,12 +101,12 @@ pub fn client(roots: &Path) -> Result<Arc<ClientConfig>, TlsError> {
 ///
 /// # Errors
 /// The handshake fails.
-pub async fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Link, TlsError> {
+pub async fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Result<MessageLink, TlsError> {
     stream.set_nodelay(true)?;
     let peer = stream.peer_addr()?;
     let stream = TlsAcceptor::from(config).accept(stream).await?;
     let (reader, writer) = tokio::io::split(stream);
-    Ok(Link {
+    Ok(MessageLink {
         address: Some(peer.ip()),
         ..tcp::over(reader, writer, true, format!("tls {peer}"))
     })
@@ -120,14 +120,29 @@ pub async fn connect(
     stream: TcpStream,
     name: &str,
     config: Arc<ClientConfig>,
-) -> Result<Link, TlsError> {
+) -> Result<MessageLink, TlsError> {
     stream.set_nodelay(true)?;
     let peer = stream.peer_addr()?;
     let server = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.into()))?;
     let stream = TlsConnector::from(config).connect(server, stream).await?;
     let (reader, writer) = tokio::io::split(stream);
-    Ok(Link {
+    Ok(MessageLink {
         address: Some(peer.ip()),
         ..tcp::over(reader, writer, true, format!("tls {peer}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of a certificate are the peer's choice.
+    #[test]
+    fn handshake_errors_are_a_single_line() {
+        let error =
+            std::io::Error::other("not valid for \"a\u{1b}]0;owned\u{7}\nagent: connected\"");
+        let text = describe(&error);
+        assert!(text.contains("not valid for"), "{text}");
+        assert!(!text.contains(char::is_control), "{text}");
+    }
 }

@@ -4,13 +4,14 @@ use carrick_simco::message::{
     HEADER_LEN, Header, Lifetime, MAX_MESSAGE, NatMode, Parity, PolicyRuleId, PrrParameters, Reply,
     Request, ReserveRequest, TransactionId,
 };
-use carrick_simco_net::client::{Client, ClientConfig, ClientEvent, RequestError, Target};
-use carrick_simco_net::daemon::{Daemon, Settings, State};
+use carrick_simco_net::client::{Client, ClientConfig, ClientEvent, ConnectTarget, RequestError};
+use carrick_simco_net::daemon::{Daemon, DaemonSettings, StoredState};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::lossy_middlebox::{self, Loss};
 use crate::support::{
-    ALL, Folder, TestMiddlebox, Transport, backend, block, config, in_time, pinhole, target, text,
+    ALL, TestFolder, TestMiddlebox, Transport, backend, block, config, in_time, pinhole, target,
+    text,
 };
 
 #[tokio::test]
@@ -40,9 +41,9 @@ async fn held_rule_outlives_its_lifetime() {
 #[tokio::test]
 async fn held_rules_are_restored_after_a_restart() {
     for transport in ALL {
-        let folder = Folder::new();
-        let settings = Settings::parse(&text(&folder, "")).unwrap();
-        let daemon = Daemon::start(&settings, backend(), State::none())
+        let folder = TestFolder::new();
+        let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+        let daemon = Daemon::start(&settings, backend(), StoredState::none())
             .await
             .unwrap();
         let bound = daemon.bound().clone();
@@ -71,7 +72,7 @@ async fn held_rules_are_restored_after_a_restart() {
         again.listen.tls.as_mut().unwrap().addresses = bound.tls.clone();
         let daemon = in_time("start", async {
             loop {
-                match Daemon::start(&again, backend(), State::none()).await {
+                match Daemon::start(&again, backend(), StoredState::none()).await {
                     Ok(daemon) => break daemon,
                     // The sockets of the first middlebox are not closed yet.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -141,7 +142,7 @@ async fn lost_connection_neither_loses_nor_adds_rules() {
     let middlebox = TestMiddlebox::start("").await;
     let (cut, cuts) = tokio::sync::mpsc::channel(1);
     let port = proxy(middlebox.daemon.bound().tcp[0].port(), cuts).await;
-    let client = config(Target::tcp("127.0.0.1", port), "alice");
+    let client = config(ConnectTarget::tcp("127.0.0.1", port), "alice");
     let client = in_time("connect", Client::connect(client)).await.unwrap();
     let mut held = Vec::new();
     for number in 0..20 {
@@ -167,7 +168,7 @@ async fn client_of_lossy(loss: Loss) -> Client {
 }
 
 async fn client_with_short_timeout(address: std::net::SocketAddr) -> Client {
-    let mut config = ClientConfig::new(Target::tcp("127.0.0.1", address.port()));
+    let mut config = ClientConfig::new(ConnectTarget::tcp("127.0.0.1", address.port()));
     config.settings.timeout = Duration::from_secs(2);
     config.first_pause = Duration::from_millis(20);
     Client::connect(config).await.unwrap()
@@ -361,11 +362,11 @@ async fn older_rule_is_not_mistaken_for_a_lost_request() {
 
 #[tokio::test]
 async fn groups_are_restored_by_the_agent() {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
-    let start = async |settings: &Settings| {
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let start = async |settings: &DaemonSettings| {
         loop {
-            match Daemon::start(settings, backend(), State::none()).await {
+            match Daemon::start(settings, backend(), StoredState::none()).await {
                 Ok(daemon) => break daemon,
                 // The sockets of the first middlebox are not closed yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -400,10 +401,10 @@ async fn groups_are_restored_by_the_agent() {
     }
     let mut events = client.events();
     daemon.stop().await.unwrap();
-    let again = Settings {
-        listen: carrick_simco_net::daemon::Listen {
+    let again = DaemonSettings {
+        listen: carrick_simco_net::daemon::ListenEntry {
             tcp: bound.tcp.clone(),
-            ..carrick_simco_net::daemon::Listen::default()
+            ..carrick_simco_net::daemon::ListenEntry::default()
         },
         ..settings
     };
@@ -485,17 +486,20 @@ async fn rule_of_a_dropped_request_is_deleted() {
 }
 
 /// Starts a middlebox again on the addresses of a stopped one.
-async fn restart(settings: &Settings, bound: &carrick_simco_net::daemon::Bound) -> Daemon {
-    let again = Settings {
-        listen: carrick_simco_net::daemon::Listen {
+async fn restart(
+    settings: &DaemonSettings,
+    bound: &carrick_simco_net::daemon::BoundAddresses,
+) -> Daemon {
+    let again = DaemonSettings {
+        listen: carrick_simco_net::daemon::ListenEntry {
             tcp: bound.tcp.clone(),
-            ..carrick_simco_net::daemon::Listen::default()
+            ..carrick_simco_net::daemon::ListenEntry::default()
         },
         ..settings.clone()
     };
     in_time("start", async {
         loop {
-            match Daemon::start(&again, backend(), State::none()).await {
+            match Daemon::start(&again, backend(), StoredState::none()).await {
                 Ok(daemon) => break daemon,
                 // The sockets of the first middlebox are not closed yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -511,11 +515,11 @@ async fn held_rule_survives_withdrawn_rights() {
         "[\"enable\", \"list\", \"lifetime\"]",
         "[\"enable\", \"list\"]",
     ] {
-        let folder = Folder::new();
+        let folder = TestFolder::new();
         let given = format!("name = \"bob\"\nrights = {rights}");
         let config_text = text(&folder, "").replace("name = \"bob\"", &given);
-        let settings = Settings::parse(&config_text).unwrap();
-        let daemon = Daemon::start(&settings, backend(), State::none());
+        let settings = DaemonSettings::parse(&config_text).unwrap();
+        let daemon = Daemon::start(&settings, backend(), StoredState::none());
         let daemon = daemon.await.unwrap();
         let bound = daemon.bound().clone();
         let to = target(&bound, &folder.file("cert.pem"), Transport::Tcp);
@@ -541,9 +545,9 @@ async fn held_rule_survives_withdrawn_rights() {
 
 #[tokio::test]
 async fn request_without_session_speeds_up_reconnection() {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
-    let daemon = Daemon::start(&settings, backend(), State::none());
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let daemon = Daemon::start(&settings, backend(), StoredState::none());
     let daemon = daemon.await.unwrap();
     let bound = daemon.bound().clone();
     let to = target(&bound, &folder.file("cert.pem"), Transport::Tcp);

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use carrick_simco::message::{Lifetime, NatMode, Parity, PrrParameters, ReserveRequest};
 use carrick_simco_net::client::Client;
-use carrick_simco_net::daemon::{Daemon, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonSettings, StoredState};
 
 use crate::blocked_backend::BlockedBackend;
-use crate::support::{Folder, Transport, block, config, in_time, pinhole, target, text};
+use crate::support::{TestFolder, Transport, block, config, in_time, pinhole, target, text};
 
 #[tokio::test]
 async fn rule_counters_are_read_once_for_many_scrapes() {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
     let backend = BlockedBackend::default();
     let (readings, closed) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
     closed.store(true, Ordering::SeqCst);
-    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let daemon = Daemon::start(&settings, Box::new(backend), StoredState::none());
     let daemon = Arc::new(daemon.await.unwrap());
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
     let alice = in_time("connect", Client::connect(config(to, "alice")))
@@ -68,7 +68,7 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
     daemon.metrics().await.unwrap();
     assert_eq!(readings.load(Ordering::SeqCst), before + 1);
     daemon
-        .reload(Settings::parse(&text(&folder, "")).unwrap())
+        .reload(DaemonSettings::parse(&text(&folder, "")).unwrap())
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -84,12 +84,12 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
 
 #[tokio::test]
 async fn blocked_and_passed_traffic_are_separate() {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
     let daemon = Daemon::start(
         &settings,
         Box::new(BlockedBackend::default()),
-        State::none(),
+        StoredState::none(),
     );
     let daemon = daemon.await.unwrap();
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);

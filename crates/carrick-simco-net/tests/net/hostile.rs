@@ -5,8 +5,8 @@ use carrick_simco::message::{
     FromMiddlebox, NegativeReply, Notification, PolicyRuleId, ProtocolVersion, Reply, Request,
     TransactionId, VERSION,
 };
-use carrick_simco_net::client::Target;
-use carrick_simco_net::transport::{Link, MessageWriter, Packet};
+use carrick_simco_net::client::ConnectTarget;
+use carrick_simco_net::transport::{MessageLink, MessageWriter, StreamMessage};
 use carrick_wire::{
     Chunk, ChunkType, CommonHeader, InitFields, Packet as SctpPacket, PacketBuilder, Parameter,
     Tsn, VerificationTag,
@@ -16,18 +16,18 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::support::{ALL, TestMiddlebox, Transport, in_time, pinhole};
 
-async fn connect(target: &Target) -> Link {
+async fn connect(target: &ConnectTarget) -> MessageLink {
     in_time("connect", target.connect()).await.unwrap()
 }
 
-async fn send(link: &mut Link, message: impl Into<Bytes>) {
+async fn send(link: &mut MessageLink, message: impl Into<Bytes>) {
     let message = message.into();
-    let mut batch = vec![Packet { stream: 0, message }];
+    let mut batch = vec![StreamMessage { stream: 0, message }];
     link.writer.write(&mut batch).await.unwrap();
 }
 
 /// Returns all messages until the connection ends.
-async fn read_to_end(link: &mut Link) -> Vec<FromMiddlebox> {
+async fn read_to_end(link: &mut MessageLink) -> Vec<FromMiddlebox> {
     let mut received = Vec::new();
     in_time("the end", async {
         while link.reader.read(&mut received).await.is_ok() {}
@@ -35,7 +35,7 @@ async fn read_to_end(link: &mut Link) -> Vec<FromMiddlebox> {
     .await;
     let parsed = received
         .iter()
-        .map(|packet| FromMiddlebox::parse(&packet.message).unwrap());
+        .map(|message| FromMiddlebox::parse(&message.message).unwrap());
     parsed.map(|(_, message)| message).collect()
 }
 
@@ -308,7 +308,7 @@ const REQUESTS: u32 = 100_000;
 async fn rule_quota_of_one_agent_spares_others() {
     let middlebox = TestMiddlebox::start("anonymous = \"alice\"").await;
     let bob = middlebox.client(Transport::Sctp, "bob").await;
-    let Link {
+    let MessageLink {
         mut reader,
         mut writer,
         ..
@@ -319,12 +319,12 @@ async fn rule_quota_of_one_agent_spares_others() {
     };
     let asking = tokio::spawn(async move {
         let message = establish.to_bytes(TransactionId(0));
-        let mut batch = vec![Packet { stream: 0, message }];
+        let mut batch = vec![StreamMessage { stream: 0, message }];
         writer.write(&mut batch).await.unwrap();
         for number in 0..REQUESTS {
             let request = Request::Enable(pinhole((number % 50_000) as u16, 100));
             let message = request.to_bytes(TransactionId(number + 1));
-            batch.push(Packet { stream: 0, message });
+            batch.push(StreamMessage { stream: 0, message });
             if batch.len() == 100 {
                 writer.write(&mut batch).await.unwrap();
             }
@@ -336,8 +336,8 @@ async fn rule_quota_of_one_agent_spares_others() {
         let mut received = Vec::new();
         while granted + refused < REQUESTS {
             reader.read(&mut received).await.unwrap();
-            for packet in received.drain(..) {
-                match FromMiddlebox::parse(&packet.message).unwrap().1 {
+            for message in received.drain(..) {
+                match FromMiddlebox::parse(&message.message).unwrap().1 {
                     FromMiddlebox::Reply(Reply::Established(_)) => {}
                     FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
                     FromMiddlebox::Reply(Reply::Negative(NegativeReply::NoResources)) => {
@@ -374,14 +374,14 @@ async fn send_without_reading(mut writer: Box<dyn MessageWriter>) {
         challenge: None,
     };
     let message = establish.to_bytes(TransactionId(0));
-    let mut batch = vec![Packet { stream: 0, message }];
+    let mut batch = vec![StreamMessage { stream: 0, message }];
     let request = Request::Status(PolicyRuleId(9));
     for number in 1.. {
         if writer.write(&mut batch).await.is_err() {
             break;
         }
         let message = request.to_bytes(TransactionId(number));
-        batch = vec![Packet { stream: 0, message }; 200];
+        batch = vec![StreamMessage { stream: 0, message }; 200];
     }
 }
 
@@ -408,7 +408,7 @@ async fn agent_that_does_not_read_loses_its_session() {
     for transport in ALL {
         let alice = middlebox.client(Transport::Tcp, "alice").await;
         let before = middlebox.metric("carrick_simco_overrun_total ").await;
-        let Link { reader, writer, .. } = connect(&middlebox.target(transport)).await;
+        let MessageLink { reader, writer, .. } = connect(&middlebox.target(transport)).await;
         let asking = tokio::spawn(send_without_reading(writer));
         in_time("it waits", until_blocked(&middlebox)).await;
         // Requests alone are delayed by flow control, so the queue stays short.

@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carrick_simco::message::{Lifetime, PolicyRuleId};
-use carrick_simco::state::{Journal, Moment, Recovered, RuleChange, StateError};
+use carrick_simco::state::{ClockReadings, Journal, RecoveredState, RuleChange, StateError};
 use carrick_simco_net::client::Client;
-use carrick_simco_net::daemon::{Daemon, DaemonError, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonError, DaemonSettings, StoredState};
 
-use crate::support::{Folder, Transport, backend, config, in_time, pinhole, target, text};
+use crate::support::{TestFolder, Transport, backend, config, in_time, pinhole, target, text};
 
 #[derive(Clone, PartialEq, Debug)]
 enum Change {
@@ -26,7 +26,7 @@ struct Disk {
 }
 
 impl Journal for Disk {
-    fn record(&mut self, at: &Moment, change: &RuleChange<'_>) {
+    fn record(&mut self, at: &ClockReadings, change: &RuleChange<'_>) {
         let change = match change {
             RuleChange::Granted { rule, owner } => {
                 Change::Granted(owner.to_string(), at.wall_at(rule.expires))
@@ -49,12 +49,12 @@ impl Journal for Disk {
     }
 }
 
-async fn start(disk: &Disk) -> (Daemon, Client, Folder) {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
-    let state = State {
+async fn start(disk: &Disk) -> (Daemon, Client, TestFolder) {
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let state = StoredState {
         journal: Box::new(disk.clone()),
-        recovered: Recovered::default(),
+        recovered: RecoveredState::default(),
     };
     let daemon = Daemon::start(&settings, backend(), state).await.unwrap();
     // The start is a separate commit.
@@ -130,8 +130,8 @@ async fn unstored_rules_are_not_logged() {
     let disk = Disk::default();
     let (mut daemon, client, folder) = start(&disk).await;
     let path = folder.file("audit.json");
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
-    let settings = Settings {
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings {
         audit: Some(path.clone()),
         ..settings
     };
@@ -160,12 +160,12 @@ async fn unstored_rules_are_not_logged() {
 
 #[tokio::test]
 async fn restart_keeps_rules_and_identifiers() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let kept = folder.file("state");
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
     let mut rules = Vec::new();
     for life in 0..3 {
-        let state = State::open(Some(&kept)).unwrap();
+        let state = StoredState::open(Some(&kept)).unwrap();
         let daemon = Daemon::start(&settings, backend(), state).await.unwrap();
         assert_eq!(daemon.restored().rules, rules.len(), "life {life}");
         let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Tcp);
@@ -179,7 +179,7 @@ async fn restart_keeps_rules_and_identifiers() {
         // Ends without a notification, as after a crash.
         drop(daemon);
         in_time("release", async {
-            while matches!(State::open(Some(&kept)), Err(StateError::InUse(_))) {
+            while matches!(StoredState::open(Some(&kept)), Err(StateError::InUse(_))) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
@@ -189,11 +189,11 @@ async fn restart_keeps_rules_and_identifiers() {
 
 #[test]
 fn rule_files_have_different_salts() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let kept = folder.file("state");
     let mut salts = Vec::new();
     for _ in 0..4 {
-        drop(State::open(Some(&kept)).unwrap());
+        drop(StoredState::open(Some(&kept)).unwrap());
         let file = std::fs::read(kept.join("rules")).unwrap();
         salts.push(file[16..24].to_vec());
     }

@@ -10,7 +10,7 @@ use carrick_simco::middlebox::{
     AgentConfig, Connection, Limits, Middlebox, MiddleboxConfig, SessionOutput,
 };
 use carrick_simco::session::Identity;
-use carrick_simco_net::transport::{Clock, Link, Packet, tcp};
+use carrick_simco_net::transport::{Clock, MessageLink, StreamMessage, tcp};
 use tokio::net::TcpListener;
 
 /// Message that is lost.
@@ -102,14 +102,14 @@ impl LossyMiddlebox {
         true
     }
 
-    async fn serve(&mut self, mut link: Link) {
+    async fn serve(&mut self, mut link: MessageLink) {
         let now = self.clock.now();
         let session = self.middlebox.connected(now, &Connection::plain(1));
         let (mut received, mut replies) = (Vec::new(), Vec::new());
         let mut cut = false;
         while !cut && link.reader.read(&mut received).await.is_ok() {
             let now = self.clock.now();
-            for Packet { stream, message } in received.drain(..) {
+            for StreamMessage { stream, message } in received.drain(..) {
                 let sub_type = Header::parse(&message).unwrap().sub_type;
                 *self.counts.lock().unwrap().entry(sub_type).or_default() += 1;
                 cut |= self.is_lost(Loss::RequestAndConnection(sub_type));
@@ -126,7 +126,7 @@ impl LossyMiddlebox {
                 cut |= reply && self.is_lost(Loss::ReplyAndConnection(header.sub_type));
                 let lost = reply && self.is_lost(Loss::Reply(header.sub_type));
                 if !cut && !lost {
-                    replies.push(Packet { stream, message });
+                    replies.push(StreamMessage { stream, message });
                 }
             }
             link.writer.write(&mut replies).await.unwrap();

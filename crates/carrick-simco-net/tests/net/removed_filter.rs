@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use carrick_simco::Time;
 use carrick_simco::backend::{Backend, BackendError, Element, MemoryBackend};
 use carrick_simco::message::Lifetime;
-use carrick_simco_net::daemon::{Daemon, DaemonError, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonError, DaemonSettings, StoredState};
 
-use crate::support::{Folder, in_time, text};
+use crate::support::{TestFolder, in_time, text};
 
 /// Packet filter that fails its check once `removed` is set.
 #[derive(Default)]
@@ -41,11 +41,11 @@ impl Backend for Removable {
 
 #[tokio::test]
 async fn missing_packet_filter_stops_the_middlebox() {
-    let folder = Folder::new();
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
+    let folder = TestFolder::new();
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
     let backend = Removable::default();
     let removed = Arc::clone(&backend.removed);
-    let started = Daemon::start(&settings, Box::new(backend), State::none()).await;
+    let started = Daemon::start(&settings, Box::new(backend), StoredState::none()).await;
     let mut daemon = started.unwrap();
     daemon.metrics().await.unwrap();
     removed.store(true, Ordering::SeqCst);

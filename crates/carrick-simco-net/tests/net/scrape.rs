@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use carrick_simco_net::daemon::{Daemon, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonSettings, StoredState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::blocked_backend::BlockedBackend;
-use crate::support::{Folder, TestMiddlebox, Transport, in_time, pinhole, text};
+use crate::support::{TestFolder, TestMiddlebox, Transport, in_time, pinhole, text};
 
 /// Unblocks the packet filter, also when a test fails.
 struct Unblock(Arc<AtomicBool>);
@@ -22,12 +22,12 @@ impl Drop for Unblock {
 
 #[tokio::test]
 async fn hanging_packet_filter_is_read_once() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let more = "rule-traffic = 3\nmetrics = \"127.0.0.1:0\"";
-    let settings = Settings::parse(&text(&folder, more)).unwrap();
+    let settings = DaemonSettings::parse(&text(&folder, more)).unwrap();
     let backend = BlockedBackend::default();
     let (readings, held) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
-    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let daemon = Daemon::start(&settings, Box::new(backend), StoredState::none());
     let middlebox = TestMiddlebox {
         daemon: daemon.await.unwrap(),
         folder,

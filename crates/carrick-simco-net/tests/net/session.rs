@@ -2,10 +2,10 @@ use carrick_simco::agent::CloseReason;
 use carrick_simco::message::{Lifetime, NegativeReply, Reply};
 use carrick_simco_net::client::Client;
 use carrick_simco_net::client::{ClientError, ClientEvent, RequestError};
-use carrick_simco_net::daemon::{Daemon, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonSettings, StoredState};
 
 use crate::support::{
-    ALL, Folder, TestMiddlebox, Transport, backend, block, config, in_time, pinhole, text,
+    ALL, TestFolder, TestMiddlebox, Transport, backend, block, config, in_time, pinhole, text,
     write_key,
 };
 
@@ -119,7 +119,7 @@ async fn wrong_key_opens_no_session() {
     for transport in ALL {
         let mut settings = config(middlebox.target(transport), "alice");
         let credentials = settings.settings.credentials.as_mut().unwrap();
-        credentials.key = carrick_simco::session::Key::new(vec![9; 32]).unwrap();
+        credentials.key = carrick_simco::session::SharedKey::new(vec![9; 32]).unwrap();
         // The agent detects first that the middlebox has another key.
         let refused = in_time("refused", Client::connect(settings.clone()))
             .await
@@ -167,7 +167,7 @@ async fn untrusted_certificate_is_rejected() {
 
 #[tokio::test]
 async fn ca_certificate_is_rejected_for_a_host() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let mut parameters = rcgen::CertificateParams::new(vec!["box.example".to_owned()]).unwrap();
     // As `openssl req -x509` creates it by default.
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -175,8 +175,8 @@ async fn ca_certificate_is_rejected_for_a_host() {
     let certificate = parameters.self_signed(&key).unwrap();
     std::fs::write(folder.file("cert.pem"), certificate.pem()).unwrap();
     write_key(&folder, &key.serialize_pem());
-    let settings = Settings::parse(&text(&folder, "")).unwrap();
-    let daemon = Daemon::start(&settings, backend(), State::none());
+    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let daemon = Daemon::start(&settings, backend(), StoredState::none());
     let daemon = daemon.await.unwrap();
     let to = crate::support::target(daemon.bound(), &folder.file("cert.pem"), Transport::Tls);
     let refused = in_time("refused", Client::connect(config(to, "alice"))).await;

@@ -15,8 +15,10 @@ use carrick_simco::message::{
     PortParity,
 };
 use carrick_simco::session::Identity;
-use carrick_simco_net::client::{Client, ClientConfig, SctpTarget, Target};
-use carrick_simco_net::daemon::{AnyBackend, Bound, Daemon, Settings, State, parse_key};
+use carrick_simco_net::client::{Client, ClientConfig, ConnectTarget, SctpTarget};
+use carrick_simco_net::daemon::{
+    AnyBackend, BoundAddresses, Daemon, DaemonSettings, StoredState, parse_key,
+};
 use carrick_simco_net::transport::tls;
 
 /// Time limit of each step, far longer than any takes.
@@ -31,9 +33,9 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
 }
 
 /// Folder of a test, removed when dropped.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct TestFolder(PathBuf);
 
-impl Folder {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +52,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -74,10 +76,10 @@ pub(crate) const KEYS: [(&str, &str); 3] = [
 /// Running middlebox with the agents `alice`, `bob` and `noc`; `noc` has all rights.
 pub(crate) struct TestMiddlebox {
     pub(crate) daemon: Daemon,
-    pub(crate) folder: Folder,
+    pub(crate) folder: TestFolder,
 }
 
-pub(crate) fn text(folder: &Folder, more: &str) -> String {
+pub(crate) fn text(folder: &TestFolder, more: &str) -> String {
     let [alice, bob, noc] = KEYS.map(|(_, key)| key);
     let certificate = folder.file("cert.pem");
     if !certificate.exists() {
@@ -112,7 +114,7 @@ controls = "all"
     )
 }
 
-fn make_certificate(folder: &Folder) {
+fn make_certificate(folder: &TestFolder) {
     let names = vec!["box.example".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     std::fs::write(folder.file("cert.pem"), made.cert.pem()).unwrap();
@@ -120,7 +122,7 @@ fn make_certificate(folder: &Folder) {
 }
 
 /// Writes the private key of the certificate, readable by its owner only.
-pub(crate) fn write_key(folder: &Folder, pem: &str) {
+pub(crate) fn write_key(folder: &TestFolder, pem: &str) {
     let file = folder.file("key.pem");
     let _ = std::fs::remove_file(&file);
     let mut options = std::fs::OpenOptions::new();
@@ -138,15 +140,15 @@ pub(crate) fn backend() -> AnyBackend {
 
 impl TestMiddlebox {
     pub(crate) async fn start(more: &str) -> Self {
-        let folder = Folder::new();
-        let settings = Settings::parse(&text(&folder, more)).unwrap();
-        let daemon = Daemon::start(&settings, backend(), State::none())
+        let folder = TestFolder::new();
+        let settings = DaemonSettings::parse(&text(&folder, more)).unwrap();
+        let daemon = Daemon::start(&settings, backend(), StoredState::none())
             .await
             .unwrap();
         Self { daemon, folder }
     }
 
-    pub(crate) fn target(&self, transport: Transport) -> Target {
+    pub(crate) fn target(&self, transport: Transport) -> ConnectTarget {
         target(
             self.daemon.bound(),
             &self.folder.file("cert.pem"),
@@ -168,11 +170,11 @@ impl TestMiddlebox {
     }
 }
 
-pub(crate) fn target(bound: &Bound, root: &Path, transport: Transport) -> Target {
+pub(crate) fn target(bound: &BoundAddresses, root: &Path, transport: Transport) -> ConnectTarget {
     match transport {
         Transport::Sctp => {
             let (port, udp_port) = bound.sctp.unwrap();
-            Target::Sctp(Box::new(SctpTarget {
+            ConnectTarget::Sctp(Box::new(SctpTarget {
                 addresses: vec![IpAddr::from([127, 0, 0, 1])],
                 port,
                 udp_port,
@@ -182,8 +184,8 @@ pub(crate) fn target(bound: &Bound, root: &Path, transport: Transport) -> Target
                 association: None,
             }))
         }
-        Transport::Tcp => Target::tcp("127.0.0.1", bound.tcp[0].port()),
-        Transport::Tls => Target::Tls {
+        Transport::Tcp => ConnectTarget::tcp("127.0.0.1", bound.tcp[0].port()),
+        Transport::Tls => ConnectTarget::Tls {
             host: "127.0.0.1".into(),
             port: bound.tls[0].port(),
             name: "box.example".into(),
@@ -192,7 +194,7 @@ pub(crate) fn target(bound: &Bound, root: &Path, transport: Transport) -> Target
     }
 }
 
-pub(crate) fn config(target: Target, name: &str) -> ClientConfig {
+pub(crate) fn config(target: ConnectTarget, name: &str) -> ClientConfig {
     let mut config = ClientConfig::new(target);
     let key = KEYS.iter().find(|(known, _)| *known == name);
     config.settings.credentials = key.map(|(_, key)| Credentials {

@@ -6,13 +6,13 @@ use carrick_simco::message::{
     DisableRequest, FromMiddlebox, IpVersion, Lifetime, Notification, PolicyRuleId, Reply, Request,
     Scope, TransactionId, VERSION,
 };
-use carrick_simco_net::client::Target;
-use carrick_simco_net::transport::{Link, Packet};
+use carrick_simco_net::client::ConnectTarget;
+use carrick_simco_net::transport::{MessageLink, StreamMessage};
 
 use crate::support::{ALL, TestMiddlebox, Transport, block, in_time, pinhole};
 
 /// Opens a session of the anonymous agent.
-async fn open(target: &Target) -> Link {
+async fn open(target: &ConnectTarget) -> MessageLink {
     let mut link = in_time("connect", target.connect()).await.unwrap();
     let establish = Request::Establish {
         version: VERSION,
@@ -30,19 +30,19 @@ async fn open(target: &Target) -> Link {
 }
 
 /// Sends these requests at once.
-async fn send(link: &mut Link, requests: impl IntoIterator<Item = Request>) {
-    let message = |(n, request): (u32, Request)| Packet {
+async fn send(link: &mut MessageLink, requests: impl IntoIterator<Item = Request>) {
+    let message = |(n, request): (u32, Request)| StreamMessage {
         stream: 0,
         message: request.to_bytes(TransactionId(n)),
     };
-    let mut batch: Vec<Packet> = (0..).zip(requests).map(message).collect();
+    let mut batch: Vec<StreamMessage> = (0..).zip(requests).map(message).collect();
     in_time("the requests", link.writer.write(&mut batch))
         .await
         .unwrap();
 }
 
-fn parse(packet: &Packet) -> FromMiddlebox {
-    FromMiddlebox::parse(&packet.message).unwrap().1
+fn parse(message: &StreamMessage) -> FromMiddlebox {
+    FromMiddlebox::parse(&message.message).unwrap().1
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn many_long_replies_slow_the_agent_down() {
             in_time("the lists", link.reader.read(&mut received))
                 .await
                 .unwrap();
-            for packet in received.drain(..) {
-                match parse(&packet) {
+            for message in received.drain(..) {
+                match parse(&message) {
                     FromMiddlebox::Reply(Reply::List(list)) => {
                         assert!((1500..=1501).contains(&list.rules().len()));
                         lists += 1;
@@ -96,16 +96,16 @@ async fn mass_rule_end_spares_agents_that_read() {
     let listening = links.into_iter().map(|link| {
         tokio::spawn(async move {
             // Without the writer, the sending direction would end.
-            let mut link: Link = link;
+            let mut link: MessageLink = link;
             let (mut existing, mut ended, mut received) =
                 (BTreeSet::new(), BTreeSet::new(), Vec::new());
             while ended.len() < usize::from(RULES) {
                 link.reader.read(&mut received).await.unwrap();
-                for packet in received.drain(..) {
+                for message in received.drain(..) {
                     let FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) =
-                        parse(&packet)
+                        parse(&message)
                     else {
-                        panic!("{:?} is not an ARE", parse(&packet));
+                        panic!("{:?} is not an ARE", parse(&message));
                     };
                     if lifetime == Lifetime(0) {
                         assert!(
@@ -158,8 +158,8 @@ async fn requests_before_a_half_close_are_answered() {
                 while link.reader.read(&mut received).await.is_ok() {}
             })
             .await;
-            for packet in received {
-                match parse(&packet) {
+            for message in received {
+                match parse(&message) {
                     FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
                     other => panic!("{transport:?}: {other:?}"),
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::session::{Identity, Key};
+use crate::session::{Identity, SharedKey};
 
 /// Configuration of an agent.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Credentials {
     /// The agent's name.
     pub agent: Identity,
     /// Key shared with the middlebox.
-    pub key: Key,
+    pub key: SharedKey,
     /// Expected name of the middlebox; `None` to accept any with the key.
     pub middlebox: Option<Identity>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::measure::Measures;
+use super::measure::LoadMeasurements;
 use super::pinhole::{Pinhole, PinholeState, request};
 use super::workload::Workload;
 use crate::Time;
@@ -23,7 +23,7 @@ enum RequestPurpose {
 
 /// First failure of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum LoadFailure {
     /// A request was refused.
     Refused(NegativeReply),
     /// The session is over.
@@ -36,7 +36,7 @@ pub enum Failure {
 /// [`handle_timeout`](Self::handle_timeout) at each [`poll_timeout`](Self::poll_timeout), and
 /// [`handle_event`](Self::handle_event) for each event of the agent.
 #[derive(Debug)]
-pub struct Generator {
+pub struct LoadGenerator {
     workload: Workload,
     random: ChaCha8Rng,
     pinholes: BTreeMap<u32, Pinhole>,
@@ -54,11 +54,11 @@ pub struct Generator {
     /// Start of the steady state.
     steady_since: Option<Time>,
     measuring: bool,
-    measures: Measures,
-    failure: Option<Failure>,
+    measures: LoadMeasurements,
+    failure: Option<LoadFailure>,
 }
 
-impl Generator {
+impl LoadGenerator {
     /// Creates a generator with a random seed.
     pub fn new(workload: Workload, seed: u64) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Generator {
             stopped: false,
             steady_since: None,
             measuring: false,
-            measures: Measures::default(),
+            measures: LoadMeasurements::default(),
             failure: None,
         }
     }
@@ -88,7 +88,7 @@ impl Generator {
     /// Starts the measurement: requests made from now on count.
     pub fn start_measuring(&mut self) {
         self.measuring = true;
-        self.measures = Measures::default();
+        self.measures = LoadMeasurements::default();
     }
 
     /// Stops making requests. Outstanding ones still count.
@@ -114,12 +114,12 @@ impl Generator {
     }
 
     /// Returns the measurements.
-    pub fn measures(&self) -> &Measures {
+    pub fn measures(&self) -> &LoadMeasurements {
         &self.measures
     }
 
     /// Returns the first failure.
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&LoadFailure> {
         self.failure.as_ref()
     }
 
@@ -188,7 +188,7 @@ impl Generator {
                 }
             }
             AgentEvent::Closed(_) => {
-                self.failure.get_or_insert(Failure::Closed);
+                self.failure.get_or_insert(LoadFailure::Closed);
                 self.arrival = None;
                 self.due.clear();
             }
@@ -314,7 +314,7 @@ impl Generator {
             }
             (purpose, Reply::Negative(negative)) => {
                 self.measures.refused += 1;
-                self.failure.get_or_insert(Failure::Refused(*negative));
+                self.failure.get_or_insert(LoadFailure::Refused(*negative));
                 self.request_failed(purpose);
                 let unknown = rule.filter(|_| *negative == NegativeReply::NoSuchRule);
                 if let Some(number) = unknown.and_then(|rule| self.rules.remove(&rule)) {

@@ -61,9 +61,9 @@ impl Latency {
     }
 }
 
-/// Measurements since [`super::Generator::start_measuring`].
+/// Measurements since [`super::LoadGenerator::start_measuring`].
 #[derive(Clone, Debug, Default)]
-pub struct Measures {
+pub struct LoadMeasurements {
     /// Requests made. Each is answered, refused, timed out or outstanding.
     pub started: u64,
     /// Response times of PER.
@@ -84,7 +84,7 @@ pub struct Measures {
     pub expired: u64,
 }
 
-impl Measures {
+impl LoadMeasurements {
     /// Adds another measurement.
     pub fn add(&mut self, other: &Self) {
         self.started += other.started;

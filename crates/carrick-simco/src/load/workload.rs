@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::message::Lifetime;
-use crate::model::Demand;
+use crate::model::PinholeDemand;
 
 /// Workload. The default is that of Kiesel and Scharf (2006), section 5.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +46,9 @@ impl Default for Workload {
 
 impl Workload {
     /// Returns the demand for the [model](crate::model).
-    pub fn demand(&self) -> Demand {
+    pub fn demand(&self) -> PinholeDemand {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        Demand {
+        PinholeDemand {
             opening_interval: ms(self.opening_interval),
             holding: ms(self.holding),
             refresh: ms(self.refresh),

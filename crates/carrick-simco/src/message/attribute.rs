@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::header::Builder;
+use super::header::MessageBuilder;
 use super::{
     AddressTuple, Capabilities, Challenge, GroupId, Lifetime, Owner, ParseError, PerParameters,
     PolicyRuleId, ProtocolVersion, PrrParameters, Token,
@@ -46,12 +46,12 @@ pub(super) trait Attribute: Sized {
 
 /// Reader of attributes in their defined order.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct AttributeReader<'a> {
     bytes: &'a Bytes,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> AttributeReader<'a> {
     pub(super) fn new(bytes: &'a Bytes) -> Self {
         Self { bytes, at: 0 }
     }
@@ -128,7 +128,7 @@ attributes! {
     PerParameters, PerParameters: |value| PerParameters::from_value(&value);
 }
 
-impl Builder {
+impl MessageBuilder {
     pub(super) fn pid(&mut self, rule: PolicyRuleId) {
         self.attribute(AttributeType::PolicyRuleId, &rule.0.to_be_bytes());
     }

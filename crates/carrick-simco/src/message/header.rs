@@ -82,9 +82,9 @@ impl Header {
 
 /// Message under construction.
 #[derive(Debug)]
-pub(super) struct Builder(BytesMut);
+pub(super) struct MessageBuilder(BytesMut);
 
-impl Builder {
+impl MessageBuilder {
     pub(super) fn new(basic: BasicType, sub_type: u8, transaction: TransactionId) -> Self {
         let mut bytes = BytesMut::with_capacity(96);
         bytes.put_u8(basic as u8);

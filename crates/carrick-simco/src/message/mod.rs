@@ -42,7 +42,7 @@ pub use negative::NegativeReply;
 pub use notification::Notification;
 pub use opaque::{Challenge, MAX_AUTHENTICATION, MAX_OWNER, Owner, Token};
 pub use parameters::{Direction, NatMode, Parity, PerParameters, PortParity, PrrParameters};
-pub use reply::{EnableStatus, Enabled, MAX_LISTED, Reply, Reserved, RuleList};
+pub use reply::{EnableReply, EnableStatus, MAX_LISTED, Reply, ReserveReply, RuleList};
 pub use request::{DisableRequest, EnableRequest, Request, RequestKind, ReserveRequest};
 pub use stream::{FramingError, PARTIAL_MESSAGE_TIMEOUT, StreamReader};
 

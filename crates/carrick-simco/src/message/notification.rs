@@ -13,8 +13,8 @@
 
 use bytes::Bytes;
 
-use super::attribute::Reader;
-use super::header::{BasicType, Builder, Header};
+use super::attribute::AttributeReader;
+use super::header::{BasicType, Header, MessageBuilder};
 use super::{Lifetime, ParseError, PolicyRuleId, TransactionId};
 
 /// Notification of a middlebox.
@@ -36,7 +36,8 @@ pub enum Notification {
 impl Notification {
     /// Encodes the message.
     pub fn to_bytes(self, transaction: TransactionId) -> Bytes {
-        let builder = |sub_type| Builder::new(BasicType::Notification, sub_type, transaction);
+        let builder =
+            |sub_type| MessageBuilder::new(BasicType::Notification, sub_type, transaction);
         match self {
             Self::BadlyFormedMessage => builder(1).finish(),
             Self::SessionTerminated => builder(2).finish(),
@@ -50,7 +51,7 @@ impl Notification {
     }
 
     pub(super) fn parse(header: Header, attributes: &Bytes) -> Result<Self, ParseError> {
-        let mut reader = Reader::new(attributes);
+        let mut reader = AttributeReader::new(attributes);
         let notification = match header.sub_type {
             1 => Self::BadlyFormedMessage,
             2 => Self::SessionTerminated,

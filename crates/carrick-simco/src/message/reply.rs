@@ -20,8 +20,8 @@
 
 use bytes::Bytes;
 
-use super::attribute::{AttributeType, Reader};
-use super::header::{BasicType, Builder, Header};
+use super::attribute::{AttributeReader, AttributeType};
+use super::header::{BasicType, Header, MessageBuilder};
 use super::{
     AddressTuple, Capabilities, Challenge, DisableRequest, GroupId, Lifetime, Location,
     NegativeReply, Owner, ParseError, PerParameters, PolicyRuleId, Token, TransactionId,
@@ -45,9 +45,9 @@ pub enum Reply {
     /// ST: the session is closed.
     Terminated,
     /// PRR: addresses and ports are reserved.
-    Reserved(Reserved),
+    Reserved(ReserveReply),
     /// PER: the data stream is enabled.
-    Enabled(Enabled),
+    Enabled(EnableReply),
     /// PDR: the data stream is blocked.
     Disabled {
         /// New rule.
@@ -62,7 +62,7 @@ pub enum Reply {
     /// PRS: the rule is a reservation.
     ReserveStatus {
         /// The reservation.
-        reserved: Reserved,
+        reserved: ReserveReply,
         /// Owner of the reservation.
         owner: Owner,
     },
@@ -83,9 +83,9 @@ pub enum Reply {
     Negative(NegativeReply),
 }
 
-/// Reservation.
+/// Contents of the PRR reply: a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reserved {
+pub struct ReserveReply {
     /// Identifier of the rule.
     pub rule: PolicyRuleId,
     /// Its group.
@@ -98,9 +98,9 @@ pub struct Reserved {
     pub inside: Option<AddressTuple>,
 }
 
-/// Enabled data stream.
+/// Contents of the PER reply: an enabled data stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Enabled {
+pub struct EnableReply {
     /// Identifier of the rule.
     pub rule: PolicyRuleId,
     /// Its group.
@@ -117,7 +117,7 @@ pub struct Enabled {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnableStatus {
     /// Contents of the PER reply, with the current lifetime.
-    pub enabled: Enabled,
+    pub enabled: EnableReply,
     /// Direction and parity as requested.
     pub parameters: PerParameters,
     /// A0 as requested.
@@ -168,7 +168,7 @@ impl Reply {
     /// Encodes the message.
     pub fn to_bytes(&self, transaction: TransactionId) -> Bytes {
         let (basic, sub_type) = self.message_type();
-        let mut message = Builder::new(basic, sub_type, transaction);
+        let mut message = MessageBuilder::new(basic, sub_type, transaction);
         match self {
             Self::Established(capabilities) => {
                 message.attribute(AttributeType::Capabilities, &capabilities.write());
@@ -214,7 +214,7 @@ impl Reply {
     }
 
     pub(super) fn parse(header: Header, attributes: &Bytes) -> Result<Self, ParseError> {
-        let mut reader = Reader::new(attributes);
+        let mut reader = AttributeReader::new(attributes);
         let reply = if header.basic == BasicType::NegativeReply as u8 {
             Self::Negative(match header.sub_type {
                 0x22 => NegativeReply::VersionMismatch(reader.required()?),
@@ -227,7 +227,7 @@ impl Reply {
         Ok(reply)
     }
 
-    fn parse_positive(sub_type: u8, reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+    fn parse_positive(sub_type: u8, reader: &mut AttributeReader<'_>) -> Result<Self, ParseError> {
         Ok(match sub_type {
             0x01 => Self::Established(reader.required()?),
             0x02 => {
@@ -239,8 +239,8 @@ impl Reply {
                 Self::Authenticate { challenge, token }
             }
             0x03 => Self::Terminated,
-            0x11 => Self::Reserved(Reserved::read(reader)?),
-            0x12 => Self::Enabled(Enabled::read(reader)?),
+            0x11 => Self::Reserved(ReserveReply::read(reader)?),
+            0x12 => Self::Enabled(EnableReply::read(reader)?),
             0x14 => Self::Disabled {
                 rule: reader.required()?,
                 lifetime: reader.required()?,
@@ -248,7 +248,7 @@ impl Reply {
             0x15 => Self::LifetimeChanged(reader.required()?),
             0x16 => Self::Deleted,
             0x21 => Self::ReserveStatus {
-                reserved: Reserved::read(reader)?,
+                reserved: ReserveReply::read(reader)?,
                 owner: reader.required()?,
             },
             0x22 => {
@@ -275,8 +275,8 @@ impl Reply {
     /// Returns the rule that the reply describes or created.
     pub fn rule(&self) -> Option<PolicyRuleId> {
         match self {
-            Self::Reserved(Reserved { rule, .. })
-            | Self::Enabled(Enabled { rule, .. })
+            Self::Reserved(ReserveReply { rule, .. })
+            | Self::Enabled(EnableReply { rule, .. })
             | Self::Disabled { rule, .. } => Some(*rule),
             _ => None,
         }
@@ -284,7 +284,10 @@ impl Reply {
 }
 
 /// Reads the next attribute, a tuple of this location.
-fn located(reader: &mut Reader<'_>, location: Location) -> Result<AddressTuple, ParseError> {
+fn located(
+    reader: &mut AttributeReader<'_>,
+    location: Location,
+) -> Result<AddressTuple, ParseError> {
     let tuple: AddressTuple = reader.required()?;
     if tuple.location == location {
         Ok(tuple)
@@ -294,15 +297,15 @@ fn located(reader: &mut Reader<'_>, location: Location) -> Result<AddressTuple, 
 }
 
 /// Reads the next attribute if it is a tuple, which must be an inside one.
-fn inside(reader: &mut Reader<'_>) -> Result<Option<AddressTuple>, ParseError> {
+fn inside(reader: &mut AttributeReader<'_>) -> Result<Option<AddressTuple>, ParseError> {
     match reader.optional::<AddressTuple>()? {
         Some(tuple) if tuple.location != Location::Inside => Err(ParseError::Attributes),
         tuple => Ok(tuple),
     }
 }
 
-impl Reserved {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+impl ReserveReply {
+    fn read(reader: &mut AttributeReader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
             rule: reader.required()?,
             group: reader.required()?,
@@ -312,7 +315,7 @@ impl Reserved {
         })
     }
 
-    fn write(&self, message: &mut Builder) {
+    fn write(&self, message: &mut MessageBuilder) {
         message.pid(self.rule);
         message.gid(self.group);
         message.lifetime(self.lifetime);
@@ -323,15 +326,15 @@ impl Reserved {
     }
 }
 
-impl Enabled {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let Reserved {
+impl EnableReply {
+    fn read(reader: &mut AttributeReader<'_>) -> Result<Self, ParseError> {
+        let ReserveReply {
             rule,
             group,
             lifetime,
             outside,
             inside,
-        } = Reserved::read(reader)?;
+        } = ReserveReply::read(reader)?;
         Ok(Self {
             rule,
             group,
@@ -341,7 +344,7 @@ impl Enabled {
         })
     }
 
-    fn write(&self, message: &mut Builder) {
+    fn write(&self, message: &mut MessageBuilder) {
         let Self {
             rule,
             group,
@@ -349,7 +352,7 @@ impl Enabled {
             outside,
             inside,
         } = *self;
-        let like = Reserved {
+        let like = ReserveReply {
             rule,
             group,
             lifetime,
@@ -361,7 +364,7 @@ impl Enabled {
 }
 
 impl EnableStatus {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+    fn read(reader: &mut AttributeReader<'_>) -> Result<Self, ParseError> {
         let rule = reader.required()?;
         let group = reader.required()?;
         let parameters = reader.required()?;
@@ -376,7 +379,7 @@ impl EnableStatus {
             parameters,
             internal,
             external: located(reader, Location::External)?,
-            enabled: Enabled {
+            enabled: EnableReply {
                 rule,
                 group,
                 lifetime: reader.required()?,
@@ -387,7 +390,7 @@ impl EnableStatus {
         })
     }
 
-    fn write(&self, message: &mut Builder) {
+    fn write(&self, message: &mut MessageBuilder) {
         message.pid(self.enabled.rule);
         message.gid(self.enabled.group);
         message.attribute(AttributeType::PerParameters, &self.parameters.write());

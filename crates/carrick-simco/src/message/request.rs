@@ -18,8 +18,8 @@
 
 use bytes::Bytes;
 
-use super::attribute::{AttributeType, Reader};
-use super::header::{BasicType, Builder, HEADER_LEN, Header};
+use super::attribute::{AttributeReader, AttributeType};
+use super::header::{BasicType, HEADER_LEN, Header, MessageBuilder};
 use super::{
     AddressTuple, Challenge, GroupId, Lifetime, ParseError, PerParameters, PolicyRuleId,
     ProtocolVersion, PrrParameters, Token, TransactionId,
@@ -184,7 +184,7 @@ impl Request {
 
     /// Encodes the message.
     pub fn to_bytes(&self, transaction: TransactionId) -> Bytes {
-        let mut message = Builder::new(BasicType::Request, self.kind() as u8, transaction);
+        let mut message = MessageBuilder::new(BasicType::Request, self.kind() as u8, transaction);
         match self {
             Self::Establish { version, challenge } => {
                 message.attribute(AttributeType::Version, &version.write());
@@ -251,7 +251,7 @@ impl Request {
     /// # Errors
     /// [`ParseError::Attributes`].
     pub fn parse_attributes(kind: RequestKind, attributes: &Bytes) -> Result<Self, ParseError> {
-        let mut reader = Reader::new(attributes);
+        let mut reader = AttributeReader::new(attributes);
         let request = match kind {
             RequestKind::Establish => Self::Establish {
                 version: reader.required()?,
@@ -316,7 +316,7 @@ impl Request {
 }
 
 impl EnableRequest {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+    fn read(reader: &mut AttributeReader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
             parameters: reader.required()?,
             internal: reader.required()?,
@@ -326,7 +326,7 @@ impl EnableRequest {
         })
     }
 
-    fn write(&self, message: &mut Builder) {
+    fn write(&self, message: &mut MessageBuilder) {
         message.attribute(AttributeType::PerParameters, &self.parameters.write());
         message.address(&self.internal);
         message.address(&self.external);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionId;
-use super::config::{Access, AgentConfig};
+use super::config::{AgentConfig, RuleAccess};
 use crate::rules::AgentIndex;
 use crate::session::Identity;
 
@@ -25,10 +25,10 @@ struct Agent {
 
 /// Returns whether an agent may see rules of another. Control includes seeing.
 fn sees(agent: &AgentConfig, owner: &Identity) -> bool {
-    let covers = |access: &Access| match access {
-        Access::All => true,
-        Access::Own => agent.identity == *owner,
-        Access::Of(names) => agent.identity == *owner || names.contains(owner),
+    let covers = |access: &RuleAccess| match access {
+        RuleAccess::All => true,
+        RuleAccess::Own => agent.identity == *owner,
+        RuleAccess::Of(names) => agent.identity == *owner || names.contains(owner),
     };
     covers(&agent.sees) || covers(&agent.controls)
 }
@@ -140,9 +140,9 @@ impl Agents {
     pub(super) fn controls(&self, agent: AgentIndex, owner: AgentIndex) -> bool {
         agent == owner
             || match &self.config(agent).controls {
-                Access::Own => false,
-                Access::All => true,
-                Access::Of(names) => names.contains(&self.config(owner).identity),
+                RuleAccess::Own => false,
+                RuleAccess::All => true,
+                RuleAccess::Of(names) => names.contains(&self.config(owner).identity),
             }
     }
 

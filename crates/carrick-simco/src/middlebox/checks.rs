@@ -21,7 +21,7 @@ pub(super) fn check_tuples(
     agent: &AgentConfig,
     internal: &AddressTuple,
     external: &AddressTuple,
-    purpose: Purpose,
+    purpose: PairPurpose,
 ) -> Result<(), NegativeReply> {
     if internal.location != Location::Internal
         || external.location != Location::External
@@ -45,7 +45,7 @@ pub(super) fn check_tuples(
     if internal.version() != external.version() && !capabilities.protocol_translation {
         return Err(NegativeReply::IpVersionMismatch);
     }
-    let blocks = purpose == Purpose::Block;
+    let blocks = purpose == PairPurpose::Block;
     if !(blocks && internal.protocol == 0) {
         check_protocol(config, internal.protocol)?;
     }
@@ -60,7 +60,7 @@ pub(super) fn check_tuples(
     {
         return Err(NegativeReply::WildcardingNotSupported);
     }
-    if purpose == Purpose::Pass(Direction::Both) && wildcards != Wildcards::default() {
+    if purpose == PairPurpose::Pass(Direction::Both) && wildcards != Wildcards::default() {
         return Err(NegativeReply::Inconsistent);
     }
     if !within(&agent.internal, internal) || !within(&agent.external, external) {
@@ -71,7 +71,7 @@ pub(super) fn check_tuples(
 
 /// Request for which a pair of tuples is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Purpose {
+pub(super) enum PairPurpose {
     /// PER and PEA.
     Pass(Direction),
     /// PDR.

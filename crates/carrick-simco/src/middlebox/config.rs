@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend;
 use crate::message::{Capabilities, IpVersion, Lifetime, MAX_MESSAGE, RequestKind};
-use crate::session::{Identity, Key};
+use crate::session::{Identity, SharedKey};
 
 /// Configuration of a middlebox.
 #[derive(Clone, Debug)]
@@ -59,13 +59,13 @@ pub struct AgentConfig {
     /// Its name, which owns its rules.
     pub identity: Identity,
     /// Key for authentication; without one, only its transport can authenticate it.
-    pub key: Option<Key>,
+    pub key: Option<SharedKey>,
     /// Permitted transactions.
     pub rights: Rights,
     /// Owners whose rules it may see and is notified about.
-    pub sees: Access,
+    pub sees: RuleAccess,
     /// Owners whose rules it may change and delete, and therefore see.
-    pub controls: Access,
+    pub controls: RuleAccess,
     /// Networks of the internal hosts of its rules; empty for any.
     pub internal: Vec<Network>,
     /// Networks of the external hosts of its rules; empty for any.
@@ -85,7 +85,7 @@ pub struct AgentConfig {
 
 impl AgentConfig {
     /// Returns an agent with all rights but PDR and wildcards, for its own rules and any network.
-    pub fn new(identity: Identity, key: Option<Key>) -> Self {
+    pub fn new(identity: Identity, key: Option<SharedKey>) -> Self {
         Self {
             identity,
             key,
@@ -94,8 +94,8 @@ impl AgentConfig {
                 wildcards: false,
                 ..Rights::ALL
             },
-            sees: Access::Own,
-            controls: Access::Own,
+            sees: RuleAccess::Own,
+            controls: RuleAccess::Own,
             internal: Vec::new(),
             external: Vec::new(),
             max_rules: 100_000,
@@ -199,7 +199,7 @@ impl Rights {
 
 /// Set of owners of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum RuleAccess {
     /// The agent itself.
     Own,
     /// The agent itself and these agents.

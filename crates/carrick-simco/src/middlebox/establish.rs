@@ -8,8 +8,8 @@ use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
 use crate::rules::AgentIndex;
 use crate::session::{
-    Identity, Key, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
-    verify_token,
+    Identity, NONCE_LEN, SharedKey, Side, challenge_identity, make_challenge, make_token,
+    token_identity, verify_token,
 };
 
 impl<B: Backend> Middlebox<B> {
@@ -92,7 +92,7 @@ impl<B: Backend> Middlebox<B> {
     }
 
     /// Returns the agent of a challenge, if it has a key.
-    fn key_of(&self, challenge: &Challenge) -> Option<(&AgentConfig, &Key)> {
+    fn key_of(&self, challenge: &Challenge) -> Option<(&AgentConfig, &SharedKey)> {
         let index = self.agents.find(&challenge_identity(challenge)?)?;
         let config = self.agents.config(index);
         Some((config, config.key.as_ref()?))

@@ -8,7 +8,7 @@ use crate::session::Identity;
 
 /// Agent that made a request, and its session. Not always the owner of the rule concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Actor {
+pub struct Requester {
     /// Session of the request.
     pub session: SessionId,
     /// Name of the agent.
@@ -44,7 +44,7 @@ pub enum MiddleboxEvent {
     /// A request about policy rules got a negative reply.
     Refused {
         /// Agent that made the request.
-        by: Actor,
+        by: Requester,
         /// The request.
         request: Request,
         /// The reply.
@@ -61,7 +61,7 @@ pub enum MiddleboxEvent {
         /// Request that created it: PRR, PER, PEA or PDR.
         request: RequestKind,
         /// Agent that requested it.
-        by: Actor,
+        by: Requester,
     },
     /// A rule's lifetime changed.
     LifetimeChanged {
@@ -70,7 +70,7 @@ pub enum MiddleboxEvent {
         /// Granted lifetime.
         lifetime: Lifetime,
         /// Agent that requested it.
-        by: Actor,
+        by: Requester,
     },
     /// A rule has ended.
     RuleEnded {
@@ -79,7 +79,7 @@ pub enum MiddleboxEvent {
         /// Reason of the end.
         reason: EndReason,
         /// Agent whose request ended it; `None` if there was none.
-        by: Option<Actor>,
+        by: Option<Requester>,
     },
     /// The packet filter did not remove the elements of a rule, or keeps them longer than the rule;
     /// its own timeout will remove them.

@@ -9,9 +9,9 @@ use crate::Time;
 /// Source of connections: an IPv4 address, or the /64 network of an IPv6 address, which one host may
 /// use entirely.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Source(IpAddr);
+pub struct SourceNetwork(IpAddr);
 
-impl Source {
+impl SourceNetwork {
     /// Significant bits of an IPv6 address.
     const V6_BITS: u32 = 64;
 
@@ -31,12 +31,12 @@ impl Source {
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     all: BTreeSet<(Time, SessionId)>,
-    by_source: BTreeMap<Source, BTreeSet<(Time, SessionId)>>,
+    by_source: BTreeMap<SourceNetwork, BTreeSet<(Time, SessionId)>>,
 }
 
 impl HalfOpen {
     /// Adds a half-open session; `source` is `None` if limits per address do not apply.
-    pub(super) fn add(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
+    pub(super) fn add(&mut self, deadline: Time, id: SessionId, source: Option<SourceNetwork>) {
         self.all.insert((deadline, id));
         if let Some(source) = source {
             self.by_source
@@ -46,7 +46,7 @@ impl HalfOpen {
         }
     }
 
-    pub(super) fn remove(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
+    pub(super) fn remove(&mut self, deadline: Time, id: SessionId, source: Option<SourceNetwork>) {
         self.all.remove(&(deadline, id));
         if let Some(source) = source
             && let Some(these) = self.by_source.get_mut(&source)
@@ -67,7 +67,7 @@ impl HalfOpen {
     }
 
     /// Returns the oldest session of a source that has at least `most` of them.
-    pub(super) fn oldest_of(&self, source: Source, most: usize) -> Option<SessionId> {
+    pub(super) fn oldest_of(&self, source: SourceNetwork, most: usize) -> Option<SessionId> {
         let these = self
             .by_source
             .get(&source)
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn ipv6_network_is_one_source() {
-        let of = |text: &str| Source::of(text.parse().unwrap());
+        let of = |text: &str| SourceNetwork::of(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));

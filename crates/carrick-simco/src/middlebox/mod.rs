@@ -56,11 +56,11 @@ use notifications::PendingNotifications;
 use refusal::Refusal;
 use sessions::{SessionState, Sessions};
 
-pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Network, Rights};
+pub use config::{AgentConfig, Limits, MiddleboxConfig, Network, Rights, RuleAccess};
 pub use counts::{AgentCounts, TransactionCounts};
-pub use event::{Actor, EndReason, MiddleboxEvent, SessionEnd};
-pub use half_open::Source;
-pub use restore::{NotRestored, Restored};
+pub use event::{EndReason, MiddleboxEvent, Requester, SessionEnd};
+pub use half_open::SourceNetwork;
+pub use restore::{NotRestored, RestoredRules};
 pub use sessions::SessionOutput;
 
 /// Maximum number of expired rules that end in one call.
@@ -262,7 +262,7 @@ impl<B: Backend> Middlebox<B> {
             ..
         } = self.config.limits;
         let these = &self.sessions.half_open;
-        let source = connection.address.map(Source::of);
+        let source = connection.address.map(SourceNetwork::of);
         let of_source = source.and_then(|s| these.oldest_of(s, half_open_per_address.max(1)));
         let full = these.len() >= half_open.max(1);
         let oldest = these.oldest().filter(|_| full);
@@ -448,9 +448,9 @@ impl<B: Backend> Middlebox<B> {
         self.queue_notifications();
     }
 
-    fn actor(&self, session: SessionId, agent: AgentIndex) -> Actor {
+    fn actor(&self, session: SessionId, agent: AgentIndex) -> Requester {
         let agent = self.agents.config(agent).identity.clone();
-        Actor { session, agent }
+        Requester { session, agent }
     }
 
     fn reply(&mut self, to: ReplyTo, reply: &Reply) {
@@ -547,7 +547,13 @@ impl<B: Backend> Middlebox<B> {
 
     /// Ends a rule and notifies all agents that may see it, except the session that requested just
     /// that.
-    fn delete_rule(&mut self, now: Time, id: PolicyRuleId, reason: EndReason, by: Option<Actor>) {
+    fn delete_rule(
+        &mut self,
+        now: Time,
+        id: PolicyRuleId,
+        reason: EndReason,
+        by: Option<Requester>,
+    ) {
         let Some(rule) = self.rules.remove(id) else {
             return;
         };

@@ -3,20 +3,20 @@
 use super::Middlebox;
 use crate::backend::Backend;
 use crate::message::NegativeReply;
-use crate::rules::{AgentIndex, Weight};
+use crate::rules::{AgentIndex, RuleWeight};
 
 impl<B: Backend> Middlebox<B> {
     /// Checks the quotas for another enabling or reserving rule of this weight.
     pub(super) fn check_quota(
         &self,
         agent: AgentIndex,
-        weight: Weight,
+        weight: RuleWeight,
     ) -> Result<(), NegativeReply> {
         let blocks = self.rules.of_owner_that_block(agent);
         let own = self.rules.of_owner(agent).len() - blocks;
         let all = self.rules.len() - self.rules.disable_rules();
         if own < self.agents.config(agent).max_rules && all < self.config.limits.rules {
-            self.check_weight(agent, Weight::default(), weight)
+            self.check_weight(agent, RuleWeight::default(), weight)
         } else {
             Err(NegativeReply::NoResources)
         }
@@ -26,8 +26,8 @@ impl<B: Backend> Middlebox<B> {
     pub(super) fn check_weight(
         &self,
         agent: AgentIndex,
-        without: Weight,
-        with: Weight,
+        without: RuleWeight,
+        with: RuleWeight,
     ) -> Result<(), NegativeReply> {
         let config = self.agents.config(agent);
         let held = self.rules.weight_of_owner(agent) - without + with;

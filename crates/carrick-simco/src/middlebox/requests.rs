@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::checks::{Purpose, check_protocol, check_tuples};
-use super::event::{Actor, EndReason, MiddleboxEvent};
+use super::checks::{PairPurpose, check_protocol, check_tuples};
+use super::event::{EndReason, MiddleboxEvent, Requester};
 use super::refusal::Refusal;
 use super::{Middlebox, SessionId};
 use crate::Time;
@@ -11,13 +11,13 @@ use crate::backend::{
     Backend, Element, Reservation, elements_of, has_ports, pattern_of, single_flows,
 };
 use crate::message::{
-    AddressTuple, DisableRequest, EnableRequest, Enabled, GroupId, IpVersion, Lifetime, Location,
-    NatMode, NegativeReply, Parity, PolicyRuleId, PortParity, PrrParameters, Reply, Request,
-    RequestKind, ReserveRequest, Reserved, Scope,
+    AddressTuple, DisableRequest, EnableReply, EnableRequest, GroupId, IpVersion, Lifetime,
+    Location, NatMode, NegativeReply, Parity, PolicyRuleId, PortParity, PrrParameters, Reply,
+    Request, RequestKind, ReserveReply, ReserveRequest, Scope,
 };
-use crate::rules::{AgentIndex, Rule, RuleKind, Weight};
+use crate::rules::{AgentIndex, Rule, RuleKind, RuleWeight};
 
-type Outcome = Result<Reply, Refusal>;
+type RequestOutcome = Result<Reply, Refusal>;
 
 impl<B: Backend> Middlebox<B> {
     /// Handles a request as if all expired rules had ended; some may be left when many expire at once.
@@ -27,7 +27,7 @@ impl<B: Backend> Middlebox<B> {
         session: SessionId,
         agent: AgentIndex,
         request: &Request,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let over = |id: &PolicyRuleId| self.rules.get(*id).is_some_and(|rule| rule.expires <= now);
         if let Some(id) = request.rule().filter(over) {
             self.delete_rule(now, id, EndReason::Expired, None);
@@ -55,7 +55,7 @@ impl<B: Backend> Middlebox<B> {
         session: SessionId,
         agent: AgentIndex,
         request: &Request,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let kind = request.kind();
         if kind == RequestKind::Disable && !self.config.capabilities.disable_rules {
             return Err(NegativeReply::TransactionNotSupported.into());
@@ -101,7 +101,7 @@ impl<B: Backend> Middlebox<B> {
     }
 
     /// Adds a new rule and notifies all agents that may see it.
-    fn create(&mut self, by: Actor, request: RequestKind, rule: Rule, lifetime: Lifetime) {
+    fn create(&mut self, by: Requester, request: RequestKind, rule: Rule, lifetime: Lifetime) {
         let session = by.session;
         self.events.push_back(MiddleboxEvent::RuleCreated {
             rule: rule.clone(),
@@ -131,13 +131,18 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
+    /// Reserves ports of the outside for a policy rule (PRR; RFC 4540, section 8.2).
+    ///
+    /// 1. Check the group, the IP versions, the protocol, the ports, the agent's quota and the lifetime.
+    /// 2. Reserve ports on a translator; without translation the reply has the protocol alone.
+    /// 3. Add the rule and notify the other sessions.
     fn reserve(
         &mut self,
         now: Time,
         session: SessionId,
         agent: AgentIndex,
         request: &ReserveRequest,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         self.check_group(agent, request.group)?;
         let wanted = &request.parameters;
         let capabilities = self.config.capabilities;
@@ -164,7 +169,7 @@ impl<B: Backend> Middlebox<B> {
         } else {
             0
         };
-        self.check_quota(agent, Weight::flows(ports))?;
+        self.check_quota(agent, RuleWeight::flows(ports))?;
         let lifetime = self.grant(request.lifetime)?;
         let reservation = if translates {
             if wanted.nat_mode == NatMode::Twice && !capabilities.twice_nat {
@@ -188,7 +193,7 @@ impl<B: Backend> Middlebox<B> {
         };
         let kind = RuleKind::Reserved { reservation };
         let rule = self.new_rule(now, agent, request.group, lifetime, kind);
-        let reply = Reserved {
+        let reply = ReserveReply {
             rule: rule.id,
             group: rule.group,
             lifetime,
@@ -206,7 +211,7 @@ impl<B: Backend> Middlebox<B> {
         session: SessionId,
         agent: AgentIndex,
         request: &EnableRequest,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         self.check_group(agent, request.group)?;
         let weight = self.check_enable(agent, request)?;
         self.check_quota(agent, weight)?;
@@ -240,7 +245,7 @@ impl<B: Backend> Middlebox<B> {
         agent: AgentIndex,
         request: &EnableRequest,
         id: PolicyRuleId,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let reserved = self.rules.get(id).ok_or(NegativeReply::NoSuchRule)?;
         let RuleKind::Reserved { reservation } = reserved.kind else {
             return Err(NegativeReply::Inconsistent.into());
@@ -273,11 +278,11 @@ impl<B: Backend> Middlebox<B> {
         &self,
         agent: AgentIndex,
         request: &EnableRequest,
-    ) -> Result<Weight, NegativeReply> {
+    ) -> Result<RuleWeight, NegativeReply> {
         let EnableRequest {
             internal, external, ..
         } = request;
-        let purpose = Purpose::Pass(request.parameters.direction);
+        let purpose = PairPurpose::Pass(request.parameters.direction);
         let agent = self.agents.config(agent);
         check_tuples(&self.config, agent, internal, external, purpose)?;
         let flows = single_flows(internal, external);
@@ -295,7 +300,7 @@ impl<B: Backend> Middlebox<B> {
         if self.rules.is_disabled(&pattern_of(internal, external)) {
             return Err(NegativeReply::Conflict);
         }
-        Ok(flows.map_or(Weight::PATTERN, |flows| Weight::flows(flows.into())))
+        Ok(flows.map_or(RuleWeight::PATTERN, |flows| RuleWeight::flows(flows.into())))
     }
 
     /// Changes the packet filter for an enable rule.
@@ -341,14 +346,20 @@ impl<B: Backend> Middlebox<B> {
         session: SessionId,
         agent: AgentIndex,
         request: &DisableRequest,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let DisableRequest {
             internal,
             external,
             lifetime,
         } = *request;
         let config = self.agents.config(agent);
-        check_tuples(&self.config, config, &internal, &external, Purpose::Block)?;
+        check_tuples(
+            &self.config,
+            config,
+            &internal,
+            &external,
+            PairPurpose::Block,
+        )?;
         self.check_block_quota(agent)?;
         let lifetime = self.grant(lifetime)?;
         let pattern = pattern_of(&internal, &external);
@@ -380,7 +391,7 @@ impl<B: Backend> Middlebox<B> {
         agent: AgentIndex,
         id: PolicyRuleId,
         wanted: Lifetime,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let rule = self.rules.get(id).ok_or(NegativeReply::NoSuchRule)?;
         let owner = rule.owner;
         if !self.agents.controls(agent, owner) {
@@ -442,12 +453,12 @@ impl<B: Backend> Middlebox<B> {
                 external,
                 ..
             } => {
-                let purpose = Purpose::Pass(parameters.direction);
+                let purpose = PairPurpose::Pass(parameters.direction);
                 owner.rights.enable && check(internal, external, purpose)
             }
             RuleKind::Disabled {
                 internal, external, ..
-            } => owner.rights.disable && check(internal, external, Purpose::Block),
+            } => owner.rights.disable && check(internal, external, PairPurpose::Block),
         };
         may.then_some(())
             .ok_or(NegativeReply::LifetimeNotAuthorized)
@@ -458,9 +469,9 @@ fn end(now: Time, lifetime: Lifetime) -> Time {
     now + Duration::from_secs(u64::from(lifetime.0))
 }
 
-fn enabled(rule: &Rule, lifetime: Lifetime) -> Outcome {
+fn enabled(rule: &Rule, lifetime: Lifetime) -> RequestOutcome {
     match &rule.kind {
-        RuleKind::Enabled { reported, .. } => Ok(Reply::Enabled(Enabled {
+        RuleKind::Enabled { reported, .. } => Ok(Reply::Enabled(EnableReply {
             rule: rule.id,
             group: rule.group,
             lifetime,

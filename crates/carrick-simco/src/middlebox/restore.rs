@@ -6,11 +6,11 @@ use super::Middlebox;
 use crate::backend::{Backend, BackendError, Reservation, elements_of, pattern_of};
 use crate::message::{Lifetime, Location, PolicyRuleId};
 use crate::rules::{Rule, RuleKind};
-use crate::state::{Moment, Recovered, RuleChange, StoredKind, StoredRule};
+use crate::state::{ClockReadings, RecoveredState, RuleChange, StoredKind, StoredRule};
 
 /// Result of restoring rules.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Restored {
+pub struct RestoredRules {
     /// Number of restored rules.
     pub rules: usize,
     /// Rules that were not restored; their end is to be recorded in the journal.
@@ -46,10 +46,10 @@ impl<B: Backend> Middlebox<B> {
     /// When the packet filter could not be changed. The middlebox must not run then.
     pub fn restore(
         &mut self,
-        at: &Moment,
-        recovered: &Recovered,
-    ) -> Result<Restored, BackendError> {
-        let mut outcome = Restored::default();
+        at: &ClockReadings,
+        recovered: &RecoveredState,
+    ) -> Result<RestoredRules, BackendError> {
+        let mut outcome = RestoredRules::default();
         let mut lives = Vec::new();
         for stored in &recovered.rules {
             let left = at.left(&stored.expires);
@@ -73,7 +73,7 @@ impl<B: Backend> Middlebox<B> {
     /// Returns the changes for the journal after [`restore`](Self::restore).
     pub fn changes_of<'a>(
         &'a self,
-        restored: &'a Restored,
+        restored: &'a RestoredRules,
     ) -> impl Iterator<Item = RuleChange<'a>> + 'a {
         let ended = restored.ended.iter().map(|(rule, _)| *rule);
         let recomputed = restored.recomputed.iter().copied();
@@ -89,7 +89,7 @@ impl<B: Backend> Middlebox<B> {
 
     fn restored_rule(
         &mut self,
-        at: &Moment,
+        at: &ClockReadings,
         stored: &StoredRule,
         left: Duration,
     ) -> Result<Rule, NotRestored> {

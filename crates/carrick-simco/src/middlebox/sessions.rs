@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::half_open::{HalfOpen, Source};
+use super::half_open::{HalfOpen, SourceNetwork};
 use super::{Connection, SessionId};
 use crate::Time;
 use crate::message::{Challenge, Lifetime, Notification, PolicyRuleId, TransactionId};
@@ -39,34 +39,34 @@ pub(super) struct Session {
     pub(super) secure: bool,
     /// True if the agent authenticated itself with its key.
     pub(super) key_authenticated: bool,
-    source: Option<Source>,
+    source: Option<SourceNetwork>,
     streams: u16,
     deadline: Option<Time>,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedMessage>,
     queued_octets: usize,
     next_transaction: TransactionId,
 }
 
 /// Queued message.
 #[derive(Debug)]
-enum Queued {
+enum QueuedMessage {
     Message(u16, Bytes),
-    Ends(Ends),
+    Ends(EndedRules),
 }
 
 /// Ended rules, reported one by one as the agent reads. The lists are shared by all sessions; each
 /// rule is in one of them.
 #[derive(Debug, Default)]
-struct Ends {
+struct EndedRules {
     lists: VecDeque<Arc<[PolicyRuleId]>>,
     /// Number of reported rules of the first list.
     reported: usize,
 }
 
-/// Octets that a list of [`Ends`] takes in a session.
+/// Octets that a list of [`EndedRules`] takes in a session.
 const LIST_LEN: usize = size_of::<Arc<[PolicyRuleId]>>();
 
-impl Ends {
+impl EndedRules {
     /// Returns the next rule, and whether it was the last of a list.
     fn next(&mut self) -> Option<(PolicyRuleId, bool)> {
         let list = self.lists.front()?;
@@ -93,13 +93,13 @@ impl Session {
     /// Removes the oldest queued message.
     fn next_message(&mut self) -> Option<(u16, Bytes)> {
         match self.queue.front_mut()? {
-            Queued::Message(stream, message) => {
+            QueuedMessage::Message(stream, message) => {
                 let first = (*stream, std::mem::take(message));
                 self.queued_octets -= first.1.len();
                 self.queue.pop_front();
                 Some(first)
             }
-            Queued::Ends(ends) => {
+            QueuedMessage::Ends(ends) => {
                 let (rule, last) = ends.next()?;
                 if last {
                     self.queued_octets -= LIST_LEN;
@@ -150,7 +150,7 @@ impl Sessions {
     ) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
-        let source = connection.address.map(Source::of);
+        let source = connection.address.map(SourceNetwork::of);
         let session = Session {
             state: SessionState::Closed,
             authenticated,
@@ -229,7 +229,9 @@ impl Sessions {
         }
         session.queued_octets += message.len();
         let stream = stream % session.streams;
-        session.queue.push_back(Queued::Message(stream, message));
+        session
+            .queue
+            .push_back(QueuedMessage::Message(stream, message));
         self.ready.insert(id);
     }
 
@@ -244,8 +246,8 @@ impl Sessions {
         }
         session.queued_octets += LIST_LEN;
         match session.queue.back_mut() {
-            Some(Queued::Ends(ends)) => ends.lists.push_back(Arc::clone(rules)),
-            _ => session.queue.push_back(Queued::Ends(Ends {
+            Some(QueuedMessage::Ends(ends)) => ends.lists.push_back(Arc::clone(rules)),
+            _ => session.queue.push_back(QueuedMessage::Ends(EndedRules {
                 lists: VecDeque::from([Arc::clone(rules)]),
                 reported: 0,
             })),

@@ -4,8 +4,8 @@ use super::Middlebox;
 use crate::Time;
 use crate::backend::Backend;
 use crate::message::{
-    DisableRequest, EnableStatus, Enabled, HEADER_LEN, NegativeReply, PolicyRuleId, Reply,
-    Reserved, RuleList,
+    DisableRequest, EnableReply, EnableStatus, HEADER_LEN, NegativeReply, PolicyRuleId, Reply,
+    ReserveReply, RuleList,
 };
 use crate::rules::{AgentIndex, RuleKind};
 
@@ -27,7 +27,7 @@ impl<B: Backend> Middlebox<B> {
         let lifetime = rule.remaining(now);
         Ok(match rule.kind {
             RuleKind::Reserved { reservation } => Reply::ReserveStatus {
-                reserved: Reserved {
+                reserved: ReserveReply {
                     rule: id,
                     group: rule.group,
                     lifetime,
@@ -43,7 +43,7 @@ impl<B: Backend> Middlebox<B> {
                 reported,
                 ..
             } => Reply::EnableStatus(Box::new(EnableStatus {
-                enabled: Enabled {
+                enabled: EnableReply {
                     rule: id,
                     group: rule.group,
                     lifetime,

@@ -9,7 +9,7 @@
 
 /// Workload of section 4.1, times in ms.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Demand {
+pub struct PinholeDemand {
     /// 1/λ: mean interval between requests to open a pinhole.
     pub opening_interval: f64,
     /// h: mean of the exponentially distributed lifetime of a pinhole.
@@ -18,7 +18,7 @@ pub struct Demand {
     pub refresh: f64,
 }
 
-impl Demand {
+impl PinholeDemand {
     /// Returns d, the mean interval between transactions, by the paper's approximation: λ·(3/2 + h/L)
     /// of them per unit of time.
     pub fn interval(&self) -> f64 {
@@ -45,9 +45,9 @@ impl Demand {
     }
 }
 
-/// Path and traffic, times in ms.
+/// Path and traffic of which the model computes the response time, times in ms.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Model {
+pub struct ResponseTimeModel {
     /// Round-trip time without queues.
     pub rtt: f64,
     /// d: interval between messages of one direction.
@@ -58,7 +58,7 @@ pub struct Model {
     pub processing: f64,
 }
 
-impl Model {
+impl ResponseTimeModel {
     /// Returns the paper's measurement: 20 ms, a message each 10 ms, δ = 0.5 ms.
     pub fn paper(loss: f64) -> Self {
         Self {
@@ -114,7 +114,7 @@ mod tests {
         (10.0, [58.944, 42.722, 37.315, 35.315, 31.907]),
     ];
 
-    const PAPER: Demand = Demand {
+    const PAPER: PinholeDemand = PinholeDemand {
         opening_interval: 30.0,
         holding: 180_000.0,
         refresh: 120_000.0,
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn response_times_match_the_table() {
         for (percent, row) in TABLE {
-            let model = Model::paper(percent / 100.0);
+            let model = ResponseTimeModel::paper(percent / 100.0);
             let columns = [1, 2, 3, 4, 6].into_iter().zip(row);
             for (streams, expected) in columns.chain([(8, row[4]), (10, row[4])]) {
                 let response = model.response(streams);
@@ -139,9 +139,9 @@ mod tests {
     /// Kiesel and Scharf (2006), equations 2 and 3
     #[test]
     fn parts_match_their_definition() {
-        let model = Model::paper(0.0);
+        let model = ResponseTimeModel::paper(0.0);
         assert!((model.recovery() - 50.0).abs() < 1e-9);
-        let lossy = Model::paper(0.05);
+        let lossy = ResponseTimeModel::paper(0.05);
         assert!((lossy.recovery() - (20.0 + 30.0 / 0.9025)).abs() < 1e-9);
         assert_eq!([1, 2, 3, 4, 6].map(|n| lossy.waiting(n)), [5, 2, 1, 1, 0]);
         let by_hand: f64 = (0..=5)
@@ -155,11 +155,15 @@ mod tests {
     fn six_streams_suffice() {
         assert_eq!(PAPER.streams(20.0), 5);
         for percent in [0.5, 1.0, 2.0, 3.0, 5.0, 7.0] {
-            let model = Model::paper(percent / 100.0);
+            let model = ResponseTimeModel::paper(percent / 100.0);
             assert_eq!(model.streams(), 6, "{percent} %");
             assert_eq!(model.waiting(6), 0);
         }
-        assert_eq!(Model::paper(0.0).streams(), 5, "D is exactly 5 d");
+        assert_eq!(
+            ResponseTimeModel::paper(0.0).streams(),
+            5,
+            "D is exactly 5 d"
+        );
     }
 
     /// Kiesel and Scharf (2006), equation 1

@@ -4,5 +4,5 @@ mod index;
 mod rule;
 mod table;
 
-pub use rule::{AgentIndex, Rule, RuleKind, Weight};
+pub use rule::{AgentIndex, Rule, RuleKind, RuleWeight};
 pub use table::RuleTable;

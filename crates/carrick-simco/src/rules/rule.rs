@@ -91,7 +91,7 @@ impl Rule {
 
     /// Returns the elements of the packet filter, or the outside ports, that count for quotas. PDR has
     /// separate quotas and counts nothing.
-    pub fn weight(&self) -> Weight {
+    pub fn weight(&self) -> RuleWeight {
         let elements: &[Element] = match &self.kind {
             RuleKind::Enabled { elements, .. } => elements,
             RuleKind::Reserved { .. } | RuleKind::Disabled { .. } => &[],
@@ -104,7 +104,7 @@ impl Rule {
             Some(Scope::Full { ports, .. }) => usize::from(ports),
             Some(Scope::ProtocolsOnly(_)) | None => 0,
         };
-        Weight {
+        RuleWeight {
             elements: elements.len().max(ports),
             patterns: elements.iter().filter(is_pattern).count(),
         }
@@ -122,14 +122,14 @@ impl Rule {
 
 /// Use of a packet filter or translator that counts for quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Weight {
+pub struct RuleWeight {
     /// Elements, or outside ports.
     pub elements: usize,
     /// Elements that are patterns.
     pub patterns: usize,
 }
 
-impl Weight {
+impl RuleWeight {
     /// One pattern.
     pub const PATTERN: Self = Self {
         elements: 1,
@@ -145,7 +145,7 @@ impl Weight {
     }
 }
 
-impl Add for Weight {
+impl Add for RuleWeight {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -156,7 +156,7 @@ impl Add for Weight {
     }
 }
 
-impl Sub for Weight {
+impl Sub for RuleWeight {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {

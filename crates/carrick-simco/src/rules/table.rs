@@ -3,26 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::PatternIndex;
-use super::{AgentIndex, Rule, RuleKind, Weight};
+use super::{AgentIndex, Rule, RuleKind, RuleWeight};
 use crate::Time;
 use crate::backend::Pattern;
 use crate::message::{GroupId, PolicyRuleId};
 
 /// Group of rules. Exists as long as it has a member (RFC 5189, section 2.3.2).
 #[derive(Debug)]
-struct Group {
+struct RuleGroup {
     owner: AgentIndex,
     members: u32,
 }
 
 /// Rules of an owner.
 #[derive(Debug, Default)]
-struct Owned {
+struct OwnedRules {
     rules: BTreeSet<PolicyRuleId>,
     /// Number of rules by PDR.
     blocks: usize,
     /// Sum of [`Rule::weight`].
-    weight: Weight,
+    weight: RuleWeight,
 }
 
 /// Rules by identifier, owner, group and expiry.
@@ -30,8 +30,8 @@ struct Owned {
 pub struct RuleTable {
     rules: BTreeMap<PolicyRuleId, Rule>,
     expiry: BTreeSet<(Time, PolicyRuleId)>,
-    groups: BTreeMap<GroupId, Group>,
-    owners: BTreeMap<AgentIndex, Owned>,
+    groups: BTreeMap<GroupId, RuleGroup>,
+    owners: BTreeMap<AgentIndex, OwnedRules>,
     /// Patterns of rules by PDR, usually none.
     blocks: PatternIndex,
     /// Patterns of rules by PER and PEA.
@@ -79,9 +79,9 @@ impl RuleTable {
     }
 
     /// Returns the sum of [`Rule::weight`] of an agent's rules.
-    pub fn weight_of_owner(&self, owner: AgentIndex) -> Weight {
+    pub fn weight_of_owner(&self, owner: AgentIndex) -> RuleWeight {
         let owned = self.owners.get(&owner);
-        owned.map_or(Weight::default(), |owned| owned.weight)
+        owned.map_or(RuleWeight::default(), |owned| owned.weight)
     }
 
     /// Returns the owner of a group.
@@ -129,7 +129,7 @@ impl RuleTable {
         let group = self
             .groups
             .entry(rule.group)
-            .or_insert(Group { owner, members: 0 });
+            .or_insert(RuleGroup { owner, members: 0 });
         group.members += 1;
         let new_group = group.members == 1 && !replaced;
         match &rule.kind {

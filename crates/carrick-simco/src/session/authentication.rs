@@ -26,9 +26,9 @@ const MAC_LEN: usize = 32;
 
 /// Key shared by an agent and its middlebox. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Bytes);
+pub struct SharedKey(Bytes);
 
-impl Key {
+impl SharedKey {
     /// Creates a key; `None` if it has fewer than 16 octets.
     pub fn new(secret: impl Into<Bytes>) -> Option<Self> {
         let secret = secret.into();
@@ -36,7 +36,7 @@ impl Key {
     }
 }
 
-impl core::fmt::Debug for Key {
+impl core::fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Key(..)")
     }
@@ -65,7 +65,7 @@ pub fn challenge_identity(challenge: &Challenge) -> Option<Identity> {
 
 /// Returns the token of `side` for a challenge.
 pub fn make_token(
-    key: &Key,
+    key: &SharedKey,
     side: Side,
     challenge: &Challenge,
     agent: &Identity,
@@ -90,7 +90,7 @@ pub(crate) fn token_identity(token: &Token) -> Option<Identity> {
 /// Verifies the token of `side` for the challenge in constant time.
 pub fn verify_token(
     token: &Token,
-    key: &Key,
+    key: &SharedKey,
     side: Side,
     challenge: &Challenge,
     agent: &Identity,
@@ -109,7 +109,7 @@ pub fn verify_token(
 }
 
 fn mac(
-    key: &Key,
+    key: &SharedKey,
     side: Side,
     challenge: &Challenge,
     agent: &Identity,
@@ -157,8 +157,8 @@ mod tests {
         ["agent", "box"].map(|name| Identity::new(name).unwrap())
     }
 
-    fn key(octet: u8) -> Key {
-        Key::new(vec![octet; 32]).unwrap()
+    fn key(octet: u8) -> SharedKey {
+        SharedKey::new(vec![octet; 32]).unwrap()
     }
 
     #[test]
@@ -166,9 +166,10 @@ mod tests {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
         let token = make_token(&key(1), Side::Agent, &challenge, &agent, &middlebox);
-        let check = |token: &Token, key: &Key, side, challenge: &Challenge, agent: &Identity| {
-            verify_token(token, key, side, challenge, agent, &middlebox)
-        };
+        let check =
+            |token: &Token, key: &SharedKey, side, challenge: &Challenge, agent: &Identity| {
+                verify_token(token, key, side, challenge, agent, &middlebox)
+            };
         assert!(check(&token, &key(1), Side::Agent, &challenge, &agent));
         assert!(!check(&token, &key(2), Side::Agent, &challenge, &agent));
         assert!(!check(&token, &key(1), Side::Middlebox, &challenge, &agent));
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn short_keys_are_refused_and_none_is_shown() {
-        assert!(Key::new(vec![1; 15]).is_none());
+        assert!(SharedKey::new(vec![1; 15]).is_none());
         assert_eq!(format!("{:?}", key(0x41)), "Key(..)");
         assert!(Identity::new("").is_none() && Identity::new(&"x".repeat(256)).is_none());
     }

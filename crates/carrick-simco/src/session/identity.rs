@@ -50,3 +50,19 @@ impl fmt::Display for Identity {
         fmt::Display::fmt(&PeerText::new(&self.0), f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_names_are_a_single_line() {
+        let name = Identity::new("box\u{1b}[31m\r\nagent: connected\u{202e}").unwrap();
+        let shown = name.to_string();
+        assert!(shown.starts_with("box") && shown.ends_with('}'), "{shown}");
+        assert!(
+            shown.is_ascii() && !shown.contains(char::is_control),
+            "{shown}"
+        );
+    }
+}

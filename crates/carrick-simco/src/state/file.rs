@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::log::Log;
+use super::log::RuleLog;
 use super::storage::Folder;
-use super::{Journal, Moment, Recovered, RuleChange, StateError};
+use super::{ClockReadings, Journal, RecoveredState, RuleChange, StateError};
 
 /// Journal in a folder, locked against other middleboxes.
 ///
@@ -13,7 +13,7 @@ use super::{Journal, Moment, Recovered, RuleChange, StateError};
 /// disk use are within a small factor of the rules' size.
 #[derive(Debug)]
 pub struct FileJournal {
-    log: Log<Folder>,
+    log: RuleLog<Folder>,
 }
 
 impl FileJournal {
@@ -23,14 +23,14 @@ impl FileJournal {
     /// # Errors
     /// When another middlebox uses the folder, when the file has another version or is damaged in a
     /// way that a crash does not cause, and errors of the system. Nothing was changed then.
-    pub fn open(folder: &Path, salt: [u8; 8]) -> Result<(Self, Recovered), StateError> {
-        let (log, recovered) = Log::open(Folder::open(folder)?, salt)?;
+    pub fn open(folder: &Path, salt: [u8; 8]) -> Result<(Self, RecoveredState), StateError> {
+        let (log, recovered) = RuleLog::open(Folder::open(folder)?, salt)?;
         Ok((Self { log }, recovered))
     }
 }
 
 impl Journal for FileJournal {
-    fn record(&mut self, at: &Moment, change: &RuleChange<'_>) {
+    fn record(&mut self, at: &ClockReadings, change: &RuleChange<'_>) {
         self.log.record(at, change);
     }
 

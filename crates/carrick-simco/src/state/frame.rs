@@ -55,7 +55,7 @@ fn checksum(salt: Salt, start: &[u8], records: &[u8]) -> u32 {
 
 /// Parsed file.
 #[derive(Debug)]
-pub(super) struct Frames<'a> {
+pub(super) struct ParsedFile<'a> {
     /// Records of each batch, in order.
     pub(super) batches: Vec<&'a [u8]>,
     /// Octets after the last complete batch.
@@ -64,7 +64,7 @@ pub(super) struct Frames<'a> {
 
 /// Reason for which a file can't be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unreadable {
+pub(super) enum UnreadableFile {
     /// It does not begin like a rule file.
     OtherFormat,
     /// It is damaged at this octet.
@@ -72,16 +72,16 @@ pub(super) enum Unreadable {
 }
 
 /// Parses a whole file.
-pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
+pub(super) fn read(file: &[u8]) -> Result<ParsedFile<'_>, UnreadableFile> {
     if !file.starts_with(MAGIC) {
-        return Err(Unreadable::OtherFormat);
+        return Err(UnreadableFile::OtherFormat);
     }
-    let mut frames = Frames {
+    let mut frames = ParsedFile {
         batches: Vec::new(),
         dropped: 0,
     };
     let Some(&salt) = file[MAGIC.len()..].first_chunk() else {
-        return Err(Unreadable::Damaged(MAGIC.len() as u64));
+        return Err(UnreadableFile::Damaged(MAGIC.len() as u64));
     };
     let mut offset = START_LEN;
     while offset < file.len() {
@@ -90,7 +90,7 @@ pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
             // The first batch is written under a temporary name, so no crash can damage it.
             let later = |at: &usize| batch_at(file, salt, *at, |found| found > number).is_some();
             if number == 0 || (offset + 1..file.len()).any(|at| later(&at)) {
-                return Err(Unreadable::Damaged(offset as u64));
+                return Err(UnreadableFile::Damaged(offset as u64));
             }
             frames.dropped = (file.len() - offset) as u64;
             break;
@@ -99,7 +99,7 @@ pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
         offset += HEADER_LEN + records.len();
     }
     if frames.batches.is_empty() {
-        return Err(Unreadable::Damaged(offset as u64));
+        return Err(UnreadableFile::Damaged(offset as u64));
     }
     Ok(frames)
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::frame::{self, START_LEN, Salt, Unreadable};
-use super::record::{Reader, Record};
+use super::frame::{self, START_LEN, Salt, UnreadableFile};
+use super::record::{RecordReader, RuleRecord};
 use super::storage::Storage;
-use super::{Moment, Recovered, RuleChange, StateError, StoredRule};
+use super::{ClockReadings, RecoveredState, RuleChange, StateError, StoredRule};
 use crate::message::{GroupId, PolicyRuleId};
 
 /// Name of the rule file, and of a new one being written.
@@ -18,7 +18,7 @@ const SMALL: u64 = 1 << 20;
 
 /// Rule file in a folder.
 #[derive(Debug)]
-pub(super) struct Log<S: Storage> {
+pub(super) struct RuleLog<S: Storage> {
     storage: S,
     file: S::File,
     salt: Salt,
@@ -41,22 +41,22 @@ struct Rules {
 }
 
 impl Rules {
-    fn apply(&mut self, record: Record) {
+    fn apply(&mut self, record: RuleRecord) {
         match record {
-            Record::Granted(rule) => {
+            RuleRecord::Granted(rule) => {
                 self.last_rule = self.last_rule.max(rule.id);
                 self.last_group = self.last_group.max(rule.group);
                 self.by_id.insert(rule.id, rule);
             }
-            Record::Lifetime(id, expires) => {
+            RuleRecord::Lifetime(id, expires) => {
                 if let Some(rule) = self.by_id.get_mut(&id) {
                     rule.expires = expires;
                 }
             }
-            Record::Ended(id) => {
+            RuleRecord::Ended(id) => {
                 self.by_id.remove(&id);
             }
-            Record::Last(rule, group) => (self.last_rule, self.last_group) = (rule, group),
+            RuleRecord::Last(rule, group) => (self.last_rule, self.last_group) = (rule, group),
         }
     }
 
@@ -64,16 +64,16 @@ impl Rules {
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for rule in self.by_id.values() {
-            Record::Granted(rule.clone()).write(&mut out);
+            RuleRecord::Granted(rule.clone()).write(&mut out);
         }
-        Record::Last(self.last_rule, self.last_group).write(&mut out);
+        RuleRecord::Last(self.last_rule, self.last_group).write(&mut out);
         out
     }
 }
 
-impl<S: Storage> Log<S> {
+impl<S: Storage> RuleLog<S> {
     /// Reads the file and rewrites it with another salt.
-    pub(super) fn open(mut storage: S, salt: Salt) -> Result<(Self, Recovered), StateError> {
+    pub(super) fn open(mut storage: S, salt: Salt) -> Result<(Self, RecoveredState), StateError> {
         let path = storage.path(FILE);
         let octets = storage.read(FILE).map_err(|source| StateError::Io {
             what: "read",
@@ -83,18 +83,18 @@ impl<S: Storage> Log<S> {
         let (rules, dropped) = match octets {
             None => (Rules::default(), 0),
             Some(octets) => read(&octets).map_err(|error| match error {
-                Unreadable::OtherFormat => StateError::OtherFormat(path),
-                Unreadable::Damaged(offset) => StateError::Damaged { path, offset },
+                UnreadableFile::OtherFormat => StateError::OtherFormat(path),
+                UnreadableFile::Damaged(offset) => StateError::Damaged { path, offset },
             })?,
         };
-        let recovered = Recovered {
+        let recovered = RecoveredState {
             rules: rules.by_id.values().cloned().collect(),
             last_rule: rules.last_rule,
             last_group: rules.last_group,
             dropped,
         };
         let (file, written) =
-            write_anew(&mut storage, salt, &rules).map_err(|s| io_error(&storage, s))?;
+            rewrite(&mut storage, salt, &rules).map_err(|s| io_error(&storage, s))?;
         let log = Self {
             storage,
             file,
@@ -109,8 +109,8 @@ impl<S: Storage> Log<S> {
         Ok((log, recovered))
     }
 
-    pub(super) fn record(&mut self, at: &Moment, change: &RuleChange<'_>) {
-        let record = Record::of(at, change);
+    pub(super) fn record(&mut self, at: &ClockReadings, change: &RuleChange<'_>) {
+        let record = RuleRecord::of(at, change);
         record.write(&mut self.batch);
         self.rules.apply(record);
     }
@@ -145,7 +145,7 @@ impl<S: Storage> Log<S> {
 
     /// Rewrites the file with the batch.
     fn compact(&mut self) -> io::Result<()> {
-        (self.file, self.written) = write_anew(&mut self.storage, self.salt, &self.rules)?;
+        (self.file, self.written) = rewrite(&mut self.storage, self.salt, &self.rules)?;
         self.next_number = 1;
         self.limit = limit(self.written);
         Ok(())
@@ -164,11 +164,7 @@ fn limit(written: u64) -> u64 {
 }
 
 /// Replaces the file. A crash at any point leaves the old file or the new one.
-fn write_anew<S: Storage>(
-    storage: &mut S,
-    salt: Salt,
-    rules: &Rules,
-) -> io::Result<(S::File, u64)> {
+fn rewrite<S: Storage>(storage: &mut S, salt: Salt, rules: &Rules) -> io::Result<(S::File, u64)> {
     let mut octets = frame::start(salt);
     octets.extend_from_slice(&frame::frame(salt, 0, &rules.snapshot()));
     let mut file = storage.create(NEW_FILE)?;
@@ -179,15 +175,15 @@ fn write_anew<S: Storage>(
     Ok((file, octets.len() as u64))
 }
 
-fn read(file: &[u8]) -> Result<(Rules, u64), Unreadable> {
+fn read(file: &[u8]) -> Result<(Rules, u64), UnreadableFile> {
     let frames = frame::read(file)?;
     let mut rules = Rules::default();
     let mut offset = START_LEN;
     for batch in &frames.batches {
-        let mut reader = Reader(batch);
+        let mut reader = RecordReader(batch);
         while let Some(record) = reader.next() {
             // A correct checksum over malformed records: written by another program.
-            let record = record.map_err(|_| Unreadable::Damaged(offset as u64))?;
+            let record = record.map_err(|_| UnreadableFile::Damaged(offset as u64))?;
             rules.apply(record);
         }
         offset += frame::HEADER_LEN + batch.len();

@@ -38,7 +38,7 @@ pub use file::FileJournal;
 /// Current time by the available clocks. Lifetimes are counted by the middlebox's clock while it runs,
 /// by the host's clock across its restart, and by the wall clock across a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct ClockReadings {
     /// Time of the state machines.
     pub time: Time,
     /// Wall clock.
@@ -67,7 +67,7 @@ pub struct StoredEnd {
     pub left: Duration,
 }
 
-impl Moment {
+impl ClockReadings {
     /// Returns the wall clock at `time`, since 1970; 1970 for earlier times.
     pub fn wall_at(&self, time: Time) -> Duration {
         let now = self.wall.duration_since(SystemTime::UNIX_EPOCH);
@@ -158,7 +158,7 @@ impl<'a> RuleChange<'a> {
 /// Storage for changes of rules.
 pub trait Journal {
     /// Adds a change to the batch.
-    fn record(&mut self, at: &Moment, change: &RuleChange<'_>);
+    fn record(&mut self, at: &ClockReadings, change: &RuleChange<'_>);
 
     /// Makes the batch durable: afterwards it survives a crash and a power failure. Does nothing for
     /// an empty batch.
@@ -170,7 +170,7 @@ pub trait Journal {
 
 /// Stores nothing.
 impl Journal for () {
-    fn record(&mut self, _: &Moment, _: &RuleChange<'_>) {}
+    fn record(&mut self, _: &ClockReadings, _: &RuleChange<'_>) {}
 
     fn commit(&mut self) -> Result<(), StateError> {
         Ok(())
@@ -222,7 +222,7 @@ pub enum StoredKind {
 
 /// State left by an earlier run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Recovered {
+pub struct RecoveredState {
     /// Rules in the order of their identifiers. Some may have expired.
     pub rules: Vec<StoredRule>,
     /// Last rule identifier used.

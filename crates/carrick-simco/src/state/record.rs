@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{BootTime, Moment, RuleChange, StoredEnd, StoredKind, StoredRule};
+use super::{BootTime, ClockReadings, RuleChange, StoredEnd, StoredKind, StoredRule};
 use crate::backend::Reservation;
 use crate::message::{AddressTuple, GroupId, PerParameters, PolicyRuleId};
 use crate::rules::RuleKind;
@@ -34,16 +34,16 @@ const DISABLED: u8 = 3;
 
 /// Record of the rule file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Record {
+pub(super) enum RuleRecord {
     Granted(StoredRule),
     Lifetime(PolicyRuleId, StoredEnd),
     Ended(PolicyRuleId),
     Last(PolicyRuleId, GroupId),
 }
 
-impl Record {
+impl RuleRecord {
     /// Returns the record of a change.
-    pub(super) fn of(at: &Moment, change: &RuleChange<'_>) -> Self {
+    pub(super) fn of(at: &ClockReadings, change: &RuleChange<'_>) -> Self {
         match *change {
             RuleChange::Granted { rule, owner } => Self::Granted(StoredRule {
                 id: rule.id,
@@ -172,26 +172,26 @@ fn write_kind(out: &mut Vec<u8>, kind: &StoredKind) {
 }
 
 /// Reader of the records of a batch, in order.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
-impl Reader<'_> {
+impl RecordReader<'_> {
     /// Returns the next record: `None` at the end, an error if it is malformed.
-    pub(super) fn next(&mut self) -> Option<Result<Record, MalformedRecord>> {
+    pub(super) fn next(&mut self) -> Option<Result<RuleRecord, MalformedRecord>> {
         (!self.0.is_empty()).then(|| self.record().ok_or(MalformedRecord))
     }
 
-    fn record(&mut self) -> Option<Record> {
+    fn record(&mut self) -> Option<RuleRecord> {
         Some(match self.octet()? {
-            GRANTED => Record::Granted(StoredRule {
+            GRANTED => RuleRecord::Granted(StoredRule {
                 id: PolicyRuleId(self.number()?),
                 group: GroupId(self.number()?),
                 expires: self.end()?,
                 owner: self.owner()?,
                 kind: self.kind()?,
             }),
-            LIFETIME => Record::Lifetime(PolicyRuleId(self.number()?), self.end()?),
-            ENDED => Record::Ended(PolicyRuleId(self.number()?)),
-            LAST => Record::Last(PolicyRuleId(self.number()?), GroupId(self.number()?)),
+            LIFETIME => RuleRecord::Lifetime(PolicyRuleId(self.number()?), self.end()?),
+            ENDED => RuleRecord::Ended(PolicyRuleId(self.number()?)),
+            LAST => RuleRecord::Last(PolicyRuleId(self.number()?), GroupId(self.number()?)),
             _ => return None,
         })
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, CloseReason, SubmitError};
 use carrick_simco::message::{
-    EnableStatus, Enabled, GroupId, Lifetime, Location, NegativeReply, Notification, PolicyRuleId,
-    Reply, Request, RequestKind, Reserved, RuleList, TransactionId,
+    EnableReply, EnableStatus, GroupId, Lifetime, Location, NegativeReply, Notification,
+    PolicyRuleId, Reply, Request, RequestKind, ReserveReply, RuleList, TransactionId,
 };
 use carrick_simco::session::{Side, make_challenge, make_token};
 
@@ -46,7 +46,7 @@ fn deliver(agent: &mut Agent, transaction: TransactionId, reply: &Reply) {
 }
 
 fn enabled(rule: PolicyRuleId) -> Reply {
-    Reply::Enabled(Enabled {
+    Reply::Enabled(EnableReply {
         rule,
         group: GroupId(1),
         lifetime: Lifetime(60),
@@ -56,7 +56,7 @@ fn enabled(rule: PolicyRuleId) -> Reply {
 }
 
 fn reserved(rule: PolicyRuleId) -> Reply {
-    Reply::Reserved(Reserved {
+    Reply::Reserved(ReserveReply {
         rule,
         group: GroupId(1),
         lifetime: Lifetime(60),

@@ -10,7 +10,7 @@ use carrick_simco::backend::{
 use carrick_simco::message::{
     Direction, Lifetime, NegativeReply, PolicyRuleId, PrrParameters, Reply, Request,
 };
-use carrick_simco::middlebox::{Actor, MiddleboxConfig, MiddleboxEvent, Rights};
+use carrick_simco::middlebox::{MiddleboxConfig, MiddleboxEvent, Requester, Rights};
 
 use crate::network::{Net, UDP, agent_config, block, change, config, ends, name, pinhole, range};
 
@@ -225,7 +225,7 @@ fn backend_refusal_is_reported_with_its_reason() {
     ] {
         assert_eq!(net.refusal(who, &request), reply);
         let reported = MiddleboxEvent::Refused {
-            by: Actor {
+            by: Requester {
                 session: who,
                 agent: name(agent),
             },

@@ -8,7 +8,7 @@ use carrick_simco::message::{
     Notification, PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
 };
 use carrick_simco::middlebox::{
-    Access, Connection, Limits, MiddleboxConfig, Rights, SessionOutput,
+    Connection, Limits, MiddleboxConfig, Rights, RuleAccess, SessionOutput,
 };
 
 use crate::network::{
@@ -179,7 +179,7 @@ fn agent_that_does_not_read_keeps_its_rules() {
         queued_messages: 20,
         ..Limits::default()
     });
-    config.agents[1].sees = Access::All;
+    config.agents[1].sees = RuleAccess::All;
     let mut net = Net::new(config);
     let [alice, deaf] = ["alice", "bob"].map(|name| net.open(name));
     net.enable(deaf, pinhole(999));
@@ -275,7 +275,7 @@ fn nothing_follows_ast() {
         ..Limits::default()
     });
     config.agents[1].rights.disable = true;
-    config.agents[1].sees = Access::All;
+    config.agents[1].sees = RuleAccess::All;
     let mut net = Net::new(config);
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     for port in 1..6 {

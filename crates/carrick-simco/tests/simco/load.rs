@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings};
-use carrick_simco::load::{Failure, Generator, Workload};
+use carrick_simco::load::{LoadFailure, LoadGenerator, Workload};
 use carrick_simco::message::NegativeReply;
 use carrick_simco::middlebox::SessionId;
 
@@ -24,7 +24,7 @@ struct Load {
     net: Net,
     agent: Agent,
     session: SessionId,
-    generator: Generator,
+    generator: LoadGenerator,
 }
 
 impl Load {
@@ -37,7 +37,7 @@ impl Load {
             ..AgentSettings::default()
         };
         let (mut agent, session, _) = net.agent(settings);
-        let mut generator = Generator::new(workload, 5);
+        let mut generator = LoadGenerator::new(workload, 5);
         generator.start(net.now, &mut agent);
         let mut load = Self {
             net,
@@ -148,7 +148,7 @@ fn refusals_are_counted_and_leave_no_rules() {
     let mut load = Load::new(workload(), 50);
     load.run(60);
     assert!(load.generator.measures().refused > 100);
-    let refused = Failure::Refused(NegativeReply::NoResources);
+    let refused = LoadFailure::Refused(NegativeReply::NoResources);
     assert_eq!(load.generator.failure(), Some(&refused));
     assert_eq!(load.generator.pinholes(), load.net.middlebox.rules().len());
 }
@@ -196,7 +196,7 @@ fn preload_continues_after_lost_replies() {
         ..AgentSettings::default()
     };
     let (mut agent, _, _) = net.agent(settings);
-    let mut generator = Generator::new(workload(), 5);
+    let mut generator = LoadGenerator::new(workload(), 5);
     generator.start(net.now, &mut agent);
     let window = std::iter::from_fn(|| agent.poll_transmit()).count();
     assert!((1..200).contains(&window), "{window}");

@@ -8,14 +8,15 @@ use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, Credentials};
 use carrick_simco::backend::{Backend, MemoryBackend};
 use carrick_simco::message::{
-    AddressTuple, Capabilities, Direction, DisableRequest, EnableRequest, Enabled, FromMiddlebox,
-    GroupId, Lifetime, Location, NatMode, NegativeReply, Notification, Parity, PerParameters,
-    PolicyRuleId, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope, TransactionId,
+    AddressTuple, Capabilities, Direction, DisableRequest, EnableReply, EnableRequest,
+    FromMiddlebox, GroupId, Lifetime, Location, NatMode, NegativeReply, Notification, Parity,
+    PerParameters, PolicyRuleId, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
+    TransactionId,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
 };
-use carrick_simco::session::{Identity, Key};
+use carrick_simco::session::{Identity, SharedKey};
 
 pub(crate) const UDP: u8 = 17;
 
@@ -23,8 +24,8 @@ pub(crate) fn name(name: &str) -> Identity {
     Identity::new(name).unwrap()
 }
 
-pub(crate) fn key(of: &str) -> Key {
-    Key::new(of.repeat(16).into_bytes()).unwrap()
+pub(crate) fn key(of: &str) -> SharedKey {
+    SharedKey::new(of.repeat(16).into_bytes()).unwrap()
 }
 
 /// Returns the configuration of an agent with the key of [`credentials`].
@@ -155,7 +156,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    pub(crate) fn enable(&mut self, session: SessionId, request: EnableRequest) -> Enabled {
+    pub(crate) fn enable(&mut self, session: SessionId, request: EnableRequest) -> EnableReply {
         match self.ask(session, &Request::Enable(request)) {
             Reply::Enabled(enabled) => enabled,
             reply => panic!("{request:?} was answered by {reply:?}"),

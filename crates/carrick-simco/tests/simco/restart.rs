@@ -8,15 +8,15 @@ use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
     Direction, EnableRequest, Lifetime, NegativeReply, PolicyRuleId, Reply, Request,
 };
-use carrick_simco::middlebox::{MiddleboxConfig, NotRestored, Restored, Rights};
-use carrick_simco::state::{BootTime, FileJournal, Journal, Moment, RuleChange, StateError};
+use carrick_simco::middlebox::{MiddleboxConfig, NotRestored, RestoredRules, Rights};
+use carrick_simco::state::{BootTime, ClockReadings, FileJournal, Journal, RuleChange, StateError};
 
 use crate::network::{Net, UDP, agent_config, block, change, config, in_group, pinhole, reserve};
 
 /// Folder of one test, removed when dropped.
-struct Folder(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Folder {
+impl TestFolder {
     fn new(name: &str) -> Self {
         let name = format!("carrick-simco-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -25,34 +25,34 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// Running middlebox whose changes are written to disk before its replies are sent.
-struct Run {
+struct RunningMiddlebox {
     net: Net,
     journal: FileJournal,
-    restored: Restored,
+    restored: RestoredRules,
     /// Time of its start.
-    start: Start,
+    start: StartTime,
 }
 
 /// Time of a start by the wall clock, and by the host's clock since boot number `boot`.
 #[derive(Clone, Copy)]
-struct Start {
+struct StartTime {
     wall: u64,
     boot: u8,
     since: u64,
 }
 
-impl Start {
+impl StartTime {
     /// Returns the moment at this time of the middlebox's clock.
-    fn at(self, now: Time) -> Moment {
+    fn at(self, now: Time) -> ClockReadings {
         let since = now.since(BEGIN);
-        Moment {
+        ClockReadings {
             time: now,
             wall: wall(self.wall) + since,
             boot: Some(BootTime {
@@ -70,10 +70,15 @@ fn wall(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
-impl Run {
+impl RunningMiddlebox {
     /// Starts at `start` seconds by both clocks of the host.
-    fn begin(folder: &Folder, config: MiddleboxConfig, backend: MemoryBackend, start: u64) -> Self {
-        let start = Start {
+    fn begin(
+        folder: &TestFolder,
+        config: MiddleboxConfig,
+        backend: MemoryBackend,
+        start: u64,
+    ) -> Self {
+        let start = StartTime {
             wall: start,
             boot: 1,
             since: start,
@@ -82,10 +87,10 @@ impl Run {
     }
 
     fn begin_at(
-        folder: &Folder,
+        folder: &TestFolder,
         config: MiddleboxConfig,
         backend: MemoryBackend,
-        start: Start,
+        start: StartTime,
     ) -> Self {
         let (mut journal, recovered) = FileJournal::open(&folder.0, [1; 8]).unwrap();
         let mut net = Net::with_backend(config, backend);
@@ -105,7 +110,7 @@ impl Run {
         }
     }
 
-    fn filter(folder: &Folder, start: u64) -> Self {
+    fn filter(folder: &TestFolder, start: u64) -> Self {
         Self::begin(folder, all_rights(), MemoryBackend::default(), start)
     }
 
@@ -130,8 +135,8 @@ fn all_rights() -> MiddleboxConfig {
 
 #[test]
 fn restart_restores_rules_in_force_only() {
-    let folder = Folder::new("granted");
-    let mut run = Run::filter(&folder, 0);
+    let folder = TestFolder::new("granted");
+    let mut run = RunningMiddlebox::filter(&folder, 0);
     let alice = run.net.open("alice");
     let first = run.net.enable(alice, pinhole(1));
     let short = EnableRequest {
@@ -148,7 +153,7 @@ fn restart_restores_rules_in_force_only() {
     drop(run);
 
     // Stopped for 15 s; the second rule would have ended in 10 s.
-    let mut run = Run::filter(&folder, 25);
+    let mut run = RunningMiddlebox::filter(&folder, 25);
     assert_eq!(run.restored.rules, 1);
     assert_eq!(run.restored.ended, [(second, NotRestored::Expired)]);
     assert_eq!(
@@ -170,15 +175,15 @@ fn restart_restores_rules_in_force_only() {
     assert!(!run.net.passes(1, Direction::Inbound));
     run.commit();
     drop(run);
-    let run = Run::filter(&folder, 100);
-    assert_eq!(run.restored, Restored::default());
+    let run = RunningMiddlebox::filter(&folder, 100);
+    assert_eq!(run.restored, RestoredRules::default());
     assert_eq!(run.net.elements(), 0);
 }
 
 #[test]
 fn rules_of_removed_agents_stay_until_expiry() {
-    let folder = Folder::new("owners");
-    let mut run = Run::filter(&folder, 0);
+    let folder = TestFolder::new("owners");
+    let mut run = RunningMiddlebox::filter(&folder, 0);
     let [alice, bob] = ["alice", "bob"].map(|name| run.net.open(name));
     let of_alice = run.net.enable(alice, pinhole(1)).rule;
     let of_bob = run.net.enable(bob, pinhole(2)).rule;
@@ -188,7 +193,7 @@ fn rules_of_removed_agents_stay_until_expiry() {
         agents: vec![agent_config("carol"), agent_config("bob")],
         ..config()
     };
-    let mut run = Run::begin(&folder, others, MemoryBackend::default(), 1);
+    let mut run = RunningMiddlebox::begin(&folder, others, MemoryBackend::default(), 1);
     assert_eq!((run.restored.rules, run.restored.ended.len()), (2, 0));
     assert!(run.net.passes(1, Direction::Inbound) && run.net.passes(2, Direction::Inbound));
     let [bob, carol] = ["bob", "carol"].map(|name| run.net.open(name));
@@ -200,21 +205,21 @@ fn rules_of_removed_agents_stay_until_expiry() {
     // Configured again after another restart, she has her rule.
     run.commit();
     drop(run);
-    let mut run = Run::filter(&folder, 2);
+    let mut run = RunningMiddlebox::filter(&folder, 2);
     let alice = run.net.open("alice");
     assert_eq!(run.net.ask(alice, &change(of_alice, 0)), Reply::Deleted);
 }
 
 #[test]
 fn restart_restores_identical_rules_and_pdr() {
-    let folder = Folder::new("counted");
-    let mut run = Run::filter(&folder, 0);
+    let folder = TestFolder::new("counted");
+    let mut run = RunningMiddlebox::filter(&folder, 0);
     let alice = run.net.open("alice");
     let rules = [(); 2].map(|()| run.net.enable(alice, pinhole(1)).rule);
     run.net.ask(alice, &block(pinhole(9)));
     run.commit();
     drop(run);
-    let mut run = Run::filter(&folder, 1);
+    let mut run = RunningMiddlebox::filter(&folder, 1);
     let alice = run.net.open("alice");
     let refused = run.net.refusal(alice, &Request::Enable(pinhole(9)));
     assert_eq!(refused, NegativeReply::Conflict);
@@ -227,7 +232,7 @@ fn restart_restores_identical_rules_and_pdr() {
 
 #[test]
 fn reservations_keep_their_ports() {
-    let folder = Folder::new("ports");
+    let folder = TestFolder::new("ports");
     let pool = || PortPool::new([198, 51, 100, 1].into(), 4000..=4003);
     let translator = || {
         let mut config = config();
@@ -236,14 +241,14 @@ fn reservations_keep_their_ports() {
     };
     let backend = || MemoryBackend::default().with_translation(pool());
     let reserve = Request::Reserve(reserve(UDP, 2, 60));
-    let mut run = Run::begin(&folder, translator(), backend(), 0);
+    let mut run = RunningMiddlebox::begin(&folder, translator(), backend(), 0);
     let alice = run.net.open("alice");
     let reserved = run.net.ask(alice, &reserve);
     assert!(matches!(reserved, Reply::Reserved(_)), "{reserved:?}");
     let enabled = run.net.enable(alice, pinhole(1));
     run.commit();
     drop(run);
-    let mut run = Run::begin(&folder, translator(), backend(), 1);
+    let mut run = RunningMiddlebox::begin(&folder, translator(), backend(), 1);
     assert_eq!(
         (
             run.restored.rules,
@@ -264,7 +269,7 @@ fn reservations_keep_their_ports() {
     run.commit();
     drop(run);
     // A packet filter without translation can't restore the reservation.
-    let run = Run::filter(&folder, 2);
+    let run = RunningMiddlebox::filter(&folder, 2);
     assert_eq!(
         run.restored.ended,
         [(PolicyRuleId(1), NotRestored::OtherTranslation)]
@@ -273,13 +278,13 @@ fn reservations_keep_their_ports() {
 
 /// Stops a middlebox with a rule of 60 s of which 1 s is left, at 100,000 s by the wall clock and 500 s
 /// after the first boot.
-fn stop_before_expiry(folder: &Folder) -> Run {
-    let start = Start {
+fn stop_before_expiry(folder: &TestFolder) -> RunningMiddlebox {
+    let start = StartTime {
         wall: 100_000,
         boot: 1,
         since: 441,
     };
-    let mut run = Run::begin_at(folder, all_rights(), MemoryBackend::default(), start);
+    let mut run = RunningMiddlebox::begin_at(folder, all_rights(), MemoryBackend::default(), start);
     let alice = run.net.open("alice");
     let pinhole = EnableRequest {
         lifetime: Lifetime(60),
@@ -290,13 +295,13 @@ fn stop_before_expiry(folder: &Folder) -> Run {
     run
 }
 
-fn restart(folder: &Folder, wall: u64, boot: u8, since: u64) -> Run {
-    let start = Start { wall, boot, since };
-    Run::begin_at(folder, all_rights(), MemoryBackend::default(), start)
+fn restart(folder: &TestFolder, wall: u64, boot: u8, since: u64) -> RunningMiddlebox {
+    let start = StartTime { wall, boot, since };
+    RunningMiddlebox::begin_at(folder, all_rights(), MemoryBackend::default(), start)
 }
 
 /// Returns the number of seconds for which the rule still passes packets.
-fn passes_for(run: &mut Run) -> u64 {
+fn passes_for(run: &mut RunningMiddlebox) -> u64 {
     let mut seconds = 0;
     while run.net.passes(1, Direction::Inbound) {
         run.net.wait(1);
@@ -308,7 +313,7 @@ fn passes_for(run: &mut Run) -> u64 {
 #[test]
 fn wall_clock_step_does_not_move_expiry() {
     for wall in [0, 100_059, 5_000_000] {
-        let folder = Folder::new(&format!("step-{wall}"));
+        let folder = TestFolder::new(&format!("step-{wall}"));
         drop(stop_before_expiry(&folder));
         let mut run = restart(&folder, wall, 1, 500);
         assert_eq!(run.restored.recomputed, []);
@@ -318,7 +323,7 @@ fn wall_clock_step_does_not_move_expiry() {
 
 #[test]
 fn clock_set_back_does_not_extend_rules() {
-    let folder = Folder::new("back");
+    let folder = TestFolder::new("back");
     drop(stop_before_expiry(&folder));
     // The host was rebooted with its clock a day behind.
     let run = restart(&folder, 13_600, 2, 10);
@@ -334,11 +339,11 @@ fn clock_set_back_does_not_extend_rules() {
 
 #[test]
 fn wall_clock_counts_after_a_reboot() {
-    let folder = Folder::new("host");
+    let folder = TestFolder::new("host");
     drop(stop_before_expiry(&folder));
     let mut run = restart(&folder, 100_040, 2, 10);
     assert_eq!(passes_for(&mut run), 20);
-    let folder = Folder::new("host-long");
+    let folder = TestFolder::new("host-long");
     drop(stop_before_expiry(&folder));
     let run = restart(&folder, 100_060, 2, 10);
     assert_eq!(
@@ -349,8 +354,8 @@ fn wall_clock_counts_after_a_reboot() {
 
 #[test]
 fn folder_is_locked_by_one_middlebox() {
-    let folder = Folder::new("lock");
-    let run = Run::filter(&folder, 0);
+    let folder = TestFolder::new("lock");
+    let run = RunningMiddlebox::filter(&folder, 0);
     assert!(matches!(
         FileJournal::open(&folder.0, [1; 8]),
         Err(StateError::InUse(_))

@@ -5,18 +5,18 @@ use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, IpVersion, Lifetime, Location,
     NegativeReply, PolicyRuleId, Reply, Request, Scope,
 };
-use carrick_simco::middlebox::{Access, MiddleboxConfig, Network, Rights};
+use carrick_simco::middlebox::{MiddleboxConfig, Network, Rights, RuleAccess};
 
 use crate::network::{Net, UDP, agent_config, block, change, config, name, pinhole, reserve};
 
 /// `alice` and `bob` with their own rules, `watcher` who sees all, `admin` who may change alice's.
 fn config_of_four_agents() -> MiddleboxConfig {
     let mut watcher = agent_config("watcher");
-    watcher.sees = Access::All;
+    watcher.sees = RuleAccess::All;
     watcher.rights.enable = false;
     let mut admin = agent_config("admin");
-    admin.sees = Access::Of(vec![name("alice")]);
-    admin.controls = Access::Of(vec![name("alice")]);
+    admin.sees = RuleAccess::Of(vec![name("alice")]);
+    admin.controls = RuleAccess::Of(vec![name("alice")]);
     MiddleboxConfig {
         agents: vec![agent_config("alice"), agent_config("bob"), watcher, admin],
         ..config()
@@ -157,7 +157,7 @@ fn events_of_a_rule_keep_their_order_on_one_stream() {
 #[test]
 fn control_of_a_rule_includes_seeing_it() {
     let mut config = config_of_four_agents();
-    config.agents[3].sees = Access::Own;
+    config.agents[3].sees = RuleAccess::Own;
     let mut net = Net::new(config);
     let [alice, bob, admin] = ["alice", "bob", "admin"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;

@@ -6,14 +6,16 @@ use carrick_simco::message::{
     FromMiddlebox, IpVersion, Lifetime, Location, Notification, PolicyRuleId, Reply, Request,
     Scope, TransactionId,
 };
-use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, Rights, SessionId, SessionOutput};
+use carrick_simco::middlebox::{
+    Limits, MiddleboxConfig, Rights, RuleAccess, SessionId, SessionOutput,
+};
 
 use crate::network::{Net, agent_config, block, change, config, pinhole};
 
 /// Returns a configuration of `alice` and `bob`, `watcher` who sees all rules, and `police` with all rights.
 fn config_of_four_agents(limits: Limits) -> MiddleboxConfig {
     let mut watcher = agent_config("watcher");
-    watcher.sees = Access::All;
+    watcher.sees = RuleAccess::All;
     let mut police = agent_config("police");
     police.rights = Rights::ALL;
     MiddleboxConfig {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carrick_simco::Time;
-use carrick_simco::middlebox::{MiddleboxEvent, SessionId, Source};
+use carrick_simco::middlebox::{MiddleboxEvent, SessionId, SourceNetwork};
 use carrick_simco::session::Identity;
 
 /// Interval of reports about suppressed events.
@@ -13,30 +13,30 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Burst of lines, and the interval of further ones.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
+struct LineRate {
     burst: u32,
     each: Duration,
 }
 
 /// For connections without a session from one address or network.
-const PER_SOURCE: Rate = Rate {
+const PER_SOURCE: LineRate = LineRate {
     burst: 20,
     each: Duration::from_secs(10),
 };
 
 /// For connections without a session in total.
-const UNAUTHENTICATED: Rate = Rate {
+const UNAUTHENTICATED: LineRate = LineRate {
     burst: 200,
     each: Duration::from_millis(500),
 };
 
 /// For refusals of an agent, and for its sessions.
-const PER_AGENT: Rate = Rate {
+const PER_AGENT: LineRate = LineRate {
     burst: 100,
     each: Duration::from_secs(1),
 };
 
-impl Rate {
+impl LineRate {
     /// Returns whether a line is allowed; `full` is the time at which the burst is available again.
     fn has_room(self, full: Time, now: Time) -> bool {
         full.since(now) + self.each <= self.each * self.burst
@@ -49,20 +49,20 @@ impl Rate {
 
 /// Category of rate-limited events.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Category {
+pub(super) enum EventCategory {
     /// Connections without a session from a source.
-    Unauthenticated(Option<Source>),
+    Unauthenticated(Option<SourceNetwork>),
     /// Refusals of an agent.
     Refusals(Identity),
     /// Starts and ends of an agent's sessions.
     Sessions(Identity),
 }
 
-impl Category {
+impl EventCategory {
     /// Returns the category of an event; `None` for events that are not limited.
     pub(super) fn of(
         event: &MiddleboxEvent,
-        source: impl Fn(SessionId) -> Option<Source>,
+        source: impl Fn(SessionId) -> Option<SourceNetwork>,
     ) -> Option<Self> {
         match event {
             MiddleboxEvent::AuthenticationFailed { session, .. }
@@ -83,7 +83,7 @@ impl Category {
         }
     }
 
-    fn rate(&self) -> Rate {
+    fn rate(&self) -> LineRate {
         match self {
             Self::Unauthenticated(_) => PER_SOURCE,
             Self::Refusals(_) | Self::Sessions(_) => PER_AGENT,
@@ -102,7 +102,7 @@ impl Category {
 #[derive(Debug, Default)]
 pub(super) struct RateLimits {
     /// Time at which each category has its full burst again. Entries are removed after that time.
-    full: BTreeMap<Category, Time>,
+    full: BTreeMap<EventCategory, Time>,
     unauthenticated: Time,
     /// Suppressed events not reported yet, by agent.
     unreported: BTreeMap<Option<Identity>, u64>,
@@ -114,13 +114,13 @@ pub(super) struct RateLimits {
 
 impl RateLimits {
     /// Returns whether an event of this category is logged; counts it if not.
-    pub(super) fn admits(&mut self, now: Time, kind: Category) -> bool {
+    pub(super) fn admits(&mut self, now: Time, kind: EventCategory) -> bool {
         if self.full.is_empty() && self.unreported.is_empty() {
             self.next_report = now + REPORT_INTERVAL;
         }
         let rate = kind.rate();
         let full = self.full.get(&kind).copied().unwrap_or(now);
-        let unauthenticated = matches!(kind, Category::Unauthenticated(_));
+        let unauthenticated = matches!(kind, EventCategory::Unauthenticated(_));
         if !rate.has_room(full, now)
             || (unauthenticated && !UNAUTHENTICATED.has_room(self.unauthenticated, now))
         {
@@ -157,15 +157,15 @@ mod tests {
 
     use super::*;
 
-    fn network(number: u16) -> Category {
+    fn network(number: u16) -> EventCategory {
         let address = Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, 1);
-        Category::Unauthenticated(Some(Source::of(address.into())))
+        EventCategory::Unauthenticated(Some(SourceNetwork::of(address.into())))
     }
 
     fn admitted(
         limits: &mut RateLimits,
         now: Time,
-        kinds: impl Iterator<Item = Category>,
+        kinds: impl Iterator<Item = EventCategory>,
     ) -> usize {
         kinds
             .filter(|kind| limits.admits(now, kind.clone()))
@@ -210,10 +210,11 @@ mod tests {
     fn refusals_and_sessions_are_limited_separately() {
         let agent = |name| Identity::new(name).unwrap();
         let mut limits = RateLimits::default();
-        let refusals = |name: &'static str| (0..5000).map(move |_| Category::Refusals(agent(name)));
+        let refusals =
+            |name: &'static str| (0..5000).map(move |_| EventCategory::Refusals(agent(name)));
         assert_eq!(admitted(&mut limits, Time::ZERO, refusals("a")), 100);
         assert_eq!(admitted(&mut limits, Time::ZERO, refusals("b")), 100);
-        assert!(limits.admits(Time::ZERO, Category::Sessions(agent("a"))));
+        assert!(limits.admits(Time::ZERO, EventCategory::Sessions(agent("a"))));
         let after = Time::ZERO + Duration::from_secs(7);
         assert_eq!(
             admitted(&mut limits, after, refusals("a")),

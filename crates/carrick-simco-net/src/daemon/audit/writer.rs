@@ -71,7 +71,7 @@ fn failure(path: &Path, source: io::Error) -> DaemonError {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LineQueue {
     /// Buffered lines.
     lines: Vec<u8>,
     /// Octets being written, and the thread that writes them.
@@ -91,21 +91,22 @@ struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<LineQueue>,
     changed: Condvar,
     ended: Notify,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, LineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the next octets for this thread; `None` when it has to end.
     fn next(&self, thread: u64) -> Option<Vec<u8>> {
-        let idle =
-            |queue: &mut Queue| queue.thread == thread && queue.lines.is_empty() && !queue.closed;
+        let idle = |queue: &mut LineQueue| {
+            queue.thread == thread && queue.lines.is_empty() && !queue.closed
+        };
         let mut queue = self
             .changed
             .wait_while(self.lock(), idle)
@@ -129,7 +130,7 @@ impl Shared {
 
     /// Waits for the previous thread to finish writing, at most for [`PAUSE`].
     fn wait_for_previous_thread(&self) {
-        let writes = |queue: &mut Queue| queue.writing > 0;
+        let writes = |queue: &mut LineQueue| queue.writing > 0;
         let waited = self.changed.wait_timeout_while(self.lock(), PAUSE, writes);
         waited.unwrap_or_else(PoisonError::into_inner).0.writing = 0;
     }
@@ -149,7 +150,8 @@ impl Shared {
 
     /// Pauses until another thread takes over or, if `unless_closed`, the log is closed.
     fn pause(&self, thread: u64, time: Duration, unless_closed: bool) {
-        let waits = |queue: &mut Queue| queue.thread == thread && !(unless_closed && queue.closed);
+        let waits =
+            |queue: &mut LineQueue| queue.thread == thread && !(unless_closed && queue.closed);
         // The caller checks the state again.
         let _ = self.changed.wait_timeout_while(self.lock(), time, waits);
     }
@@ -167,7 +169,7 @@ impl Shared {
         true
     }
 
-    fn end(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn end(&self, mut queue: MutexGuard<'_, LineQueue>) {
         queue.ended = true;
         drop(queue);
         self.ended.notify_waiters();
@@ -176,12 +178,12 @@ impl Shared {
 
 /// Passes lines to the thread.
 #[derive(Debug)]
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+pub(super) struct AuditWriter {
+    shared: Arc<SharedQueue>,
     errors: mpsc::Sender<DaemonError>,
 }
 
-impl Writer {
+impl AuditWriter {
     /// Creates a writer without a file; errors go to `errors`.
     pub(super) fn new(errors: mpsc::Sender<DaemonError>) -> Self {
         Self {
@@ -264,7 +266,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for AuditWriter {
     /// The thread writes the rest and ends.
     fn drop(&mut self) {
         self.close();
@@ -273,7 +275,7 @@ impl Drop for Writer {
 
 /// Writes queued lines until another thread takes over.
 fn write_all(
-    shared: &Shared,
+    shared: &SharedQueue,
     thread: u64,
     path: &Path,
     mut file: File,

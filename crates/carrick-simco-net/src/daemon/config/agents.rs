@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{ConfigError, identity, value};
-use carrick_simco::middlebox::{Access, AgentConfig, Network, Rights};
+use carrick_simco::middlebox::{AgentConfig, Network, Rights, RuleAccess};
 use carrick_simco::private_files;
-use carrick_simco::session::Key;
+use carrick_simco::session::SharedKey;
 
 /// Agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -21,11 +21,11 @@ pub struct AgentEntry {
     pub key_file: Option<PathBuf>,
     /// Rights: `all`, `none`, or some of `reserve`, `enable`, `disable`, `lifetime`, `status`, `list`,
     /// `wildcards`. Default: all but `disable` and `wildcards`.
-    pub rights: Option<Words>,
+    pub rights: Option<WordList>,
     /// Owners whose rules it may see and is notified about: `own`, `all`, or names of agents.
-    pub sees: Option<Words>,
+    pub sees: Option<WordList>,
     /// Owners whose rules it may change and delete, in the same form.
-    pub controls: Option<Words>,
+    pub controls: Option<WordList>,
     /// Networks of the internal hosts of its rules, such as `10.0.0.0/8`; empty for all.
     #[serde(default)]
     pub internal: Vec<String>,
@@ -47,7 +47,7 @@ pub struct AgentEntry {
 /// One word or a list of words.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "must be a word or a list of words")]
-pub enum Words {
+pub enum WordList {
     /// Such as `"all"`.
     One(String),
     /// Such as `["enable", "list"]`.
@@ -80,7 +80,7 @@ impl AgentEntry {
         })
     }
 
-    fn read_key(&self, place: &str) -> Result<Option<Key>, ConfigError> {
+    fn read_key(&self, place: &str) -> Result<Option<SharedKey>, ConfigError> {
         match (&self.key, &self.key_file) {
             (None, None) => Ok(None),
             (Some(digits), None) => parse_key(place, digits).map(Some),
@@ -96,7 +96,7 @@ impl AgentEntry {
 ///
 /// # Errors
 /// When the file can't be read, other users can read it, or it contains no valid key.
-pub fn read_key_file(path: &Path) -> Result<Key, ConfigError> {
+pub fn read_key_file(path: &Path) -> Result<SharedKey, ConfigError> {
     let digits = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.display().to_string(),
         source,
@@ -110,7 +110,7 @@ pub fn read_key_file(path: &Path) -> Result<Key, ConfigError> {
 ///
 /// # Errors
 /// When it is invalid; `place` names its origin.
-pub fn parse_key(place: &str, digits: &str) -> Result<Key, ConfigError> {
+pub fn parse_key(place: &str, digits: &str) -> Result<SharedKey, ConfigError> {
     let digits = digits.trim();
     let digit = |c: u8| (c as char).to_digit(16);
     let pairs = digits.as_bytes().chunks(2);
@@ -122,15 +122,15 @@ pub fn parse_key(place: &str, digits: &str) -> Result<Key, ConfigError> {
         .collect();
     let octets =
         octets.ok_or_else(|| value(place, "must be an even number of hexadecimal digits"))?;
-    Key::new(octets).ok_or_else(|| value(place, "must have at least 16 octets (32 digits)"))
+    SharedKey::new(octets).ok_or_else(|| value(place, "must have at least 16 octets (32 digits)"))
 }
 
-fn rights(key: &str, words: &Words) -> Result<Rights, ConfigError> {
+fn rights(key: &str, words: &WordList) -> Result<Rights, ConfigError> {
     let words = match words {
-        Words::One(word) if word == "all" => return Ok(Rights::ALL),
-        Words::One(word) if word == "none" => return Ok(Rights::NONE),
-        Words::One(word) => std::slice::from_ref(word),
-        Words::Many(words) => words,
+        WordList::One(word) if word == "all" => return Ok(Rights::ALL),
+        WordList::One(word) if word == "none" => return Ok(Rights::NONE),
+        WordList::One(word) => std::slice::from_ref(word),
+        WordList::Many(words) => words,
     };
     let mut rights = Rights::NONE;
     for word in words {
@@ -170,13 +170,17 @@ fn networks(key: &str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {
     texts.iter().map(parse).collect()
 }
 
-fn access(key: &str, words: Option<&Words>, all: &[AgentEntry]) -> Result<Access, ConfigError> {
+fn access(
+    key: &str,
+    words: Option<&WordList>,
+    all: &[AgentEntry],
+) -> Result<RuleAccess, ConfigError> {
     let names = match words {
-        None => return Ok(Access::Own),
-        Some(Words::One(word)) if word == "own" => return Ok(Access::Own),
-        Some(Words::One(word)) if word == "all" => return Ok(Access::All),
-        Some(Words::One(name)) => std::slice::from_ref(name),
-        Some(Words::Many(names)) => names,
+        None => return Ok(RuleAccess::Own),
+        Some(WordList::One(word)) if word == "own" => return Ok(RuleAccess::Own),
+        Some(WordList::One(word)) if word == "all" => return Ok(RuleAccess::All),
+        Some(WordList::One(name)) => std::slice::from_ref(name),
+        Some(WordList::Many(names)) => names,
     };
     let mut identities = Vec::new();
     for name in names {
@@ -189,5 +193,5 @@ fn access(key: &str, words: Option<&Words>, all: &[AgentEntry]) -> Result<Access
         }
         identities.push(identity(key, name)?);
     }
-    Ok(Access::Of(identities))
+    Ok(RuleAccess::Of(identities))
 }

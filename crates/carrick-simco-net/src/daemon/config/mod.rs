@@ -13,7 +13,7 @@ use carrick_simco::middlebox::{AgentConfig, MiddleboxConfig};
 use carrick_simco::private_files;
 use carrick_simco::session::Identity;
 
-pub use agents::{AgentEntry, Words, parse_key, read_key_file};
+pub use agents::{AgentEntry, WordList, parse_key, read_key_file};
 pub use limits::LimitsEntry;
 
 /// Help for the choice of a backend.
@@ -53,14 +53,14 @@ pub(super) fn value(key: impl Into<String>, why: impl Into<String>) -> ConfigErr
     }
 }
 
-/// Contents of the file.
+/// Settings of a middlebox: contents of its configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Settings {
+pub struct DaemonSettings {
     /// Name of the middlebox, for authentication and in the audit log.
     pub name: String,
     /// Transports and addresses to listen on.
-    pub listen: Listen,
+    pub listen: ListenEntry,
     /// Backend. Required, because only one of the two filters packets.
     pub backend: BackendEntry,
     /// Folder that keeps rules across restarts. Without it, rules end with the program.
@@ -82,7 +82,7 @@ pub struct Settings {
     pub max_lifetime: u32,
     /// Transport protocols allowed in rules, by number or name; empty for all.
     #[serde(default)]
-    pub protocols: Vec<Protocol>,
+    pub protocols: Vec<ProtocolEntry>,
     /// True if wildcards in addresses and ports are allowed.
     #[serde(default = "yes")]
     pub wildcards: bool,
@@ -105,7 +105,7 @@ fn yes() -> bool {
 /// Transports and addresses to listen on, at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Listen {
+pub struct ListenEntry {
     /// SCTP.
     pub sctp: Option<SctpListen>,
     /// TCP, on each of these addresses.
@@ -237,14 +237,14 @@ impl BackendEntry {
     untagged,
     expecting = "must be the name of a protocol or a number from 0 to 255"
 )]
-pub enum Protocol {
+pub enum ProtocolEntry {
     /// Protocol number of the IP header.
     Number(u8),
     /// `udp`, `tcp`, `sctp`, `dccp`, `icmp`.
     Name(String),
 }
 
-impl Protocol {
+impl ProtocolEntry {
     fn number(&self) -> Result<u8, ConfigError> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -265,7 +265,7 @@ impl Protocol {
     }
 }
 
-impl Settings {
+impl DaemonSettings {
     /// Reads a file. Relative file names in it are resolved against its folder.
     ///
     /// # Errors
@@ -361,7 +361,7 @@ impl Settings {
 
     /// Checks that a session can be opened on one of the listeners.
     fn check_listen(&self) -> Result<(), ConfigError> {
-        let Listen { sctp, tcp, tls } = &self.listen;
+        let ListenEntry { sctp, tcp, tls } = &self.listen;
         let plain = sctp.is_some() || !tcp.is_empty();
         let secure = tls.as_ref().is_some_and(|tls| !tls.addresses.is_empty());
         if !plain && !secure {
@@ -429,7 +429,8 @@ impl Settings {
             }
         };
         Self::check_agents(&agents, anonymous.as_ref())?;
-        let protocols: Result<Vec<u8>, _> = self.protocols.iter().map(Protocol::number).collect();
+        let protocols: Result<Vec<u8>, _> =
+            self.protocols.iter().map(ProtocolEntry::number).collect();
         Ok(MiddleboxConfig {
             capabilities: self.capabilities(base.capabilities)?,
             protocols: protocols?,

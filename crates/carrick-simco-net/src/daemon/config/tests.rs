@@ -1,5 +1,5 @@
 use super::*;
-use carrick_simco::middlebox::{Access, Rights};
+use carrick_simco::middlebox::{Rights, RuleAccess};
 
 const COMPLETE: &str = r#"
 name = "fw1"
@@ -40,7 +40,7 @@ controls = ["pbx"]
 
 #[test]
 fn complete_file_is_parsed() {
-    let settings = Settings::parse(COMPLETE).unwrap();
+    let settings = DaemonSettings::parse(COMPLETE).unwrap();
     let config = settings.middlebox().unwrap();
     assert_eq!(config.identity.as_str(), "fw1");
     assert_eq!(config.protocols, [17, 6]);
@@ -59,8 +59,8 @@ fn complete_file_is_parsed() {
     assert_eq!((pbx.max_elements, pbx.max_patterns), (25, 3));
     assert_eq!(pbx.max_disable_rules, 2);
     assert!(pbx.key.is_some() && noc.key.is_none());
-    assert_eq!((noc.rights, &noc.sees), (Rights::ALL, &Access::All));
-    assert_eq!(noc.controls, Access::Of(vec![pbx.identity.clone()]));
+    assert_eq!((noc.rights, &noc.sees), (Rights::ALL, &RuleAccess::All));
+    assert_eq!(noc.controls, RuleAccess::Of(vec![pbx.identity.clone()]));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn errors_name_their_line_or_key() {
     let changed = |from: &str, to: &str| {
         let text = COMPLETE.replace(from, to);
         assert_ne!(text, COMPLETE, "{from}");
-        match Settings::parse(&text).and_then(|settings| settings.middlebox()) {
+        match DaemonSettings::parse(&text).and_then(|settings| settings.middlebox()) {
             Ok(_) => panic!("{to} was accepted"),
             Err(error) => error.to_string(),
         }
@@ -128,7 +128,7 @@ fn configuration_without_possible_session_is_refused() {
     let of = |top: &str, rest: &[&str]| {
         let backend = "[backend]\nkind = \"memory\"\n";
         let text = format!("name = \"a\"\n{top}\n{backend}{}", rest.concat());
-        let checked = Settings::parse(&text).unwrap().middlebox();
+        let checked = DaemonSettings::parse(&text).unwrap().middlebox();
         checked.map(|_| ()).map_err(|error| error.to_string())
     };
     let secure = "require-encryption = true";
@@ -165,7 +165,7 @@ fn configuration_without_possible_session_is_refused() {
 fn capabilities_report_ip_versions() {
     let of = |backend: &str| {
         let text = COMPLETE.replace("kind = \"memory\"", backend);
-        let settings = Settings::parse(&text).unwrap();
+        let settings = DaemonSettings::parse(&text).unwrap();
         settings.middlebox().unwrap().capabilities
     };
     let pool =
@@ -201,12 +201,12 @@ fn capabilities_report_ip_versions() {
 #[test]
 fn missing_backend_is_refused() {
     let without = COMPLETE.replace("[backend]\nkind = \"memory\"\n", "");
-    let refused = Settings::parse(&without).unwrap_err().to_string();
+    let refused = DaemonSettings::parse(&without).unwrap_err().to_string();
     assert!(refused.starts_with("backend: give "), "{refused}");
     for kind in ["nftables", "memory"] {
         assert!(refused.contains(&format!("kind = {kind:?}")), "{refused}");
         let text = COMPLETE.replace("\"memory\"", &format!("{kind:?}"));
-        let settings = Settings::parse(&text).unwrap();
+        let settings = DaemonSettings::parse(&text).unwrap();
         assert_eq!(settings.backend.warning().is_some(), kind == "memory");
     }
 }

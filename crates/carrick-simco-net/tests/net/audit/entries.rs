@@ -3,7 +3,7 @@
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::message::{Lifetime, PolicyRuleId};
 use carrick_simco_net::client::{Client, ClientEvent};
-use carrick_simco_net::daemon::{Daemon, Settings, State};
+use carrick_simco_net::daemon::{Daemon, DaemonSettings, StoredState};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
@@ -14,7 +14,7 @@ use crate::support::{
 
 #[tokio::test]
 async fn each_event_has_a_json_line() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let middlebox =
         TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
@@ -25,8 +25,8 @@ async fn each_event_has_a_json_line() {
     rule.close().await.unwrap();
     let _ = alice.status(id).await;
     alice.end().await;
-    let same = Settings::parse(&text(&middlebox.folder, "")).unwrap();
-    let same = Settings {
+    let same = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let same = DaemonSettings {
         audit: Some(path.clone()),
         ..same
     };
@@ -92,7 +92,7 @@ async fn each_event_has_a_json_line() {
 
 #[tokio::test]
 async fn audit_log_names_agent_and_owner() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let middlebox =
         TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;
@@ -170,15 +170,15 @@ async fn audit_log_names_agent_and_owner() {
 
 #[tokio::test]
 async fn backend_refusals_are_logged_and_counted() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let more = format!("audit = {:?}", path.display().to_string());
-    let settings = Settings::parse(&crate::support::text(&folder, &more)).unwrap();
+    let settings = DaemonSettings::parse(&crate::support::text(&folder, &more)).unwrap();
     let backend = MemoryBackend::new(MemoryLimits {
         elements: 1,
         blocks: 0,
     });
-    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let daemon = Daemon::start(&settings, Box::new(backend), StoredState::none());
     let middlebox = TestMiddlebox {
         daemon: daemon.await.unwrap(),
         folder,
@@ -216,12 +216,12 @@ async fn backend_refusals_are_logged_and_counted() {
 
 #[tokio::test]
 async fn rules_expired_during_downtime_are_logged() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let (path, state) = (folder.file("audit.json"), folder.file("state"));
     let more = format!("audit = {:?}", path.display().to_string());
-    let mut settings = Settings::parse(&text(&folder, &more)).unwrap();
-    let start = async |settings: &Settings| {
-        let state = State::open(Some(&state)).unwrap();
+    let mut settings = DaemonSettings::parse(&text(&folder, &more)).unwrap();
+    let start = async |settings: &DaemonSettings| {
+        let state = StoredState::open(Some(&state)).unwrap();
         Daemon::start(settings, backend(), state).await.unwrap()
     };
     let daemon = start(&settings).await;
@@ -245,7 +245,7 @@ async fn rules_expired_during_downtime_are_logged() {
 
 #[tokio::test]
 async fn broken_connection_is_logged_with_its_agent() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let middlebox =
         TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;

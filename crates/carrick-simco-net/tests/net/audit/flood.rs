@@ -19,7 +19,7 @@ async fn refused_often(client: &Client, times: usize) {
 
 #[tokio::test]
 async fn audit_lines_of_floods_are_limited() {
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let middlebox =
         TestMiddlebox::start(&format!("audit = {:?}", path.display().to_string())).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_simco::message::Lifetime;
-use carrick_simco_net::daemon::Settings;
+use carrick_simco_net::daemon::DaemonSettings;
 use serde_json::Value;
 
 use super::{audit_lines_with, events};
@@ -20,8 +20,8 @@ async fn full_disk_delays_no_agent() {
     assert!(middlebox.metric("carrick_simco_audit_failures_total").await > 0);
     // Another file gets all lines.
     let path = middlebox.folder.file("audit.json");
-    let settings = Settings::parse(&text(&middlebox.folder, "")).unwrap();
-    let settings = Settings {
+    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings {
         audit: Some(path.clone()),
         ..settings
     };
@@ -58,7 +58,7 @@ fn full_pipe(path: &std::path::Path) -> std::fs::File {
 #[tokio::test]
 async fn full_pipe_delays_no_agent() {
     use std::io::Read as _;
-    let folder = crate::support::Folder::new();
+    let folder = crate::support::TestFolder::new();
     let path = folder.file("pipe");
     let mut pipe = full_pipe(&path);
     let mut middlebox =
@@ -99,8 +99,8 @@ async fn full_pipe_delays_no_agent() {
     // A pipe without a reader is rejected, and the old log is kept.
     let unread = folder.file("unread");
     drop(full_pipe(&unread));
-    let settings = Settings::parse(&text(&middlebox.folder, "")).unwrap();
-    let settings = Settings {
+    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings {
         audit: Some(unread),
         ..settings
     };

@@ -223,7 +223,7 @@ fn rule_replies_have_their_layout() {
     let outside_bytes = "0009 000c 01 20 11 02 4000 0002 c0000201";
     let inside_bytes = "0009 000c 01 20 11 01 5000 0002 c0000202";
     let head = "0005 0004 00000005 0006 0004 00000006 0007 0004 00000078";
-    let reserved = Reserved {
+    let reserved = ReserveReply {
         rule: PolicyRuleId(5),
         group: GroupId(6),
         lifetime: Lifetime(120),
@@ -234,7 +234,7 @@ fn rule_replies_have_their_layout() {
         Reply::Reserved(reserved),
         &format!("0211 0028 01020304 {head} {outside_bytes}"),
     );
-    let enabled = Enabled {
+    let enabled = EnableReply {
         rule: reserved.rule,
         group: reserved.group,
         lifetime: reserved.lifetime,

@@ -143,7 +143,7 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-fn reserved() -> impl Strategy<Value = Reserved> {
+fn reserved() -> impl Strategy<Value = ReserveReply> {
     let inside = option::of(tuple(Location::Inside));
     (
         rule(),
@@ -152,7 +152,7 @@ fn reserved() -> impl Strategy<Value = Reserved> {
         tuple(Location::Outside),
         inside,
     )
-        .prop_map(|(rule, group, lifetime, outside, inside)| Reserved {
+        .prop_map(|(rule, group, lifetime, outside, inside)| ReserveReply {
             rule,
             group,
             lifetime,
@@ -161,8 +161,8 @@ fn reserved() -> impl Strategy<Value = Reserved> {
         })
 }
 
-fn enabled() -> impl Strategy<Value = Enabled> {
-    reserved().prop_map(|r| Enabled {
+fn enabled() -> impl Strategy<Value = EnableReply> {
+    reserved().prop_map(|r| EnableReply {
         rule: r.rule,
         group: r.group,
         lifetime: r.lifetime,

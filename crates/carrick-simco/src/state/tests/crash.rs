@@ -4,7 +4,7 @@ use super::disk::{Crash, Disk};
 use super::{Model, SALT, at, batches};
 use crate::message::PolicyRuleId;
 use crate::state::StateError;
-use crate::state::log::Log;
+use crate::state::log::RuleLog;
 
 const CRASHES: [Crash; 9] = [
     Crash::Kill,
@@ -22,7 +22,7 @@ const CRASHES: [Crash; 9] = [
 /// those being written.
 fn live(disk: &Disk, limit: u64) -> (Model, Model) {
     let (mut reported, mut written) = (Model::default(), Model::default());
-    let Ok((mut log, _)) = Log::open(disk.clone(), SALT) else {
+    let Ok((mut log, _)) = RuleLog::open(disk.clone(), SALT) else {
         return (reported, written);
     };
     for batch in batches(3, 40) {
@@ -49,14 +49,14 @@ fn every_operation(limit: u64) -> usize {
             let (reported, written) = live(&disk, limit);
             for crash in CRASHES {
                 let found = disk.after(crash);
-                let (_, recovered) = Log::open(found.clone(), SALT).unwrap();
+                let (_, recovered) = RuleLog::open(found.clone(), SALT).unwrap();
                 let rules = Model::of(&recovered.rules);
                 assert!(
                     rules == reported || rules == written,
                     "{operations} {eighths} {crash:?}: {rules:?}, reported {reported:?}"
                 );
                 // The rewritten file is complete and has the same rules.
-                let (_, again) = Log::open(found.after(Crash::Power(0)), SALT).unwrap();
+                let (_, again) = RuleLog::open(found.after(Crash::Power(0)), SALT).unwrap();
                 assert_eq!((&again.rules, again.dropped), (&recovered.rules, 0));
             }
             if !disk.crashed() {
@@ -82,7 +82,7 @@ fn crash_during_compaction_keeps_granted_rules() {
 #[test]
 fn compaction_keeps_the_last_identifiers() {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    let (mut log, _) = RuleLog::open(disk.clone(), SALT).unwrap();
     log.set_limit(4000);
     for batch in batches(3, 40) {
         for change in &batch {
@@ -90,14 +90,14 @@ fn compaction_keeps_the_last_identifiers() {
         }
         log.commit().unwrap();
     }
-    let before = Log::open(disk.after(Crash::Kill), SALT).unwrap().1;
+    let before = RuleLog::open(disk.after(Crash::Kill), SALT).unwrap().1;
     for rule in &before.rules {
         super::Change::End(rule.id.0).with(|change| log.record(&at(0), change));
     }
     log.set_limit(0);
     log.commit().unwrap();
     assert!(disk.contents("rules").unwrap().len() < 100);
-    let (_, recovered) = Log::open(disk, SALT).unwrap();
+    let (_, recovered) = RuleLog::open(disk, SALT).unwrap();
     assert!(recovered.rules.is_empty() && recovered.last_rule > PolicyRuleId(20));
     assert_eq!(
         (recovered.last_rule, recovered.last_group),
@@ -108,7 +108,7 @@ fn compaction_keeps_the_last_identifiers() {
 #[test]
 fn empty_batch_writes_nothing() {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    let (mut log, _) = RuleLog::open(disk.clone(), SALT).unwrap();
     disk.crash_after(0, 0);
     log.commit().unwrap();
 }

@@ -5,13 +5,13 @@ use super::{Model, SALT, at, batches, owner, rule};
 use crate::message::{AddressTuple, Location};
 use crate::rules::RuleKind;
 use crate::state::frame::frame;
-use crate::state::log::{FILE, Log};
+use crate::state::log::{FILE, RuleLog};
 use crate::state::{RuleChange, StateError};
 
 /// Returns a file, and the rules after each batch with the file's length at that time.
 fn written(count: usize) -> (Vec<u8>, Vec<(usize, Model)>) {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    let (mut log, _) = RuleLog::open(disk.clone(), SALT).unwrap();
     let length = || disk.contents(FILE).unwrap().len();
     let mut model = Model::default();
     let mut states = vec![(length(), model.clone())];
@@ -32,7 +32,7 @@ fn truncated_file_yields_complete_batches() {
     let first = states[0].0;
     for length in 0..=file.len() {
         let disk = Disk::holding(FILE, file[..length].to_vec());
-        let opened = Log::open(disk.clone(), SALT);
+        let opened = RuleLog::open(disk.clone(), SALT);
         if length < first {
             // No crash causes that: the first batch gets its name when it is complete.
             assert!(
@@ -60,7 +60,7 @@ fn flipped_bit_is_detected_or_in_the_last_batch() {
     for bit in 0..file.len() * 8 {
         let mut file = file.clone();
         file[bit / 8] ^= 1 << (bit % 8);
-        match Log::open(Disk::holding(FILE, file), SALT) {
+        match RuleLog::open(Disk::holding(FILE, file), SALT) {
             Err(StateError::OtherFormat(_) | StateError::Damaged { .. }) => {
                 assert!(bit / 8 < before_last.0, "{bit}");
                 found += 1;
@@ -83,10 +83,10 @@ fn flipped_bit_is_detected_or_in_the_last_batch() {
 fn first_batch_after_a_drop_rewrites_the_file() {
     let (file, states) = written(12);
     let disk = Disk::holding(FILE, file[..file.len() - 1].to_vec());
-    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    let (mut log, _) = RuleLog::open(disk.clone(), SALT).unwrap();
     super::Change::Grant(900).with(|change| log.record(&at(0), change));
     log.commit().unwrap();
-    let (_, recovered) = Log::open(disk.after(Crash::Power(0)), SALT).unwrap();
+    let (_, recovered) = RuleLog::open(disk.after(Crash::Power(0)), SALT).unwrap();
     let mut model = states[states.len() - 2].1.clone();
     model.apply(&[super::Change::Grant(900)]);
     assert_eq!((Model::of(&recovered.rules), recovered.dropped), (model, 0));
@@ -96,7 +96,7 @@ fn first_batch_after_a_drop_rewrites_the_file() {
 fn other_files_are_not_changed() {
     let disk = Disk::holding(FILE, b"something of the administrator's".to_vec());
     assert!(matches!(
-        Log::open(disk.clone(), SALT),
+        RuleLog::open(disk.clone(), SALT),
         Err(StateError::OtherFormat(_))
     ));
     assert!(disk.contents("rules.new").is_none());
@@ -105,7 +105,7 @@ fn other_files_are_not_changed() {
 /// Returns the state found when the power fails while a rule with this external address is written.
 fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    let (mut log, _) = RuleLog::open(disk.clone(), SALT).unwrap();
     super::Change::Grant(1).with(|change| log.record(&at(0), change));
     log.commit().unwrap();
     let mut torn = rule(3);
@@ -128,7 +128,7 @@ fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
         "the address is in the file"
     );
     file.pop();
-    let (_, recovered) = Log::open(Disk::holding(FILE, file), SALT)?;
+    let (_, recovered) = RuleLog::open(Disk::holding(FILE, file), SALT)?;
     Ok((Model::of(&recovered.rules), recovered.dropped))
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::record::{Reader, Record};
-use super::{BootTime, Moment, RuleChange, StoredKind, StoredRule};
+use super::record::{RecordReader, RuleRecord};
+use super::{BootTime, ClockReadings, RuleChange, StoredKind, StoredRule};
 use crate::Time;
 use crate::backend::{Reservation, elements_of, pattern_of};
 use crate::message::{
@@ -20,8 +20,8 @@ use crate::session::Identity;
 
 const UDP: u8 = 17;
 
-fn at(seconds: u64) -> Moment {
-    Moment {
+fn at(seconds: u64) -> ClockReadings {
+    ClockReadings {
         time: Time::ZERO + Duration::from_secs(seconds),
         wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds),
         boot: Some(BootTime {
@@ -189,9 +189,9 @@ fn all_rule_kinds_are_read_as_written() {
             owner: &owner,
         };
         let mut octets = Vec::new();
-        Record::of(&at, &granted).write(&mut octets);
-        let mut reader = Reader(&octets);
-        let Some(Ok(Record::Granted(stored))) = reader.next() else {
+        RuleRecord::of(&at, &granted).write(&mut octets);
+        let mut reader = RecordReader(&octets);
+        let Some(Ok(RuleRecord::Granted(stored))) = reader.next() else {
             panic!("{octets:?} is not a granted rule");
         };
         assert!(reader.next().is_none());
@@ -247,8 +247,11 @@ fn truncated_record_is_malformed() {
         rule: &rule,
         owner: &owner,
     };
-    Record::of(&at(0), &granted).write(&mut octets);
+    RuleRecord::of(&at(0), &granted).write(&mut octets);
     for length in 1..octets.len() {
-        assert!(matches!(Reader(&octets[..length]).next(), Some(Err(_))));
+        assert!(matches!(
+            RecordReader(&octets[..length]).next(),
+            Some(Err(_))
+        ));
     }
 }
