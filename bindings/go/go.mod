@@ -1,0 +1,3 @@
+module github.com/carrick-sctp/carrick/bindings/go
+
+go 1.21

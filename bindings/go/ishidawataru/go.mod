@@ -1,0 +1,7 @@
+module github.com/ishidawataru/sctp
+
+go 1.21
+
+require github.com/carrick-sctp/carrick/bindings/go v0.1.0
+
+replace github.com/carrick-sctp/carrick/bindings/go => ../

@@ -1,0 +1,408 @@
+//! Calls on descriptors of Carrick, other than those that pass messages.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use carrick_ipc::{Description, Property, Request, SOCKETS_VARIABLE};
+use carrick_sockets::linux::{
+    AF_INET, AF_INET6, IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD,
+    SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SO_ERROR,
+    SO_RCVTIMEO, SO_SNDTIMEO, SOCK_SEQPACKET, SOCK_STREAM, SOL_SOCKET,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, FdFlags};
+use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::net::{RecvFlags, recv};
+
+use crate::client::{self, DaemonReply};
+use crate::lock::ExclusiveAccess;
+use crate::{next, receive, table};
+
+/// Selection of the SCTP sockets that Carrick serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum SocketSelection {
+    Always = 1,
+    /// Sockets that the kernel does not support.
+    Missing,
+    Never,
+}
+
+/// Returns the selection of the environment (`CARRICK_SOCKETS`), which is read once.
+pub(crate) fn choice() -> SocketSelection {
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        1 => return SocketSelection::Always,
+        2 => return SocketSelection::Missing,
+        3 => return SocketSelection::Never,
+        _ => {}
+    }
+    let choice = match std::env::var(SOCKETS_VARIABLE).as_deref() {
+        Ok("missing") => SocketSelection::Missing,
+        Ok("never") => SocketSelection::Never,
+        _ => SocketSelection::Always,
+    };
+    KNOWN.store(choice as u8, Ordering::Relaxed);
+    choice
+}
+
+/// Returns whether the arguments of `socket` are those of an SCTP socket.
+pub(crate) fn is_sctp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
+    let kind = kind & 0xf;
+    let style = kind == SOCK_STREAM || kind == SOCK_SEQPACKET;
+    let sctp = protocol == IPPROTO_SCTP || protocol == 0 && kind == SOCK_SEQPACKET;
+    matches!(domain, AF_INET | AF_INET6) && style && sctp
+}
+
+/// Creates a socket. Returns the error of a kernel without SCTP if no daemon answers.
+pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int, Errno> {
+    let request = Request::Socket {
+        domain,
+        kind: kind & 0xf,
+        protocol,
+    };
+    let unsupported = if kind & 0xf == SOCK_STREAM {
+        Errno::PROTONOSUPPORT
+    } else {
+        Errno::SOCKTNOSUPPORT
+    };
+    let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
+    let answer = client::request(&request, None, close_on_exec).map_err(|_| unsupported)?;
+    check(answer.error)?;
+    let fd = answer.attached.ok_or(Errno::MFILE)?;
+    Ok(take(
+        fd,
+        answer.description,
+        kind & libc::SOCK_NONBLOCK != 0,
+    ))
+}
+
+/// Adds a new descriptor to the table, and returns its number to the program.
+pub(crate) fn take(fd: OwnedFd, description: Description, nonblocking: bool) -> c_int {
+    use std::os::fd::AsFd;
+    if nonblocking && let Ok(flags) = fcntl_getfl(&fd) {
+        // The flag is valid for every file.
+        let _ = fcntl_setfl(&fd, flags | OFlags::NONBLOCK);
+    }
+    table::insert(fd.as_fd(), description);
+    fd.into_raw_fd()
+}
+
+fn check(error: c_int) -> Result<(), Errno> {
+    match error {
+        0 => Ok(()),
+        number => Err(Errno::from_raw_os_error(number)),
+    }
+}
+
+/// Performs a request on a descriptor, and stores its new description.
+pub(crate) fn call(fd: BorrowedFd<'_>, request: &Request<'_>) -> Result<DaemonReply, Errno> {
+    let answer = ask(fd, request)?;
+    check(answer.error)?;
+    Ok(answer)
+}
+
+/// Performs a request on a descriptor, with the file of a message, and stores its new description.
+pub(crate) fn call_with(
+    fd: BorrowedFd<'_>,
+    request: &Request<'_>,
+    message: BorrowedFd<'_>,
+) -> Result<DaemonReply, Errno> {
+    let answer = ask_with(fd, request, &[fd, message])?;
+    check(answer.error)?;
+    Ok(answer)
+}
+
+/// Performs a request on a descriptor, and stores its new description. An error of the call is part of the reply.
+fn ask(fd: BorrowedFd<'_>, request: &Request<'_>) -> Result<DaemonReply, Errno> {
+    ask_with(fd, request, &[fd])
+}
+
+fn ask_with(
+    fd: BorrowedFd<'_>,
+    request: &Request<'_>,
+    attached: &[BorrowedFd<'_>],
+) -> Result<DaemonReply, Errno> {
+    // Without a daemon, the association is lost as with a peer that was restarted.
+    let answer = client::request_with(request, attached, false).map_err(|_| Errno::CONNRESET)?;
+    if answer.error == libc::ENOTSOCK {
+        // Another daemon has taken its place.
+        return Err(Errno::CONNRESET);
+    }
+    table::insert(fd, answer.description);
+    Ok(answer)
+}
+
+/// Returns and clears the pending error of a socket.
+pub(crate) fn error_of(fd: BorrowedFd<'_>) -> Option<Errno> {
+    let request = Request::GetOption {
+        level: SOL_SOCKET,
+        name: SO_ERROR,
+        buffer: &[0; 4],
+    };
+    let answer = match call(fd, &request) {
+        Ok(answer) => answer,
+        Err(error) => return Some(error),
+    };
+    let number = answer
+        .value
+        .first_chunk()
+        .map_or(0, |v| i32::from_ne_bytes(*v));
+    check(number).err()
+}
+
+pub(crate) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+}
+
+/// Waits until a descriptor is writable, at most for the time of `SO_SNDTIMEO`; then `late` is the error.
+pub(crate) fn wait_writable(fd: BorrowedFd<'_>, late: Errno) -> Result<(), Errno> {
+    let wait = PollFd::from_borrowed_fd(fd, PollFlags::OUT);
+    wait_for(wait, socket_timeout(fd, Timeout::Send).ok().flatten(), late)
+}
+
+fn wait_for(wait: PollFd<'_>, limit: Option<Duration>, late: Errno) -> Result<(), Errno> {
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match poll(&mut [wait], limit.as_ref())? {
+        0 => Err(late),
+        _ => Ok(()),
+    }
+}
+
+/// Starts an association and waits for it if the descriptor blocks. Returns its identifier with the
+/// result.
+pub(crate) fn connect(fd: BorrowedFd<'_>, addresses: &[u8]) -> (c_int, Result<(), Errno>) {
+    let answer = match ask(fd, &Request::Connect { addresses }) {
+        Ok(answer) => answer,
+        Err(error) => return (0, Err(error)),
+    };
+    if answer.description.has(Property::OneToMany) {
+        let done = match (check(answer.error), answer.attached) {
+            (Err(Errno::INPROGRESS), Some(result)) => wait_setup(fd, &result),
+            (done, _) => done,
+        };
+        return (answer.result, done);
+    }
+    if let Some(new) = &answer.attached
+        && let Err(error) = replace(fd, new, answer.description)
+    {
+        return (answer.result, Err(error));
+    }
+    let done = match check(answer.error) {
+        // The set-up never completes at once.
+        Err(Errno::INPROGRESS) => wait_connected(fd),
+        done => done,
+    };
+    (answer.result, done)
+}
+
+fn wait_connected(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    if is_nonblocking(fd) {
+        return Err(Errno::INPROGRESS);
+    }
+    wait_writable(fd, Errno::INPROGRESS)?;
+    // The error stays pending, as on Linux.
+    let answer = call(fd, &Request::Describe)?;
+    check(answer.result)?;
+    let has = |property| answer.description.has(property);
+    if has(Property::Connecting) || has(Property::Established) || has(Property::WriteClosed) {
+        return Ok(());
+    }
+    // Another thread has read the error.
+    Err(Errno::CONNREFUSED)
+}
+
+/// Waits for the result of the set-up of an association of a one-to-many socket.
+fn wait_setup(fd: BorrowedFd<'_>, result: &OwnedFd) -> Result<(), Errno> {
+    let wait = PollFd::new(result, PollFlags::IN);
+    let limit = socket_timeout(fd, Timeout::Send).ok().flatten();
+    wait_for(wait, limit, Errno::INPROGRESS)?;
+    let mut number = [0; 4];
+    match recv(result, &mut number, RecvFlags::DONTWAIT)? {
+        (4, _) => check(i32::from_ne_bytes(number)),
+        // The daemon has ended.
+        _ => Err(Errno::CONNRESET),
+    }
+}
+
+/// Replaces a descriptor whose pair cannot be used again; the number remains.
+fn replace(fd: BorrowedFd<'_>, new: &OwnedFd, description: Description) -> Result<(), Errno> {
+    let kept = rustix::io::fcntl_getfd(fd)?;
+    if is_nonblocking(fd) {
+        fcntl_setfl(new, fcntl_getfl(new)? | OFlags::NONBLOCK)?;
+    }
+    for limit in [Timeout::Recv, Timeout::Send] {
+        let timeout = socket_timeout(fd, limit)?;
+        rustix::net::sockopt::set_socket_timeout(new, limit, timeout)?;
+    }
+    let flags = if kept.contains(FdFlags::CLOEXEC) {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    // SAFETY: both descriptors are open; the number is the program's, before and after.
+    if unsafe { next::dup3(new.as_raw_fd(), fd.as_raw_fd(), flags) } < 0 {
+        return Err(Errno::BADF);
+    }
+    table::insert(fd, description);
+    Ok(())
+}
+
+/// `accept4`
+pub(crate) fn accept(
+    fd: BorrowedFd<'_>,
+    mut socket: Description,
+    flags: c_int,
+) -> Result<(c_int, Option<std::net::SocketAddr>), Errno> {
+    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
+        return Err(Errno::INVAL);
+    }
+    if !socket.has(Property::Listening) {
+        // Another process may have made it listen.
+        socket = call(fd, &Request::Describe)?.description;
+    }
+    if socket.has(Property::OneToMany) {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if !socket.has(Property::Listening) {
+        return Err(Errno::INVAL);
+    }
+    let accepted = receive::accept(fd, flags & libc::SOCK_CLOEXEC != 0)?;
+    let number = take(
+        accepted.fd,
+        accepted.description,
+        flags & libc::SOCK_NONBLOCK != 0,
+    );
+    Ok((number, accepted.peer))
+}
+
+/// `getsockopt`; returns the value and the result, also of a call that has a value and fails.
+pub(crate) fn get_option(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    buffer: &[u8],
+) -> Result<(Vec<u8>, Result<c_int, Errno>), Errno> {
+    match (level, name) {
+        (IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS) => {
+            // As on Linux, the result is the descriptor.
+            return peel_off(fd, name, buffer).map(|(value, number)| (value, Ok(number)));
+        }
+        (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX3) => return connect_list(fd, buffer),
+        _ => {}
+    }
+    if (level, name) == (SOL_SOCKET, SO_ERROR) {
+        // The pair reports the error of a set-up that failed until it is read there as well.
+        let _ = rustix::net::sockopt::socket_error(fd);
+    }
+    let request = Request::GetOption {
+        level,
+        name,
+        buffer: &buffer[..buffer.len().min(1 << 16)],
+    };
+    Ok((call(fd, &request)?.value, Ok(0)))
+}
+
+/// `sctp_peeloff`: the value is `struct sctp_peeloff_arg`, or `sctp_peeloff_flags_arg`. Returns it with the
+/// number of the new descriptor.
+fn peel_off(fd: BorrowedFd<'_>, name: c_int, buffer: &[u8]) -> Result<(Vec<u8>, c_int), Errno> {
+    let word = |at: usize| {
+        let part = buffer.get(at..at + 4).and_then(|part| part.first_chunk());
+        part.map(|part| i32::from_ne_bytes(*part))
+            .ok_or(Errno::INVAL)
+    };
+    let association = word(0)?;
+    word(4)?;
+    let flags = if name == SCTP_SOCKOPT_PEELOFF_FLAGS {
+        word(8)?
+    } else {
+        0
+    };
+    let request = Request::Peeloff { association };
+    let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+    let answer = {
+        // The daemon takes messages from the descriptor and passes them again, in their order.
+        let _exclusive = ExclusiveAccess::new(fd);
+        client::request(&request, Some(fd), close_on_exec)
+    };
+    let answer = answer.map_err(|_| Errno::CONNRESET)?;
+    check(answer.error)?;
+    let branched = answer.attached.ok_or(Errno::MFILE)?;
+    // The description is that of the socket that it was branched off from.
+    let number = take(
+        branched,
+        Description::default(),
+        flags & libc::SOCK_NONBLOCK != 0,
+    );
+    table::forget(number);
+    let mut value = buffer.to_vec();
+    value[4..8].copy_from_slice(&number.to_ne_bytes());
+    Ok((value, number))
+}
+
+/// `sctp_connectx` of libsctp: the value is `struct sctp_getaddrs_old` with a pointer to the addresses;
+/// the association's identifier takes the place of the first field.
+fn connect_list(
+    fd: BorrowedFd<'_>,
+    buffer: &[u8],
+) -> Result<(Vec<u8>, Result<c_int, Errno>), Errno> {
+    let size = buffer.get(4..8).and_then(|part| part.first_chunk());
+    let size = size.map(|part| i32::from_ne_bytes(*part));
+    let pointer = buffer.get(8..16).and_then(|part| part.first_chunk());
+    let pointer = pointer.map(|part| usize::from_ne_bytes(*part));
+    let (Some(size), Some(pointer)) = (size, pointer) else {
+        return Err(Errno::INVAL);
+    };
+    let size = usize::try_from(size).map_err(|_| Errno::INVAL)?;
+    if pointer == 0 || size == 0 || size > 1 << 16 {
+        return Err(Errno::INVAL);
+    }
+    let addresses = std::ptr::with_exposed_provenance::<u8>(pointer);
+    // SAFETY: the option's value has the address and the size in bytes of a list of the program's.
+    let addresses = unsafe { std::slice::from_raw_parts(addresses, size) };
+    let (association, done) = connect(fd, addresses);
+    Ok((association.to_ne_bytes().to_vec(), done.map(|()| 0)))
+}
+
+/// `setsockopt`; returns the result.
+pub(crate) fn set_option(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &[u8],
+) -> Result<c_int, Errno> {
+    match (level, name) {
+        (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX) => {
+            let (association, done) = connect(fd, value);
+            return done.map(|()| association);
+        }
+        // Of old versions of libsctp, and those that `dlsym` finds.
+        (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX_OLD) => return connect(fd, value).1.map(|()| 0),
+        _ => {}
+    }
+    if value.len() > 1 << 16 {
+        return Err(Errno::INVAL);
+    }
+    let request = Request::SetOption { level, name, value };
+    let answer = call(fd, &request)?;
+    if level == SOL_SOCKET && matches!(name, SO_RCVTIMEO | SO_SNDTIMEO) {
+        // Blocking calls block on the pair.
+        // SAFETY: the value and its size belong together.
+        unsafe {
+            next::setsockopt(
+                fd.as_raw_fd(),
+                level,
+                name,
+                value.as_ptr().cast::<c_void>(),
+                value.len() as libc::socklen_t,
+            )
+        };
+    }
+    Ok(answer.result)
+}

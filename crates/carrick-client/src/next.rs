@@ -1,0 +1,99 @@
+//! The functions of libc, or of a further library in their place.
+
+use std::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
+use std::mem::transmute;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+
+/// Returns the next function of a name, which is looked up once.
+fn find(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = found.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: the name ends with a zero byte, and the call has no other requirement.
+    let function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if function.is_null() {
+        // Every libc has the functions that this crate calls.
+        std::process::abort();
+    }
+    found.store(function, Ordering::Relaxed);
+    function
+}
+
+macro_rules! next {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {$(
+        /// # Safety
+        /// As for the function of libc.
+        pub(crate) unsafe fn $name($($arg: $kind),*) -> $result {
+            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+            const NAME: &str = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(NAME.as_bytes()).unwrap_or_default();
+            // SAFETY: libc's function of this name has this type, and the caller has met its
+            // requirements.
+            unsafe {
+                let function: unsafe extern "C" fn($($kind),*) -> $result =
+                    transmute(find(&FOUND, name));
+                function($($arg),*)
+            }
+        }
+    )*};
+}
+
+next! {
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    listen(fd: c_int, backlog: c_int) -> c_int;
+    accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
+    close(fd: c_int) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    dup(fd: c_int) -> c_int;
+    dup2(fd: c_int, to: c_int) -> c_int;
+    dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    read(fd: c_int, buffer: *mut c_void, size: size_t) -> ssize_t;
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    write(fd: c_int, buffer: *const c_void, size: size_t) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    recv(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int) -> ssize_t;
+    recvfrom(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int, address: *mut sockaddr, len: *mut socklen_t) -> ssize_t;
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+    send(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int) -> ssize_t;
+    sendto(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int, address: *const sockaddr, len: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t;
+    splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
+}
+
+/// # Safety
+/// As for `fcntl`.
+pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    // SAFETY: as for the functions above; this one has a variable argument.
+    unsafe {
+        let function: unsafe extern "C" fn(c_int, c_int, ...) -> c_int =
+            transmute(find(&FOUND, c"fcntl"));
+        function(fd, command, argument)
+    }
+}
+
+/// # Safety
+/// As for `ioctl`.
+pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    // SAFETY: as for the functions above; this one has a variable argument.
+    unsafe {
+        let function: unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int =
+            transmute(find(&FOUND, c"ioctl"));
+        function(fd, request, argument)
+    }
+}

@@ -1,0 +1,205 @@
+//! Messages to the daemon.
+
+use std::ffi::c_int;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use carrick_ipc::{Description, FrameKind, Header, MAX_CONTROL, MAX_PAYLOAD, Property, Request};
+use carrick_sockets::ancillary::{MessageStream, plain_stream};
+use carrick_sockets::linux::{MSG_DONTWAIT, MSG_NOSIGNAL};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use crate::calls::{call, call_with, error_of, is_nonblocking, wait_writable};
+use crate::lock::ExclusiveAccess;
+
+/// Limit of a message in a request in bytes, which passes with the default send buffer of Linux.
+const MAX_REQUEST_MESSAGE: usize = 1 << 17;
+/// Limit of the address and the ancillary data in a request in bytes.
+const MAX_REQUEST_ATTRIBUTES: usize = 1 << 15;
+
+/// Message of the program.
+pub(crate) struct OutgoingMessage<'a> {
+    pub(crate) parts: &'a [IoSlice<'a>],
+    pub(crate) flags: c_int,
+    pub(crate) address: &'a [u8],
+    pub(crate) control: &'a [u8],
+}
+
+impl OutgoingMessage<'_> {
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+
+    /// Returns whether the message is sent as a frame on the pair, which requires that the protocol does not
+    /// refuse it.
+    fn fits_in_band(&self, socket: Description) -> bool {
+        let len = self.len();
+        socket.has(Property::Established)
+            && !socket.has(Property::WriteClosed)
+            && !socket.has(Property::OneToMany)
+            && self.address.is_empty()
+            && len > 0
+            && len <= socket.max_message as usize
+            && self.control.len() <= MAX_CONTROL
+            && has_stream(self.control, socket)
+    }
+}
+
+/// Returns whether ancillary data has an existing stream, and no effect but on its message.
+fn has_stream(control: &[u8], socket: Description) -> bool {
+    match plain_stream(control) {
+        Some(MessageStream::Given(stream)) => stream < socket.streams,
+        Some(MessageStream::Default) => !socket.has(Property::NoDefaultStream),
+        None => false,
+    }
+}
+
+/// Sends a message.
+pub(crate) fn send(
+    fd: BorrowedFd<'_>,
+    socket: Description,
+    message: &OutgoingMessage<'_>,
+) -> Result<usize, Errno> {
+    if message.flags & libc::MSG_OOB != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if message.fits_in_band(socket) {
+        return send_in_band(fd, message);
+    }
+    send_by_request(fd, message)
+}
+
+fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
+    let len = message.len();
+    let header = Header {
+        control: message.control.len() as u16,
+        ..Header::new(FrameKind::Send)
+    };
+    if len <= MAX_PAYLOAD {
+        let header = header.encode();
+        let mut parts = Vec::with_capacity(message.parts.len() + 2);
+        parts.push(IoSlice::new(&header));
+        parts.push(IoSlice::new(message.control));
+        parts.extend(message.parts.iter().copied());
+        return match send_parts(fd, &parts, message.flags) {
+            Ok(()) => Ok(len),
+            Err(error) => Err(failure(fd, error, message.flags)),
+        };
+    }
+    let whole: Vec<u8> = message
+        .parts
+        .iter()
+        .flat_map(|part| part.to_vec())
+        .collect();
+    let _exclusive = ExclusiveAccess::new(fd);
+    let mut chunks = whole.chunks(MAX_PAYLOAD).peekable();
+    let mut is_first = true;
+    while let Some(chunk) = chunks.next() {
+        let header = Header {
+            control: if is_first { header.control } else { 0 },
+            is_end: chunks.peek().is_none(),
+            ..header
+        };
+        let header = header.encode();
+        let control = if is_first { message.control } else { &[] };
+        let parts = [
+            IoSlice::new(&header),
+            IoSlice::new(control),
+            IoSlice::new(chunk),
+        ];
+        loop {
+            match send_parts(fd, &parts, message.flags) {
+                Ok(()) => break,
+                // The daemon reads the rest of a message that has begun at once.
+                Err(Errno::AGAIN | Errno::INTR) if !is_first => {
+                    let mut wait = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+                    let _ = poll(&mut wait, None);
+                }
+                Err(error) => return Err(failure(fd, error, message.flags)),
+            }
+        }
+        is_first = false;
+    }
+    Ok(len)
+}
+
+fn send_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>], flags: c_int) -> Result<(), Errno> {
+    let mut with = SendFlags::NOSIGNAL;
+    with.set(SendFlags::DONTWAIT, flags & MSG_DONTWAIT != 0);
+    sendmsg(fd, parts, &mut SendAncillaryBuffer::default(), with).map(drop)
+}
+
+/// Returns the error of a message that the pair has refused: the pending error of the socket, where the
+/// association has ended.
+fn failure(fd: BorrowedFd<'_>, error: Errno, flags: c_int) -> Errno {
+    if !matches!(error, Errno::PIPE | Errno::CONNRESET) {
+        return error;
+    }
+    match error_of(fd) {
+        Some(pending) => pending,
+        None => broken_pipe(flags),
+    }
+}
+
+fn broken_pipe(flags: c_int) -> Errno {
+    if flags & MSG_NOSIGNAL == 0 {
+        // SAFETY: no requirement.
+        unsafe { libc::raise(libc::SIGPIPE) };
+    }
+    Errno::PIPE
+}
+
+fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
+    let data: Vec<u8> = message
+        .parts
+        .iter()
+        .flat_map(|part| part.to_vec())
+        .collect();
+    let file = match data.len() {
+        0..=MAX_REQUEST_MESSAGE => None,
+        _ => Some(file_of(&data)?),
+    };
+    let request = Request::Send {
+        flags: message.flags,
+        address: message.address,
+        control: message.control,
+        data: if file.is_some() { &[] } else { &data },
+    };
+    if message.address.len() + message.control.len() > MAX_REQUEST_ATTRIBUTES {
+        return Err(Errno::INVAL);
+    }
+    loop {
+        let answer = match &file {
+            Some(file) => call_with(fd, &request, file.as_fd()),
+            None => call(fd, &request),
+        };
+        match answer {
+            Ok(answer) => return Ok(answer.result as usize),
+            Err(Errno::AGAIN) => {
+                if message.flags & MSG_DONTWAIT != 0 || is_nonblocking(fd) {
+                    return Err(Errno::AGAIN);
+                }
+                wait_writable(fd, Errno::AGAIN)?;
+            }
+            Err(Errno::PIPE) => return Err(broken_pipe(message.flags)),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Returns a file with a message, for the daemon to read. It is sealed, so that reading it does not block.
+fn file_of(data: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = memfd_create("carrick message", flags).map_err(|_| Errno::NOBUFS)?;
+    let mut rest = data;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest).map_err(|_| Errno::NOBUFS)?;
+        rest = &rest[written..];
+    }
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals).map_err(|_| Errno::NOBUFS)?;
+    Ok(file)
+}

@@ -1,0 +1,664 @@
+//! Requests on the control socket.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_ipc::{HEADER, Header, MAX_REPLY, Reply, Request};
+use carrick_proto::Time;
+use carrick_sockets::linux::{SO_ERROR, SOL_SOCKET, read_address, read_addresses, write_address};
+use carrick_sockets::{AssocId, Errno, OutgoingMessage, OverviewKey, Sockets, Style};
+use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat};
+use rustix::io::{Errno as SystemErrno, pread};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, accept_with, recv, recvmsg, send,
+    sendmsg, socketpair, sockopt,
+};
+
+use crate::descriptor::{Descriptor, OutgoingFrame, describe};
+use crate::driver::{Driver, Token};
+
+/// Limit of the requests of a client in one turn.
+const TURN: usize = 16;
+/// Time without accepting clients after an error of the system.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
+const ENOTSOCK: i32 = 88;
+
+/// Connection of a process.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) connection: OwnedFd,
+    pub(crate) uid: u32,
+}
+
+/// Result of a request.
+enum Served {
+    /// It has been answered.
+    Request,
+    /// The process is to take over after this round.
+    Handover,
+}
+
+/// Content of the reply to a request.
+#[derive(Default)]
+struct ReplyContent {
+    error: i32,
+    result: i32,
+    value: Vec<u8>,
+    attached: Option<OwnedFd>,
+}
+
+impl ReplyContent {
+    fn value(value: Vec<u8>) -> Self {
+        Self {
+            value,
+            ..Self::default()
+        }
+    }
+
+    fn error(error: Errno) -> Self {
+        Self {
+            error: error.number(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Result<(), Errno>> for ReplyContent {
+    fn from(result: Result<(), Errno>) -> Self {
+        result.map_or_else(Self::error, |()| Self::default())
+    }
+}
+
+impl Driver {
+    /// Accepts connections of the control socket. Without file descriptors or memory it waits for a while,
+    /// since the socket stays readable.
+    pub(crate) fn accept_clients(&mut self, now: Time) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        loop {
+            let connection = match accept_with(&self.control, flags) {
+                Ok(connection) => connection,
+                Err(SystemErrno::AGAIN) => return,
+                Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
+                Err(error) => {
+                    (self.config.log)(&format!(
+                        "no program can connect for {} s: {error}; raise the limit of file descriptors (ulimit -n)",
+                        ACCEPT_PAUSE.as_secs()
+                    ));
+                    return self.pause_accepting(now + ACCEPT_PAUSE);
+                }
+            };
+            let Ok(peer) = sockopt::socket_peercred(&connection) else {
+                continue;
+            };
+            let uid = peer.uid.as_raw();
+            let usage = self.users.entry(uid).or_default();
+            if usage.clients >= self.config.limits.clients {
+                continue;
+            }
+            usage.clients += 1;
+            if let Ok(token) = self.watch(&connection) {
+                self.clients.insert(token, Client { connection, uid });
+            } else if let Some(usage) = self.users.get_mut(&uid) {
+                usage.clients -= 1;
+            }
+        }
+    }
+
+    /// Processes the requests of a client. Returns true if there may be more.
+    pub(crate) fn serve_client(&mut self, now: Time, token: Token) -> bool {
+        let Some(client) = self.clients.remove(&token) else {
+            return false;
+        };
+        for _ in 0..TURN {
+            match self.serve_request(now, &client) {
+                Ok(Served::Request) => {}
+                Ok(Served::Handover) => {
+                    if let Some(usage) = self.users.get_mut(&client.uid) {
+                        usage.clients -= 1;
+                    }
+                    self.unwatch(&client.connection);
+                    self.successor = Some(client);
+                    return false;
+                }
+                Err(SystemErrno::AGAIN) => {
+                    self.clients.insert(token, client);
+                    return false;
+                }
+                // The process has ended, does not read its replies, or sent something else.
+                Err(_) => {
+                    if let Some(usage) = self.users.get_mut(&client.uid) {
+                        usage.clients -= 1;
+                    }
+                    return false;
+                }
+            }
+        }
+        self.clients.insert(token, client);
+        true
+    }
+
+    fn serve_request(&mut self, now: Time, client: &Client) -> rustix::io::Result<Served> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let received = receive(&client.connection, &mut buffer);
+        let handled = received.and_then(|(len, attached)| {
+            if len == 0 {
+                return Err(SystemErrno::PIPE);
+            }
+            let request = Request::decode(&buffer[..len]).map_err(|_| SystemErrno::PROTO)?;
+            // Reading a pair uses the buffer as well.
+            Ok((bytes_of(&request), attached))
+        });
+        self.buffer = buffer;
+        let (request, attached) = handled?;
+        if Request::decode(&request) == Ok(Request::TakeOver) {
+            let Some(reason) = self.refuses_handover(client.uid) else {
+                return Ok(Served::Handover);
+            };
+            let reply = Reply {
+                error: Errno::EPERM.number(),
+                value: reason.as_bytes(),
+                ..Reply::default()
+            };
+            send_reply(&client.connection, &reply.encode(), None)?;
+            return Ok(Served::Request);
+        }
+        let (reply, sent) = self.handle(now, client.uid, &request, attached);
+        send_reply(&client.connection, &reply, sent.as_ref())?;
+        Ok(Served::Request)
+    }
+
+    fn handle(
+        &mut self,
+        now: Time,
+        uid: u32,
+        request: &[u8],
+        attached: Vec<OwnedFd>,
+    ) -> (Vec<u8>, Option<OwnedFd>) {
+        let Ok(request) = Request::decode(request) else {
+            return (not_ours(), None);
+        };
+        let mut attached = attached.into_iter();
+        let (attached, message) = (attached.next(), attached.next());
+        if let Request::Socket {
+            domain,
+            kind,
+            protocol,
+        } = request
+        {
+            return self.socket(uid, (domain, kind, protocol));
+        }
+        if let Request::List {
+            socket,
+            association,
+        } = request
+        {
+            let after = OverviewKey {
+                socket,
+                association,
+            };
+            return (self.list((socket >= 0).then_some(after)), None);
+        }
+        if request == Request::Statistics {
+            return (self.counters_reply(), None);
+        }
+        let cookie = attached.as_ref().map(sockopt::socket_cookie);
+        let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
+        let found = token.and_then(|token| Some((token, self.descriptors.remove(&token)?)));
+        let (Some((token, mut descriptor)), Some(attached)) = (found, attached) else {
+            return (not_ours(), None);
+        };
+        // The event of messages that were sent before the request may not have been read.
+        descriptor.is_readable |= !descriptor.is_ended;
+        self.drain(now, token, &mut descriptor);
+        let answer = self.call(now, token, &mut descriptor, (&request, &attached, message));
+        let status = self.sockets.status(descriptor.socket);
+        let reply = Reply {
+            error: answer.error,
+            result: answer.result,
+            description: status.map(|s| describe(&s)).unwrap_or_default(),
+            value: &answer.value[..answer.value.len().min(MAX_REPLY - 64)],
+        };
+        self.descriptors.insert(token, descriptor);
+        self.ready.insert(token);
+        (reply.encode(), answer.attached)
+    }
+
+    /// `socket`
+    fn socket(
+        &mut self,
+        uid: u32,
+        (domain, kind, protocol): (i32, i32, i32),
+    ) -> (Vec<u8>, Option<OwnedFd>) {
+        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
+            if usage.descriptors >= self.config.limits.descriptors {
+                return Err(Errno::EMFILE);
+            }
+            let id = self.sockets.socket(style, family)?;
+            self.sockets.set_privileged(id, uid == 0)?;
+            let pair = self.insert_descriptor(id, uid);
+            let (theirs, token) = pair.map_err(|_| Errno::ENOMEM)?;
+            if style == Style::OneToOne
+                && let Some(descriptor) = self.descriptors.get_mut(&token)
+            {
+                // As on Linux, writable only with an association.
+                descriptor.plug(theirs.as_fd());
+            }
+            Ok((theirs, self.sockets.status(id)?))
+        });
+        match opened {
+            Ok((theirs, status)) => {
+                let reply = Reply {
+                    description: describe(&status),
+                    ..Reply::default()
+                };
+                (reply.encode(), Some(theirs))
+            }
+            Err(error) => {
+                let reply = Reply {
+                    error: error.number(),
+                    ..Reply::default()
+                };
+                (reply.encode(), None)
+            }
+        }
+    }
+
+    /// Performs a call on a descriptor.
+    fn call(
+        &mut self,
+        now: Time,
+        token: Token,
+        descriptor: &mut Descriptor,
+        (request, attached, message): (&Request<'_>, &OwnedFd, Option<OwnedFd>),
+    ) -> ReplyContent {
+        let id = descriptor.socket;
+        if descriptor.is_broken {
+            return match request {
+                Request::GetOption {
+                    level: SOL_SOCKET,
+                    name: SO_ERROR,
+                    ..
+                } => {
+                    let number = descriptor.error.take().map_or(0, Errno::number);
+                    ReplyContent::value(number.to_ne_bytes().to_vec())
+                }
+                Request::Describe => ReplyContent {
+                    result: descriptor.error.map_or(0, Errno::number),
+                    ..ReplyContent::default()
+                },
+                _ => ReplyContent::error(Errno::ENOTCONN),
+            };
+        }
+        match *request {
+            Request::Socket { .. }
+            | Request::List { .. }
+            | Request::Statistics
+            | Request::TakeOver => ReplyContent::default(),
+            Request::Describe => {
+                let pending = self.sockets.pending_error(id).ok().flatten();
+                ReplyContent {
+                    result: pending.map_or(0, Errno::number),
+                    ..ReplyContent::default()
+                }
+            }
+            Request::Bind { address } => {
+                let address = read_address(address);
+                let bound = address.and_then(|(address, _)| self.bind(now, descriptor, address));
+                bound.into()
+            }
+            Request::Listen { backlog } => {
+                let listening = self.sockets.listen(id, backlog);
+                let status = self.sockets.status(id);
+                if listening.is_ok() && status.is_ok_and(|s| s.style == Style::OneToOne) {
+                    descriptor.limit_accepted();
+                }
+                listening.into()
+            }
+            Request::Connect { addresses } => {
+                self.connect(now, token, descriptor, (addresses, attached))
+            }
+            Request::Shutdown { how } => self.shut_down(now, descriptor, how),
+            Request::GetOption {
+                level,
+                name,
+                buffer,
+            } => {
+                let value = self.sockets.getsockopt(now, id, (level, name), buffer);
+                value.map_or_else(ReplyContent::error, ReplyContent::value)
+            }
+            Request::SetOption { level, name, value } => {
+                let set = self.sockets.setsockopt(now, id, (level, name), value);
+                set.map_or_else(ReplyContent::error, |result| ReplyContent {
+                    result,
+                    ..ReplyContent::default()
+                })
+            }
+            Request::LocalAddress => address_of(self.sockets.local_address(id)),
+            Request::PeerAddress => address_of(self.sockets.peer_address(id)),
+            Request::Send {
+                address,
+                control,
+                data,
+                ..
+            } => {
+                let status = self.sockets.status(id);
+                let limit = status.map_or(0, |status| status.max_message);
+                let data = match message {
+                    Some(message) => read_message(&message, limit),
+                    None => Ok(Bytes::copy_from_slice(data)),
+                };
+                match data {
+                    Ok(data) => {
+                        self.send_message(now, descriptor, (address, control, data), attached)
+                    }
+                    Err(error) => ReplyContent::error(error),
+                }
+            }
+            Request::Peeloff { association } => {
+                self.peel_off(now, descriptor, (association, attached))
+            }
+        }
+    }
+
+    /// `bind`. A port may be that of a descriptor that the program has closed just before.
+    fn bind(
+        &mut self,
+        now: Time,
+        descriptor: &mut Descriptor,
+        address: SocketAddr,
+    ) -> Result<(), Errno> {
+        match self.sockets.bind(descriptor.socket, address) {
+            Err(Errno::EADDRINUSE) => {
+                self.close_closed(now, address.port());
+                // An event of this descriptor may have been among those that were read.
+                descriptor.is_readable = true;
+                self.sockets.bind(descriptor.socket, address)
+            }
+            bound => bound,
+        }
+    }
+
+    /// Starts an association. A one-to-one descriptor is not writable until it is established. A caller that
+    /// blocks on a one-to-many descriptor, which stays writable, gets another descriptor for the result.
+    fn connect(
+        &mut self,
+        now: Time,
+        token: Token,
+        descriptor: &mut Descriptor,
+        (addresses, attached): (&[u8], &OwnedFd),
+    ) -> ReplyContent {
+        let peers = read_addresses(addresses);
+        let id = descriptor.socket;
+        let started = peers.and_then(|peers| self.sockets.connectx(now, id, &peers));
+        let association = match started {
+            Ok(association) => association,
+            Err(error) => return ReplyContent::error(error),
+        };
+        let status = self.sockets.status(id);
+        if status.is_ok_and(|status| status.style == Style::OneToMany) {
+            return ReplyContent {
+                error: Errno::EINPROGRESS.number(),
+                result: association.number(),
+                attached: self.watch_setup(association, attached).ok().flatten(),
+                ..ReplyContent::default()
+            };
+        }
+        let mut renewed = None;
+        if descriptor.is_ended {
+            let old = descriptor.cookie;
+            // The pair of a set-up that failed cannot be used again.
+            let Ok(theirs) = descriptor.renew() else {
+                return ReplyContent::error(Errno::ENOMEM);
+            };
+            self.by_cookie.remove(&old);
+            self.by_cookie.insert(descriptor.cookie, token);
+            self.ended.remove(&token);
+            if let Some(ours) = &descriptor.ours {
+                // Without it the new end is never served, and the program's calls block.
+                if self.watch_as(ours, token).is_err() {
+                    return ReplyContent::error(Errno::ENOMEM);
+                }
+            }
+            renewed = Some(theirs);
+        }
+        descriptor.plug(renewed.as_ref().unwrap_or(attached).as_fd());
+        ReplyContent {
+            error: Errno::EINPROGRESS.number(),
+            result: association.number(),
+            attached: renewed,
+            ..ReplyContent::default()
+        }
+    }
+
+    /// Returns the descriptor on which the caller gets the result of a set-up, unless its own is non-blocking.
+    fn watch_setup(
+        &mut self,
+        association: AssocId,
+        caller: &OwnedFd,
+    ) -> rustix::io::Result<Option<OwnedFd>> {
+        if fcntl_getfl(caller)?.contains(OFlags::NONBLOCK) {
+            return Ok(None);
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        self.sockets.watch_setup(association);
+        self.setups.insert(association, ours);
+        Ok(Some(theirs))
+    }
+
+    /// Sends the results of set-ups to callers that wait for them.
+    pub(crate) fn report_setups(&mut self) {
+        while let Some((association, result)) = self.sockets.poll_setup() {
+            if let Some(ours) = self.setups.remove(&association) {
+                let number = result.map_or_else(Errno::number, |()| 0);
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                // The caller may have ended.
+                let _ = send(&ours, &number.to_ne_bytes(), flags);
+            }
+        }
+    }
+
+    /// `shutdown`; the messages that the program has sent before come first.
+    fn shut_down(&mut self, now: Time, descriptor: &mut Descriptor, how: i32) -> ReplyContent {
+        let status = self.sockets.status(descriptor.socket);
+        if descriptor.is_dry() || !status.is_ok_and(|status| status.is_established) {
+            return self.sockets.shutdown(now, descriptor.socket, how).into();
+        }
+        descriptor.shutdown = Some(how);
+        ReplyContent::default()
+    }
+
+    /// `sendmsg`
+    fn send_message(
+        &mut self,
+        now: Time,
+        descriptor: &mut Descriptor,
+        (address, control, data): (&[u8], &[u8], Bytes),
+        attached: &OwnedFd,
+    ) -> ReplyContent {
+        let address = match address {
+            [] => Ok(None),
+            bytes => read_address(bytes).map(|(address, _)| Some(address)),
+        };
+        let sent = match address {
+            Err(error) => Err(error),
+            // Messages keep their order.
+            Ok(_) if descriptor.refused.is_some() => Err(Errno::EAGAIN),
+            Ok(address) => {
+                let message = OutgoingMessage {
+                    address,
+                    data,
+                    control,
+                };
+                self.sockets.sendmsg(now, descriptor.socket, &message)
+            }
+        };
+        match sent {
+            Ok(len) => ReplyContent {
+                result: len as i32,
+                ..ReplyContent::default()
+            },
+            Err(error) => {
+                if error == Errno::EAGAIN {
+                    descriptor.plug(attached.as_fd());
+                }
+                ReplyContent::error(error)
+            }
+        }
+    }
+
+    /// `sctp_peeloff`. Frames of the association that the program has not read belong to the new descriptor.
+    ///
+    /// 1. Branch the association off, with a new descriptor.
+    /// 2. Take the frames from the program's end of the old descriptor, and those that wait for room.
+    /// 3. Pass those of the association to the new descriptor, and the remaining ones to the old one again.
+    fn peel_off(
+        &mut self,
+        now: Time,
+        descriptor: &mut Descriptor,
+        (association, attached): (i32, &OwnedFd),
+    ) -> ReplyContent {
+        // 1
+        let branched = self.sockets.peeloff(now, descriptor.socket, association);
+        let id = match branched {
+            Ok(id) => id,
+            Err(error) => return ReplyContent::error(error),
+        };
+        let Ok((theirs, token)) = self.insert_descriptor(id, descriptor.uid) else {
+            // The association has no descriptor, and cannot return to its socket.
+            let _ = self.sockets.abort(now, id);
+            return ReplyContent::error(Errno::ENOMEM);
+        };
+        // 2
+        let mut frames = take_unread(attached, &mut self.buffer);
+        frames.extend(descriptor.outgoing.drain(..));
+        let is_moved = |frame: &OutgoingFrame| frame.header.info.association == association;
+        let (moved, kept): (VecDeque<_>, _) = frames.into_iter().partition(is_moved);
+        // 3
+        descriptor.outgoing = kept;
+        descriptor.flush();
+        if let Some(new) = self.descriptors.get_mut(&token) {
+            new.has_data = moved.iter().any(|frame| !frame.header.is_notification);
+            new.outgoing = moved;
+        }
+        // The program reads the messages right after the reply.
+        self.serve(now, token);
+        ReplyContent {
+            attached: Some(theirs),
+            ..ReplyContent::default()
+        }
+    }
+}
+
+/// Reads a message of at most `limit` bytes from the file of a program (`memfd_create`), which does not block.
+///
+/// # Errors
+/// `EMSGSIZE`, or `EINVAL` for another file, or one that may change meanwhile.
+fn read_message(file: &OwnedFd, limit: usize) -> Result<Bytes, Errno> {
+    let seals = fcntl_get_seals(file).map_err(|_| Errno::EINVAL)?;
+    if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
+        return Err(Errno::EINVAL);
+    }
+    let size = fstat(file).map_or(0, |stat| stat.st_size);
+    let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
+    if size > limit {
+        return Err(Errno::EMSGSIZE);
+    }
+    let mut data = vec![0; size];
+    let mut done = 0;
+    while done < size {
+        match pread(file, &mut data[done..], done as u64) {
+            Ok(0) => return Err(Errno::EINVAL),
+            Ok(len) => done += len,
+            Err(SystemErrno::INTR) => {}
+            Err(_) => return Err(Errno::EINVAL),
+        }
+    }
+    Ok(data.into())
+}
+
+/// Takes the frames from a program's end that the program has not read. Of a message that it has read in
+/// part, which the kernel's peek offset shows, the rest remains.
+fn take_unread(theirs: &OwnedFd, buffer: &mut [u8]) -> VecDeque<OutgoingFrame> {
+    let mut frames = VecDeque::new();
+    let peek = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    let mut rest = recv(theirs, &mut *buffer, peek).map_or(0, |(_, len)| len);
+    while let Ok((len, _)) = recv(theirs, &mut *buffer, RecvFlags::DONTWAIT) {
+        let Ok(header) = Header::decode(&buffer[..len]) else {
+            // The end of the pair; the daemon sends whole frames.
+            break;
+        };
+        let start = HEADER.max(len.saturating_sub(rest));
+        frames.push_back(OutgoingFrame {
+            header,
+            payload: Bytes::copy_from_slice(&buffer[start..len]),
+            attached: None,
+        });
+        rest = usize::MAX;
+    }
+    frames
+}
+
+fn bytes_of(request: &Request<'_>) -> Vec<u8> {
+    let (mut bytes, data) = request.encode();
+    bytes.extend(data);
+    bytes
+}
+
+fn address_of(address: Result<std::net::SocketAddr, Errno>) -> ReplyContent {
+    address.map_or_else(ReplyContent::error, |address| {
+        ReplyContent::value(write_address(address))
+    })
+}
+
+fn not_ours() -> Vec<u8> {
+    let reply = Reply {
+        error: ENOTSOCK,
+        ..Reply::default()
+    };
+    reply.encode()
+}
+
+/// Receives a request with its descriptors: that of the call, and the file of a large message.
+fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = recvmsg(connection, &mut parts, &mut control, flags)?;
+    let mut attached = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            attached.extend(descriptors);
+        }
+    }
+    Ok((received.bytes, attached))
+}
+
+fn send_reply(
+    connection: &OwnedFd,
+    reply: &[u8],
+    attached: Option<&OwnedFd>,
+) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let attached = attached.map(|fd| [fd.as_fd()]);
+    if let Some(attached) = &attached {
+        control.push(SendAncillaryMessage::ScmRights(attached));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match sendmsg(connection, &[IoSlice::new(reply)], &mut control, flags) {
+        Ok(_) => Ok(()),
+        // The client does not read its replies.
+        Err(SystemErrno::AGAIN) => Err(SystemErrno::PIPE),
+        Err(error) => Err(error),
+    }
+}

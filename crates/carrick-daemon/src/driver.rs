@@ -1,0 +1,438 @@
+//! The task: owns the protocol, the sockets of the network and all descriptors.
+//!
+//! Each round processes packets, readiness of descriptors and control connections, and timeouts; then it
+//! serves the descriptors that changed, and only then asks the protocol for packets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use carrick::Transport;
+use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
+use carrick_ipc::{MAX_FRAME, MAX_REQUEST};
+use carrick_proto::Time;
+use carrick_sockets::{AssocId, SocketId, Sockets};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::Sleep;
+
+use crate::control::Client;
+use crate::descriptor::Descriptor;
+use crate::statistics::Scrape;
+use crate::{Config, DaemonEnd};
+
+/// Maximum number of rounds before other tasks run.
+const ROUNDS: usize = 8;
+/// Maximum number of events read at once.
+pub(crate) const EVENTS: usize = 256;
+/// Stands for all SCTP ports in [`StrayInits::answers`].
+const ALL_PORTS: u16 = 0;
+/// Event of the control socket.
+const CONTROL: u64 = 0;
+
+/// Name of a client or descriptor in the epoll instance. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Token(pub(crate) u64);
+
+/// Numbers of clients and descriptors of a user.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct UserResources {
+    pub(crate) clients: usize,
+    pub(crate) descriptors: usize,
+}
+
+/// The task.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) config: Config,
+    pub(crate) network: Network,
+    strays: StrayInits,
+    pub(crate) sockets: Sockets,
+    pub(crate) control: OwnedFd,
+    /// An epoll instance. Its type is that of UDP sockets, for which the runtime can wait without unsafe
+    /// code.
+    epoll: UdpSocket,
+    pub(crate) next_token: u64,
+    pub(crate) clients: BTreeMap<Token, Client>,
+    pub(crate) descriptors: BTreeMap<Token, Descriptor>,
+    pub(crate) by_cookie: BTreeMap<u64, Token>,
+    pub(crate) by_socket: BTreeMap<SocketId, Token>,
+    /// Descriptors for the results of set-ups that callers wait for.
+    pub(crate) setups: BTreeMap<AssocId, OwnedFd>,
+    /// Descriptors to be served.
+    pub(crate) ready: BTreeSet<Token>,
+    /// Clients with requests.
+    ready_clients: BTreeSet<Token>,
+    /// Descriptors whose association has ended, until the program closes them.
+    pub(crate) ended: BTreeSet<Token>,
+    pub(crate) users: BTreeMap<u32, UserResources>,
+    /// Buffer of received frames and requests.
+    pub(crate) buffer: Vec<u8>,
+    /// Buffer of outgoing packets.
+    out: Vec<u8>,
+    epoch: Instant,
+    sleep: Pin<Box<Sleep>>,
+    armed: Option<Time>,
+    pub(crate) next_check: Option<Time>,
+    /// Time at which clients are accepted again after an error of the system.
+    accept_again: Option<Time>,
+    /// Time at which remaining associations are aborted.
+    pub(crate) ends: Option<Time>,
+    /// Descriptors whose associations have been shut down because the daemon stops.
+    pub(crate) stopped: BTreeSet<Token>,
+    /// Requests for the metrics.
+    scrapes: Option<mpsc::Receiver<Scrape>>,
+    /// Address and socket of the metrics, for a successor.
+    pub(crate) metrics: Option<(SocketAddr, OwnedFd)>,
+    /// The daemon has created the path of the control socket, and removes it.
+    pub(crate) owns_path: bool,
+    /// Control connection of a process that takes over after this round.
+    pub(crate) successor: Option<Client>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        config: Config,
+        network: Network,
+        sockets: Sockets,
+        control: OwnedFd,
+    ) -> rustix::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        watch_control(&epoll, &control)?;
+        rustix::io::ioctl_fionbio(&epoll, true)?;
+        let epoll = UdpSocket::from_std(epoll.into()).map_err(|_| Errno::NOMEM)?;
+        Ok(Self {
+            config,
+            network,
+            strays: StrayInits::default(),
+            sockets,
+            control,
+            epoll,
+            next_token: CONTROL + 1,
+            clients: BTreeMap::new(),
+            descriptors: BTreeMap::new(),
+            by_cookie: BTreeMap::new(),
+            by_socket: BTreeMap::new(),
+            setups: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            ready_clients: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            users: BTreeMap::new(),
+            // One byte more than the largest frame, to detect larger ones.
+            buffer: vec![0; MAX_REQUEST.max(MAX_FRAME) + 1],
+            out: Vec::new(),
+            epoch: Instant::now(),
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: None,
+            next_check: None,
+            accept_again: None,
+            ends: None,
+            stopped: BTreeSet::new(),
+            scrapes: None,
+            metrics: None,
+            owns_path: false,
+            successor: None,
+        })
+    }
+
+    /// Continues the clock of a predecessor.
+    pub(crate) fn with_epoch(mut self, epoch: Instant) -> Self {
+        self.epoch = epoch;
+        self
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        self.network.transport()
+    }
+
+    /// Answers requests for the metrics from now on.
+    pub(crate) fn answer_scrapes(&mut self, scrapes: mpsc::Receiver<Scrape>) {
+        self.scrapes = Some(scrapes);
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        let nanos = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Time::from_nanos(nanos)
+    }
+
+    /// Adds a file to the epoll instance.
+    pub(crate) fn watch(&mut self, fd: impl AsFd) -> rustix::io::Result<Token> {
+        let token = Token(self.next_token);
+        self.watch_as(fd, token)?;
+        self.next_token += 1;
+        Ok(token)
+    }
+
+    /// Adds a file to the epoll instance, with a token that is in use.
+    pub(crate) fn watch_as(&self, fd: impl AsFd, token: Token) -> rustix::io::Result<()> {
+        let data = epoll::EventData::new_u64(token.0);
+        epoll::add(&self.epoll, fd, data, flags(false))
+    }
+
+    /// Sets whether the task is woken when a file becomes writable.
+    pub(crate) fn watch_writable(&self, fd: impl AsFd, token: Token, wanted: bool) {
+        let data = epoll::EventData::new_u64(token.0);
+        // The file was added when it was created.
+        let _ = epoll::modify(&self.epoll, fd, data, flags(wanted));
+    }
+
+    /// Removes a file from the epoll instance.
+    pub(crate) fn unwatch(&self, fd: impl AsFd) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Stops accepting clients until a time.
+    pub(crate) fn pause_accepting(&mut self, until: Time) {
+        self.unwatch(&self.control);
+        self.accept_again = Some(until);
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<DaemonEnd> {
+        for _ in 0..ROUNDS {
+            let now = self.now();
+            let mut busy = self.receive(cx, now);
+            busy |= self.poll_descriptors(cx, now).is_ready();
+            busy |= self.expire(now);
+            busy |= self.follow_host(cx, now);
+            self.serve_clients(now);
+            self.serve_descriptors(now);
+            self.transmit(cx, now);
+            self.poll_scrapes(cx);
+            self.collect_changes();
+            if let Some(client) = self.successor.take()
+                && let Some(process) = self.hand_over(now, &client)
+            {
+                return Poll::Ready(DaemonEnd::HandedOver { process });
+            }
+            busy |= !self.ready.is_empty() || !self.ready_clients.is_empty();
+            if self.ends.is_some() {
+                ready!(self.poll_end(cx, now, busy));
+                return Poll::Ready(DaemonEnd::Stopped);
+            }
+            if !busy && self.arm(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Ready when no association is left, or when the time for their shutdown is over.
+    fn poll_end(&mut self, cx: &mut Context<'_>, now: Time, busy: bool) -> Poll<()> {
+        let is_over = self.ends.is_some_and(|at| at <= now);
+        if !is_over && self.has_work() {
+            let busy = self.shut_down_descriptors(now) || busy;
+            if busy || self.arm(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Pending;
+        }
+        let ids: Vec<SocketId> = self.by_socket.keys().copied().collect();
+        for id in ids {
+            // The socket exists as long as its descriptor.
+            let _ = self.sockets.abort(now, id);
+        }
+        self.transmit(cx, now);
+        Poll::Ready(())
+    }
+
+    /// Processes received packets. Returns true if there were any.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let (sockets, strays) = (&mut self.sockets, &mut self.strays);
+        self.network.poll_receive(cx, |arrival| match arrival {
+            NetworkInput::Packet(route, packet) => {
+                // A raw socket gets the packets for all SCTP implementations of the host.
+                if route.encapsulation.is_some()
+                    || sockets.has_port(route, &packet)
+                    || strays.answers(now, ALL_PORTS, route.local, &packet)
+                {
+                    sockets.handle_datagram(now, route, packet);
+                }
+            }
+            NetworkInput::Icmp(icmp) => sockets.handle_icmp(now, &icmp),
+        })
+    }
+
+    /// Reads the readiness of descriptors and clients; ready if there was any.
+    fn poll_descriptors(&mut self, cx: &mut Context<'_>, now: Time) -> Poll<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        while events.is_empty() {
+            if ready!(self.epoll.poll_recv_ready(cx)).is_err() {
+                // The runtime shuts down.
+                return Poll::Pending;
+            }
+            // The result has no other meaning than to clear the runtime's readiness.
+            let _ = self.epoll.try_io(Interest::READABLE, || {
+                self.read_events(&mut events);
+                if events.len() == EVENTS {
+                    Ok(())
+                } else {
+                    Err(std::io::ErrorKind::WouldBlock.into())
+                }
+            });
+        }
+        self.handle_events(now, &mut events);
+        Poll::Ready(())
+    }
+
+    /// Appends events that the system has, up to the vector's capacity. Returns true if there were any.
+    pub(crate) fn read_events(&self, events: &mut Vec<epoll::Event>) -> bool {
+        let at_once = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let space = rustix::buffer::spare_capacity(events);
+        epoll::wait(&self.epoll, space, Some(&at_once)).is_ok_and(|count| count > 0)
+    }
+
+    /// Marks the clients and descriptors of events as ready.
+    pub(crate) fn handle_events(&mut self, now: Time, events: &mut Vec<epoll::Event>) {
+        for event in events.drain(..) {
+            let token = Token(event.data.u64());
+            if token.0 == CONTROL {
+                self.accept_clients(now);
+            } else if self.clients.contains_key(&token) {
+                self.ready_clients.insert(token);
+            } else if let Some(descriptor) = self.descriptors.get_mut(&token) {
+                let input = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                let flags = event.flags;
+                descriptor.is_readable |= flags.intersects(input);
+                // A pair that the daemon has shut down in both directions has hung up, too.
+                let is_shut_down = descriptor.end_sent && descriptor.is_write_refused;
+                descriptor.is_closed |= flags.contains(epoll::EventFlags::HUP) && !is_shut_down;
+                self.ready.insert(token);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Time) -> bool {
+        let mut any = false;
+        if self.sockets.poll_timeout().is_some_and(|at| at <= now) {
+            self.sockets.handle_timeout(now);
+            any = true;
+        }
+        if self.next_check.is_some_and(|at| at <= now) {
+            self.check_ended(now);
+            any = true;
+        }
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            if watch_control(&self.epoll, &self.control).is_err() {
+                self.accept_again = Some(now + Duration::from_secs(1));
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let changes = self.network.poll_host(cx, self.sockets.host_addresses());
+        if changes.routes {
+            self.sockets.host_routes_changed();
+        }
+        for address in changes.added {
+            self.sockets.host_address_added(address);
+        }
+        for address in changes.removed {
+            self.sockets.host_address_removed(now, address);
+        }
+        changes.checked
+    }
+
+    /// Sends the statistics to those who wait for them.
+    fn poll_scrapes(&mut self, cx: &mut Context<'_>) {
+        while let Some(scrapes) = &mut self.scrapes
+            && let Poll::Ready(Some(scrape)) = scrapes.poll_recv(cx)
+        {
+            // The request may have timed out.
+            let _ = scrape.send(self.statistics());
+        }
+    }
+
+    fn serve_clients(&mut self, now: Time) {
+        for token in std::mem::take(&mut self.ready_clients) {
+            if self.serve_client(now, token) {
+                self.ready_clients.insert(token);
+            }
+        }
+    }
+
+    pub(crate) fn serve_descriptors(&mut self, now: Time) {
+        self.collect_changes();
+        for token in std::mem::take(&mut self.ready) {
+            self.serve(now, token);
+        }
+    }
+
+    /// Queues the descriptors of sockets whose readiness has changed, and reports the ends of set-ups.
+    fn collect_changes(&mut self) {
+        self.report_setups();
+        while let Some(change) = self.sockets.poll_readiness() {
+            if let Some(token) = self.by_socket.get(&change.socket) {
+                self.ready.insert(*token);
+            }
+        }
+    }
+
+    /// Sends the packets that the protocol has.
+    fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
+        self.network.flush(cx);
+        loop {
+            self.out.clear();
+            let Some(transmit) = self.sockets.poll_transmit(now, &mut self.out) else {
+                return;
+            };
+            let bytes = &self.out[..transmit.len.min(self.out.len())];
+            if self.network.send(cx, &transmit, bytes) == TransmitOutcome::TooBig {
+                self.sockets
+                    .handle_oversized(now, &transmit, bytes, route_mtu);
+            }
+        }
+    }
+
+    /// Waits for the next timer. Ready if it is already due.
+    fn arm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let times = [
+            self.sockets.poll_timeout(),
+            self.next_check,
+            self.accept_again,
+            self.ends,
+        ];
+        let Some(next) = times.into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
+        // A timer that moved to a later time, as T3-rtx does with every SACK, is set again when it fires.
+        if self.armed.is_none_or(|at| next < at) {
+            self.armed = Some(next);
+            let at = self.epoch + Duration::from_nanos(next.as_nanos());
+            self.sleep.as_mut().reset(at.into());
+        }
+        let fired = self.sleep.as_mut().poll(cx);
+        if fired.is_ready() {
+            self.armed = None;
+        }
+        fired
+    }
+}
+
+/// Adds the control socket to the epoll instance.
+fn watch_control(epoll: impl AsFd, control: impl AsFd) -> rustix::io::Result<()> {
+    let data = epoll::EventData::new_u64(CONTROL);
+    epoll::add(epoll, control, data, epoll::EventFlags::IN)
+}
+
+/// Edge-triggered events of a file: the task reads until nothing is left.
+fn flags(writable: bool) -> epoll::EventFlags {
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    if writable {
+        flags | epoll::EventFlags::OUT
+    } else {
+        flags
+    }
+}

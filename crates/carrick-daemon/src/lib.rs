@@ -1,0 +1,437 @@
+//! SCTP sockets of a host for unmodified programs: the daemon below the preload library.
+//!
+//! A program's descriptor is one end of an `AF_UNIX` `SOCK_SEQPACKET` pair; the daemon has the other end.
+//! Messages pass on the pair, and all other calls of the sockets API are requests on a control socket
+//! with the descriptor attached (`carrick_ipc` has the layouts). Possession of the descriptor is the
+//! authority for requests, so that `fork`, `exec` and passing descriptors work without the daemon.
+//!
+//! One task owns [`carrick_sockets::Sockets`], the sockets of the network ([`carrick::network`]) and all
+//! descriptors; it never blocks. Backpressure:
+//!
+//! - Received messages are read from the protocol only while the pair has room, so that the receive
+//!   window closes when the program does not read.
+//! - The daemon reads no more from the pair while the send buffer of the association is full, so that the
+//!   descriptor becomes not writable.
+//! - While an association is being set up, a plug frame makes the descriptor not writable.
+//!
+//! A successor continues all sockets in another process ([`Daemon::take_over`]).
+//!
+//! Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
+//! `ECONNABORTED`.
+#![forbid(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+mod control;
+mod descriptor;
+mod driver;
+mod ended;
+mod handover;
+mod list;
+mod metrics;
+mod serve;
+pub mod service;
+mod statistics;
+mod stop;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use carrick::Transport;
+use carrick::network::{HostRoutes, Network, NetworkConfig};
+use carrick_ipc::{MAX_REPLY, Reply, Request};
+use carrick_proto::AssociationConfig;
+use carrick_sockets::Sockets;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
+    getsockname, listen, recv, send, socket_with,
+};
+use serde_json::Value;
+
+use driver::Driver;
+use statistics::MetricsServer;
+
+/// Pending connections of the control socket.
+const BACKLOG: i32 = 128;
+
+/// Limits of the processes of one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections of the control socket. Default: 1024.
+    pub clients: usize,
+    /// Descriptors. Default: 8192.
+    pub descriptors: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 1024,
+            descriptors: 8192,
+        }
+    }
+}
+
+/// Parameters of a [`Daemon`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Path of the control socket. Default: [`default_socket`].
+    pub socket: PathBuf,
+    /// Transport of the packets.
+    pub transport: Transport,
+    /// UDP port of peers (RFC 6951) for which no socket has another one
+    /// (`SCTP_REMOTE_UDP_ENCAPS_PORT`); `None` for plain IP.
+    pub peer_port: Option<u16>,
+    /// Local addresses; all addresses of the host if empty. Default: empty.
+    pub addresses: Vec<IpAddr>,
+    /// Parameters with which sockets are created. Default:
+    /// [`carrick_sockets::Config::default_association`].
+    pub association: AssociationConfig,
+    /// Limits of the processes of one user.
+    pub limits: Limits,
+    /// Limit of associations of all programs. Default: 8,192.
+    pub max_associations: usize,
+    /// Limit of the received data of all associations in bytes. Default: 64 MiB.
+    pub receive_memory: usize,
+    /// Lowest SCTP port that programs of users other than the superuser may bind. Default: 1024.
+    pub first_unprivileged_port: u16,
+    /// TCP address for metrics over HTTP; no metrics are served without it. Default: `None`.
+    pub metrics: Option<SocketAddr>,
+    /// Time for the shutdown of associations when the daemon stops; then they are aborted. Default: 0.
+    pub linger: Duration,
+    /// Receives a line for each descriptor that the daemon ended. Default: standard error.
+    pub log: fn(&str),
+}
+
+impl Config {
+    /// Returns the default parameters for a transport; the UDP port of peers is the local one.
+    pub fn new(transport: Transport) -> Self {
+        let udp = matches!(transport, Transport::Udp { .. });
+        Self {
+            socket: default_socket(),
+            transport,
+            peer_port: transport
+                .encapsulation_port()
+                .filter(|port| udp && *port != 0),
+            addresses: Vec::new(),
+            association: carrick_sockets::Config::default_association(),
+            limits: Limits::default(),
+            max_associations: 8192,
+            receive_memory: 64 << 20,
+            first_unprivileged_port: 1024,
+            metrics: None,
+            linger: Duration::ZERO,
+            log: |line| eprintln!("carrick: {line}"),
+        }
+    }
+}
+
+/// Returns the path of the control socket if no option names it: that of the environment variable
+/// `CARRICK_DAEMON`, the one in the user's runtime directory, or `/run/carrick/socket`.
+pub fn default_socket() -> PathBuf {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(path) = variable(carrick_ipc::DAEMON_VARIABLE) {
+        return path.into();
+    }
+    let runtime = variable("XDG_RUNTIME_DIR");
+    runtime.map_or(carrick_ipc::SYSTEM_SOCKET.into(), |directory| {
+        carrick_ipc::user_socket(&directory).into()
+    })
+}
+
+/// Returns whether a daemon answers on a control socket.
+pub fn answers(path: &Path) -> bool {
+    connection(path).is_ok()
+}
+
+/// Passes the sockets and associations of a daemon to `row`, each as a JSON object. Rows of sockets have the
+/// members `socket`, `user`, `inode`, `local`, `style`, `backlog`, `waiting` and `associations`; those of
+/// associations, which have an `association` other than 0, `socket`, `user`, `inode`, `local`, `peer`, `state`,
+/// `stats` and `paths`. Stops when `row` returns an error, and returns it.
+///
+/// # Errors
+/// No daemon answers, or it sends something else; or that of `row`.
+pub fn list(path: &Path, mut row: impl FnMut(Value) -> io::Result<()>) -> io::Result<()> {
+    let connection = connection(path)?;
+    let mut buffer = vec![0; MAX_REPLY];
+    let (mut socket, mut association) = (-1, 0);
+    loop {
+        let request = Request::List {
+            socket,
+            association,
+        };
+        let (bytes, _) = request.encode();
+        send(&connection, &bytes, SendFlags::NOSIGNAL)?;
+        let (len, _) = recv(&connection, &mut buffer, RecvFlags::empty())?;
+        let reply = Reply::decode(&buffer[..len]).map_err(io::Error::other)?;
+        let before = (socket, association);
+        for line in reply
+            .value
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let value: Value = serde_json::from_slice(line)?;
+            socket = value["socket"].as_i64().unwrap_or(i64::MAX);
+            association = value["association"].as_i64().unwrap_or(0) as i32;
+            row(value)?;
+        }
+        if reply.result == 0 {
+            return Ok(());
+        }
+        if (socket, association) <= before {
+            return Err(io::Error::other("the daemon repeats itself"));
+        }
+    }
+}
+
+/// Returns the counters of a daemon as a JSON object: `established` is the current number of established
+/// associations (`sctpCurrEstab` of RFC 3873); `endpoints` has the members of
+/// [`carrick_proto::EndpointStats`], and `associations` those of [`carrick_proto::AssociationCounters`].
+///
+/// # Errors
+/// No daemon answers, or it sends something else.
+pub fn counters(path: &Path) -> io::Result<Value> {
+    let connection = connection(path)?;
+    let (bytes, _) = Request::Statistics.encode();
+    send(&connection, &bytes, SendFlags::NOSIGNAL)?;
+    let mut buffer = vec![0; MAX_REPLY];
+    let (len, _) = recv(&connection, &mut buffer, RecvFlags::empty())?;
+    let reply = Reply::decode(&buffer[..len]).map_err(io::Error::other)?;
+    Ok(serde_json::from_slice(reply.value)?)
+}
+
+/// Returns a connection to the control socket of a daemon.
+fn connection(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Error of [`Daemon::bind`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// A socket of the network could not be opened.
+    #[error("{0}")]
+    Network(#[from] carrick::BindError),
+    /// A parameter of associations is out of its range.
+    #[error("association parameters are out of range")]
+    Association,
+    /// Another daemon has the control socket.
+    #[error("a daemon answers on {0}: use it, or choose another path with --socket")]
+    Running(PathBuf),
+    /// The control socket could not be opened.
+    #[error("cannot open the control socket {path}: {source}")]
+    Control {
+        /// Its path.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The address of the metrics cannot be bound.
+    #[error("cannot serve metrics on {address}: {source}")]
+    Metrics {
+        /// Its address.
+        address: SocketAddr,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The daemon on the control socket has not handed over.
+    #[error("cannot take over from the daemon on {path}: {reason}")]
+    NotTakenOver {
+        /// Path of the control socket.
+        path: PathBuf,
+        /// Reason.
+        reason: String,
+    },
+    /// The system has no random numbers, or no epoll instance.
+    #[error("cannot start: {0}")]
+    System(io::Error),
+}
+
+/// End of [`Daemon::run`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DaemonEnd {
+    /// The daemon was stopped.
+    Stopped,
+    /// A successor serves all programs.
+    HandedOver {
+        /// Process id of the successor.
+        process: u32,
+    },
+}
+
+/// A daemon whose sockets are open.
+#[derive(Debug)]
+pub struct Daemon {
+    driver: Box<Driver>,
+    socket: PathBuf,
+    metrics: Option<MetricsServer>,
+}
+
+impl Daemon {
+    /// Opens the control socket and the sockets of the network. Must be called in a tokio runtime with I/O
+    /// and time.
+    ///
+    /// # Errors
+    /// See [`DaemonError`].
+    pub fn bind(config: Config) -> Result<Self, DaemonError> {
+        Self::bind_on(config, None)
+    }
+
+    /// Opens the sockets of the network, and the control socket unless the service manager has passed one
+    /// ([`service::control_socket`]). The path of such a socket remains when the daemon stops. Must be called in a
+    /// tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// See [`DaemonError`].
+    pub fn bind_on(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
+        let owns_path = control.is_none();
+        if let Some(path) = control.as_ref().and_then(path_of) {
+            config.socket = path;
+        }
+        let mut network = NetworkConfig::new(config.transport);
+        network.addresses.clone_from(&config.addresses);
+        let network = Network::bind(network)?;
+        let mut seed = [0; 32];
+        let system = |error: getrandom::Error| DaemonError::System(io::Error::other(error));
+        getrandom::fill(&mut seed).map_err(system)?;
+        let parameters = parameters(&config, network.addresses(), seed);
+        let sockets = Sockets::new(parameters).map_err(|_| DaemonError::Association)?;
+        if owns_path && answers(&config.socket) {
+            return Err(DaemonError::Running(config.socket));
+        }
+        let listener = config.metrics.map(MetricsServer::bind).transpose()?;
+        let opened = control.map_or_else(|| open_control(&config.socket), Ok);
+        let control = opened.map_err(|source| DaemonError::Control {
+            path: config.socket.clone(),
+            source,
+        })?;
+        let socket = config.socket.clone();
+        let driver = Driver::new(config, network, sockets, control);
+        let mut driver = Box::new(driver.map_err(|error| DaemonError::System(error.into()))?);
+        driver.owns_path = owns_path;
+        Ok(Self {
+            driver,
+            socket,
+            metrics: listener,
+        })
+    }
+
+    /// Continues the sockets of all programs from the daemon on the control socket, which then ends: no association
+    /// and no message is lost, and programs are not notified. That daemon must have the same user or be that of the
+    /// superuser, and the same transport; other settings of `config` apply from now on. Blocks for some
+    /// milliseconds, 10 s at most if the daemon does not answer. Must be called in a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// [`DaemonError::NotTakenOver`]; the running daemon continues.
+    pub fn take_over(config: Config) -> Result<Self, DaemonError> {
+        handover::take_over(config)
+    }
+
+    /// Returns the number of associations that have not ended.
+    pub fn association_count(&self) -> usize {
+        self.driver.sockets.open_association_count()
+    }
+
+    /// Returns the path of the control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Returns the transport, with the UDP port that was chosen.
+    pub fn transport(&self) -> Transport {
+        self.driver.transport()
+    }
+
+    /// Returns the address of the metrics, with the port that was chosen.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// Serves programs until `stop` is ready. Associations are then shut down within the time of
+    /// [`Config::linger`] after what was sent is delivered; remaining ones are aborted. Also ends when a successor
+    /// has taken over ([`Self::take_over`]).
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> DaemonEnd {
+        let log = self.driver.config.log;
+        let server = self.metrics.take().map(|metrics| {
+            // Without a free descriptor, a successor opens the socket again.
+            let listener = metrics.duplicate().ok();
+            self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
+            let (tasks, scrapes) = metrics.start(log);
+            self.driver.answer_scrapes(scrapes);
+            tasks
+        });
+        let mut stop = std::pin::pin!(stop);
+        let mut stopped = false;
+        let end = std::future::poll_fn(|cx| {
+            if !stopped && stop.as_mut().poll(cx).is_ready() {
+                stopped = true;
+                self.driver.stop();
+            }
+            self.driver.poll(cx)
+        })
+        .await;
+        if let Some(mut server) = server {
+            server.shutdown().await;
+        }
+        if self.driver.owns_path && end == DaemonEnd::Stopped {
+            // The path may have been taken by another daemon only after it did not answer.
+            let _ = std::fs::remove_file(&self.socket);
+        }
+        end
+    }
+}
+
+/// Returns the parameters of the sockets.
+fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carrick_sockets::Config {
+    let mut parameters = carrick_sockets::Config::new(addresses, seed);
+    parameters.association = config.association.clone();
+    parameters.encapsulation = config.peer_port;
+    parameters.max_associations = config.max_associations;
+    parameters.receive_memory = config.receive_memory;
+    parameters.first_unprivileged_port = config.first_unprivileged_port;
+    parameters.source_selection = || Box::new(HostRoutes::default());
+    parameters
+}
+
+/// Returns the path of a socket.
+fn path_of(socket: &OwnedFd) -> Option<PathBuf> {
+    let address = SocketAddrUnix::try_from(getsockname(socket).ok()?).ok()?;
+    let path = address.path_bytes()?;
+    Some(std::ffi::OsStr::from_bytes(path).into())
+}
+
+/// Opens the control socket. A path whose daemon does not answer is replaced. With the privileges of the
+/// superuser every user may connect.
+fn open_control(path: &Path) -> io::Result<OwnedFd> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        std::fs::create_dir_all(directory)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let mode = if rustix::process::geteuid().is_root() {
+        0o666
+    } else {
+        0o600
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}

@@ -1,0 +1,550 @@
+//! Service of a descriptor: messages from the program to the protocol, and from the protocol to the
+//! program.
+
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
+use carrick_proto::Time;
+use carrick_sockets::{Errno, OutgoingMessage, Readiness, Received, Style};
+use rustix::io::Errno as SystemErrno;
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+
+use crate::descriptor::{Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe};
+use crate::driver::{Driver, Token};
+
+/// Maximum number of frames per direction in one turn of a descriptor.
+const TURN: usize = 64;
+
+/// Limit of the turns in which a pair is read before a request: more frames than it has room for.
+const DRAIN: usize = 16;
+
+/// Result of reading a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ReadResult {
+    /// Nothing can be read now.
+    Dry,
+    /// The limit of a turn is reached.
+    More,
+    /// The program has closed the descriptor.
+    Closed,
+    /// The program has sent an invalid frame.
+    Invalid(&'static str),
+}
+
+/// Frame of the program.
+enum ProgramFrame {
+    Ignored,
+    Message(ProgramMessage),
+    /// End of a message that is larger than the send buffer.
+    TooLarge,
+    Invalid(&'static str),
+}
+
+impl Driver {
+    /// Adds a socket, with its pair. Returns the program's end and the token.
+    pub(crate) fn insert_descriptor(
+        &mut self,
+        socket: carrick_sockets::SocketId,
+        uid: u32,
+    ) -> rustix::io::Result<(OwnedFd, Token)> {
+        let (descriptor, theirs) = Descriptor::new(socket, uid)?;
+        let ours = descriptor.ours.as_ref().ok_or(SystemErrno::BADF)?;
+        let token = self.watch(ours)?;
+        self.by_cookie.insert(descriptor.cookie, token);
+        self.by_socket.insert(socket, token);
+        self.users.entry(uid).or_default().descriptors += 1;
+        self.descriptors.insert(token, descriptor);
+        self.ready.insert(token);
+        Ok((theirs, token))
+    }
+
+    /// Removes a descriptor whose socket is closed.
+    pub(crate) fn forget(&mut self, token: Token, descriptor: &Descriptor) {
+        self.by_cookie.remove(&descriptor.cookie);
+        self.by_socket.remove(&descriptor.socket);
+        self.ended.remove(&token);
+        self.ready.remove(&token);
+        if let Some(usage) = self.users.get_mut(&descriptor.uid) {
+            usage.descriptors -= 1;
+        }
+    }
+
+    /// Passes messages in both directions, as far as there is room.
+    pub(crate) fn serve(&mut self, now: Time, token: Token) {
+        let Some(mut descriptor) = self.descriptors.remove(&token) else {
+            return;
+        };
+        if self.serve_one(now, token, &mut descriptor) {
+            self.descriptors.insert(token, descriptor);
+        } else {
+            self.forget(token, &descriptor);
+        }
+    }
+
+    /// Returns false if the program has closed the descriptor.
+    fn serve_one(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) -> bool {
+        if descriptor.is_ended {
+            return true;
+        }
+        let level = self.sockets.readiness(descriptor.socket);
+        let level = level.unwrap_or_default();
+        let settled = Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR;
+        if descriptor.is_plugged && level.intersects(settled) {
+            if level.contains(Readiness::HANG_UP) && self.never_established(descriptor) {
+                self.end_failed(now, token, descriptor);
+                return true;
+            }
+            descriptor.is_plugged = false;
+        }
+        match self.read(now, descriptor) {
+            ReadResult::Closed => {
+                self.close(now, descriptor);
+                return false;
+            }
+            ReadResult::Invalid(reason) => self.break_off(now, token, descriptor, reason),
+            ReadResult::More => {
+                self.ready.insert(token);
+            }
+            ReadResult::Dry => {}
+        }
+        if !descriptor.is_ended {
+            self.refuse_writes(descriptor);
+            self.deliver(now, token, descriptor);
+        }
+        true
+    }
+
+    /// Makes the program's end refuse messages (`EPIPE`) when the protocol does: after `shutdown`, and after the
+    /// peer's SHUTDOWN (RFC 9260, section 9.2). Those that were sent before can still be read.
+    fn refuse_writes(&self, descriptor: &mut Descriptor) {
+        let status = self.sockets.status(descriptor.socket);
+        let closed = status.is_ok_and(|s| s.style == Style::OneToOne && s.is_write_closed);
+        if !closed || std::mem::replace(&mut descriptor.is_write_refused, true) {
+            return;
+        }
+        if let Some(ours) = &descriptor.ours {
+            // The program may have closed its end.
+            let _ = shutdown(ours, Shutdown::Read);
+        }
+    }
+
+    fn never_established(&self, descriptor: &Descriptor) -> bool {
+        let status = self.sockets.status(descriptor.socket);
+        status.is_ok_and(|s| s.style == Style::OneToOne && !s.is_write_closed)
+    }
+
+    /// Closes the socket of a descriptor that the program has closed. As in Linux, messages that the
+    /// program has not read end the association with ABORT, but notifications do not. If both were sent,
+    /// the daemon does not know which were read.
+    fn close(&mut self, now: Time, descriptor: &Descriptor) {
+        let listens = self.sockets.status(descriptor.socket);
+        let listens = listens.is_ok_and(|status| status.is_listening);
+        // The socket exists as long as its descriptor, unless the daemon has broken it off.
+        let _ = if descriptor.was_reset && descriptor.has_data && !listens {
+            self.sockets.abort(now, descriptor.socket)
+        } else {
+            self.sockets.close(now, descriptor.socket).map(drop)
+        };
+    }
+
+    /// Passes the messages that the program has sent before a request to the protocol.
+    pub(crate) fn drain(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
+        for _ in 0..DRAIN {
+            match self.read(now, descriptor) {
+                ReadResult::More => {}
+                ReadResult::Dry => return,
+                // The next turn handles it.
+                ReadResult::Closed => {
+                    descriptor.is_readable = true;
+                    self.ready.insert(token);
+                    return;
+                }
+                ReadResult::Invalid(reason) => {
+                    return self.break_off(now, token, descriptor, reason);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, now: Time, descriptor: &mut Descriptor) -> ReadResult {
+        for _ in 0..TURN {
+            if let Some(message) = descriptor.refused.take() {
+                self.send(now, descriptor, message);
+            }
+            // A plug of a closed descriptor is in front of its end.
+            let is_plugged = descriptor.is_plugged && !descriptor.is_closed;
+            if descriptor.refused.is_some() || is_plugged || !descriptor.is_readable {
+                return self.dry(now, descriptor);
+            }
+            let Some(ours) = &descriptor.ours else {
+                return ReadResult::Dry;
+            };
+            let space = &mut self.buffer[..=MAX_FRAME];
+            let len = match recv(ours, space, RecvFlags::DONTWAIT) {
+                Ok((0, _)) if descriptor.is_write_refused && !descriptor.is_closed => {
+                    descriptor.is_readable = false;
+                    return self.dry(now, descriptor);
+                }
+                Ok((0, _)) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => return ReadResult::Closed,
+                    _ => return ReadResult::Invalid("an empty frame"),
+                },
+                Ok((len, _)) => len,
+                Err(SystemErrno::AGAIN) => {
+                    descriptor.is_readable = false;
+                    return self.dry(now, descriptor);
+                }
+                Err(SystemErrno::CONNRESET) => {
+                    descriptor.was_reset = true;
+                    continue;
+                }
+                Err(SystemErrno::INTR) => continue,
+                Err(_) => return ReadResult::Closed,
+            };
+            let limit = self.sockets.status(descriptor.socket);
+            let limit = limit.map_or(0, |status| status.max_message);
+            match parse(&self.buffer[..len], &mut descriptor.partial, limit) {
+                ProgramFrame::Ignored => {}
+                ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
+                ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
+                ProgramFrame::Message(message) => self.send(now, descriptor, message),
+            }
+        }
+        ReadResult::More
+    }
+
+    /// Shuts the association down after the last message, if the program has called `shutdown`.
+    fn dry(&mut self, now: Time, descriptor: &mut Descriptor) -> ReadResult {
+        if descriptor.is_dry()
+            && let Some(how) = descriptor.shutdown.take()
+        {
+            // An association that has ended meanwhile is shut down already.
+            let _ = self.sockets.shutdown(now, descriptor.socket, how);
+        }
+        ReadResult::Dry
+    }
+
+    /// Sends a message, or keeps it until the send buffer has room. One that the protocol refuses was passed by
+    /// a process with an outdated description of the socket, and is reported as the pending error.
+    fn send(&mut self, now: Time, descriptor: &mut Descriptor, message: ProgramMessage) {
+        let level = self.sockets.readiness(descriptor.socket);
+        if level.is_none_or(|level| level.contains(Readiness::HANG_UP)) {
+            // Lost with the association, whose error the program has still to read.
+            return;
+        }
+        let outgoing = OutgoingMessage {
+            address: None,
+            data: message.data.clone(),
+            control: &message.control,
+        };
+        match self.sockets.sendmsg(now, descriptor.socket, &outgoing) {
+            Err(Errno::EAGAIN) => descriptor.refused = Some(message),
+            Ok(_) | Err(Errno::EPIPE | Errno::ESHUTDOWN | Errno::ENOTCONN) => {}
+            Err(error) => self.report_dropped(descriptor, error),
+        }
+    }
+
+    /// Reports a message that was dropped after the program had sent it, as the pending error.
+    fn report_dropped(&mut self, descriptor: &Descriptor, error: Errno) {
+        if self.sockets.set_error(descriptor.socket, error) == Ok(true) {
+            (self.config.log)(&format!(
+                "socket {} of user {} dropped a message: {error}; SO_ERROR reports it",
+                descriptor.socket, descriptor.uid
+            ));
+        }
+    }
+
+    /// Passes messages, notifications, associations to accept, errors and the end to the program.
+    fn deliver(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
+        for _ in 0..TURN {
+            let has_room = descriptor.flush();
+            if descriptor.waits_for_room == has_room
+                && let Some(ours) = &descriptor.ours
+            {
+                self.watch_writable(ours, token, !has_room);
+                descriptor.waits_for_room = !has_room;
+            }
+            if !has_room {
+                return;
+            }
+            match self.next_frame(now, descriptor) {
+                Some(outgoing) => descriptor.outgoing.push_back(outgoing),
+                None => return self.deliver_end(now, token, descriptor),
+            }
+        }
+        self.ready.insert(token);
+    }
+
+    /// Returns the next frame for the program.
+    fn next_frame(&mut self, now: Time, descriptor: &mut Descriptor) -> Option<OutgoingFrame> {
+        let id = descriptor.socket;
+        let level = self.sockets.readiness(id)?;
+        let status = self.sockets.status(id).ok()?;
+        if status.is_listening && status.style == Style::OneToOne {
+            return self.next_accepted(now, descriptor.uid, id);
+        }
+        let is_empty = self.sockets.unread(id) == Ok(0);
+        if !level.contains(Readiness::ERROR) {
+            descriptor.failure_sent = false;
+        }
+        if level.contains(Readiness::ERROR) && is_empty {
+            if descriptor.failure_sent {
+                return None;
+            }
+            descriptor.failure_sent = true;
+            return Some(OutgoingFrame {
+                header: Header::new(FrameKind::Failed),
+                payload: Bytes::new(),
+                attached: None,
+            });
+        }
+        if !level.contains(Readiness::READABLE) || descriptor.end_sent {
+            return None;
+        }
+        let received = self.sockets.recvmsg(now, id, (MAX_PAYLOAD, 0), 0).ok()?;
+        if received.data.is_empty() {
+            return None;
+        }
+        let outgoing = frame_of(received);
+        descriptor.has_data |= !outgoing.header.is_notification;
+        Some(outgoing)
+    }
+
+    fn next_accepted(
+        &mut self,
+        now: Time,
+        uid: u32,
+        listener: carrick_sockets::SocketId,
+    ) -> Option<OutgoingFrame> {
+        loop {
+            let (id, peer) = self.sockets.accept(listener).ok()?;
+            // Without a descriptor, or an association that has ended meanwhile, the next one is accepted.
+            let Ok((theirs, _)) = self.insert_descriptor(id, uid) else {
+                let _ = self.sockets.abort(now, id);
+                continue;
+            };
+            let description = self.sockets.status(id).map(|status| describe(&status));
+            let description = description.unwrap_or_default().encode();
+            return Some(OutgoingFrame {
+                header: Header {
+                    address: Some(peer),
+                    ..Header::new(FrameKind::Accepted)
+                },
+                payload: Bytes::copy_from_slice(&description),
+                attached: Some(theirs),
+            });
+        }
+    }
+
+    /// Notifies the program of the end of messages, and of the end of the association.
+    ///
+    /// A pair passes nothing behind the end of messages. If the program is to be notified of the end of the
+    /// association, that notification comes first.
+    fn deliver_end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
+        let id = descriptor.socket;
+        let level = self.sockets.readiness(id).unwrap_or_default();
+        if self.sockets.unread(id).unwrap_or(0) > 0 {
+            return;
+        }
+        let pending = level.contains(Readiness::ERROR) && !descriptor.failure_sent;
+        let reads_end = level.contains(Readiness::READ_CLOSED);
+        let status = self.sockets.status(id);
+        let both_end = reads_end && status.is_ok_and(|status| status.is_write_closed);
+        let hangs_up = level.contains(Readiness::HANG_UP);
+        let waits = status.is_ok_and(|status| status.notifies_end) && !descriptor.end_sent;
+        if both_end && !hangs_up && waits {
+            // The notification raises another change.
+        } else if (both_end || hangs_up) && !pending {
+            self.end(now, token, descriptor);
+        } else if reads_end
+            && !descriptor.end_sent
+            && let Some(ours) = &descriptor.ours
+        {
+            descriptor.end_sent = true;
+            // The program may have closed its end.
+            let _ = shutdown(ours, Shutdown::Write);
+        }
+    }
+
+    /// Shuts the pair down when no message passes in either direction any more. The daemon no longer sees
+    /// when the program closes its end, and looks for it from time to time.
+    fn end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
+        if let Some(ours) = &descriptor.ours {
+            // Frames that are not read would keep the program's end from being writable.
+            while recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n > 0) {}
+            let _ = shutdown(ours, Shutdown::Both);
+            self.unwatch(ours);
+        }
+        descriptor.is_ended = true;
+        descriptor.is_plugged = false;
+        self.ended.insert(token);
+        self.schedule_check(now);
+    }
+
+    /// Ends the pair after a set-up that failed: closing the daemon's end with the plug unread makes the
+    /// program's end report an error (`POLLERR`).
+    fn end_failed(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
+        if let Some(ours) = descriptor.ours.take() {
+            self.unwatch(&ours);
+        }
+        descriptor.outgoing.clear();
+        descriptor.is_ended = true;
+        descriptor.is_plugged = false;
+        self.ended.insert(token);
+        self.schedule_check(now);
+    }
+
+    /// Ends a descriptor whose program has sent an invalid frame.
+    fn break_off(
+        &mut self,
+        now: Time,
+        token: Token,
+        descriptor: &mut Descriptor,
+        reason: &'static str,
+    ) {
+        (self.config.log)(&format!(
+            "socket {} of user {} ended with ECONNABORTED: the program sent {reason}; a call did not pass \
+             the preload library",
+            descriptor.socket, descriptor.uid
+        ));
+        let _ = self.sockets.abort(now, descriptor.socket);
+        self.by_socket.remove(&descriptor.socket);
+        descriptor.is_broken = true;
+        descriptor.error = Some(Errno::ECONNABORTED);
+        descriptor.outgoing.push_back(OutgoingFrame {
+            header: Header::new(FrameKind::Failed),
+            payload: Bytes::new(),
+            attached: None,
+        });
+        // Without room the program gets the error from SO_ERROR alone.
+        descriptor.flush();
+        self.end(now, token, descriptor);
+    }
+}
+
+/// Reads a frame of the program. `limit` is the size of the largest message in parts, in bytes.
+fn parse(bytes: &[u8], partial: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
+    let Ok(header) = Header::decode(bytes) else {
+        return ProgramFrame::Invalid("bytes that are no frame");
+    };
+    match header.kind {
+        FrameKind::Plug => return ProgramFrame::Ignored,
+        FrameKind::Send if bytes.len() <= MAX_FRAME => {}
+        _ => return ProgramFrame::Invalid("a frame of another kind"),
+    }
+    let body = &bytes[HEADER..];
+    let Some((control, data)) = body.split_at_checked(header.control.into()) else {
+        return ProgramFrame::Invalid("a frame that is too short");
+    };
+    if partial.is_none() && header.is_end {
+        return ProgramFrame::Message(ProgramMessage {
+            control: control.to_vec(),
+            data: Bytes::copy_from_slice(data),
+        });
+    }
+    let mut message = partial.take().unwrap_or_else(|| PartialMessage {
+        control: control.to_vec(),
+        ..PartialMessage::default()
+    });
+    if message.is_too_large || message.data.len() + data.len() > limit {
+        message.is_too_large = true;
+        message.data.clear();
+    } else {
+        message.data.extend(data);
+    }
+    if !header.is_end {
+        *partial = Some(message);
+        return ProgramFrame::Ignored;
+    }
+    if message.is_too_large {
+        return ProgramFrame::TooLarge;
+    }
+    ProgramFrame::Message(ProgramMessage {
+        control: message.control,
+        data: message.data.into(),
+    })
+}
+
+/// Returns the frame of a received message.
+fn frame_of(received: Received) -> OutgoingFrame {
+    let info = received.info.unwrap_or_default();
+    let header = Header {
+        is_end: received.flags & carrick_sockets::linux::MSG_EOR != 0,
+        has_rest: received.has_rest,
+        is_notification: received.flags & carrick_sockets::linux::MSG_NOTIFICATION != 0,
+        info: MessageInfo {
+            stream: info.sid,
+            ssn: info.ssn,
+            flags: info.flags,
+            ppid: info.ppid,
+            tsn: info.tsn,
+            cum_tsn: info.cum_tsn,
+            context: info.context,
+            association: received.association,
+        },
+        address: received.address,
+        ..Header::new(FrameKind::Message)
+    };
+    OutgoingFrame {
+        header,
+        payload: received.data,
+        attached: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(header: Header, body: &[u8]) -> Vec<u8> {
+        let mut bytes = header.encode().to_vec();
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn parts_become_one_message() {
+        let mut parts = None;
+        let part = |is_end, control, body: &[u8]| {
+            let header = Header {
+                is_end,
+                control,
+                ..Header::new(FrameKind::Send)
+            };
+            frame(header, body)
+        };
+        let first = parse(&part(false, 3, b"ctlabc"), &mut parts, 6);
+        assert!(matches!(first, ProgramFrame::Ignored));
+        let ProgramFrame::Message(message) = parse(&part(true, 0, b"def"), &mut parts, 6) else {
+            panic!("no message");
+        };
+        assert_eq!(
+            (&message.control[..], &message.data[..]),
+            (&b"ctl"[..], &b"abcdef"[..])
+        );
+        assert!(parts.is_none());
+        parse(&part(false, 0, b"1234"), &mut parts, 6);
+        let third = parse(&part(false, 0, b"567"), &mut parts, 6);
+        assert!(matches!(third, ProgramFrame::Ignored));
+        let end = parse(&part(true, 0, b"8"), &mut parts, 6);
+        assert!(matches!(end, ProgramFrame::TooLarge));
+        assert!(parts.is_none());
+    }
+
+    #[test]
+    fn other_frames_are_invalid() {
+        let mut parts = None;
+        let message = frame(Header::new(FrameKind::Message), b"");
+        assert!(matches!(
+            parse(&message, &mut parts, 9),
+            ProgramFrame::Invalid(_)
+        ));
+        assert!(matches!(
+            parse(b"GET / HTTP/1.1", &mut parts, 9),
+            ProgramFrame::Invalid(_)
+        ));
+        let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
+        assert!(matches!(parse(&plug, &mut parts, 9), ProgramFrame::Ignored));
+    }
+}

@@ -1,0 +1,6 @@
+//! Preload library that carries the SCTP sockets of unmodified programs to the Carrick daemon: it replaces the
+//! functions of libc for sockets by those of `carrick_client`, which forward calls on other descriptors.
+#![cfg(target_os = "linux")]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod hooks;

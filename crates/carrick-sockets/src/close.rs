@@ -1,0 +1,136 @@
+//! End of sockets: `close` with `SO_LINGER`, and delivery in the background.
+
+use std::time::Duration;
+
+use carrick_proto::Time;
+
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::socket::{SocketId, SocketState};
+use crate::sockets::Sockets;
+
+/// End of the associations of a closed socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closed {
+    /// The socket had no association that has to be waited for.
+    Done,
+    /// Its associations are shut down in the background: messages that were sent are delivered.
+    InBackground,
+    /// As [`Self::InBackground`], and a blocking `close` returns after this time or when
+    /// [`Sockets::is_closing`] is false (`SO_LINGER`).
+    Lingers(Duration),
+}
+
+impl Sockets {
+    /// Closes a socket: `close` (RFC 6458, sections 3.1.5 and 4.1.6). Associations are shut down
+    /// gracefully, or aborted if `SO_LINGER` is on with time 0, or if messages have not been read.
+    /// The port stays in use until they have ended. Associations in the accept queue end in the same way.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn close(&mut self, now: Time, id: SocketId) -> Result<Closed, Errno> {
+        self.socket_ref(id)?;
+        let linger = self.table[&id].options.linger;
+        let aborts = linger == Some(0);
+        if !self.end_socket(now, id, aborts) {
+            return Ok(Closed::Done);
+        }
+        Ok(match linger {
+            Some(seconds) => Closed::Lingers(Duration::from_secs(seconds.into())),
+            None => Closed::InBackground,
+        })
+    }
+
+    /// Closes a socket and aborts its associations, as for a program that crashed.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn abort(&mut self, now: Time, id: SocketId) -> Result<(), Errno> {
+        self.socket_ref(id)?;
+        self.end_socket(now, id, true);
+        Ok(())
+    }
+
+    /// Returns whether a closed socket has associations that have not ended.
+    pub fn is_closing(&self, id: SocketId) -> bool {
+        self.closing.values().any(|closed| *closed == id)
+    }
+
+    /// Removes a socket. Returns whether associations remain.
+    fn end_socket(&mut self, now: Time, id: SocketId, aborts: bool) -> bool {
+        self.now = now;
+        let Some(mut socket) = self.table.remove(&id) else {
+            return false;
+        };
+        if !socket.edges.is_empty() {
+            self.changed.retain(|changed| *changed != id);
+        }
+        let mut remains = false;
+        for child in std::mem::take(&mut socket.accept_queue) {
+            remains |= self.end_socket(now, child, aborts);
+        }
+        // Its port accepts no association for it from here on.
+        socket.state = SocketState::Ended;
+        for association in std::mem::take(&mut socket.associations) {
+            let unread = socket.queue.has_data_of(association);
+            self.leave_association(now, association, id, aborts || unread);
+            remains |= self.closing.contains_key(&association);
+        }
+        self.leave_port(id, &socket);
+        remains
+    }
+
+    /// Ends an association whose socket is closed.
+    fn leave_association(&mut self, now: Time, id: AssocId, socket: SocketId, aborts: bool) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.socket = None;
+        if association.ended.is_some() {
+            self.drop_unread(id);
+            self.remove_association(id);
+            return;
+        }
+        self.closing.insert(id, socket);
+        if let Some((core, core_id)) = self.core_of(id) {
+            // Neither fails: the association has not ended.
+            let _ = if aborts {
+                core.abort(now, core_id, b"")
+            } else {
+                core.shutdown(now, core_id)
+            };
+        }
+        self.drop_unread(id);
+        self.settle_association(id);
+    }
+
+    /// Reads and drops the messages of an association without a socket.
+    pub(crate) fn drop_unread(&mut self, id: AssocId) {
+        if let Some((core, core_id)) = self.core_of(id) {
+            while core.receive(core_id).is_some() {}
+        }
+    }
+
+    /// Removes an association from all tables.
+    pub(crate) fn remove_association(&mut self, id: AssocId) {
+        self.unindex_peer(id);
+        self.setting_up.remove(&id);
+        self.end_setup(id, Err(Errno::ECONNREFUSED));
+        let Some(association) = self.associations.remove(&id) else {
+            return;
+        };
+        self.closing.remove(&id);
+        if let Some(time) = association.idle_check {
+            self.idle.remove(&(time, id));
+        }
+        self.by_core.remove(&(association.port, association.core));
+        if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id)) {
+            socket.associations.remove(&id);
+            socket.full.remove(&id);
+        }
+        if let Some(port) = self.ports.get_mut(&association.port) {
+            port.associations -= 1;
+        }
+        self.ready.insert(association.port);
+    }
+}

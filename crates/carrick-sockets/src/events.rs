@@ -1,0 +1,558 @@
+//! Events of the protocol core: changes of sockets, and notifications for their users.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use carrick_proto::{
+    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, Part, PathId, Time,
+};
+
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::linux::{
+    SCTP_ADDR_ADDED, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
+    SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_REMOVED, SCTP_ADDR_UNREACHABLE, SCTP_AUTH_FREE_KEY,
+    SCTP_AUTH_NEW_KEY, SCTP_AUTH_NO_AUTH, SCTP_CANT_STR_ASSOC, SCTP_COMM_LOST, SCTP_COMM_UP,
+    SCTP_RESTART, SCTP_SHUTDOWN_COMP,
+};
+use crate::notifications::{self, is_subscribed};
+use crate::ports::{PortId, present};
+use crate::readiness::Readiness;
+use crate::receive_queue::DataItem;
+use crate::socket::{SocketId, SocketState};
+use crate::sockets::Sockets;
+
+/// Cause code of an abort that the user asked for (RFC 9260, section 3.3.10.12).
+const USER_INITIATED_ABORT: u16 = 12;
+
+impl Sockets {
+    /// Takes all events of an endpoint.
+    pub(crate) fn dispatch(&mut self, now: Time, port: PortId) {
+        while let Some((core, event)) = self.ports.get_mut(&port).and_then(|p| p.core.poll_event())
+        {
+            self.ready.insert(port);
+            let id = match (self.by_core.get(&(port, core)), &event) {
+                (Some(id), _) => *id,
+                (None, Event::Established { accepted: true, .. }) => {
+                    let Some(id) = self.on_incoming(now, port, core) else {
+                        continue;
+                    };
+                    id
+                }
+                _ => continue,
+            };
+            self.on_event(now, id, event);
+        }
+        if let Some(found) = self.ports.get_mut(&port) {
+            let held = found.core.stats().receive_memory;
+            let before = std::mem::replace(&mut found.received, held);
+            self.received = self.received - before + held;
+        }
+    }
+
+    /// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
+    fn on_incoming(
+        &mut self,
+        now: Time,
+        port: PortId,
+        core: carrick_proto::AssociationId,
+    ) -> Option<AssocId> {
+        let endpoint = &self.ports.get(&port)?.core;
+        let number = endpoint.peer_port(core)?;
+        let primary = endpoint.association_stats(core).and_then(|s| s.primary);
+        let ip = endpoint
+            .paths(core)
+            .find(|path| Some(path.id) == primary)?
+            .remote;
+        let Some(socket_id) = self.admit(port, ip, number) else {
+            if let Some(port) = self.ports.get_mut(&port) {
+                // It was established just before.
+                let _ = port
+                    .core
+                    .abort(now, core, b"no room for another association");
+            }
+            return None;
+        };
+        let peer = SocketAddr::new(ip, number);
+        let id = self.insert_association(port, core, socket_id, peer);
+        self.table.get_mut(&socket_id)?.associations.insert(id);
+        self.update_listening(port);
+        Some(id)
+    }
+
+    fn on_event(&mut self, now: Time, id: AssocId, event: Event) {
+        match event {
+            Event::Established {
+                outbound_streams,
+                inbound_streams,
+                ..
+            } => self.on_established(now, id, (outbound_streams, inbound_streams)),
+            Event::MessageReceived => self.on_messages(now, id),
+            Event::SendBufferFree => self.on_send_room(id),
+            Event::Closed(reason) => self.on_closed(id, &reason),
+            Event::PeerShutdown => self.on_peer_shutdown(id),
+            event => self.notify_of(id, event),
+        }
+    }
+
+    fn on_established(&mut self, now: Time, id: AssocId, streams: (u16, u16)) {
+        let stats = self
+            .core_ref(id)
+            .and_then(|(core, core_id)| core.association_stats(core_id));
+        let adaptation = stats.and_then(|s| s.peer_adaptation_layer);
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.is_established = true;
+        association.streams = streams;
+        association.last_use = now;
+        let socket_id = association.socket;
+        self.end_setup(id, Ok(()));
+        self.setting_up.remove(&id);
+        self.index_peer(id);
+        self.refresh_peer(id);
+        self.watch_idle(id);
+        self.notify(
+            id,
+            notifications::assoc_change(id, SCTP_COMM_UP, 0, streams, &[]),
+        );
+        if let Some(indication) = adaptation {
+            self.notify(id, notifications::adaptation(id, indication));
+        }
+        let Some(socket_id) = socket_id else {
+            return;
+        };
+        let peer = self.associations.get(&id).map(|a| a.peer);
+        if let Some(socket) = self.table.get_mut(&socket_id)
+            && socket.is_one_to_one()
+        {
+            socket.state = SocketState::Established;
+            socket.peer = peer;
+        }
+        self.raise(socket_id, Readiness::WRITABLE);
+    }
+
+    /// Updates the address that messages are reported to come from: the primary one.
+    pub(crate) fn refresh_peer(&mut self, id: AssocId) {
+        let Some((core, core_id)) = self.core_ref(id) else {
+            return;
+        };
+        let primary = core.association_stats(core_id).and_then(|s| s.primary);
+        let path = core.paths(core_id).find(|path| Some(path.id) == primary);
+        let Some(path) = path else {
+            return;
+        };
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.peer.set_ip(path.remote);
+    }
+
+    fn on_messages(&mut self, now: Time, id: AssocId) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.last_use = now;
+        let Some(socket_id) = association.socket else {
+            return self.drop_unread(id);
+        };
+        if let Some(socket) = self.table.get_mut(&socket_id) {
+            if socket.drops_messages {
+                return self.drop_unread(id);
+            }
+            if !socket.queue.waiting.contains(&id) {
+                socket.queue.waiting.push_back(id);
+            }
+        }
+        self.fill(socket_id);
+        self.raise(socket_id, Readiness::READABLE);
+    }
+
+    /// Moves messages from the core to the receive queue of a socket, as far as it has room, and ends
+    /// associations whose last message was moved. Until a program has accepted the socket, messages stay in
+    /// the core, whose buffer all peers share.
+    pub(crate) fn fill(&mut self, socket_id: SocketId) {
+        loop {
+            let Some(socket) = self.table.get_mut(&socket_id) else {
+                return;
+            };
+            if socket.listener.is_some() {
+                return;
+            }
+            let queue = &socket.queue;
+            let next = match queue.partial {
+                Some(partial) => Some(partial).filter(|id| queue.waiting.contains(id)),
+                None => queue.waiting.front().copied(),
+            };
+            let Some(id) = next.filter(|_| queue.has_room()) else {
+                return;
+            };
+            let message = self
+                .core_of(id)
+                .and_then(|(core, core_id)| core.receive(core_id));
+            if let Some(port) = self.associations.get(&id).map(|a| a.port) {
+                // A SACK with the larger window may be due.
+                self.ready.insert(port);
+            }
+            if let Some(message) = message {
+                self.queue_message(socket_id, id, message);
+                continue;
+            }
+            if let Some(socket) = self.table.get_mut(&socket_id) {
+                socket.queue.waiting.retain(|other| *other != id);
+            }
+            self.end_if_read(id);
+        }
+    }
+
+    fn queue_message(&mut self, socket_id: SocketId, id: AssocId, message: Message) {
+        let now = self.now;
+        let (Some(socket), Some(association)) = (
+            self.table.get_mut(&socket_id),
+            self.associations.get_mut(&id),
+        ) else {
+            return;
+        };
+        association.last_use = now;
+        if message.part == Part::Aborted {
+            if socket.queue.partial == Some(id) {
+                socket.queue.end_partial();
+            }
+            let (stream, ssn) = (message.stream.0, message.ssn.map_or(0, |ssn| ssn.value()));
+            self.notify(id, notifications::partial_delivery_aborted(id, stream, ssn));
+            return;
+        }
+        let peer = present(socket, association.peer);
+        let queue = &mut socket.queue;
+        // Each association gets its turn.
+        if queue.waiting.front() == Some(&id) {
+            queue.waiting.rotate_left(1);
+        }
+        let is_end = matches!(message.part, Part::Whole | Part::Last);
+        let data = DataItem {
+            stream: message.stream.0,
+            ssn: message.ssn.map_or(0, |ssn| ssn.value()),
+            ppid: message.ppid.0.to_be(),
+            tsn: message.tsn.value(),
+            is_unordered: message.ssn.is_none(),
+            is_end,
+            payload: message.payload.into_bytes(),
+            context: association.context,
+        };
+        queue.push_data(id, peer, data);
+        if is_end && queue.partial == Some(id) {
+            queue.end_partial();
+        } else if !is_end && !socket.options.fragment_interleave {
+            queue.partial = Some(id);
+        }
+    }
+
+    fn on_send_room(&mut self, id: AssocId) {
+        let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
+            return;
+        };
+        if let Some(socket) = self.table.get_mut(&socket_id) {
+            socket.full.remove(&id);
+        }
+        self.raise(socket_id, Readiness::WRITABLE);
+    }
+
+    /// SHUTDOWN of the peer: no more messages follow those that it has sent.
+    fn on_peer_shutdown(&mut self, id: AssocId) {
+        self.notify_last(id, notifications::shutdown(id));
+        let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
+            return;
+        };
+        if let Some(socket) = self.table.get_mut(&socket_id)
+            && socket.is_one_to_one()
+        {
+            socket.read_closed = true;
+            self.raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
+        }
+    }
+
+    /// End of an association.
+    ///
+    /// 1. Record the reason; without a socket, remove the association.
+    /// 2. Notify the user by `SCTP_ASSOC_CHANGE` (RFC 6458, section 6.1.1), behind the messages that have
+    ///    arrived.
+    /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
+    /// 4. Move messages to the receive queue, and raise the edges of readiness.
+    fn on_closed(&mut self, id: AssocId, reason: &CloseReason) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.ended = Some(reason.clone());
+        self.setting_up.remove(&id);
+        let was_established = association.is_established;
+        let socket_id = association.socket;
+        let refused = error_of(reason, false).unwrap_or(Errno::ECONNREFUSED);
+        self.end_setup(id, Err(refused));
+        let Some(socket_id) = socket_id else {
+            self.drop_unread(id);
+            self.remove_association(id);
+            return;
+        };
+        if let Some(socket) = self.table.get_mut(&socket_id) {
+            socket.full.remove(&id);
+        }
+        let (state, cause) = match reason {
+            _ if !was_established => (SCTP_CANT_STR_ASSOC, None),
+            CloseReason::Shutdown => (SCTP_SHUTDOWN_COMP, None),
+            CloseReason::AbortedByPeer(cause) | CloseReason::AbortedByProtocol(cause) => {
+                (SCTP_COMM_LOST, Some(cause))
+            }
+            _ => (SCTP_COMM_LOST, None),
+        };
+        let mut information = Vec::new();
+        if let Some(cause) = cause.filter(|cause| cause.code != 0) {
+            information = notifications::cause(cause.code, &cause.information);
+        }
+        let code = match reason {
+            CloseReason::AbortedByUser if was_established => USER_INITIATED_ABORT,
+            _ => cause.map_or(0, |cause| cause.code),
+        };
+        // Linux reports the code of the cause in network byte order.
+        let error = code.to_be();
+        let change = notifications::assoc_change(id, state, error, (0, 0), &information);
+        self.notify_last(id, change);
+        if let Some(socket) = self.table.get_mut(&socket_id)
+            && (socket.is_one_to_one() || socket.is_peeled_off)
+        {
+            // A socket that is accepted later has the notification and the end of messages alone.
+            if socket.is_one_to_one() && socket.listener.is_none() {
+                socket.error = error_of(reason, was_established);
+            }
+            if was_established {
+                socket.state = SocketState::Ended;
+                socket.read_closed = true;
+                socket.write_closed = true;
+            } else {
+                socket.state = SocketState::Open;
+                socket.failed = true;
+            }
+        }
+        let mut edges = Readiness::READABLE | Readiness::WRITABLE;
+        let socket = self.table.get(&socket_id);
+        if let Some(socket) = socket.filter(|s| s.is_one_to_one() || s.is_peeled_off) {
+            edges |= Readiness::HANG_UP;
+            if socket.error.is_some() {
+                edges |= Readiness::ERROR;
+            }
+        }
+        self.fill(socket_id);
+        self.end_if_read(id);
+        self.raise(socket_id, edges);
+    }
+
+    /// Ends an association for its socket when its messages have been moved to the receive queue.
+    fn end_if_read(&mut self, id: AssocId) {
+        if !self.push_last_notifications(id) {
+            return;
+        }
+        let Some(association) = self.associations.get(&id).filter(|a| a.ended.is_some()) else {
+            return;
+        };
+        if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id))
+            && socket.queue.partial == Some(id)
+        {
+            socket.queue.end_partial();
+        }
+        self.remove_association(id);
+    }
+
+    /// Queues the notification of an event that concerns the user alone.
+    fn notify_of(&mut self, id: AssocId, event: Event) {
+        match event {
+            Event::Restarted => {
+                self.index_peer(id);
+                self.refresh_peer(id);
+                let streams = self.streams(id);
+                self.notify(
+                    id,
+                    notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
+                );
+            }
+            Event::SendFailed(failure) => {
+                for notification in notifications::send_failed(id, &failure) {
+                    self.notify(id, notification);
+                }
+            }
+            Event::AllAcknowledged => self.notify(id, notifications::sender_dry(id)),
+            Event::PathConfirmed(path) => self.notify_path(id, path, SCTP_ADDR_CONFIRMED),
+            Event::PathFailed(path) => self.notify_path(id, path, SCTP_ADDR_UNREACHABLE),
+            Event::PathPotentiallyFailed(path) => {
+                self.notify_path(id, path, SCTP_ADDR_POTENTIALLY_FAILED)
+            }
+            Event::PathRecovered(path) => self.notify_path(id, path, SCTP_ADDR_AVAILABLE),
+            Event::PrimarySwitchover(path) => {
+                self.refresh_peer(id);
+                self.notify_path(id, path, SCTP_ADDR_MADE_PRIM);
+            }
+            Event::PrimaryChanged(_) => self.refresh_peer(id),
+            Event::Address(event) => self.notify_address(id, &event),
+            Event::PeerError(error) => {
+                self.notify(id, notifications::remote_error(id, &error.cause));
+            }
+            Event::Authentication(event) => {
+                let (key, indication) = match event {
+                    AuthenticationEvent::NotSupported => (0, SCTP_AUTH_NO_AUTH),
+                    AuthenticationEvent::PeerKeyChanged(key) => (key.0, SCTP_AUTH_NEW_KEY),
+                    AuthenticationEvent::KeyFree(key) => (key.0, SCTP_AUTH_FREE_KEY),
+                    // Linux has no indication of it.
+                    _ => return,
+                };
+                self.notify(id, notifications::authentication(id, key, indication));
+            }
+            Event::StreamsReset {
+                direction,
+                streams,
+                outcome,
+            } => self.notify(
+                id,
+                notifications::stream_reset(id, direction, &streams, outcome),
+            ),
+            Event::AssociationReset {
+                local_tsn,
+                peer_tsn,
+                outcome,
+            } => {
+                let tsns = (local_tsn.value(), peer_tsn.value());
+                self.notify(id, notifications::assoc_reset(id, tsns, outcome));
+            }
+            Event::StreamsChanged {
+                outbound_streams,
+                inbound_streams,
+                outcome,
+            } => {
+                let Some(association) = self.associations.get_mut(&id) else {
+                    return;
+                };
+                let before = association.streams;
+                association.streams = (outbound_streams, inbound_streams);
+                let added = (
+                    outbound_streams.saturating_sub(before.0),
+                    inbound_streams.saturating_sub(before.1),
+                );
+                self.notify(id, notifications::stream_change(id, added, outcome));
+            }
+            // A partial delivery that ends is reported in the order of messages, by `fill`.
+            _ => {}
+        }
+    }
+
+    fn notify_address(&mut self, id: AssocId, event: &AddressEvent) {
+        self.index_peer(id);
+        match event {
+            AddressEvent::PeerAdded { path, .. } => self.notify_path(id, *path, SCTP_ADDR_ADDED),
+            AddressEvent::PeerRemoved { address, .. } => {
+                self.notify_peer_address(id, *address, SCTP_ADDR_REMOVED);
+            }
+            AddressEvent::PeerPrefers(path) => {
+                self.refresh_peer(id);
+                self.notify_path(id, *path, SCTP_ADDR_MADE_PRIM);
+            }
+            // The RFC has no notification of changes of local addresses.
+            _ => {}
+        }
+    }
+
+    pub(crate) fn notify_path(&mut self, id: AssocId, path: PathId, state: i32) {
+        let Some((core, core_id)) = self.core_ref(id) else {
+            return;
+        };
+        if let Some(path) = core.path_stats(core_id, path) {
+            self.notify_peer_address(id, path.remote, state);
+        }
+    }
+
+    fn notify_peer_address(&mut self, id: AssocId, ip: std::net::IpAddr, state: i32) {
+        let Some(association) = self.associations.get(&id) else {
+            return;
+        };
+        let mut address = SocketAddr::new(ip, association.peer.port());
+        if let Some(socket) = association.socket.and_then(|id| self.table.get(&id)) {
+            address = present(socket, address);
+        }
+        self.notify(id, notifications::peer_address(id, address, state));
+    }
+
+    fn streams(&self, id: AssocId) -> (u16, u16) {
+        let stats = self
+            .core_ref(id)
+            .and_then(|(core, core_id)| core.association_stats(core_id));
+        stats.map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
+    }
+
+    /// Queues a notification if the user has subscribed to it.
+    pub(crate) fn notify(&mut self, id: AssocId, notification: Bytes) {
+        let Some(association) = self.associations.get(&id) else {
+            return;
+        };
+        if let Some(socket) = association.socket
+            && is_subscribed(association.events, &notification)
+        {
+            self.push_notification(socket, id, notification, false);
+        }
+    }
+
+    /// Queues a notification behind the messages that have been received.
+    fn notify_last(&mut self, id: AssocId, notification: Bytes) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        if is_subscribed(association.events, &notification) {
+            association.last_notifications.push(notification);
+        }
+        self.push_last_notifications(id);
+    }
+
+    /// Queues the last notifications unless messages are in front of them. Returns whether none are.
+    fn push_last_notifications(&mut self, id: AssocId) -> bool {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return false;
+        };
+        let Some(socket_id) = association.socket else {
+            return false;
+        };
+        let socket = self.table.get(&socket_id);
+        if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
+            return false;
+        }
+        for notification in std::mem::take(&mut association.last_notifications) {
+            self.push_notification(socket_id, id, notification, true);
+        }
+        true
+    }
+
+    fn push_notification(&mut self, socket_id: SocketId, id: AssocId, bytes: Bytes, must: bool) {
+        let peer = self.associations.get(&id).map(|a| a.peer);
+        let (Some(socket), Some(peer)) = (self.table.get_mut(&socket_id), peer) else {
+            return;
+        };
+        let peer = present(socket, peer);
+        let limit = socket.options.receive_buffer();
+        if socket.queue.push_notification(id, peer, bytes, limit, must) {
+            self.raise(socket_id, Readiness::READABLE);
+        }
+    }
+}
+
+/// Returns the error of a one-to-one socket whose association has ended.
+fn error_of(reason: &CloseReason, was_established: bool) -> Option<Errno> {
+    Some(match reason {
+        CloseReason::Shutdown | CloseReason::AbortedByUser => return None,
+        CloseReason::AbortedByPeer(_) | CloseReason::ProtocolUnreachable if !was_established => {
+            Errno::ECONNREFUSED
+        }
+        CloseReason::AbortedByPeer(_) => Errno::ECONNRESET,
+        CloseReason::ProtocolUnreachable => Errno::EHOSTUNREACH,
+        CloseReason::SetupTimedOut
+        | CloseReason::StaleCookie
+        | CloseReason::PeerUnreachable
+        | CloseReason::ShutdownTimedOut
+        | CloseReason::LowerLayerLost => Errno::ETIMEDOUT,
+        // Aborted by this side, because of a protocol violation.
+        _ => Errno::ECONNABORTED,
+    })
+}

@@ -1,0 +1,337 @@
+//! Export of all sockets of a host, and their import by another process: handover.
+//!
+//! The state consists of the fields of the sockets and associations, which are listed beside each struct, and of the
+//! exports of the endpoints. Indexes and counters are not stored but rebuilt, and references between sockets,
+//! associations and ports are checked, so that no later call fails because of an imported state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use carrick_proto::export::{Format, Portable, Reader, Writer};
+use carrick_proto::{Endpoint, ExportError, ImportConfig, ImportError, Time};
+
+use crate::association::{AssocId, Association};
+use crate::config::Config;
+use crate::errno::Errno;
+use crate::ports::{Port, PortId};
+use crate::socket::{Socket, SocketId};
+use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
+
+/// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.
+const FORMAT: Format = Format::new(*b"carsocks", 1);
+
+/// Identifiers of sockets and ports are below this number, so that the next ones exist.
+const MAX_IDENTIFIER: u64 = 1 << 63;
+
+/// State of all sockets of a host, exported by [`Sockets::export`].
+///
+/// It contains secrets and messages of the users, as [`carrick_proto::EndpointExport`] does. `Debug` shows its
+/// length only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SocketsExport(Vec<u8>);
+
+impl SocketsExport {
+    /// Returns the bytes, for [`Sockets::import`].
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the bytes, for [`Sockets::import`].
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl fmt::Debug for SocketsExport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SocketsExport({} bytes)", self.0.len())
+    }
+}
+
+impl Sockets {
+    /// Exports all sockets with their associations, so that another process can continue them with
+    /// [`Self::import`], at any moment between two calls. Packets, readiness and messages that these sockets return
+    /// after the export are unknown to the successor: drop them, without another call.
+    ///
+    /// # Errors
+    /// [`ExportError`], if a congestion controller or chunk protection of [`Config::association`] can't be
+    /// exported.
+    pub fn export(&self, now: Time) -> Result<SocketsExport, ExportError> {
+        FORMAT
+            .export(now, |out| self.write_state(out))
+            .map(SocketsExport)
+    }
+
+    /// Continues the sockets that others exported with [`Self::export`]. Sockets, their options, associations, and
+    /// the addresses of the host are those of the export, and identifiers remain valid. `config` applies to new
+    /// sockets, its limits to all; its addresses and seed have no effect.
+    ///
+    /// `now` is the moment of the export by this program's clock, as for [`Endpoint::import`]. Outputs are to be
+    /// drained next.
+    ///
+    /// # Errors
+    /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
+    pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
+        let state = FORMAT.open(bytes)?;
+        let parts = parts(&config);
+        let mut input = Reader::new(state, now, Some(&parts));
+        let sockets = Self::read_state(&mut input, config)?;
+        input.finish()?;
+        Ok(sockets)
+    }
+
+    fn write_state(&self, out: &mut Writer) {
+        let Self {
+            config,
+            random,
+            now: _,
+            table,
+            next_socket,
+            associations,
+            next_association,
+            by_core: _,
+            by_peer: _,
+            setting_up: _,
+            ports,
+            next_port,
+            numbers: _,
+            received: _,
+            stray,
+            removed,
+            ready: _,
+            timers: _,
+            idle: _,
+            closing,
+            changed,
+            setups,
+        } = self;
+        // First, so that another version of the core is detected before its parts are read.
+        write_endpoint(stray, out);
+        config.addresses.write(out);
+        random.write(out);
+        ports.len().write(out);
+        for (id, port) in ports {
+            id.write(out);
+            port.write_state(out);
+        }
+        table.write(out);
+        associations.write(out);
+        next_socket.write(out);
+        next_association.write(out);
+        next_port.write(out);
+        removed.write(out);
+        closing.write(out);
+        changed.write(out);
+        setups.len().write(out);
+        for (id, result) in setups {
+            id.write(out);
+            result.err().write(out);
+        }
+    }
+
+    fn read_state(input: &mut Reader<'_>, mut config: Config) -> Result<Self, ImportError> {
+        let stray = read_endpoint(input, &config)?;
+        config.addresses = Portable::read(input)?;
+        let mut sockets = Self {
+            stray,
+            random: Portable::read(input)?,
+            now: input.now(),
+            ports: read_ports(input, &config)?.into_iter().collect(),
+            table: Portable::read(input)?,
+            associations: Portable::read(input)?,
+            next_socket: Portable::read(input)?,
+            next_association: Portable::read(input)?,
+            next_port: Portable::read(input)?,
+            removed: Portable::read(input)?,
+            closing: Portable::read(input)?,
+            changed: Portable::read(input)?,
+            setups: read_setups(input)?,
+            config,
+            by_core: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            setting_up: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            received: 0,
+            ready: ReadyPorts::default(),
+            timers: PortTimers::default(),
+            idle: BTreeSet::new(),
+        };
+        sockets.check()?;
+        sockets.rebuild()?;
+        Ok(sockets)
+    }
+
+    /// Checks the references between sockets, associations and ports.
+    fn check(&self) -> Result<(), ImportError> {
+        let is_right = |(id, socket): (&SocketId, &Socket)| self.is_valid_socket(*id, socket);
+        if !self.table.iter().all(is_right) {
+            return Err(ImportError::Malformed("Socket"));
+        }
+        let queued = self.table.values().flat_map(|s| &s.accept_queue);
+        let unaccepted = self.table.values().filter(|s| s.listener.is_some());
+        let distinct: BTreeSet<&SocketId> = queued.clone().collect();
+        if queued.count() != distinct.len() || distinct.len() != unaccepted.count() {
+            return Err(ImportError::Malformed("accept queue"));
+        }
+        let is_right = |(id, a): (&AssocId, &Association)| self.is_valid_association(*id, a);
+        let has_all = |id: &AssocId| self.associations.contains_key(id);
+        if !self.associations.iter().all(is_right) || !self.closing.keys().all(has_all) {
+            return Err(ImportError::Malformed("Association"));
+        }
+        let changed: BTreeSet<&SocketId> = self.changed.iter().collect();
+        let has_edges = self.table.iter().filter(|(_, s)| !s.edges.is_empty());
+        if changed.len() != self.changed.len() || !has_edges.map(|(id, _)| id).eq(changed) {
+            return Err(ImportError::Malformed("changed sockets"));
+        }
+        let last_socket = self.table.keys().next_back().map_or(0, |id| id.0);
+        let last_port = self.ports.keys().next_back().map_or(0, |id| id.0);
+        let next = [
+            (self.next_socket, last_socket, self.table.is_empty()),
+            (self.next_port, last_port, self.ports.is_empty()),
+        ];
+        if next
+            .iter()
+            .any(|(next, last, is_none)| *next >= MAX_IDENTIFIER || next <= last && !is_none)
+        {
+            return Err(ImportError::Malformed("next identifier"));
+        }
+        Ok(())
+    }
+
+    fn is_valid_socket(&self, id: SocketId, socket: &Socket) -> bool {
+        let has = |association: &AssocId| {
+            let found = self.associations.get(association);
+            found.is_some_and(|a| a.socket == Some(id))
+        };
+        let is_queued = |child: &SocketId| {
+            let child = self.table.get(child);
+            child.is_some_and(|child| child.listener == Some(id))
+        };
+        let queue = &socket.queue;
+        let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
+        let port = socket.port.map(|port| self.ports.contains_key(&port));
+        // Also one that listens no more: `listen` with backlog 0 leaves its queue.
+        let may_accept = socket.is_one_to_one() && socket.listener.is_none();
+        port != Some(false)
+            && socket.full.iter().all(has)
+            && waiting.len() == queue.waiting.len()
+            && queue.waiting.iter().all(has)
+            && queue.partial.iter().all(has)
+            && (socket.accept_queue.is_empty() || may_accept)
+            && socket.accept_queue.iter().all(is_queued)
+    }
+
+    fn is_valid_association(&self, id: AssocId, association: &Association) -> bool {
+        let Some(port) = self.ports.get(&association.port) else {
+            return false;
+        };
+        let in_core = port.core.peer_port(association.core).is_some();
+        let in_socket = match association.socket.map(|socket| self.table.get(&socket)) {
+            None => self.closing.contains_key(&id),
+            Some(socket) => {
+                socket.is_some_and(|socket| socket.port == Some(association.port))
+                    && !self.closing.contains_key(&id)
+            }
+        };
+        in_socket && (in_core || association.ended.is_some())
+    }
+
+    /// Rebuilds the indexes, and queues each endpoint for output.
+    fn rebuild(&mut self) -> Result<(), ImportError> {
+        for (id, port) in &self.ports {
+            self.numbers.entry(port.number).or_default().push(*id);
+            self.ready.insert(*id);
+            let sum = self.received.checked_add(port.received);
+            self.received = sum.ok_or(ImportError::Malformed("received bytes"))?;
+        }
+        for (id, socket) in &mut self.table {
+            socket.queue.count();
+            if let Some(port) = socket.port.and_then(|port| self.ports.get_mut(&port)) {
+                port.sockets.insert(*id);
+            }
+        }
+        for (id, association) in &self.associations {
+            let socket = association.socket.and_then(|id| self.table.get_mut(&id));
+            if let Some(socket) = socket {
+                socket.associations.insert(*id);
+            }
+            if let Some(port) = self.ports.get_mut(&association.port) {
+                port.associations += 1;
+            }
+            let key = (association.port, association.core);
+            if self.by_core.insert(key, *id).is_some() {
+                return Err(ImportError::Malformed("association of the core"));
+            }
+            if !association.is_established && association.ended.is_none() {
+                self.setting_up.insert(*id);
+            }
+            let idle = association.idle_check.map(|time| (time, *id));
+            self.idle.extend(idle);
+        }
+        // An association has taken the place of one with the same peer that has ended.
+        let (ended, open): (Vec<_>, Vec<_>) = self
+            .associations
+            .iter()
+            .partition(|(_, association)| association.ended.is_some());
+        for (id, association) in ended.into_iter().chain(open) {
+            let (port, number) = (association.port, association.peer.port());
+            let keys = association.indexed.iter();
+            self.by_peer
+                .extend(keys.map(|ip| ((port, *ip, number), *id)));
+        }
+        Ok(())
+    }
+}
+
+/// Appends the export of an endpoint.
+pub(crate) fn write_endpoint(core: &Endpoint, out: &mut Writer) {
+    match core.export(out.now()) {
+        Ok(export) => out.octets(export.as_bytes()),
+        Err(error) => out.fail(error),
+    }
+}
+
+/// Reads what [`write_endpoint`] appended.
+///
+/// # Errors
+/// [`ImportError`]
+pub(crate) fn read_endpoint(
+    input: &mut Reader<'_>,
+    config: &Config,
+) -> Result<Endpoint, ImportError> {
+    let bytes = input.octets()?;
+    Endpoint::import(parts(config), input.now(), bytes)
+}
+
+/// Returns the parts of the configuration that are code.
+fn parts(config: &Config) -> ImportConfig {
+    let association = &config.association;
+    ImportConfig {
+        source_selection: (config.source_selection)(),
+        algorithms: vec![association.research.policies.congestion.clone()],
+        protections: association.security.protection.iter().cloned().collect(),
+    }
+}
+
+fn read_ports(input: &mut Reader<'_>, config: &Config) -> Result<Vec<(PortId, Port)>, ImportError> {
+    let count = usize::read(input)?;
+    let mut ports: Vec<(PortId, Port)> = Vec::new();
+    for _ in 0..count {
+        let id = PortId::read(input)?;
+        if ports.last().is_some_and(|(last, _)| *last >= id) {
+            return Err(ImportError::Malformed("order of the ports"));
+        }
+        ports.push((id, Port::read_state(input, config)?));
+    }
+    Ok(ports)
+}
+
+fn read_setups(input: &mut Reader<'_>) -> Result<SetupResults, ImportError> {
+    let count = usize::read(input)?;
+    let mut setups = SetupResults::new();
+    for _ in 0..count {
+        let (id, error) = Portable::read(input)?;
+        setups.push_back((id, Option::<Errno>::map_or(error, Ok(()), Err)));
+    }
+    Ok(setups)
+}

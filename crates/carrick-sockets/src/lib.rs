@@ -1,0 +1,124 @@
+//! Sockets API of SCTP (RFC 6458) with Linux's numbers and layouts, as a state machine without I/O,
+//! clocks, threads or global state.
+//!
+//! [`Sockets`] has all sockets of a host, above one [`carrick_proto::Endpoint`] for each SCTP port in use.
+//! A daemon, a C library or a module of another language gives them descriptors, system calls and
+//! packets.
+//!
+//! # Use
+//!
+//! 1. Call an input: a call of the API such as [`Sockets::socket`], [`Sockets::connect`],
+//!    [`Sockets::sendmsg`] or [`Sockets::setsockopt`], or [`Sockets::handle_datagram`],
+//!    [`Sockets::handle_icmp`], [`Sockets::handle_timeout`]. Inputs that depend on time take `now`.
+//! 2. Then drain the outputs: [`Sockets::poll_transmit`] until it returns `None`,
+//!    [`Sockets::poll_readiness`] until it returns `None`, and read [`Sockets::poll_timeout`] for the time
+//!    of the next call of [`Sockets::handle_timeout`].
+//!
+//! No call blocks. One that would block returns `EAGAIN` (or `EINPROGRESS` for `connect`), and
+//! [`Sockets::poll_readiness`] reports when to try again, and [`Sockets::poll_setup`] the result of a `connect` of a
+//! one-to-many socket. A caller that blocks for a program applies
+//! `SO_RCVTIMEO`, `SO_SNDTIMEO` ([`Sockets::timeouts`]) and the time of `SO_LINGER` ([`Closed::Lingers`]).
+//! Errors are Linux's ([`Errno`]); for `EPIPE` without `MSG_NOSIGNAL` the caller raises SIGPIPE.
+//!
+//! Every table and queue is bounded: sockets, associations and accept queues by [`Config`]; received
+//! messages by the receive buffer of their association, and 32 messages or 64 KiB of each socket ahead of
+//! the user; notifications by 4096 and the bytes of `SO_RCVBUF` for each socket. At that limit
+//! one-to-many sockets refuse associations, and notifications other than the end of an association are
+//! dropped and counted ([`Sockets::dropped_notifications`]).
+//!
+//! # Handover
+//!
+//! [`Sockets::export`] and [`Sockets::import`] continue all sockets in another process, as
+//! [`carrick_proto::Endpoint::export`] does it with one endpoint: at any moment between two calls, with
+//! messages in both directions, set-ups in progress and notifications that have not been read.
+//!
+//! # What differs from Linux
+//!
+//! - Sockets that share a port share its addresses: `SO_REUSEADDR`, `SO_REUSEPORT` and `SCTP_REUSE_PORT`
+//!   apply to sockets that are bound to the same addresses, and `sctp_bindx` on one of several sockets of a
+//!   port, such as accepted ones, changes the addresses of all.
+//! - The address of a received message is the primary address of its association. `rcv_cumtsn` and
+//!   `sinfo_cumtsn` are 0.
+//! - The error code in notifications of unsent messages is 0.
+//! - `SCTP_CANT_STR_ASSOC` and the notifications of its unsent messages have the identifier and the flags of
+//!   the message, where Linux has 0 and the flags of a DATA chunk.
+//! - After an ABORT, and after a shutdown of this side, there is an end of messages, where a reader waits
+//!   on Linux. Readiness has a hang-up after every end and after a set-up that failed.
+//! - `SCTP_EVENT` with `SCTP_DATA_IO_EVENT` has an effect on a connected one-to-one socket, too.
+//! - `SCTP_MAXSEG` may be less than 464 bytes. Port 0 is refused as a peer's.
+//! - `sstat_penddata` counts the messages that have not been read; Linux counts chunks behind a gap.
+//! - IPv6 link-local addresses are refused, since the core has no scope identifiers.
+//! - `SO_SNDBUF` and `SO_RCVBUF` change the buffers of future associations. Unless they are set, buffers grow
+//!   as [`Config::association`] allows.
+//! - Messages that fit into the receive buffer are delivered whole, whatever the
+//!   `SCTP_PARTIAL_DELIVERY_POINT`, of which nothing but its limit is applied.
+//! - `SCTP_ENABLE_STREAM_RESET` has the value of [`Config::association`] at first: everything is enabled.
+//!
+//! # Options that are refused
+//!
+//! `ENOPROTOOPT` is the result of all options but those that `setsockopt` and `getsockopt` know, and of:
+//!
+//! | option | reason |
+//! |---|---|
+//! | `SCTP_GET_ASSOC_STATS` | the core does not count control chunks and gap reports |
+//! | `SCTP_PLPMTUD_PROBE_INTERVAL` | path MTU discovery (RFC 8899) has no such interval, and is part of the configuration |
+//! | `SCTP_AUTO_ASCONF` with 0, of a socket with a wildcard address (`EOPNOTSUPP`) | its associations always follow the addresses of the host |
+//! | `SCTP_SENDMSG_CONNECT` | set by Linux's kernel for itself |
+//! | `SCTP_SOCKOPT_PEELOFF`, `SCTP_SOCKOPT_PEELOFF_FLAGS` | the result is a descriptor: [`Sockets::peeloff`] |
+//! | `SCTP_SOCKOPT_CONNECTX3`, `SCTP_SOCKOPT_CONNECTX_OLD` | the value has a pointer, or is deprecated: [`Sockets::connectx`] |
+//! | `SO_BINDTODEVICE`, `IP_TOS` | interfaces and packets are matters of the caller, to whom the core has no way to pass them |
+//! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` or `SPP_DSCP` | the core has neither |
+//! | `SCTP_PEER_ADDR_PARAMS` with a heartbeat interval or SACK delay of one path of several | the core has one for all paths of an association |
+//! | `SCTP_ENABLE_STREAM_RESET` of an existing association | the core reads it at set-up |
+//! | `SCTP_STREAM_SCHEDULER`, reading one that the configuration has set | Linux's header has numbers for three of the core's six schedulers |
+//! | ancillary data `SCTP_AUTHINFO` | the core has one active key for all messages |
+//!
+//! `SCTP_ASSOCINFO` of an existing association accepts no other cookie life (`EINVAL`), which has no effect
+//! after its set-up.
+#![forbid(unsafe_code)]
+// Linux's numbers are dozens in a file, and have prefixes.
+#![allow(clippy::wildcard_imports)]
+
+/// The example of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+pub mod ancillary;
+mod association;
+mod close;
+mod config;
+mod errno;
+mod events;
+mod export;
+pub mod linux;
+mod notifications;
+mod one_to_many;
+mod one_to_one;
+mod options;
+mod overview;
+mod ports;
+mod readiness;
+mod receive;
+mod receive_queue;
+mod send;
+mod socket;
+mod sockets;
+mod statistics;
+mod status;
+mod stop;
+
+pub use association::AssocId;
+pub use close::Closed;
+pub use config::Config;
+pub use errno::Errno;
+pub use export::SocketsExport;
+pub use options::Timeout;
+pub use overview::{OverviewKey, OverviewRow, OverviewSubject};
+pub use readiness::{Readiness, ReadinessChange};
+pub use receive::Received;
+pub use send::OutgoingMessage;
+pub use socket::{Family, SocketId, Style};
+pub use sockets::Sockets;
+pub use statistics::{HostCounters, HostStatistics, PathCounts};
+pub use status::Status;

@@ -1,0 +1,99 @@
+//! Calls of one-to-many sockets (RFC 6458, section 3): branching off an association, and associations
+//! that are idle.
+
+use std::time::Duration;
+
+use carrick_proto::Time;
+
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::readiness::Readiness;
+use crate::socket::{Socket, SocketId, SocketState};
+use crate::sockets::Sockets;
+
+impl Sockets {
+    /// Moves an association with its unread messages and notifications to a socket that has no other one:
+    /// `sctp_peeloff` (RFC 6458, section 9.2).
+    ///
+    /// # Errors
+    /// - `EINVAL`: a one-to-one or branched-off socket, or no such association.
+    /// - `EMFILE`: the limit of sockets is reached.
+    pub fn peeloff(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        association: i32,
+    ) -> Result<SocketId, Errno> {
+        self.now = now;
+        let socket = self.socket_ref(id)?;
+        if socket.is_one_to_one() || socket.is_peeled_off {
+            return Err(Errno::EINVAL);
+        }
+        let assoc = self
+            .association_of(socket, association)
+            .ok_or(Errno::EINVAL)?;
+        let port = socket.port.ok_or(Errno::EINVAL)?;
+        let mut branched = Socket::new(socket.style, socket.family, socket.options.clone());
+        branched.is_peeled_off = true;
+        branched.port = Some(port);
+        branched.state = SocketState::Established;
+        branched.associations.insert(assoc);
+        branched.peer = self.associations.get(&assoc).map(|a| a.peer);
+        let branched_id = self.insert_socket(branched)?;
+        if let Some(port) = self.ports.get_mut(&port) {
+            port.sockets.insert(branched_id);
+        }
+        if let Some(association) = self.associations.get_mut(&assoc) {
+            association.socket = Some(branched_id);
+        }
+        // Taken out of the table, to have both queues at hand.
+        if let Some(mut socket) = self.table.remove(&id) {
+            socket.associations.remove(&assoc);
+            let was_full = socket.full.remove(&assoc);
+            if let Some(branched) = self.table.get_mut(&branched_id) {
+                socket.queue.move_to(assoc, &mut branched.queue);
+                branched.full.extend(was_full.then_some(assoc));
+            }
+            self.table.insert(id, socket);
+        }
+        self.fill(branched_id);
+        self.fill(id);
+        let level = self.readiness(branched_id).unwrap_or_default();
+        self.raise(branched_id, level);
+        self.raise(id, Readiness::WRITABLE);
+        Ok(branched_id)
+    }
+
+    /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
+    pub(crate) fn watch_idle(&mut self, id: AssocId) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let socket = association.socket.and_then(|id| self.table.get(&id));
+        // RFC 6458, section 8.1.8: one-to-many sockets only.
+        let applies = socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off);
+        if association.autoclose > 0 && applies {
+            let idle = Duration::from_secs(association.autoclose.into());
+            let time = association.last_use + idle;
+            association.idle_check = Some(time);
+            self.idle.insert((time, id));
+        }
+    }
+
+    /// Shuts down associations that have been idle for long enough.
+    pub(crate) fn close_idle(&mut self, now: Time) {
+        while let Some((time, id)) = self.idle.first().copied().filter(|(time, _)| *time <= now) {
+            self.idle.remove(&(time, id));
+            let Some(association) = self.associations.get_mut(&id) else {
+                continue;
+            };
+            association.idle_check = None;
+            let idle = Duration::from_secs(association.autoclose.into());
+            if association.last_use + idle > now {
+                self.watch_idle(id);
+            } else if association.autoclose > 0 {
+                self.shut_down_association(now, id);
+            }
+        }
+    }
+}

@@ -1,0 +1,699 @@
+//! Options of peer addresses, and the status of associations (RFC 6458, sections 8.1.9, 8.1.12, 8.2 and
+//! 8.3.1; RFC 7829, section 7; RFC 6951, section 6.1).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carrick_proto::{
+    AssociationConfig, OperationError, ParameterChanges, PathId, PathStats, PathThresholds,
+    StateName, Time,
+};
+
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::linux::*;
+use crate::ports::{canonical, present};
+use crate::socket::{Socket, SocketId};
+use crate::sockets::Sockets;
+
+use super::parameters::{duration, millis};
+use super::{OptionScope, int};
+
+/// Size of the SCTP common header and of the headers of DATA and I-DATA chunks in bytes.
+const COMMON_HEADER: usize = 12;
+const DATA_HEADER: usize = 16;
+const I_DATA_HEADER: usize = 20;
+
+fn operation(error: OperationError) -> Errno {
+    match error {
+        OperationError::UnknownAssociation => Errno::ENOTCONN,
+        _ => Errno::EINVAL,
+    }
+}
+
+impl Sockets {
+    /// Returns the path that an address of an option means; `None` for all paths.
+    fn path(
+        &self,
+        socket: &Socket,
+        association: Option<AssocId>,
+        address: Storage,
+    ) -> Result<Option<PathStats>, Errno> {
+        let Some(given) = address.0.filter(|_| address.ip().is_some()) else {
+            return Ok(None);
+        };
+        let ip = canonical(socket, given)?;
+        // Identifier 0 of a one-to-many socket: the address alone names the association.
+        let by_address = || self.find_by_peer(socket, ip, given.port());
+        let association = association.or_else(by_address).ok_or(Errno::EINVAL)?;
+        let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
+        let path = core.paths(core_id).find(|path| path.remote == ip);
+        path.map(Some).ok_or(Errno::EINVAL)
+    }
+
+    /// Returns the association of an option that needs one.
+    fn required(&self, socket: &Socket, id: i32, address: Storage) -> Result<AssocId, Errno> {
+        let by_address = || {
+            let given = address.0?;
+            let ip = canonical(socket, given).ok()?;
+            self.find_by_peer(socket, ip, given.port())
+        };
+        let found = self.association_of(socket, id).or_else(by_address);
+        found.ok_or(Errno::EINVAL)
+    }
+
+    /// Returns the targets and path of an option with an identifier and an address.
+    fn path_target(
+        &self,
+        socket: &Socket,
+        id: i32,
+        address: Storage,
+    ) -> Result<(OptionScope, Option<PathStats>), Errno> {
+        if address.ip().is_none() {
+            return Ok((self.one_target(socket, id)?, None));
+        }
+        let association = self.required(socket, id, address)?;
+        let target = OptionScope {
+            future: false,
+            associations: vec![association],
+        };
+        Ok((target, self.path(socket, Some(association), address)?))
+    }
+
+    /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. Heartbeat
+    /// interval and SACK delay are those of all paths.
+    pub(super) fn set_peer_addr_params(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        if ![PADDRPARAMS_OLD, PaddrParams::SIZE].contains(&value.len()) {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = value.to_vec();
+        bytes.resize(PaddrParams::SIZE, 0);
+        let params = PaddrParams::decode(&bytes)?;
+        let flags = params.flags as i32;
+        let both = |a: i32, b: i32| flags & a != 0 && flags & b != 0;
+        if both(SPP_HB_ENABLE, SPP_HB_DISABLE)
+            || both(SPP_PMTUD_ENABLE, SPP_PMTUD_DISABLE)
+            || both(SPP_SACKDELAY_ENABLE, SPP_SACKDELAY_DISABLE)
+            || params.sack_delay > 500
+        {
+            return Err(Errno::EINVAL);
+        }
+        if flags & (SPP_IPV6_FLOWLABEL | SPP_DSCP) != 0 {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        let socket = self.socket_ref(id)?;
+        let (target, path) = self.path_target(socket, params.assoc_id, params.address)?;
+        if flags & SPP_HB_DEMAND != 0 && target.associations.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let mut changes = ParameterChanges::new();
+        changes.hb_interval = if flags & SPP_HB_TIME_IS_ZERO != 0 {
+            Some(Duration::ZERO)
+        } else {
+            duration(params.hb_interval)
+        };
+        changes.sack_delay = duration(params.sack_delay);
+        if flags & SPP_SACKDELAY_DISABLE != 0 {
+            changes.sack_frequency = Some(1);
+        } else if flags & SPP_SACKDELAY_ENABLE != 0 {
+            changes.sack_frequency = Some(2);
+        }
+        if path.is_some() {
+            self.check_common(&target, &changes)?;
+        }
+        for association in target.associations.clone() {
+            self.set_path_params(now, association, path.map(|p| p.id), &params)?;
+        }
+        self.change_parameters(now, id, &target, &changes, |config| {
+            apply_path_params(config, &params, &changes);
+        })
+    }
+
+    /// Refuses values of one path that the core has for an association alone, if it has several paths.
+    fn check_common(&self, target: &OptionScope, changes: &ParameterChanges) -> Result<(), Errno> {
+        for association in &target.associations {
+            let Some((core, core_id)) = self.core_ref(*association) else {
+                continue;
+            };
+            let config = core.association_config(core_id).ok_or(Errno::EINVAL)?;
+            let same = changes
+                .hb_interval
+                .is_none_or(|i| i == config.paths.hb_interval)
+                && changes
+                    .sack_delay
+                    .is_none_or(|d| d == config.timers.sack_delay)
+                && changes
+                    .sack_frequency
+                    .is_none_or(|f| f == config.timers.sack_frequency);
+            if !same && core.paths(core_id).count() > 1 {
+                return Err(Errno::ENOPROTOOPT);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_path_params(
+        &mut self,
+        now: Time,
+        id: AssocId,
+        only: Option<PathId>,
+        params: &PaddrParams,
+    ) -> Result<(), Errno> {
+        let flags = params.flags as i32;
+        let (core, core_id) = self.core_of(id).ok_or(Errno::EINVAL)?;
+        let all: Vec<PathId> = core.paths(core_id).map(|path| path.id).collect();
+        let paths: Vec<PathId> = all
+            .into_iter()
+            .filter(|path| only.is_none_or(|only| only == *path))
+            .collect();
+        let heartbeat = match flags & (SPP_HB_ENABLE | SPP_HB_DISABLE) {
+            0 => None,
+            chosen => Some(chosen == SPP_HB_ENABLE),
+        };
+        if params.path_max_rxt > 0 {
+            let scope = if only.is_none() {
+                vec![None]
+            } else {
+                vec![only]
+            };
+            for path in scope {
+                let old = core.path_thresholds(core_id, path).ok_or(Errno::EINVAL)?;
+                let new = PathThresholds {
+                    path_max_retrans: params.path_max_rxt.into(),
+                    ..old
+                };
+                core.set_path_thresholds(now, core_id, path, new)
+                    .map_err(operation)?;
+            }
+        }
+        for path in &paths {
+            if let Some(on) = heartbeat {
+                core.set_heartbeat(now, core_id, *path, on)
+                    .map_err(operation)?;
+            }
+            if flags & SPP_HB_DEMAND != 0 {
+                core.request_heartbeat(now, core_id, *path)
+                    .map_err(operation)?;
+            }
+            if flags & SPP_PMTUD_DISABLE != 0 && params.path_mtu > 0 {
+                core.set_path_mtu(now, core_id, *path, params.path_mtu as usize)
+                    .map_err(operation)?;
+            }
+        }
+        if let (Some(on), Some(association)) = (heartbeat, self.associations.get_mut(&id)) {
+            association
+                .heartbeats
+                .extend(paths.iter().map(|path| (*path, on)));
+        }
+        self.settle_association(id);
+        Ok(())
+    }
+
+    pub(super) fn get_peer_addr_params(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        if buffer.len() < PADDRPARAMS_OLD {
+            return Err(Errno::EINVAL);
+        }
+        let size = if buffer.len() < PaddrParams::SIZE {
+            PADDRPARAMS_OLD
+        } else {
+            PaddrParams::SIZE
+        };
+        let mut bytes = buffer[..size].to_vec();
+        bytes.resize(PaddrParams::SIZE, 0);
+        let asked = PaddrParams::decode(&bytes)?;
+        let named = asked.address.ip().is_some();
+        let association = if named {
+            Some(self.required(socket, asked.assoc_id, asked.address)?)
+        } else {
+            self.source(socket, asked.assoc_id)?
+        };
+        let path = self.path(socket, association, asked.address)?;
+        let config = self.config_of(socket, association);
+        let known = association.and_then(|id| self.associations.get(&id));
+        let heartbeat = path
+            .and_then(|path| known?.heartbeats.get(&path.id).copied())
+            .unwrap_or(config.paths.heartbeat);
+        let thresholds = association
+            .and_then(|id| self.core_ref(id))
+            .and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let max_retrans = thresholds.map_or(config.paths.path_max_retrans, |t| t.path_max_retrans);
+        let mut flags = if heartbeat {
+            SPP_HB_ENABLE
+        } else {
+            SPP_HB_DISABLE
+        };
+        flags |= if config.mtu.path_mtu_discovery.is_some() {
+            SPP_PMTUD_ENABLE
+        } else {
+            SPP_PMTUD_DISABLE
+        };
+        flags |= if config.timers.sack_frequency > 1 {
+            SPP_SACKDELAY_ENABLE
+        } else {
+            SPP_SACKDELAY_DISABLE
+        };
+        let params = PaddrParams {
+            assoc_id: asked.assoc_id,
+            address: asked.address,
+            hb_interval: millis(config.paths.hb_interval),
+            path_max_rxt: u16::try_from(max_retrans).unwrap_or(u16::MAX),
+            path_mtu: path.map_or(0, |p| p.mtu) as u32,
+            sack_delay: millis(config.timers.sack_delay),
+            flags: flags as u32,
+            ipv6_flow_label: 0,
+            dscp: 0,
+        };
+        let mut bytes = params.encode();
+        bytes.truncate(size);
+        Ok(bytes)
+    }
+
+    /// `SCTP_PEER_ADDR_THLDS` and `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829, section 7.2)
+    pub(super) fn set_thresholds(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+        is_v2: bool,
+    ) -> Result<(), Errno> {
+        // Both structs have the same size; the fields of the second one are a superset.
+        let given = PaddrThldsV2::read(value)?;
+        if is_v2 && given.pf_threshold > given.switchover_threshold {
+            return Err(Errno::EINVAL);
+        }
+        let socket = self.socket_ref(id)?;
+        let (target, path) = self
+            .path_target(socket, given.assoc_id, given.address)
+            .map_err(|error| unknown_path(error, given.address))?;
+        let changed = |old: PathThresholds| {
+            let max = u32::from(given.path_max_rxt);
+            let switchover = given.switchover_threshold;
+            PathThresholds {
+                path_max_retrans: if max > 0 { max } else { old.path_max_retrans },
+                potentially_failed_max_retrans: threshold(given.pf_threshold),
+                primary_switchover_max_retrans: if is_v2 {
+                    threshold(switchover)
+                } else {
+                    old.primary_switchover_max_retrans
+                },
+            }
+        };
+        for association in target.associations.clone() {
+            let path = path.map(|path| path.id);
+            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+            let old = core.path_thresholds(core_id, path).ok_or(Errno::EINVAL)?;
+            core.set_path_thresholds(now, core_id, path, changed(old))
+                .map_err(operation)?;
+            self.settle_association(association);
+        }
+        if !target.future {
+            return Ok(());
+        }
+        self.change_future(id, |config| {
+            let new = changed(thresholds_of(config));
+            config.paths.path_max_retrans = new.path_max_retrans;
+            config.paths.potentially_failed_max_retrans = new.potentially_failed_max_retrans;
+            config.paths.primary_switchover_max_retrans = new.primary_switchover_max_retrans;
+        })
+    }
+
+    pub(super) fn get_thresholds(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+        is_v2: bool,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut asked = PaddrThldsV2::read(buffer)?;
+        let association = if asked.address.ip().is_some() {
+            let found = self.required(socket, asked.assoc_id, asked.address);
+            Some(found.map_err(|error| unknown_path(error, asked.address))?)
+        } else {
+            self.source(socket, asked.assoc_id)?
+        };
+        let path = self
+            .path(socket, association, asked.address)
+            .map_err(|error| unknown_path(error, asked.address))?;
+        let of_association = association
+            .and_then(|id| self.core_ref(id))
+            .and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let thresholds = of_association.unwrap_or_else(|| thresholds_of(&socket.options.config));
+        let narrow = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+        asked.path_max_rxt = narrow(thresholds.path_max_retrans);
+        asked.pf_threshold = thresholds
+            .potentially_failed_max_retrans
+            .map_or(u16::MAX, narrow);
+        asked.switchover_threshold = match thresholds.primary_switchover_max_retrans {
+            Some(limit) if is_v2 => narrow(limit),
+            None if is_v2 => u16::MAX,
+            _ => 0,
+        };
+        Ok(asked.encode())
+    }
+
+    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` (RFC 7829, section 7.3): 0 and 1 hide the state, 2 exposes it.
+    pub(super) fn set_expose_pf(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        let value = AssocValue::decode(value)?;
+        if value.value > 2 {
+            return Err(Errno::EINVAL);
+        }
+        let expose = value.value == 2;
+        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        for association in target.associations {
+            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+            core.set_expose_potentially_failed(now, core_id, expose)
+                .map_err(operation)?;
+        }
+        if !target.future {
+            return Ok(());
+        }
+        self.change_future(id, |config| config.paths.expose_potentially_failed = expose)
+    }
+
+    pub(super) fn get_expose_pf(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+        let mut value = AssocValue::read(buffer)?;
+        let association = self.source(socket, value.assoc_id)?;
+        let paths = &self.config_of(socket, association).paths;
+        value.value = if paths.expose_potentially_failed {
+            2
+        } else {
+            1
+        };
+        Ok(value.encode())
+    }
+
+    /// `SCTP_PRIMARY_ADDR` (RFC 6458, section 8.1.9)
+    pub(super) fn set_primary_addr(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        let prim = Prim::decode(value)?;
+        let socket = self.socket_ref(id)?;
+        let association = self.required(socket, prim.assoc_id, prim.address)?;
+        let path = self.path(socket, Some(association), prim.address)?;
+        let path = path.ok_or(Errno::EINVAL)?.id;
+        let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        let before = core.association_stats(core_id).and_then(|s| s.primary);
+        core.set_primary(now, core_id, path).map_err(operation)?;
+        self.refresh_peer(association);
+        if before != Some(path) {
+            self.notify_path(association, path, SCTP_ADDR_MADE_PRIM);
+        }
+        self.settle_association(association);
+        Ok(())
+    }
+
+    pub(super) fn get_primary_addr(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let asked = AssocIdOnly::read(buffer)?;
+        if buffer.len() < Prim::SIZE {
+            return Err(Errno::EINVAL);
+        }
+        let association = self.association_of(socket, asked.0).ok_or(Errno::EINVAL)?;
+        let prim = Prim {
+            assoc_id: asked.0,
+            address: present(socket, self.associations[&association].peer).into(),
+        };
+        Ok(prim.encode())
+    }
+
+    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458, section 8.3.1)
+    pub(super) fn set_peer_primary_addr(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        let prim = SetPeerPrim::decode(value)?;
+        let socket = self.socket_ref(id)?;
+        let association = self
+            .association_of(socket, prim.assoc_id)
+            .ok_or(Errno::EINVAL)?;
+        let ip = canonical(socket, prim.address.0.ok_or(Errno::EINVAL)?)?;
+        let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        let result = core.set_peer_primary(now, core_id, ip);
+        self.settle_association(association);
+        result.map_err(|error| match error {
+            OperationError::UnknownAddress => Errno::EADDRNOTAVAIL,
+            OperationError::WrongState => Errno::EPERM,
+            other => operation(other),
+        })
+    }
+
+    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1); port 0 means plain IP.
+    pub(super) fn set_encapsulation(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        let given = UdpEncaps::decode(value)?;
+        let port = u16::from_be(given.port);
+        let port = (port > 0).then_some(port);
+        let socket = self.socket_ref(id)?;
+        let (target, path) = self.path_target(socket, given.assoc_id, given.address)?;
+        for association in target.associations.clone() {
+            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+            let all: Vec<PathId> = core.paths(core_id).map(|path| path.id).collect();
+            let only = path.map(|path| path.id);
+            for path in all
+                .into_iter()
+                .filter(|p| only.is_none_or(|only| only == *p))
+            {
+                core.set_encapsulation(now, core_id, path, port)
+                    .map_err(operation)?;
+            }
+            self.settle_association(association);
+        }
+        if target.future {
+            self.socket_mut(id)?.options.encapsulation = port;
+        }
+        Ok(())
+    }
+
+    pub(super) fn get_encapsulation(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let mut asked = UdpEncaps::read(buffer)?;
+        let association = if asked.address.ip().is_some() {
+            Some(self.required(socket, asked.assoc_id, asked.address)?)
+        } else {
+            self.source(socket, asked.assoc_id)?
+        };
+        let port = match (self.path(socket, association, asked.address)?, association) {
+            (Some(path), _) => path.encapsulation,
+            (None, Some(id)) => {
+                let (core, core_id) = self.core_ref(id).ok_or(Errno::EINVAL)?;
+                let primary = core.association_stats(core_id).and_then(|s| s.primary);
+                let mut paths = core.paths(core_id);
+                let path = paths.find(|path| Some(path.id) == primary);
+                path.and_then(|path| path.encapsulation)
+            }
+            (None, None) => socket.options.encapsulation,
+        };
+        asked.port = port.unwrap_or(0).to_be();
+        Ok(asked.encode())
+    }
+
+    /// `SCTP_STATUS` (RFC 6458, section 8.2.1)
+    pub(super) fn get_status(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+        if buffer.len() < STATUS {
+            return Err(Errno::EINVAL);
+        }
+        let asked = AssocIdOnly::read(buffer)?.0;
+        let association = self.association_of(socket, asked).ok_or(Errno::EINVAL)?;
+        let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
+        let stats = core.association_stats(core_id).ok_or(Errno::EINVAL)?;
+        let config = core.association_config(core_id).ok_or(Errno::EINVAL)?;
+        let mut paths = core.paths(core_id);
+        let primary = paths.find(|path| Some(path.id) == stats.primary);
+        let primary = primary.ok_or(Errno::EINVAL)?;
+        let header = if stats.extensions.interleaving {
+            I_DATA_HEADER
+        } else {
+            DATA_HEADER
+        };
+        let ip_header = if primary.remote.is_ipv4() { 20 } else { 40 };
+        let udp_header = if primary.encapsulation.is_some() {
+            8
+        } else {
+            0
+        };
+        let overhead = ip_header + udp_header + COMMON_HEADER + header;
+        let room = primary.mtu.saturating_sub(overhead);
+        let point = config.mtu.max_payload.unwrap_or(room).min(room);
+        let narrow = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let status = Status {
+            assoc_id: association.0,
+            state: state(stats.state),
+            rwnd: stats.peer_rwnd as u32,
+            unacked_data: narrow(stats.outstanding_chunks),
+            pending_data: narrow(stats.receivable_messages),
+            inbound_streams: stats.inbound_streams,
+            outbound_streams: stats.outbound_streams,
+            fragmentation_point: point as u32,
+        };
+        let mut bytes = status.encode();
+        bytes.extend(self.paddrinfo(socket, association, &primary).encode());
+        Ok(bytes)
+    }
+
+    /// `SCTP_GET_PEER_ADDR_INFO` (RFC 6458, section 8.2.2)
+    pub(super) fn get_peer_addr_info(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let asked = PaddrInfo::read(buffer)?;
+        let association = self.required(socket, asked.assoc_id, asked.address)?;
+        let path = self.path(socket, Some(association), asked.address)?;
+        let path = path.ok_or(Errno::EINVAL)?;
+        Ok(self.paddrinfo(socket, association, &path).encode())
+    }
+
+    fn paddrinfo(&self, socket: &Socket, id: AssocId, path: &PathStats) -> PaddrInfo {
+        let number = self.associations.get(&id).map_or(0, |a| a.peer.port());
+        let status = path.status;
+        let state = match (status.confirmed, status.active) {
+            (false, _) => SCTP_UNCONFIRMED,
+            (true, false) => SCTP_INACTIVE,
+            (true, true) if status.potentially_failed => SCTP_PF,
+            (true, true) => SCTP_ACTIVE,
+        };
+        PaddrInfo {
+            assoc_id: id.0,
+            address: present(socket, SocketAddr::new(path.remote, number)).into(),
+            state,
+            cwnd: u32::try_from(path.cwnd).unwrap_or(u32::MAX),
+            srtt: path.srtt.map_or(0, millis),
+            rto: millis(path.rto),
+            mtu: path.mtu as u32,
+        }
+    }
+
+    /// `SCTP_GET_ASSOC_NUMBER` (RFC 6458, section 8.2.5)
+    pub(super) fn get_assoc_number(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        if socket.is_one_to_one() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        int(buffer, self.open_associations(socket).len() as i32)
+    }
+
+    /// `SCTP_GET_ASSOC_ID_LIST` (RFC 6458, section 8.2.6)
+    pub(super) fn get_assoc_id_list(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        if socket.is_one_to_one() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let ids = self.open_associations(socket);
+        let size = 4 + 4 * ids.len();
+        if buffer.len() < size {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = (ids.len() as u32).to_ne_bytes().to_vec();
+        bytes.extend(ids.iter().flat_map(|id| id.0.to_ne_bytes()));
+        Ok(bytes)
+    }
+
+    fn open_associations(&self, socket: &Socket) -> Vec<AssocId> {
+        let open = |id: &AssocId| self.associations.get(id).is_some_and(|a| a.ended.is_none());
+        socket.associations.iter().copied().filter(open).collect()
+    }
+}
+
+/// Association identifier at the beginning of a buffer whose other bytes are only written.
+struct AssocIdOnly(i32);
+
+impl AssocIdOnly {
+    fn read(buffer: &[u8]) -> Result<Self, Errno> {
+        super::read_int(buffer).map(Self)
+    }
+}
+
+/// Applies the parameters of all paths to future associations.
+fn apply_path_params(
+    config: &mut AssociationConfig,
+    params: &PaddrParams,
+    changes: &ParameterChanges,
+) {
+    let flags = params.flags as i32;
+    let paths = &mut config.paths;
+    paths.hb_interval = changes.hb_interval.unwrap_or(paths.hb_interval);
+    if flags & (SPP_HB_ENABLE | SPP_HB_DISABLE) != 0 {
+        paths.heartbeat = flags & SPP_HB_ENABLE != 0;
+    }
+    if params.path_max_rxt > 0 {
+        paths.path_max_retrans = params.path_max_rxt.into();
+    }
+    let timers = &mut config.timers;
+    timers.sack_delay = changes.sack_delay.unwrap_or(timers.sack_delay);
+    timers.sack_frequency = changes.sack_frequency.unwrap_or(timers.sack_frequency);
+    if flags & SPP_PMTUD_DISABLE != 0 {
+        config.mtu.path_mtu_discovery = None;
+        if params.path_mtu > 0 {
+            config.mtu.path_mtu = params.path_mtu as usize;
+        }
+    }
+}
+
+/// Returns the error of thresholds for an address that no association has: `ENOENT`, as in Linux.
+fn unknown_path(error: Errno, address: Storage) -> Errno {
+    match address.ip() {
+        Some(_) => Errno::ENOENT,
+        None => error,
+    }
+}
+
+/// Returns a threshold of RFC 7829, which Linux turns off with the largest value.
+fn threshold(value: u16) -> Option<u32> {
+    (value != u16::MAX).then_some(value.into())
+}
+
+fn thresholds_of(config: &AssociationConfig) -> PathThresholds {
+    PathThresholds {
+        path_max_retrans: config.paths.path_max_retrans,
+        potentially_failed_max_retrans: config.paths.potentially_failed_max_retrans,
+        primary_switchover_max_retrans: config.paths.primary_switchover_max_retrans,
+    }
+}
+
+/// Returns Linux's number of a state.
+fn state(name: StateName) -> i32 {
+    match name {
+        StateName::CookieWait => SCTP_COOKIE_WAIT,
+        StateName::CookieEchoed => SCTP_COOKIE_ECHOED,
+        StateName::Established => SCTP_ESTABLISHED,
+        StateName::ShutdownPending => SCTP_SHUTDOWN_PENDING,
+        StateName::ShutdownSent => SCTP_SHUTDOWN_SENT,
+        StateName::ShutdownReceived => SCTP_SHUTDOWN_RECEIVED,
+        StateName::ShutdownAckSent => SCTP_SHUTDOWN_ACK_SENT,
+        StateName::Closed => SCTP_CLOSED,
+    }
+}

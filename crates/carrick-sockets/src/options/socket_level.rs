@@ -1,0 +1,154 @@
+//! Options of `SOL_SOCKET` and `IPPROTO_IPV6` (RFC 6458, section 8; sections 4.1.6 and 7.2 of Linux's
+//! `socket(7)`).
+
+use std::time::Duration;
+
+use crate::errno::Errno;
+use crate::linux::*;
+use crate::socket::{Family, SocketId, SocketState, Style};
+use crate::sockets::Sockets;
+
+use super::{flag, read_int};
+
+/// Limit of blocking calls of a socket; `None` for none.
+pub type Timeout = Option<Duration>;
+
+/// Smallest buffers of Linux in bytes.
+const MIN_SEND_BUFFER: i32 = 4608;
+const MIN_RECEIVE_BUFFER: i32 = 2304;
+/// Largest buffer in bytes that the core accepts.
+const MAX_BUFFER: i32 = 1 << 30;
+
+impl Sockets {
+    pub(super) fn set_socket_level(
+        &mut self,
+        id: SocketId,
+        option: (i32, i32),
+        value: &[u8],
+    ) -> Result<(), Errno> {
+        let socket = self.socket_mut(id)?;
+        let is_bound = socket.port.is_some();
+        let options = &mut socket.options;
+        match option {
+            (SOL_SOCKET, SO_REUSEADDR) => options.reuse_address = flag(value)?,
+            (SOL_SOCKET, SO_REUSEPORT) => options.reuse_port = flag(value)?,
+            (SOL_SOCKET, SO_LINGER) => {
+                let linger = Linger::read(value)?;
+                let seconds = u32::try_from(linger.seconds).unwrap_or(i32::MAX as u32);
+                options.linger = (linger.on != 0).then_some(seconds);
+            }
+            (SOL_SOCKET, SO_RCVTIMEO) => options.receive_timeout = timeout(value)?,
+            (SOL_SOCKET, SO_SNDTIMEO) => options.send_timeout = timeout(value)?,
+            (SOL_SOCKET, SO_SNDBUF) => {
+                let size = buffer_size(read_int(value)?, MIN_SEND_BUFFER);
+                return self.change_future(id, |config| {
+                    config.buffers.send_buffer = size;
+                    config.buffers.max_send_buffer = None;
+                });
+            }
+            (SOL_SOCKET, SO_RCVBUF) => {
+                let size = buffer_size(read_int(value)?, MIN_RECEIVE_BUFFER);
+                return self.change_future(id, |config| {
+                    config.buffers.receive_buffer = size;
+                    config.buffers.max_receive_buffer = None;
+                });
+            }
+            (IPPROTO_IPV6, IPV6_V6ONLY) if socket.family == Family::Inet6 => {
+                if is_bound {
+                    return Err(Errno::EINVAL);
+                }
+                options.v6_only = flag(value)?;
+            }
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    pub(super) fn get_socket_level(
+        &mut self,
+        id: SocketId,
+        option: (i32, i32),
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let socket = self.socket_mut(id)?;
+        let options = &socket.options;
+        let value = match option {
+            (SOL_SOCKET, SO_ERROR) => socket.take_error().map_or(0, Errno::number),
+            (SOL_SOCKET, SO_TYPE) => match socket.style {
+                Style::OneToOne => SOCK_STREAM,
+                Style::OneToMany => SOCK_SEQPACKET,
+            },
+            (SOL_SOCKET, SO_DOMAIN) => match socket.family {
+                Family::Inet => AF_INET,
+                Family::Inet6 => AF_INET6,
+            },
+            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_SCTP,
+            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(socket.state == SocketState::Listening),
+            (SOL_SOCKET, SO_REUSEADDR) => options.reuse_address.into(),
+            (SOL_SOCKET, SO_REUSEPORT) => options.reuse_port.into(),
+            (SOL_SOCKET, SO_SNDBUF) => options.send_buffer() as i32,
+            (SOL_SOCKET, SO_RCVBUF) => options.receive_buffer() as i32,
+            (SOL_SOCKET, SO_LINGER) => {
+                let linger = Linger {
+                    on: options.linger.is_some().into(),
+                    seconds: options.linger.unwrap_or(0) as i32,
+                };
+                return Ok(fitting(buffer, linger.encode()));
+            }
+            (SOL_SOCKET, SO_RCVTIMEO) => {
+                return Ok(fitting(buffer, timeval(options.receive_timeout)));
+            }
+            (SOL_SOCKET, SO_SNDTIMEO) => {
+                return Ok(fitting(buffer, timeval(options.send_timeout)));
+            }
+            (IPPROTO_IPV6, IPV6_V6ONLY) if socket.family == Family::Inet6 => options.v6_only.into(),
+            _ => return Err(Errno::ENOPROTOOPT),
+        };
+        Ok(fitting(buffer, value.to_ne_bytes().to_vec()))
+    }
+
+    /// Returns the limits of a socket's blocking calls: `SO_RCVTIMEO` and `SO_SNDTIMEO`. The caller, who
+    /// blocks, applies them.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn timeouts(&self, id: SocketId) -> Result<(Timeout, Timeout), Errno> {
+        let options = &self.socket_ref(id)?.options;
+        Ok((options.receive_timeout, options.send_timeout))
+    }
+}
+
+/// Returns the size of a buffer in bytes: twice what the user asks for, as in Linux.
+fn buffer_size(asked: i32, min: i32) -> usize {
+    let doubled = asked.clamp(0, MAX_BUFFER / 2) * 2;
+    doubled.max(min) as usize
+}
+
+fn timeout(value: &[u8]) -> Result<Timeout, Errno> {
+    let time = TimeValue::read(value)?;
+    if !(0..1_000_000).contains(&time.microseconds) {
+        return Err(Errno::EDOM);
+    }
+    let microseconds = time.microseconds as u32;
+    // A negative time means not to wait, zero to wait without a limit.
+    Ok(match u64::try_from(time.seconds) {
+        Err(_) => Some(Duration::ZERO),
+        Ok(0) if microseconds == 0 => None,
+        Ok(seconds) => Some(Duration::new(seconds, microseconds * 1000)),
+    })
+}
+
+fn timeval(timeout: Timeout) -> Vec<u8> {
+    let timeout = timeout.unwrap_or_default();
+    let value = TimeValue {
+        seconds: timeout.as_secs() as i64,
+        microseconds: timeout.subsec_micros().into(),
+    };
+    value.encode()
+}
+
+/// Returns as much of a value as a buffer holds, as Linux does on this level.
+fn fitting(buffer: &[u8], mut value: Vec<u8>) -> Vec<u8> {
+    value.truncate(buffer.len());
+    value
+}

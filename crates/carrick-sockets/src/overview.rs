@@ -1,0 +1,140 @@
+//! Sockets and associations of the host, as `ss` lists them.
+
+use std::net::SocketAddr;
+use std::ops::Bound;
+
+use carrick_proto::{AssociationStats, PathStats};
+
+use crate::association::AssocId;
+use crate::ports::PortId;
+use crate::socket::{SocketId, SocketState, Style};
+use crate::sockets::Sockets;
+
+/// Place of a row in [`Sockets::overview`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct OverviewKey {
+    /// Number of the socket; `i64::MAX` for associations whose socket was closed and that are shut down in
+    /// the background.
+    pub socket: i64,
+    /// Association identifier; 0 for the row of the socket itself.
+    pub association: i32,
+}
+
+/// A socket, or one of its associations.
+#[derive(Debug)]
+pub struct OverviewRow {
+    /// Place of the row.
+    pub key: OverviewKey,
+    /// Socket, if it has not been closed.
+    pub socket: Option<SocketId>,
+    /// Local addresses with the port, those of the host for a wildcard address; empty if not bound.
+    pub local: Vec<SocketAddr>,
+    /// The socket or association of the row.
+    pub subject: OverviewSubject,
+}
+
+/// Subject of an [`OverviewRow`].
+#[derive(Debug)]
+pub enum OverviewSubject {
+    /// The socket itself.
+    Socket {
+        /// Style.
+        style: Style,
+        /// Limit of the accept queue of a socket that listens; `None` for others.
+        backlog: Option<usize>,
+        /// Sockets in the accept queue.
+        waiting: usize,
+        /// Number of its associations, which are the next rows.
+        associations: usize,
+    },
+    /// An association.
+    Association {
+        /// Primary address and port of the peer.
+        peer: SocketAddr,
+        /// State and counters; `None` once the association has ended and only its messages are left.
+        stats: Option<Box<AssociationStats>>,
+        /// Paths to the peer.
+        paths: Vec<PathStats>,
+    },
+}
+
+impl Sockets {
+    /// Returns the rows after a place, or all: the sockets in the order of their creation, each followed by
+    /// its associations, then the associations whose sockets were closed. Sockets in accept queues are among
+    /// them.
+    pub fn overview(&self, after: Option<OverviewKey>) -> impl Iterator<Item = OverviewRow> {
+        let first = after.map_or(0, |key| u64::try_from(key.socket).unwrap_or(0));
+        let sockets = self.table.range(SocketId(first)..);
+        let listed = sockets.flat_map(move |(id, socket)| {
+            let number = i64::try_from(id.0).unwrap_or(i64::MAX);
+            let begin = after_association(number, after);
+            let key = OverviewKey {
+                socket: number,
+                association: 0,
+            };
+            let own = (begin == Bound::Unbounded).then(|| OverviewRow {
+                key,
+                socket: Some(*id),
+                local: self.addresses_of(socket.port),
+                subject: OverviewSubject::Socket {
+                    style: socket.style,
+                    backlog: (socket.state == SocketState::Listening).then_some(socket.backlog),
+                    waiting: socket.accept_queue.len(),
+                    associations: socket.associations.len(),
+                },
+            });
+            let associations = socket.associations.range((begin, Bound::Unbounded));
+            own.into_iter()
+                .chain(associations.filter_map(move |a| self.association_row(key, Some(*id), *a)))
+        });
+        let key = OverviewKey {
+            socket: i64::MAX,
+            association: 0,
+        };
+        let begin = after_association(key.socket, after);
+        let closed = self.closing.range((begin, Bound::Unbounded));
+        listed.chain(closed.filter_map(move |(id, _)| self.association_row(key, None, *id)))
+    }
+
+    fn association_row(
+        &self,
+        key: OverviewKey,
+        socket: Option<SocketId>,
+        id: AssocId,
+    ) -> Option<OverviewRow> {
+        let association = self.associations.get(&id)?;
+        let endpoint = &self.ports.get(&association.port)?.core;
+        Some(OverviewRow {
+            key: OverviewKey {
+                association: id.number(),
+                ..key
+            },
+            socket,
+            local: self.addresses_of(Some(association.port)),
+            subject: OverviewSubject::Association {
+                peer: association.peer,
+                stats: endpoint.association_stats(association.core).map(Box::new),
+                paths: endpoint.paths(association.core).collect(),
+            },
+        })
+    }
+
+    fn addresses_of(&self, port: Option<PortId>) -> Vec<SocketAddr> {
+        let Some(port) = port.and_then(|id| self.ports.get(&id)) else {
+            return Vec::new();
+        };
+        let addresses = port.core.local_addresses().iter();
+        addresses
+            .map(|ip| SocketAddr::new(*ip, port.number))
+            .collect()
+    }
+}
+
+/// Returns where the associations of a socket begin that follow a place; unbounded if the row of the socket
+/// follows it, too.
+fn after_association(socket: i64, after: Option<OverviewKey>) -> Bound<AssocId> {
+    match after {
+        Some(key) if key.socket == socket => Bound::Excluded(AssocId(key.association)),
+        _ => Bound::Unbounded,
+    }
+}

@@ -1,0 +1,245 @@
+//! Receive queue of a socket: messages and notifications in the order in which the user reads them.
+//!
+//! Messages stay in the protocol core, where they hold the advertised window, but for a few that are
+//! ahead of the user. A notification goes behind the messages that are in this queue, and never waits for
+//! those in the core, except for the notifications at the end of an association.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use carrick_proto::{portable_enum, portable_struct};
+
+use crate::association::AssocId;
+
+/// Limit of the messages ahead of the user.
+const MAX_MESSAGES: usize = 32;
+/// Limit of their bytes; the last message may exceed it.
+const MAX_BYTES: usize = 1 << 16;
+/// Limit of queued notifications.
+pub(crate) const MAX_NOTIFICATIONS: usize = 4096;
+
+/// Received message, or the rest of one.
+#[derive(Clone, Debug)]
+pub(crate) struct DataItem {
+    pub(crate) stream: u16,
+    pub(crate) ssn: u16,
+    /// In network byte order, as in ancillary data.
+    pub(crate) ppid: u32,
+    pub(crate) tsn: u32,
+    pub(crate) is_unordered: bool,
+    /// The payload ends the message.
+    pub(crate) is_end: bool,
+    pub(crate) payload: Bytes,
+    /// Context of received messages (`SCTP_CONTEXT`) on arrival.
+    pub(crate) context: u32,
+}
+
+portable_struct! { DataItem { stream, ssn, ppid, tsn, is_unordered, is_end, payload, context } }
+
+/// Content of an entry of the receive queue.
+#[derive(Clone, Debug)]
+pub(crate) enum ReceiveContent {
+    Data(DataItem),
+    Notification(Bytes),
+}
+
+portable_enum! { ReceiveContent { 0: Data(data), 1: Notification(bytes) } }
+
+/// Entry of the receive queue.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiveEntry {
+    pub(crate) association: AssocId,
+    /// Address of the peer, in the form that the socket reports.
+    pub(crate) peer: SocketAddr,
+    pub(crate) content: ReceiveContent,
+}
+
+portable_struct! { ReceiveEntry { association, peer, content } }
+
+impl ReceiveEntry {
+    /// Bytes that the user has not read.
+    pub(crate) fn unread(&mut self) -> &mut Bytes {
+        match &mut self.content {
+            ReceiveContent::Data(data) => &mut data.payload,
+            ReceiveContent::Notification(bytes) => bytes,
+        }
+    }
+
+    fn data_len(&self) -> Option<usize> {
+        match &self.content {
+            ReceiveContent::Data(data) => Some(data.payload.len()),
+            ReceiveContent::Notification(_) => None,
+        }
+    }
+}
+
+/// Receive queue.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiveQueue {
+    items: VecDeque<ReceiveEntry>,
+    messages: usize,
+    bytes: usize,
+    notifications: usize,
+    notification_bytes: usize,
+    /// Associations with messages in the core.
+    pub(crate) waiting: VecDeque<AssocId>,
+    /// Association whose partial delivery is not finished: nothing else may come before its end.
+    pub(crate) partial: Option<AssocId>,
+    /// Notifications that wait for the end of the partial delivery.
+    held: VecDeque<ReceiveEntry>,
+    /// Notifications that were dropped.
+    pub(crate) dropped: u64,
+}
+
+portable_struct! {
+    ReceiveQueue { items, waiting, partial, held, dropped }
+    rebuilt { messages: 0, bytes: 0, notifications: 0, notification_bytes: 0 }
+}
+
+impl ReceiveQueue {
+    /// Counts the entries of a queue that was imported.
+    pub(crate) fn count(&mut self) {
+        for entry in self.items.iter_mut().chain(&mut self.held) {
+            let is_data = entry.data_len().is_some();
+            let len = entry.unread().len();
+            if is_data {
+                self.messages += 1;
+                self.bytes += len;
+            } else {
+                self.notifications += 1;
+                self.notification_bytes += len;
+            }
+        }
+    }
+
+    /// Returns whether something can be read.
+    pub(crate) fn has_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Returns whether messages of this association, queued or in the core, have not been read.
+    pub(crate) fn has_data_of(&self, id: AssocId) -> bool {
+        let is_data = |i: &ReceiveEntry| i.association == id && i.data_len().is_some();
+        self.waiting.contains(&id) || self.items.iter().any(is_data)
+    }
+
+    /// Returns whether more messages may be taken from the core.
+    pub(crate) fn has_room(&self) -> bool {
+        self.messages < MAX_MESSAGES && self.bytes < MAX_BYTES
+    }
+
+    /// Returns whether another notification that peers cause is accepted.
+    pub(crate) fn accepts_notifications(&self) -> bool {
+        self.notifications < MAX_NOTIFICATIONS
+    }
+
+    pub(crate) fn push_data(&mut self, association: AssocId, peer: SocketAddr, data: DataItem) {
+        self.messages += 1;
+        self.bytes += data.payload.len();
+        self.items.push_back(ReceiveEntry {
+            association,
+            peer,
+            content: ReceiveContent::Data(data),
+        });
+    }
+
+    /// Queues a notification. Beyond the limits it is dropped, unless it `must` be delivered.
+    /// Returns whether the user can read something new.
+    pub(crate) fn push_notification(
+        &mut self,
+        association: AssocId,
+        peer: SocketAddr,
+        bytes: Bytes,
+        limit: usize,
+        must: bool,
+    ) -> bool {
+        let fits = self.accepts_notifications() && self.notification_bytes + bytes.len() <= limit;
+        if !fits && !must {
+            self.dropped += 1;
+            return false;
+        }
+        self.notifications += 1;
+        self.notification_bytes += bytes.len();
+        let item = ReceiveEntry {
+            association,
+            peer,
+            content: ReceiveContent::Notification(bytes),
+        };
+        if self.partial.is_some() {
+            self.held.push_back(item);
+            return false;
+        }
+        self.items.push_back(item);
+        true
+    }
+
+    /// Ends the partial delivery and queues what waited for it.
+    pub(crate) fn end_partial(&mut self) {
+        self.partial = None;
+        self.items.append(&mut self.held);
+    }
+
+    pub(crate) fn front(&self) -> Option<&ReceiveEntry> {
+        self.items.front()
+    }
+
+    /// Returns the entry behind the first one.
+    pub(crate) fn second(&self) -> Option<&ReceiveEntry> {
+        self.items.get(1)
+    }
+
+    /// Removes up to `size` bytes of the first entry, and the entry with its last byte. Returns the bytes
+    /// and whether the entry is finished.
+    pub(crate) fn read(&mut self, size: usize) -> Option<(Bytes, bool)> {
+        let front = self.items.front_mut()?;
+        let is_data = front.data_len().is_some();
+        let unread = front.unread();
+        let part = unread.split_to(size.min(unread.len()));
+        let finished = unread.is_empty();
+        if is_data {
+            self.bytes -= part.len();
+            self.messages -= usize::from(finished);
+        } else {
+            self.notification_bytes -= part.len();
+            self.notifications -= usize::from(finished);
+        }
+        if finished {
+            self.items.pop_front();
+        }
+        Some((part, finished))
+    }
+
+    /// Moves the entries of an association to another queue.
+    pub(crate) fn move_to(&mut self, id: AssocId, to: &mut Self) {
+        if self.partial == Some(id) {
+            self.end_partial();
+            to.partial = Some(id);
+        }
+        let (moved, kept): (VecDeque<ReceiveEntry>, _) = self
+            .items
+            .drain(..)
+            .partition(|item| item.association == id);
+        self.items = kept;
+        for item in moved {
+            match item.content {
+                ReceiveContent::Data(data) => {
+                    self.messages -= 1;
+                    self.bytes -= data.payload.len();
+                    to.push_data(id, item.peer, data);
+                }
+                ReceiveContent::Notification(bytes) => {
+                    self.notifications -= 1;
+                    self.notification_bytes -= bytes.len();
+                    let partial = to.partial.take();
+                    to.push_notification(id, item.peer, bytes, usize::MAX, true);
+                    to.partial = partial;
+                }
+            }
+        }
+        if self.waiting.contains(&id) {
+            self.waiting.retain(|other| *other != id);
+            to.waiting.push_back(id);
+        }
+    }
+}

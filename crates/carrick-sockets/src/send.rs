@@ -1,0 +1,315 @@
+//! `sendmsg` on sockets of both styles (RFC 6458, sections 3.1.4, 4.1.8 and 5).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_proto::{
+    PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time, portable_struct,
+};
+
+use crate::ancillary::SendAttributes;
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::linux::{
+    SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
+    SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
+};
+use crate::ports::canonical;
+use crate::socket::{SocketId, SocketState};
+use crate::sockets::Sockets;
+
+/// Message for [`Sockets::sendmsg`]: the parts of `struct msghdr`.
+#[derive(Clone, Debug, Default)]
+pub struct OutgoingMessage<'a> {
+    /// Address of the peer (`msg_name`).
+    pub address: Option<SocketAddr>,
+    /// Payload (`msg_iov`).
+    pub data: Bytes,
+    /// Ancillary data (`msg_control`).
+    pub control: &'a [u8],
+}
+
+/// Attributes of a message, from its ancillary data and the defaults.
+#[derive(Clone, Copy, Debug)]
+struct Attributes {
+    stream: u16,
+    flags: i32,
+    /// In network byte order, as in ancillary data.
+    ppid: u32,
+    context: u32,
+    policy: i32,
+    /// Milliseconds, retransmissions or priority.
+    value: u32,
+}
+
+impl Sockets {
+    /// Sends a message: `sendmsg`. On a one-to-many socket, a message to an address without an
+    /// association sets one up. Flags of `SCTP_SNDINFO` or `SCTP_SNDRCV` abort (`SCTP_ABORT`) or shut
+    /// down (`SCTP_EOF`) an association, or send to all of them (`SCTP_SENDALL`). Returns the number of
+    /// bytes, which is 0 if an association ends or `SCTP_SENDALL` finds none.
+    ///
+    /// # Errors
+    /// - `EAGAIN`: the send buffer is full.
+    /// - `EINVAL`: wrong ancillary data, flags, stream or address.
+    /// - `EADDRNOTAVAIL`: the address is none of the peer of a one-to-one socket.
+    /// - `EMSGSIZE`: larger than `SO_SNDBUF`, or than a packet with `SCTP_DISABLE_FRAGMENTS`.
+    /// - `EPIPE`: there is no association, or it has ended. Unless the caller's flags have
+    ///   `MSG_NOSIGNAL`, the process gets SIGPIPE.
+    /// - `ESHUTDOWN`: the association is shutting down.
+    /// - The pending error of the socket, instead of `EPIPE`.
+    /// - As for [`Self::connectx`], if an association is to be set up.
+    pub fn sendmsg(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<usize, Errno> {
+        self.now = now;
+        let result = self.send_checked(now, id, message);
+        match result {
+            Err(Errno::EPIPE) => {
+                let pending = self.socket_mut(id).ok().and_then(|s| s.take_error());
+                Err(pending.unwrap_or(Errno::EPIPE))
+            }
+            result => result,
+        }
+    }
+
+    fn send_checked(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<usize, Errno> {
+        let socket = self.socket_ref(id)?;
+        if socket.is_one_to_one_listener()
+            || socket.write_closed && socket.state == SocketState::Ended
+        {
+            return Err(Errno::EPIPE);
+        }
+        let len = message.data.len();
+        if len > socket.options.send_buffer() {
+            return Err(Errno::EMSGSIZE);
+        }
+        let given = SendAttributes::read(message.control)?;
+        let flags = given.info.map_or(0, |info| i32::from(info.flags));
+        let ends = SCTP_EOF | SCTP_ABORT;
+        let misused = socket.is_one_to_one() && flags & ends != 0
+            || flags & SCTP_EOF != 0 && len > 0
+            || flags & ends == 0 && len == 0
+            || flags & SCTP_ADDR_OVER != 0 && message.address.is_none();
+        if misused {
+            return Err(Errno::EINVAL);
+        }
+        if flags & SCTP_SENDALL != 0 && !socket.is_one_to_one() && !socket.is_peeled_off {
+            return self.send_to_all(now, id, message, &given);
+        }
+        let assoc_id = given.info.map_or(0, |info| info.assoc_id);
+        if let Some(address) = message.address {
+            let ip = canonical(socket, address)?;
+            let by_address = self.find_by_peer(socket, ip, address.port());
+            let existing = socket.only_association().or(by_address);
+            if socket.is_one_to_one() && existing.is_some() && by_address.is_none() {
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            if existing.is_none() {
+                return self.send_to_new(now, id, address, message, &given);
+            }
+        }
+        let association = match message.address {
+            // The identifier is ignored where an address is given, as in Linux.
+            Some(address) if socket.only_association().is_none() => {
+                let ip = canonical(socket, address)?;
+                self.find_by_peer(socket, ip, address.port())
+            }
+            _ => self.association_of(socket, assoc_id),
+        };
+        let association = association.ok_or(Errno::EPIPE)?;
+        self.send_to(now, association, message, &given)
+    }
+
+    /// Sends to all established associations of a one-to-many socket (`SCTP_SENDALL`).
+    fn send_to_all(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        message: &OutgoingMessage<'_>,
+        given: &SendAttributes,
+    ) -> Result<usize, Errno> {
+        let all = self.socket_ref(id)?.associations.clone();
+        let mut given = given.clone();
+        if let Some(info) = &mut given.info {
+            // Each association has its own address.
+            info.flags &= !(SCTP_ADDR_OVER as u16);
+        }
+        let mut sent = 0;
+        for association in all {
+            let known = self.associations.get(&association);
+            if known.is_some_and(|a| a.is_established && a.ended.is_none()) {
+                sent = self.send_to(now, association, message, &given)?;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sets up an association for its first message (RFC 6458, section 3.1).
+    fn send_to_new(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        address: SocketAddr,
+        message: &OutgoingMessage<'_>,
+        given: &SendAttributes,
+    ) -> Result<usize, Errno> {
+        let socket = self.socket_ref(id)?;
+        let flags = given.info.map_or(0, |info| i32::from(info.flags));
+        if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if socket.is_peeled_off || socket.state == SocketState::Ended {
+            return Err(Errno::EPIPE);
+        }
+        let mut peers = vec![address];
+        let further = given.destinations.iter();
+        peers.extend(further.map(|ip| SocketAddr::new(*ip, address.port())));
+        let association = self.associate(now, id, &peers, given.init)?;
+        let result = self.send_to(now, association, message, given);
+        if result.is_err() {
+            self.cancel(now, id, association);
+        }
+        result
+    }
+
+    /// Drops an association whose set-up has just started, without notifications.
+    fn cancel(&mut self, now: Time, id: SocketId, association: AssocId) {
+        if let Some((core, core_id)) = self.core_of(association) {
+            // It is being set up, so there is one to abort.
+            let _ = core.abort(now, core_id, b"");
+        }
+        let port = self.associations.get(&association).map(|a| a.port);
+        self.remove_association(association);
+        if let Some(socket) = self.table.get_mut(&id)
+            && socket.is_one_to_one()
+        {
+            socket.state = SocketState::Open;
+        }
+        if let Some(port) = port {
+            self.settle(port);
+        }
+    }
+
+    fn send_to(
+        &mut self,
+        now: Time,
+        id: AssocId,
+        message: &OutgoingMessage<'_>,
+        given: &SendAttributes,
+    ) -> Result<usize, Errno> {
+        let flags = given.info.map_or(0, |info| i32::from(info.flags));
+        if flags & SCTP_EOF != 0 {
+            self.shut_down_association(now, id);
+            return Ok(0);
+        }
+        if flags & SCTP_ABORT != 0 {
+            let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
+            // The association has not ended.
+            let _ = core.abort(now, core_id, &message.data);
+            self.settle_association(id);
+            return Ok(0);
+        }
+        let association = self.associations.get(&id).ok_or(Errno::EPIPE)?;
+        let attributes = association.send.attributes(given);
+        let mut options = attributes.options();
+        if flags & SCTP_ADDR_OVER != 0 {
+            options.path = Some(self.path_of(id, message.address).ok_or(Errno::EINVAL)?);
+        }
+        let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
+        let sent = core.send(now, core_id, options, message.data.clone());
+        let has_room = core.has_send_room(core_id);
+        let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.last_use = now;
+            let socket = association.socket.and_then(|id| self.table.get_mut(&id));
+            if let Some(socket) = socket.filter(|_| is_full) {
+                socket.full.insert(id);
+            }
+        }
+        self.settle_association(id);
+        sent.map_err(|error| match error {
+            SendError::UnknownAssociation => Errno::EPIPE,
+            SendError::ShuttingDown => Errno::ESHUTDOWN,
+            SendError::Empty | SendError::InvalidStream { .. } | SendError::UnknownPath => {
+                Errno::EINVAL
+            }
+            SendError::BufferFull => Errno::EAGAIN,
+            SendError::TooLarge { .. } => Errno::EMSGSIZE,
+        })?;
+        Ok(message.data.len())
+    }
+
+    /// Returns the path of an association to a peer address.
+    fn path_of(&self, id: AssocId, address: Option<SocketAddr>) -> Option<PathId> {
+        let ip = crate::linux::unmapped(address?.ip());
+        let (core, core_id) = self.core_ref(id)?;
+        let mut paths = core.paths(core_id);
+        paths.find(|path| path.remote == ip).map(|path| path.id)
+    }
+}
+
+/// Attributes of messages whose ancillary data has none (`SCTP_DEFAULT_SNDINFO`,
+/// `SCTP_DEFAULT_SEND_PARAM`, `SCTP_DEFAULT_PRINFO`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SendDefaults {
+    pub(crate) stream: u16,
+    pub(crate) flags: u16,
+    pub(crate) ppid: u32,
+    pub(crate) context: u32,
+    pub(crate) time_to_live: u32,
+    pub(crate) policy: u16,
+    pub(crate) value: u32,
+}
+
+portable_struct! { SendDefaults { stream, flags, ppid, context, time_to_live, policy, value } }
+
+impl SendDefaults {
+    /// Returns the attributes of a message: the given ones, else the defaults.
+    fn attributes(&self, given: &SendAttributes) -> Attributes {
+        let flags = given.info.map_or(self.flags, |info| info.flags);
+        let mut attributes = Attributes {
+            stream: given.info.map_or(self.stream, |info| info.sid),
+            flags: flags.into(),
+            ppid: given.info.map_or(self.ppid, |info| info.ppid),
+            context: given.info.map_or(self.context, |info| info.context),
+            policy: self.policy.into(),
+            value: self.value,
+        };
+        let in_flags = attributes.flags & SCTP_PR_SCTP_MASK;
+        if let Some(pr) = given.pr {
+            (attributes.policy, attributes.value) = (pr.policy.into(), pr.value);
+        } else if let Some(time_to_live) = given.time_to_live {
+            (attributes.policy, attributes.value) = (in_flags, time_to_live);
+        } else if attributes.policy == 0 {
+            (attributes.policy, attributes.value) = (in_flags, self.time_to_live);
+        }
+        attributes
+    }
+}
+
+impl Attributes {
+    fn options(&self) -> SendOptions {
+        let mut options = SendOptions::on_stream(StreamId(self.stream))
+            .ppid(Ppid(u32::from_be(self.ppid)))
+            .context(u64::from(self.context) | (self.flags as u64 & 0xffff) << 32);
+        options.unordered = self.flags & SCTP_UNORDERED != 0;
+        options.immediate = self.flags & SCTP_SACK_IMMEDIATELY != 0;
+        options.reliability = match self.policy {
+            SCTP_PR_SCTP_RTX => Reliability::Retransmissions(self.value),
+            SCTP_PR_SCTP_PRIO => Reliability::Priority(self.value),
+            // A lifetime of 0 has no end (RFC 6458, section 5.3.2).
+            _ if self.value == 0 => Reliability::Full,
+            _ => Reliability::Timed(Duration::from_millis(self.value.into())),
+        };
+        options
+    }
+}

@@ -1,0 +1,152 @@
+//! State of one socket.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+
+use carrick_proto::{portable_enum, portable_struct, portable_tuple};
+
+use crate::association::AssocId;
+use crate::errno::Errno;
+use crate::options::Options;
+use crate::ports::PortId;
+use crate::readiness::Readiness;
+use crate::receive_queue::ReceiveQueue;
+
+/// Identifier of a socket. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId(pub(crate) u64);
+
+portable_tuple! { SocketId(number) }
+
+impl fmt::Display for SocketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Style of a socket (RFC 6458, sections 3 and 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// One association, as `SOCK_STREAM` has it.
+    OneToOne,
+    /// Many associations, as `SOCK_SEQPACKET` has it.
+    OneToMany,
+}
+
+portable_enum! { Style { 0: OneToOne, 1: OneToMany } }
+
+/// Address family of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// `AF_INET`
+    Inet,
+    /// `AF_INET6`
+    Inet6,
+}
+
+portable_enum! { Family { 0: Inet, 1: Inet6 } }
+
+/// State of a one-to-one socket; one-to-many sockets are [`SocketState::Open`] or [`SocketState::Listening`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SocketState {
+    /// Without an association.
+    Open,
+    Listening,
+    Connecting,
+    Established,
+    /// Its association has ended.
+    Ended,
+}
+
+portable_enum! { SocketState { 0: Open, 1: Listening, 2: Connecting, 3: Established, 4: Ended } }
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) style: Style,
+    pub(crate) family: Family,
+    /// Branched off from a one-to-many socket (RFC 6458, section 9.2).
+    pub(crate) is_peeled_off: bool,
+    pub(crate) port: Option<PortId>,
+    pub(crate) state: SocketState,
+    pub(crate) associations: BTreeSet<AssocId>,
+    /// Associations whose send buffer is full.
+    pub(crate) full: BTreeSet<AssocId>,
+    pub(crate) options: Options,
+    pub(crate) queue: ReceiveQueue,
+    /// Pending error (`SO_ERROR`).
+    pub(crate) error: Option<Errno>,
+    /// No more messages arrive, or the user reads no more.
+    pub(crate) read_closed: bool,
+    /// The user reads no more messages (`SHUT_RD`).
+    pub(crate) drops_messages: bool,
+    pub(crate) write_closed: bool,
+    /// The set-up failed, and no other has been started.
+    pub(crate) failed: bool,
+    pub(crate) backlog: usize,
+    /// Sockets of established associations, to be accepted.
+    pub(crate) accept_queue: VecDeque<SocketId>,
+    /// Listening socket whose accept queue has this socket.
+    pub(crate) listener: Option<SocketId>,
+    /// Peer of the association of a one-to-one or branched-off socket, when it was established.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Edges of the readiness that have not been polled.
+    pub(crate) edges: Readiness,
+    /// The user may bind ports below the first unprivileged one.
+    pub(crate) is_privileged: bool,
+}
+
+portable_struct! {
+    Socket {
+        style, family, is_peeled_off, port, state, full, options, queue, error, read_closed, drops_messages,
+        write_closed, failed, backlog, accept_queue, listener, peer, edges, is_privileged,
+    }
+    rebuilt { associations: BTreeSet::new() }
+}
+
+impl Socket {
+    pub(crate) fn new(style: Style, family: Family, options: Options) -> Self {
+        Self {
+            style,
+            family,
+            is_peeled_off: false,
+            port: None,
+            state: SocketState::Open,
+            associations: BTreeSet::new(),
+            full: BTreeSet::new(),
+            options,
+            queue: ReceiveQueue::default(),
+            error: None,
+            read_closed: false,
+            drops_messages: false,
+            write_closed: false,
+            failed: false,
+            backlog: 0,
+            accept_queue: VecDeque::new(),
+            listener: None,
+            peer: None,
+            edges: Readiness::NONE,
+            is_privileged: false,
+        }
+    }
+
+    pub(crate) fn is_one_to_one(&self) -> bool {
+        self.style == Style::OneToOne
+    }
+
+    pub(crate) fn is_one_to_one_listener(&self) -> bool {
+        self.is_one_to_one() && self.state == SocketState::Listening
+    }
+
+    /// Returns the association of a one-to-one or branched-off socket.
+    pub(crate) fn only_association(&self) -> Option<AssocId> {
+        let single = self.is_one_to_one() || self.is_peeled_off;
+        self.associations.first().copied().filter(|_| single)
+    }
+
+    /// Returns and clears the pending error.
+    pub(crate) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+}

@@ -1,0 +1,466 @@
+//! All sockets of a host, and the packets and timers below them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use carrick_proto::{Endpoint, EndpointConfig, IcmpInput, Route, Time, Transmit};
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+
+use crate::association::{AssocId, Association};
+use crate::config::Config;
+use crate::errno::Errno;
+use crate::linux;
+use crate::options::Options;
+use crate::ports::{Port, PortId, present};
+use crate::socket::{Family, Socket, SocketId, SocketState, Style};
+use crate::statistics::HostCounters;
+
+/// Sockets of a host. The crate's documentation has the order of calls.
+#[derive(Debug)]
+pub struct Sockets {
+    pub(crate) config: Config,
+    pub(crate) random: ChaCha12Rng,
+    /// Time of the last call that had one.
+    pub(crate) now: Time,
+    pub(crate) table: BTreeMap<SocketId, Socket>,
+    pub(crate) next_socket: u64,
+    pub(crate) associations: BTreeMap<AssocId, Association>,
+    pub(crate) next_association: AssocId,
+    /// Associations by the identifiers of the core.
+    pub(crate) by_core: BTreeMap<(PortId, carrick_proto::AssociationId), AssocId>,
+    /// Associations by the addresses and the port of their peers.
+    pub(crate) by_peer: BTreeMap<(PortId, IpAddr, u16), AssocId>,
+    /// Associations that are not established, whose peers may list further addresses.
+    pub(crate) setting_up: BTreeSet<AssocId>,
+    pub(crate) ports: BTreeMap<PortId, Port>,
+    pub(crate) next_port: u64,
+    /// Endpoints by port number.
+    pub(crate) numbers: BTreeMap<u16, Vec<PortId>>,
+    /// Bytes of received data of all ports.
+    pub(crate) received: usize,
+    /// Endpoint that answers packets to ports without a socket.
+    pub(crate) stray: Endpoint,
+    /// Counters of the endpoints that have been removed.
+    pub(crate) removed: HostCounters,
+    /// Endpoints that may have packets to send.
+    pub(crate) ready: ReadyPorts,
+    pub(crate) timers: PortTimers,
+    /// Times at which associations may have been idle for long enough (`SCTP_AUTOCLOSE`).
+    pub(crate) idle: BTreeSet<(Time, AssocId)>,
+    /// Associations of closed sockets, with their socket.
+    pub(crate) closing: BTreeMap<AssocId, SocketId>,
+    /// Sockets with changes of their readiness.
+    pub(crate) changed: VecDeque<SocketId>,
+    /// Results of set-ups that a caller waits for, at most one of each association.
+    pub(crate) setups: SetupResults,
+}
+
+/// Results of set-ups, in their order.
+pub(crate) type SetupResults = VecDeque<(AssocId, Result<(), Errno>)>;
+
+/// Ports that may have packets to send, each once, in the order in which they became ready.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyPorts {
+    order: VecDeque<PortId>,
+    members: BTreeSet<PortId>,
+}
+
+impl ReadyPorts {
+    pub(crate) fn insert(&mut self, id: PortId) {
+        if self.members.insert(id) {
+            self.order.push_back(id);
+        }
+    }
+
+    pub(crate) fn contains(&self, id: PortId) -> bool {
+        self.members.contains(&id)
+    }
+
+    fn first(&self) -> Option<PortId> {
+        self.order.front().copied()
+    }
+
+    fn remove_first(&mut self) {
+        if let Some(id) = self.order.pop_front() {
+            self.members.remove(&id);
+        }
+    }
+}
+
+/// Next timeouts of the ports.
+#[derive(Debug, Default)]
+pub(crate) struct PortTimers {
+    by_time: BTreeSet<(Time, PortId)>,
+    by_port: BTreeMap<PortId, Time>,
+}
+
+impl PortTimers {
+    fn set(&mut self, id: PortId, time: Option<Time>) {
+        self.remove(id);
+        if let Some(time) = time {
+            self.by_time.insert((time, id));
+            self.by_port.insert(id, time);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: PortId) {
+        if let Some(time) = self.by_port.remove(&id) {
+            self.by_time.remove(&(time, id));
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.by_time.first().map(|(time, _)| *time)
+    }
+
+    fn pop_expired(&mut self, now: Time) -> Option<PortId> {
+        let (time, id) = *self.by_time.first()?;
+        (time <= now).then(|| self.remove(id))?;
+        Some(id)
+    }
+}
+
+impl Sockets {
+    /// Creates an empty set of sockets.
+    ///
+    /// # Errors
+    /// `EINVAL` if a parameter of associations is out of its range.
+    pub fn new(config: Config) -> Result<Self, Errno> {
+        let mut random = ChaCha12Rng::from_seed(config.seed);
+        let mut seed = [0; 32];
+        random.fill_bytes(&mut seed);
+        let mut stray = EndpointConfig::new(1, config.addresses.clone(), seed);
+        stray.accept = false;
+        stray.association = config.association.clone();
+        stray.source_selection = (config.source_selection)();
+        let stray = Endpoint::new(stray).map_err(|_| Errno::EINVAL)?;
+        Ok(Self {
+            config,
+            random,
+            now: Time::ZERO,
+            table: BTreeMap::new(),
+            next_socket: 0,
+            associations: BTreeMap::new(),
+            next_association: AssocId::FIRST,
+            by_core: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            setting_up: BTreeSet::new(),
+            ports: BTreeMap::new(),
+            next_port: 0,
+            numbers: BTreeMap::new(),
+            received: 0,
+            stray,
+            removed: HostCounters::default(),
+            ready: ReadyPorts::default(),
+            timers: PortTimers::default(),
+            idle: BTreeSet::new(),
+            closing: BTreeMap::new(),
+            changed: VecDeque::new(),
+            setups: VecDeque::new(),
+        })
+    }
+
+    /// Creates a socket: `socket` (RFC 6458, sections 3.1.1 and 4.1.1).
+    ///
+    /// # Errors
+    /// `EMFILE` at the limit of sockets.
+    pub fn socket(&mut self, style: Style, family: Family) -> Result<SocketId, Errno> {
+        let options = Options::new(&self.config);
+        self.insert_socket(Socket::new(style, family, options))
+    }
+
+    pub(crate) fn insert_socket(&mut self, socket: Socket) -> Result<SocketId, Errno> {
+        if self.table.len() >= self.config.max_sockets {
+            return Err(Errno::EMFILE);
+        }
+        let id = SocketId(self.next_socket);
+        self.next_socket += 1;
+        self.table.insert(id, socket);
+        Ok(id)
+    }
+
+    /// Returns the style and protocol in the numbers of `socket`: type, domain and protocol, as
+    /// `SO_TYPE`, `SO_DOMAIN` and `SO_PROTOCOL` have them.
+    ///
+    /// # Errors
+    /// `ESOCKTNOSUPPORT`, `EAFNOSUPPORT` or `EPROTONOSUPPORT` for a number that is not SCTP's.
+    pub fn style_of(domain: i32, kind: i32, protocol: i32) -> Result<(Style, Family), Errno> {
+        let family = match domain {
+            linux::AF_INET => Family::Inet,
+            linux::AF_INET6 => Family::Inet6,
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        // Flags such as SOCK_NONBLOCK are above the type.
+        let style = match kind & 0xf {
+            linux::SOCK_STREAM => Style::OneToOne,
+            linux::SOCK_SEQPACKET => Style::OneToMany,
+            // SOCK_DGRAM and SOCK_RAW, which other protocols have.
+            2 | 3 => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        let is_sctp = protocol == linux::IPPROTO_SCTP || protocol == 0 && style == Style::OneToMany;
+        if !is_sctp {
+            return Err(Errno::EPROTONOSUPPORT);
+        }
+        Ok((style, family))
+    }
+
+    /// Returns the address of the peer of a socket with one association, as it was when the association
+    /// was established, also after its end: `getpeername`.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, also for every one-to-many socket that is not branched off.
+    pub fn peer_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
+        let socket = self.socket_ref(id)?;
+        let is_connected = matches!(socket.state, SocketState::Established | SocketState::Ended);
+        let peer = socket.peer.filter(|_| is_connected);
+        Ok(present(socket, peer.ok_or(Errno::ENOTCONN)?))
+    }
+
+    /// Returns all addresses of a peer: `sctp_getpaddrs` (RFC 6458, section 9.3). The identifier is
+    /// ignored for sockets with one association.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is no such association.
+    pub fn peer_addresses(&self, id: SocketId, association: i32) -> Result<Vec<SocketAddr>, Errno> {
+        let socket = self.socket_ref(id)?;
+        let association = self
+            .association_of(socket, association)
+            .ok_or(Errno::EINVAL)?;
+        let association = &self.associations[&association];
+        let port = self.ports.get(&association.port).ok_or(Errno::EINVAL)?;
+        let number = association.peer.port();
+        let paths = port.core.paths(association.core);
+        Ok(paths
+            .map(|path| present(socket, SocketAddr::new(path.remote, number)))
+            .collect())
+    }
+
+    /// Returns the association that an identifier means on a socket: the only one of a one-to-one or
+    /// branched-off socket, whatever the identifier.
+    pub(crate) fn association_of(&self, socket: &Socket, id: i32) -> Option<AssocId> {
+        let id = match socket.only_association() {
+            Some(only) => only,
+            None if socket.is_one_to_one() => return None,
+            None => AssocId(id),
+        };
+        let known = socket.associations.contains(&id);
+        let open = self
+            .associations
+            .get(&id)
+            .is_some_and(|a| a.ended.is_none());
+        (known && open).then_some(id)
+    }
+
+    pub(crate) fn socket_ref(&self, id: SocketId) -> Result<&Socket, Errno> {
+        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
+        // Before `accept` the user does not know the socket.
+        socket
+            .listener
+            .is_none()
+            .then_some(socket)
+            .ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Result<&mut Socket, Errno> {
+        self.socket_ref(id)?;
+        self.table.get_mut(&id).ok_or(Errno::EBADF)
+    }
+
+    /// Returns the endpoint and the core's identifier of an association.
+    pub(crate) fn core_of(
+        &mut self,
+        id: AssocId,
+    ) -> Option<(&mut Endpoint, carrick_proto::AssociationId)> {
+        let association = self.associations.get(&id)?;
+        let port = self.ports.get_mut(&association.port)?;
+        Some((&mut port.core, association.core))
+    }
+
+    /// Returns the endpoint and the core's identifier of an association for reading.
+    pub(crate) fn core_ref(
+        &self,
+        id: AssocId,
+    ) -> Option<(&Endpoint, carrick_proto::AssociationId)> {
+        let association = self.associations.get(&id)?;
+        let port = self.ports.get(&association.port)?;
+        Some((&port.core, association.core))
+    }
+
+    /// Returns whether a socket has the SCTP port to which a packet came. Others get the ABORT of RFC 9260,
+    /// section 8.4, from [`Self::handle_datagram`].
+    pub fn has_port(&self, route: &Route, packet: &[u8]) -> bool {
+        self.port_of(route, packet).is_some()
+    }
+
+    fn port_of(&self, route: &Route, packet: &[u8]) -> Option<PortId> {
+        let number = packet.get(2..4)?;
+        self.find_port(u16::from_be_bytes([number[0], number[1]]), route.local)
+    }
+
+    /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
+    pub fn handle_datagram(&mut self, now: Time, route: &Route, bytes: Bytes) {
+        self.now = now;
+        let port = self.port_of(route, &bytes);
+        match port.and_then(|id| Some((id, self.ports.get_mut(&id)?))) {
+            Some((id, port)) => {
+                // What the other ports have left.
+                let others = self.received.saturating_sub(port.received);
+                let budget = self.config.receive_memory.saturating_sub(others);
+                port.core.set_receive_memory(budget);
+                port.core.handle_datagram(now, route, bytes);
+                self.settle(id);
+            }
+            None => self.stray.handle_datagram(now, route, bytes),
+        }
+    }
+
+    /// Processes an ICMP message about a packet of this host.
+    pub fn handle_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) {
+        self.now = now;
+        let number = icmp
+            .quoted
+            .get(..2)
+            .map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let ids = number.and_then(|number| self.numbers.get(&number).cloned());
+        for id in ids.unwrap_or_default() {
+            if let Some(port) = self.ports.get_mut(&id) {
+                port.core.handle_icmp(now, icmp);
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Processes the host's refusal to send packets that exceed the MTU of the route. `packets` are those
+    /// that [`Self::poll_transmit`] wrote, and `route_mtu` returns the MTU of the route from a local
+    /// address, if the path has one, to a peer address, in bytes, if the host has it.
+    pub fn handle_oversized(
+        &mut self,
+        now: Time,
+        transmit: &Transmit,
+        packets: &[u8],
+        route_mtu: impl Fn(Option<IpAddr>, IpAddr) -> Option<usize>,
+    ) {
+        self.now = now;
+        let number = packets.get(..2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let found = number.and_then(|number| self.find_port(number, transmit.route.local));
+        let Some((id, port)) = found.and_then(|id| Some((id, self.ports.get_mut(&id)?))) else {
+            return;
+        };
+        if transmit.probe {
+            port.core.handle_refused_probe(now, transmit, packets);
+        } else {
+            limit_mtu(&mut port.core, now, transmit.route.remote, route_mtu);
+        }
+        self.settle(id);
+    }
+
+    /// Processes all timers that have expired at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        while let Some(id) = self.timers.pop_expired(now) {
+            if let Some(port) = self.ports.get_mut(&id) {
+                port.core.handle_timeout(now);
+            }
+            self.settle(id);
+        }
+        self.close_idle(now);
+    }
+
+    /// Returns the time of the next call of [`Self::handle_timeout`], valid once [`Self::poll_transmit`]
+    /// has returned `None`.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let idle = self.idle.first().map(|(time, _)| *time);
+        [self.timers.next(), idle].into_iter().flatten().min()
+    }
+
+    /// Appends the next packets to `buf` and returns their route and sizes; `None` if there is nothing to
+    /// send at `now`.
+    pub fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.now = now;
+        while let Some(id) = self.ready.first() {
+            let Some(port) = self.ports.get_mut(&id) else {
+                self.ready.remove_first();
+                continue;
+            };
+            if let Some(transmit) = port.core.poll_transmit(now, buf) {
+                self.dispatch(now, id);
+                return Some(transmit);
+            }
+            let timeout = port.core.poll_timeout();
+            self.timers.set(id, timeout);
+            self.ready.remove_first();
+            self.dispatch(now, id);
+            self.release_port(id);
+        }
+        self.stray.poll_transmit(now, buf)
+    }
+
+    /// Takes the events of an endpoint after an input, and queues it for output.
+    pub(crate) fn settle(&mut self, id: PortId) {
+        self.ready.insert(id);
+        self.dispatch(self.now, id);
+    }
+
+    /// Queues an association's endpoint for output and takes its events.
+    pub(crate) fn settle_association(&mut self, id: AssocId) {
+        if let Some(port) = self.associations.get(&id).map(|a| a.port) {
+            self.settle(port);
+        }
+    }
+
+    /// Returns the number of associations, those included that are shut down in the background.
+    pub fn association_count(&self) -> usize {
+        self.associations.len()
+    }
+
+    /// Returns the number of sockets, those in accept queues included.
+    pub fn socket_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Returns the number of endpoints, those included whose sockets were closed before the end of their
+    /// associations.
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Returns the bytes of received data of all ports, which [`Config::receive_memory`] limits.
+    pub fn receive_memory(&self) -> usize {
+        self.received
+    }
+
+    /// Returns the number of notifications of a socket that were dropped at the limit of its queue.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn dropped_notifications(&self, id: SocketId) -> Result<u64, Errno> {
+        Ok(self.socket_ref(id)?.queue.dropped)
+    }
+
+    /// Returns the addresses of the host.
+    pub fn host_addresses(&self) -> &[IpAddr] {
+        &self.config.addresses
+    }
+}
+
+/// Lowers the MTU of the paths to a peer address to that of the host's route.
+fn limit_mtu(
+    core: &mut Endpoint,
+    now: Time,
+    remote: IpAddr,
+    route_mtu: impl Fn(Option<IpAddr>, IpAddr) -> Option<usize>,
+) {
+    let ids: Vec<carrick_proto::AssociationId> = core.associations().collect();
+    for id in ids {
+        let paths: Vec<_> = core.paths(id).filter(|p| p.remote == remote).collect();
+        for path in paths {
+            if let Some(mtu) = route_mtu(path.local, remote).filter(|mtu| *mtu < path.mtu) {
+                // The path exists: it was listed just before.
+                let _ = core.set_path_mtu(now, id, path.id, mtu);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Statistics of the host: those of all ports, of associations that have ended, and of packets to ports
+//! without a socket (RFC 3873).
+
+use std::collections::BTreeMap;
+
+use carrick_proto::{
+    AssociationCounters, Endpoint, EndpointStats, PathStatus, StateName, portable_struct,
+};
+
+use crate::sockets::Sockets;
+
+/// Counters of the host. None of them decreases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct HostCounters {
+    /// Counters of all endpoints, except [`EndpointStats::receive_memory`], which is the current memory.
+    pub endpoints: EndpointStats,
+    /// Counters of all associations, those included that have ended.
+    pub associations: AssociationCounters,
+}
+
+portable_struct! { HostCounters { endpoints, associations } }
+
+impl HostCounters {
+    /// Returns the counters of an endpoint.
+    pub(crate) fn of(core: &Endpoint) -> Self {
+        Self {
+            endpoints: core.stats(),
+            associations: core.association_counters(),
+        }
+    }
+}
+
+impl std::ops::AddAssign for HostCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.endpoints += other.endpoints;
+        self.associations += other.associations;
+    }
+}
+
+/// Numbers of paths by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PathCounts {
+    /// Paths to addresses that are not confirmed (RFC 9260, section 5.4).
+    pub unconfirmed: usize,
+    /// Active paths, potentially failed ones not included.
+    pub active: usize,
+    /// Potentially failed paths (RFC 7829).
+    pub potentially_failed: usize,
+    /// Inactive paths (RFC 9260, section 8.2).
+    pub inactive: usize,
+}
+
+impl PathCounts {
+    fn count(&mut self, status: PathStatus) {
+        let number = match (status.confirmed, status.active, status.potentially_failed) {
+            (false, ..) => &mut self.unconfirmed,
+            (true, false, _) => &mut self.inactive,
+            (true, true, true) => &mut self.potentially_failed,
+            (true, true, false) => &mut self.active,
+        };
+        *number += 1;
+    }
+}
+
+/// State and counters of the host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct HostStatistics {
+    /// Counters since the start.
+    pub counters: HostCounters,
+    /// Numbers of associations by state. Those that have ended and still have unread messages are not counted.
+    pub associations: BTreeMap<StateName, usize>,
+    /// Numbers of paths by state.
+    pub paths: PathCounts,
+    /// Sockets, those in accept queues included.
+    pub sockets: usize,
+    /// Bytes of received data of all ports.
+    pub receive_memory: usize,
+    /// Limit of [`Self::receive_memory`] in bytes.
+    pub receive_memory_limit: usize,
+    /// Limit of associations.
+    pub max_associations: usize,
+}
+
+impl HostStatistics {
+    /// Returns the number of associations in ESTABLISHED, SHUTDOWN-PENDING or SHUTDOWN-RECEIVED
+    /// (`sctpCurrEstab` of RFC 3873).
+    pub fn established(&self) -> usize {
+        let states = [
+            StateName::Established,
+            StateName::ShutdownPending,
+            StateName::ShutdownReceived,
+        ];
+        let counts = states
+            .iter()
+            .filter_map(|state| self.associations.get(state));
+        counts.sum()
+    }
+}
+
+impl Sockets {
+    /// Returns the state and counters of the host. Takes time in proportion to the number of associations.
+    pub fn statistics(&self) -> HostStatistics {
+        let mut statistics = HostStatistics {
+            counters: self.removed,
+            sockets: self.socket_count(),
+            receive_memory: self.receive_memory(),
+            receive_memory_limit: self.config.receive_memory,
+            max_associations: self.config.max_associations,
+            ..HostStatistics::default()
+        };
+        statistics.counters += HostCounters::of(&self.stray);
+        for port in self.ports.values() {
+            statistics.counters += HostCounters::of(&port.core);
+            for id in port.core.associations() {
+                let stats = port.core.association_stats(id);
+                let Some(state) = stats.map(|stats| stats.state) else {
+                    continue;
+                };
+                if state == StateName::Closed {
+                    continue;
+                }
+                *statistics.associations.entry(state).or_default() += 1;
+                for path in port.core.paths(id) {
+                    statistics.paths.count(path.status);
+                }
+            }
+        }
+        statistics
+    }
+}

@@ -1,0 +1,214 @@
+//! Listening sockets and their accept queues.
+
+use carrick_sockets::linux::*;
+use carrick_sockets::{Errno, Readiness, Received, SocketId, Style};
+
+use crate::world::*;
+
+fn connect_many(w: &mut World, count: usize) -> Vec<SocketId> {
+    let sockets = (0..count).map(|_| {
+        let socket = w.one_to_one(A);
+        w.connect(socket, at(B, PORT)).unwrap_err();
+        w.run(ms(100));
+        socket
+    });
+    sockets.collect()
+}
+
+/// RFC 6458, section 4.1.4
+#[test]
+fn a_listener_becomes_readable() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    assert_eq!(w.on(B, |s, _| s.accept(listener)), Err(Errno::EAGAIN));
+    let a = connect_many(&mut w, 1)[0];
+    assert_eq!(w.changes(B), [(listener, Readiness::READABLE)]);
+    assert_eq!(w.readiness(B, listener), Readiness::READABLE);
+    let (b, peer) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    assert_eq!(w.readiness(B, listener), Readiness::NONE);
+    assert_eq!(w.changes(B), [(b, Readiness::WRITABLE)]);
+    assert_eq!(peer.ip(), ip(A, 0));
+    assert_eq!(w.look(B).peer_address(b), Ok(peer));
+    assert_eq!(w.look(A).local_address(a).unwrap().port(), peer.port());
+    assert_eq!(w.get_int(B, listener, (SOL_SOCKET, SO_ACCEPTCONN)), Ok(1));
+}
+
+/// RFC 6458, section 4.1.3
+#[test]
+fn the_backlog_bounds_the_accept_queue() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 1);
+    let clients = connect_many(&mut w, 3);
+    let level = w.readiness(A, clients[2]);
+    assert!(level.contains(Readiness::ERROR), "refused with ABORT");
+    assert_eq!(w.look(B).association_count(), 2, "one more, as Linux");
+    w.on(B, |s, _| s.accept(listener)).unwrap();
+    let late = connect_many(&mut w, 1)[0];
+    assert_eq!(w.readiness(A, late), Readiness::WRITABLE);
+}
+
+#[test]
+fn set_ups_beyond_the_backlog_are_refused() {
+    let mut w = World::new();
+    w.listener(Style::OneToOne, 1);
+    let clients: Vec<SocketId> = (0..5)
+        .map(|_| {
+            let socket = w.one_to_one(A);
+            w.connect(socket, at(B, PORT)).unwrap_err();
+            socket
+        })
+        .collect();
+    w.run(secs(1));
+    let up = clients
+        .iter()
+        .filter(|c| w.readiness(A, **c) == Readiness::WRITABLE);
+    assert_eq!(up.count(), 2);
+    assert_eq!(w.look(B).association_count(), 2);
+}
+
+/// As Linux, also on one-to-one sockets
+#[test]
+fn a_backlog_of_zero_ends_listening() {
+    let mut w = World::new();
+    let b = w.listener(Style::OneToOne, 5);
+    w.on(B, |s, _| s.listen(b, 0)).unwrap();
+    let a = connect_many(&mut w, 1)[0];
+    let error = (SOL_SOCKET, SO_ERROR);
+    let refused = Errno::ECONNREFUSED.number();
+    assert_eq!(w.get_int(A, a, error), Ok(refused));
+    assert_eq!(w.on(B, |s, _| s.listen(b, 0)), Err(Errno::EINVAL));
+    let many = w.one_to_many(B);
+    assert_eq!(w.on(B, |s, _| s.listen(many, 0)), Err(Errno::EINVAL));
+}
+
+/// As Linux: the notification and the end of messages, and no error
+#[test]
+fn an_abort_before_accept_is_no_error() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    w.subscribe(B, listener, &[SCTP_ASSOC_CHANGE]);
+    let a = connect_many(&mut w, 1)[0];
+    w.on(A, |s, now| s.abort(now, a)).unwrap();
+    w.run(ms(100));
+    let (b, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    let states: Vec<i32> = w
+        .recv_all(B, b)
+        .iter()
+        .map(|r| AssocChange::read(&r.data).unwrap().state.into())
+        .collect();
+    assert_eq!(states, [SCTP_COMM_UP, SCTP_COMM_LOST]);
+    assert_eq!(w.recv(B, b), Ok(Received::default()));
+}
+
+/// Messages before `accept` belong to the accepted socket, and options are inherited.
+#[test]
+fn messages_before_accept_are_kept() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    w.set_int(B, listener, (IPPROTO_SCTP, SCTP_RECVRCVINFO), 1)
+        .unwrap();
+    let a = connect_many(&mut w, 1)[0];
+    w.send(A, a, b"early").unwrap();
+    w.run(ms(100));
+    let (b, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    assert!(
+        w.changes(B)
+            .contains(&(b, Readiness::READABLE | Readiness::WRITABLE))
+    );
+    let received = w.recv(B, b).unwrap();
+    assert_eq!(&received.data[..], b"early");
+    assert!(!received.control.is_empty());
+}
+
+#[test]
+fn closing_a_listener_ends_its_queue() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    let a = connect_many(&mut w, 1)[0];
+    w.on(B, |s, now| s.close(now, listener)).unwrap();
+    w.run(secs(1));
+    assert!(w.readiness(A, a).contains(Readiness::HANG_UP));
+    assert_eq!((w.look(B).socket_count(), w.look(B).port_count()), (0, 0));
+    assert_eq!(w.on(B, |s, _| s.accept(listener)), Err(Errno::EBADF));
+}
+
+#[test]
+fn only_listening_one_to_one_sockets_accept() {
+    let mut w = World::new();
+    let (one, many) = (w.one_to_one(B), w.one_to_many(B));
+    assert_eq!(w.on(B, |s, _| s.accept(one)), Err(Errno::EINVAL));
+    assert_eq!(w.on(B, |s, _| s.accept(many)), Err(Errno::EOPNOTSUPP));
+    let (_, b) = w.pair();
+    assert_eq!(w.on(B, |s, _| s.listen(b, 5)), Err(Errno::EINVAL));
+}
+
+/// Peers may occupy the receive buffer of the host, and no memory beside it.
+#[test]
+fn messages_wait_in_the_core_until_accept() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    let a = connect_many(&mut w, 1)[0];
+    let window = |w: &mut World| {
+        let status = w.get_bytes(A, a, (IPPROTO_SCTP, SCTP_STATUS), &[0; 176]);
+        // sstat_rwnd
+        u32::from_ne_bytes(*status.unwrap()[8..].first_chunk().unwrap())
+    };
+    let free = window(&mut w);
+    for _ in 0..10 {
+        w.send(A, a, &[0; 5000]).unwrap();
+    }
+    w.run(secs(2));
+    assert!(
+        window(&mut w) + 50_000 <= free,
+        "{} of {free}",
+        window(&mut w)
+    );
+    let (b, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    assert!(w.readiness(B, b).contains(Readiness::READABLE));
+    for _ in 0..10 {
+        assert_eq!(w.recv(B, b).unwrap().data.len(), 5000);
+    }
+}
+
+/// RFC 9260, section 6.2: data beyond the memory is dropped, and retransmitted when there is room.
+#[test]
+fn received_data_of_all_ports_has_one_limit() {
+    const LIMIT: usize = 256 << 10;
+    const PORTS: u16 = 8;
+    let mut w = World::with(|config| config.receive_memory = LIMIT);
+    let mut pairs = Vec::new();
+    for number in PORT..PORT + PORTS {
+        let listener = w.one_to_one(B);
+        w.on(B, |s, _| s.bind(listener, at(B, number))).unwrap();
+        w.on(B, |s, _| s.listen(listener, 5)).unwrap();
+        let a = w.one_to_one(A);
+        w.connect(a, at(B, number)).unwrap_err();
+        w.run(ms(100));
+        pairs.push((a, listener));
+    }
+    for _ in 0..20 {
+        for (a, _) in &pairs {
+            w.send(A, *a, &[0; 4000]).unwrap();
+        }
+    }
+    let mut most = 0;
+    for _ in 0..100 {
+        w.run(ms(100));
+        most = most.max(w.look(B).receive_memory());
+    }
+    // Every association may hold 4 KiB regardless.
+    let limit = LIMIT + usize::from(PORTS) * 4096;
+    assert!((LIMIT / 2..=limit).contains(&most), "{most}");
+    for (_, listener) in &pairs {
+        let (b, _) = w.on(B, |s, _| s.accept(*listener)).unwrap();
+        let mut read = 0;
+        for _ in 0..600 {
+            while w.readiness(B, b).contains(Readiness::READABLE) {
+                read += w.recv(B, b).unwrap().data.len();
+            }
+            w.run(ms(100));
+        }
+        assert_eq!(read, 20 * 4000);
+    }
+    assert_eq!(w.look(B).receive_memory(), 0);
+}
