@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick::cc::{ALGORITHMS, Algorithm, CmtRpV1, CmtRpV2, Lia, Olia};
+use carrick::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, algorithms};
 use carrick::research::{Multipath, Policies};
 use carrick::{
     Association, AssociationConfig, BindError, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT,
@@ -50,28 +51,28 @@ pub(crate) struct EndpointArguments {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct AssociationArguments {
-    /// RTO.Initial.
+    /// Retransmission timeout before the first measurement (RTO.Initial).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     rto_initial: Option<Duration>,
-    /// RTO.Min.
+    /// Minimum retransmission timeout (RTO.Min).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     rto_min: Option<Duration>,
-    /// RTO.Max.
+    /// Maximum retransmission timeout (RTO.Max).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     rto_max: Option<Duration>,
     /// Max.Burst: maximum number of packets sent in response to one SACK [default: 10].
     #[arg(long, value_name = "N")]
     max_burst: Option<u32>,
-    /// Path.Max.Retrans.
+    /// Consecutive timeouts after which a path is inactive (Path.Max.Retrans).
     #[arg(long, value_name = "N")]
     path_max_retrans: Option<u32>,
-    /// Association.Max.Retrans.
+    /// Consecutive timeouts after which the association ends (Association.Max.Retrans).
     #[arg(long, value_name = "N")]
     association_max_retrans: Option<u32>,
-    /// HB.interval.
+    /// Interval of heartbeats on an idle path (HB.interval).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     hb_interval: Option<Duration>,
-    /// SACK.Delay.
+    /// Maximum delay of a SACK (SACK.Delay).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     sack_delay: Option<Duration>,
     /// Size of the receive buffer, advertised as `a_rwnd` [default: grows as needed].
@@ -87,7 +88,7 @@ pub(crate) struct AssociationArguments {
     #[arg(long)]
     no_delay: bool,
     /// Congestion control of each path [default: cubic]. With --multipath, replaces its CONTROL.
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(ALGORITHMS.map(Algorithm::name)))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(algorithms().map(|a| a.name())))]
     congestion: Option<String>,
     /// Send new data over all paths at once, with this coupled congestion control [default: olia].
     #[arg(
@@ -101,8 +102,8 @@ pub(crate) struct AssociationArguments {
 }
 
 /// Returns the congestion control of this name.
-fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
-    ALGORITHMS.into_iter().find(|a| a.name() == name)
+fn algorithm(name: &str) -> Option<Arc<dyn Algorithm>> {
+    algorithms().into_iter().find(|a| a.name() == name)
 }
 
 /// Coupling of the congestion windows of paths that carry data at the same time.
@@ -124,11 +125,11 @@ impl MultipathControl {
     fn apply(self, policies: &mut Policies) {
         policies.multipath = Multipath::concurrent();
         policies.congestion = match self {
-            Self::Olia => &Olia,
-            Self::Lia => &Lia,
-            Self::Rpv1 => &CmtRpV1,
-            Self::Rpv2 => &CmtRpV2,
-            Self::Uncoupled => policies.congestion,
+            Self::Olia => Arc::new(Olia),
+            Self::Lia => Arc::new(Lia),
+            Self::Rpv1 => Arc::new(CmtRpV1),
+            Self::Rpv2 => Arc::new(CmtRpV2),
+            Self::Uncoupled => return,
         };
     }
 }
@@ -232,14 +233,19 @@ impl EndpointArguments {
 }
 
 fn open(config: Config) -> Result<Endpoint, Failure> {
-    Endpoint::bind(config).map_err(|error| match error {
+    Endpoint::bind(config).map_err(|error| not_bound(&error))
+}
+
+/// Returns the failure of programs whose sockets could not be opened.
+pub(crate) fn not_bound(error: &BindError) -> Failure {
+    match error {
         // Another SCTP port does not help.
         BindError::PortTaken { address, port } => Failure::Run(format!(
             "UDP port {port} of {address}, which carries SCTP, is in use: stop the program that uses it, or choose \
              another one with --udp-port N here and --peer-udp-port N at the peer"
         )),
         error => Failure::Run(error.to_string()),
-    })
+    }
 }
 
 /// Parses an address without a scope, which SCTP cannot carry.

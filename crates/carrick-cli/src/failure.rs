@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     #[cfg(target_os = "linux")]
     Ended(u8, String),
     /// The failure is in the program's log already.
-    #[cfg(feature = "simco")]
+    #[cfg(any(target_os = "linux", feature = "simco"))]
     Logged,
     /// The reader of the output has closed it.
     OutputClosed,
@@ -43,7 +43,7 @@ impl Failure {
                 eprintln!("carrick: {line}");
                 ExitCode::from(code)
             }
-            #[cfg(feature = "simco")]
+            #[cfg(any(target_os = "linux", feature = "simco"))]
             Self::Logged => ExitCode::FAILURE,
             // Success, so that `carrick ... | head` succeeds.
             Self::OutputClosed => ExitCode::SUCCESS,
@@ -76,7 +76,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::UnknownScenario { .. } | LabError::File(_) | LabError::Choice { .. } => {
+            LabError::UnknownExperiment { .. } | LabError::File(_) | LabError::Choice { .. } => {
                 Self::Usage(error.to_string())
             }
             _ => Self::Run(error.to_string()),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_a_usage_error() {
-        let error = LabError::UnknownScenario {
+        let error = LabError::UnknownExperiment {
             name: "x".into(),
             known: "y".into(),
         };

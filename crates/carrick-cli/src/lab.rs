@@ -1,4 +1,4 @@
-//! `carrick lab`: scenarios from files, and networks of scenarios in real time, for any program.
+//! `carrick lab`: scenarios in virtual time, and their networks in real time, for any program.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
@@ -7,35 +7,35 @@ use carrick_live::{Error, LinkAccuracy, Namespace};
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, INTERRUPTED};
-use crate::live::Live;
+use crate::live::LiveRuns;
 use crate::{lab_file, lab_network, units};
 
-/// Run scenario files, and the networks of the published experiments in real time.
+/// Run scenario files in virtual time, and their networks in real time.
 ///
-/// `run`, `sweep` and `trace` run scenario files in virtual time. `up` and `shell` take the name of one of
-/// the five published experiments (not a file) and make each of its hosts a network namespace, joined
-/// by the experiment's links with their rates, delays, queues, losses and scheduled changes. They need Linux and
+/// Scenarios are files, folders of experiments, or the names of the published experiments. `run`, `sweep`,
+/// `trace` and `cells` simulate or list them. `up` and `shell` make each host a network namespace, joined by
+/// the scenario's links with their rates, delays, queues, losses and scheduled changes; they need Linux and
 /// root, and remove everything at their end.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    command: Lab,
+    command: LabCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Lab {
-    Run(lab_file::Run),
-    Sweep(lab_file::Sweep),
-    Trace(lab_file::Trace),
-    Cells(lab_file::Cells),
-    Up(lab_network::Up),
-    Shell(lab_network::Shell),
-    Accuracy(Measure),
+enum LabCommand {
+    Run(lab_file::RunArguments),
+    Sweep(lab_file::SweepArguments),
+    Trace(lab_file::TraceArguments),
+    Cells(lab_file::CellsArguments),
+    Up(lab_network::UpArguments),
+    Shell(lab_network::ShellArguments),
+    Accuracy(AccuracyArguments),
 }
 
 /// Measure how exactly this machine emulates links at the moment.
 #[derive(Debug, Args)]
-struct Measure {
+struct AccuracyArguments {
     /// The link's rate.
     #[arg(long, value_name = "RATE", default_value = "10M", value_parser = units::rate)]
     rate: u64,
@@ -55,13 +55,13 @@ struct Measure {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
-        Lab::Run(arguments) => lab_file::run(arguments),
-        Lab::Sweep(arguments) => lab_file::sweep(arguments),
-        Lab::Trace(arguments) => lab_file::trace(arguments),
-        Lab::Cells(arguments) => lab_file::cells(arguments),
-        Lab::Up(arguments) => lab_network::up(arguments),
-        Lab::Shell(arguments) => lab_network::shell(arguments),
-        Lab::Accuracy(arguments) => accuracy(arguments),
+        LabCommand::Run(arguments) => lab_file::run(arguments),
+        LabCommand::Sweep(arguments) => lab_file::sweep(arguments),
+        LabCommand::Trace(arguments) => lab_file::trace(arguments),
+        LabCommand::Cells(arguments) => lab_file::cells(arguments),
+        LabCommand::Up(arguments) => lab_network::up(arguments),
+        LabCommand::Shell(arguments) => lab_network::shell(arguments),
+        LabCommand::Accuracy(arguments) => accuracy(arguments),
     }
 }
 
@@ -80,10 +80,10 @@ impl From<Error> for Failure {
     }
 }
 
-fn accuracy(arguments: &Measure) -> Result<(), Failure> {
+fn accuracy(arguments: &AccuracyArguments) -> Result<(), Failure> {
     // Fails before the first line of output if the process is not root.
     drop(Namespace::new()?);
-    let stop = Live::stop_flag()?;
+    let stop = LiveRuns::stop_flag()?;
     let both = 2 * arguments.time;
     eprintln!("measuring for {} s", both.as_secs_f64());
     let accuracy = LinkAccuracy::measure(arguments.rate, arguments.delay, arguments.time, &stop)?;

@@ -9,22 +9,22 @@ use crate::lab_file;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    command: Lab,
+    command: LabCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Lab {
-    Run(lab_file::Run),
-    Sweep(lab_file::Sweep),
-    Trace(lab_file::Trace),
-    Cells(lab_file::Cells),
+enum LabCommand {
+    Run(lab_file::RunArguments),
+    Sweep(lab_file::SweepArguments),
+    Trace(lab_file::TraceArguments),
+    Cells(lab_file::CellsArguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
-        Lab::Run(arguments) => lab_file::run(arguments),
-        Lab::Sweep(arguments) => lab_file::sweep(arguments),
-        Lab::Trace(arguments) => lab_file::trace(arguments),
-        Lab::Cells(arguments) => lab_file::cells(arguments),
+        LabCommand::Run(arguments) => lab_file::run(arguments),
+        LabCommand::Sweep(arguments) => lab_file::sweep(arguments),
+        LabCommand::Trace(arguments) => lab_file::trace(arguments),
+        LabCommand::Cells(arguments) => lab_file::cells(arguments),
     }
 }

@@ -4,24 +4,22 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick_lab::file::{ScenarioFile, Shard};
+use carrick_lab::file::{Experiment, ScenarioFile, Shard};
 use carrick_lab::report::RunInfo;
-use carrick_lab::{
-    RunOptions, Scenario, ScenarioResult, TraceOptions, output, scenario, to_csv, to_plain_table,
-};
+use carrick_lab::{RunOptions, ScenarioResult, TraceOptions, output, to_csv, to_plain_table};
 use clap::Args;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::progress::Bar;
+use crate::progress::SimulationProgress;
 use crate::terminal::columns;
 use crate::units;
 
 /// Options of all subcommands that run files.
 #[derive(Debug, Args)]
-pub(crate) struct Common {
-    /// Scenario file (see docs/scenario-files.md), or name of a published experiment: satellite, firewall,
-    /// mobile-ip, failover, overhead-fairness, overhead-flow-control.
+pub(crate) struct CommonOptions {
+    /// Scenario file (see docs/scenario-files.md), folder of an experiment, or name of a published experiment:
+    /// satellite, firewall, mobile-ip, failover, overhead.
     file: PathBuf,
     /// Random seed [default: that of the file, or 1].
     #[arg(long, value_name = "N")]
@@ -36,11 +34,11 @@ pub(crate) struct Common {
 /// Runs every cell of the file's sweep with its number of repetitions, on all cores, and prints means with
 /// their 95 % confidence intervals. The same seed gives the same results.
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArguments {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
     /// Write report.html, CSV, JSON and figures to this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -51,7 +49,7 @@ pub(crate) struct Run {
 
 /// Format of printed results.
 #[derive(Debug, Args)]
-struct Form {
+struct OutputFormat {
     /// Print JSON instead of a table.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -65,9 +63,9 @@ struct Form {
 /// Each run is a line in DIR/NAME-i-of-n.csv. If the process is killed, it completes the missing runs when
 /// started again. `--merge` combines the files of all parts.
 #[derive(Debug, Args)]
-pub(crate) struct Sweep {
+pub(crate) struct SweepArguments {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Part to run: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", conflicts_with = "merge")]
     shard: Option<Shard>,
@@ -78,7 +76,7 @@ pub(crate) struct Sweep {
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
-    form: Form,
+    form: OutputFormat,
 }
 
 /// Draw the behaviour of one association in one run.
@@ -90,9 +88,9 @@ pub(crate) struct Sweep {
 /// With the name of a published experiment and of one of its cells, draws a run that `carrick reproduce`
 /// evaluates: carrick lab trace failover --cell pmr2.failover.
 #[derive(Debug, Args)]
-pub(crate) struct Trace {
+pub(crate) struct TraceArguments {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Cell, as listed by `lab cells`: in a file's sweep its label or its number from 0; in a published
     /// experiment (satellite, firewall, mobile-ip, failover, overhead) its name, such as sctp.p1.n6.
     #[arg(long, value_name = "CELL", default_value = "0")]
@@ -103,7 +101,7 @@ pub(crate) struct Trace {
     /// Flow whose association is drawn, as seen by its sender [default: the first flow].
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
-    /// Begin of the interval to draw.
+    /// Start of the interval to draw.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration)]
     from: Duration,
     /// End of the interval to draw [default: the end of the run].
@@ -125,29 +123,30 @@ pub(crate) struct Trace {
 
 /// List the cells of a scenario file or a published experiment, by the names that --cell takes.
 #[derive(Debug, Args)]
-pub(crate) struct Cells {
-    /// Scenario file, or name of a published experiment.
+pub(crate) struct CellsArguments {
+    /// Scenario file, folder of an experiment, or name of a published experiment.
     file: PathBuf,
     /// Print each cell as JSON on one line: its name, its number in a file, whether it has live runs.
     #[arg(long)]
     json: bool,
 }
 
-impl Common {
+impl CommonOptions {
     /// Loads the file, or the published experiment of this name if there is no such file.
     pub(crate) fn load(&self) -> Result<(ScenarioFile, RunOptions), Failure> {
         // A name without a directory or an extension may be that of a published experiment.
         let name = self.file.to_str().filter(|_| !self.file.exists());
-        let file = match name.and_then(ScenarioFile::built_in) {
-            Some(file) => file,
+        let file = match name.and_then(Experiment::published) {
+            Some(experiment) => experiment.scenario().clone(),
             None if name.is_some_and(|name| !name.contains(['/', '.'])) => {
                 let name = self.file.display();
-                let known: Vec<&str> = ScenarioFile::built_in_names().collect();
+                let known = Experiment::published_names();
                 return Err(Failure::Usage(format!(
                     "there is no file {name} and no published experiment of that name; known experiments: {}",
                     known.join(", ")
                 )));
             }
+            None if self.file.is_dir() => ScenarioFile::load(&self.file.join("scenario.toml"))?,
             None => ScenarioFile::load(&self.file)?,
         };
         let options = RunOptions {
@@ -162,12 +161,16 @@ impl Common {
     }
 }
 
-pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (file, options) = arguments.common.load()?;
     if let Some(directory) = &arguments.out {
         output::prepare(directory)?;
     }
-    let result = file.run_captured(&options, &Bar::new(), arguments.capture.as_deref())?;
+    let result = file.run_captured(
+        &options,
+        &SimulationProgress::new(),
+        arguments.capture.as_deref(),
+    )?;
     print(&arguments.form, &result)?;
     if let Some(directory) = &arguments.out {
         let info = RunInfo::new(options.seed).titled(title(&file));
@@ -187,7 +190,7 @@ fn title(file: &ScenarioFile) -> &str {
     }
 }
 
-fn print(form: &Form, result: &ScenarioResult) -> Result<(), Failure> {
+fn print(form: &OutputFormat, result: &ScenarioResult) -> Result<(), Failure> {
     let mut out = stdout().lock();
     if form.json {
         writeln!(out, "{}", result.to_json())?;
@@ -204,13 +207,13 @@ fn print(form: &Form, result: &ScenarioResult) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn sweep(arguments: &Sweep) -> Result<(), Failure> {
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let (file, options) = arguments.common.load()?;
     if arguments.merge {
         return print(&arguments.form, &file.merge(&options, &arguments.out)?);
     }
     let shard = arguments.shard.unwrap_or(Shard::ALL);
-    let done = file.sweep(&options, shard, &arguments.out, &Bar::new())?;
+    let done = file.sweep(&options, shard, &arguments.out, &SimulationProgress::new())?;
     let (path, before, added) = (done.path.display(), done.before, done.added);
     if arguments.form.json {
         let line = serde_json::json!({ "path": done.path, "before": before, "added": added });
@@ -227,7 +230,7 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
+pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     if arguments.to.is_some_and(|to| to <= arguments.from) {
         return Err(Failure::Usage("--to must be later than --from".into()));
     }
@@ -240,9 +243,10 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
     };
     // A number is a cell of the experiment's scenario file.
     let numbered = arguments.cell.parse::<usize>().is_ok();
-    let (title, result) = match experiment(&arguments.common.file).filter(|_| !numbered) {
-        Some(experiment) => arguments.of_experiment(experiment, &wanted)?,
-        None => arguments.of_file(&wanted)?,
+    let folder = arguments.common.file.is_dir();
+    let (title, result) = match experiment(&arguments.common.file)? {
+        Some(experiment) if folder || !numbered => arguments.of_experiment(&experiment, &wanted)?,
+        _ => arguments.of_file(&wanted)?,
     };
     output::prepare(&arguments.out)?;
     let info = RunInfo::new(result.seed).titled(&title);
@@ -260,7 +264,7 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Trace {
+impl TraceArguments {
     /// Traces a cell of a file. Returns the file's title, too.
     fn of_file(&self, wanted: &TraceOptions<'_>) -> Result<(String, ScenarioResult), Failure> {
         if self.full {
@@ -276,7 +280,7 @@ impl Trace {
     /// Traces a cell of a published experiment, as `carrick reproduce` runs it.
     fn of_experiment(
         &self,
-        experiment: &dyn Scenario,
+        experiment: &Experiment,
         wanted: &TraceOptions<'_>,
     ) -> Result<(String, ScenarioResult), Failure> {
         let options = RunOptions {
@@ -284,22 +288,25 @@ impl Trace {
             reps: self.common.reps,
             full: self.full,
         };
-        let result = scenario::trace(experiment, &self.cell, &options, wanted)?;
+        let result = experiment.trace(&self.cell, &options, wanted)?;
         Ok((experiment.name().into(), result))
     }
 }
 
-/// Returns the published experiment of this name, if there is no such file.
-fn experiment(file: &Path) -> Option<&'static dyn Scenario> {
-    let name = file.to_str().filter(|_| !file.exists())?;
-    scenario::all().into_iter().find(|own| own.name() == name)
+/// Returns the experiment in this folder, or the published one of this name if there is no such file.
+fn experiment(file: &Path) -> Result<Option<Experiment>, Failure> {
+    if file.is_dir() {
+        return Ok(Some(Experiment::load(file)?));
+    }
+    let name = file.to_str().filter(|_| !file.exists());
+    Ok(name.and_then(Experiment::published))
 }
 
-pub(crate) fn cells(arguments: &Cells) -> Result<(), Failure> {
-    let cells: Vec<CellLine> = if let Some(experiment) = experiment(&arguments.file) {
+pub(crate) fn cells(arguments: &CellsArguments) -> Result<(), Failure> {
+    let cells: Vec<CellLine> = if let Some(experiment) = experiment(&arguments.file)? {
         let plan = experiment.live(&RunOptions::default());
         let live = plan.map(|plan| plan.runs).unwrap_or_default();
-        let names = experiment.cells().into_iter();
+        let names = experiment.scenario().cell_names().into_iter();
         names
             .map(|name| CellLine {
                 live: Some(live.iter().any(|run| run.is_of(&name))),
@@ -308,7 +315,7 @@ pub(crate) fn cells(arguments: &Cells) -> Result<(), Failure> {
             })
             .collect()
     } else {
-        let common = Common {
+        let common = CommonOptions {
             file: arguments.file.clone(),
             seed: None,
             reps: None,
@@ -317,7 +324,10 @@ pub(crate) fn cells(arguments: &Cells) -> Result<(), Failure> {
         let cells = file.cells().enumerate();
         cells
             .map(|(number, cell)| CellLine {
-                name: cell.label().into(),
+                name: match cell.name() {
+                    "" => cell.label().into(),
+                    name => name.into(),
+                },
                 number: Some(number),
                 live: None,
             })

@@ -2,13 +2,13 @@
 
 use std::io::{Write, stderr, stdin, stdout};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use carrick_lab::scenario;
+use carrick_lab::file::{Experiment, ScenarioFile};
 use carrick_live::{RunningNetwork, ScheduledChange, running_networks};
 use clap::Args;
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -21,8 +21,9 @@ use crate::runtime::{self, block_ending_signals};
 
 /// Selection of an experiment's network.
 #[derive(Debug, Args)]
-struct Selection {
-    /// The experiment: satellite, firewall, mobile-ip, failover or overhead.
+struct NetworkSelection {
+    /// The experiment: satellite, firewall, mobile-ip, failover or overhead; or a scenario file, or the folder of
+    /// an experiment.
     scenario: String,
     /// The cell that defines the network and its scheduled changes: the beginning of the name of a live row,
     /// such as config3.best [default: the usual cell of the scenario]. In mobile-ip the node moves, in failover
@@ -42,9 +43,9 @@ struct Selection {
 /// Scheduled changes (link failures, node movement) start once the network is up; each is logged when it
 /// occurs.
 #[derive(Debug, Args)]
-pub(crate) struct Up {
+pub(crate) struct UpArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: NetworkSelection,
     /// Start the scheduled changes when a line is read from standard input: press Enter when your programs
     /// are running.
     #[arg(long)]
@@ -60,9 +61,9 @@ pub(crate) struct Up {
 /// If there is none, starts the network for the duration of the program; its scheduled changes start with the
 /// program. The exit code is that of the program, or 127 if the program does not exist.
 #[derive(Debug, Args)]
-pub(crate) struct Shell {
+pub(crate) struct ShellArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: NetworkSelection,
     /// Name of the host, as listed by `carrick lab up`.
     host: String,
     /// The program and its arguments, after `--` [default: the shell in $SHELL].
@@ -70,21 +71,56 @@ pub(crate) struct Shell {
     program: Vec<String>,
 }
 
-impl Selection {
+impl NetworkSelection {
+    /// Returns the name of the experiment: of a file or folder, its name without directory and extension.
+    fn experiment(&self) -> String {
+        let path = Path::new(&self.scenario);
+        if !path.exists() {
+            return self.scenario.clone();
+        }
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let stem = if path.is_dir() {
+            whole.file_name()
+        } else {
+            whole.file_stem()
+        };
+        let name = stem.map_or_else(
+            || self.scenario.clone(),
+            |stem| stem.to_string_lossy().into(),
+        );
+        // The name becomes one of files.
+        let safe = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        };
+        name.chars().map(safe).collect()
+    }
+
     /// Name of the network that this process starts.
     fn name(&self) -> String {
         match &self.cell {
-            None => self.scenario.clone(),
-            Some(cell) => format!("{}.{cell}", self.scenario),
+            None => self.experiment(),
+            Some(cell) => format!("{}.{cell}", self.experiment()),
         }
     }
 
     fn start(&self) -> Result<RunningNetwork, Failure> {
-        let scenarios = scenario::select(std::slice::from_ref(&self.scenario))?;
-        let Some(scenario) = scenarios.first() else {
-            return Err(Failure::Usage("name a scenario".into()));
+        let cell = self.cell.as_deref();
+        let path = Path::new(&self.scenario);
+        let world = if path.is_dir() {
+            Experiment::load(path)?.world(cell, self.seed)?
+        } else if path.is_file() {
+            ScenarioFile::load(path)?.world(cell, self.seed)?
+        } else {
+            let experiments = Experiment::select(std::slice::from_ref(&self.scenario))?;
+            let Some(experiment) = experiments.first() else {
+                return Err(Failure::Usage("name an experiment".into()));
+            };
+            experiment.world(cell, self.seed)?
         };
-        let world = scenario::world(*scenario, self.cell.as_deref(), self.seed)?;
         Ok(RunningNetwork::start(
             &self.name(),
             world,
@@ -95,10 +131,11 @@ impl Selection {
     /// Returns the networks of the scenario and, if a cell is selected, of the cell; those that `lab up`
     /// started come first.
     fn matching(&self, networks: Vec<String>) -> Vec<String> {
+        let experiment = self.experiment();
         let mut found: Vec<String> = networks
             .into_iter()
             .filter(|name| {
-                let cell = cell_of(name, &self.scenario);
+                let cell = cell_of(name, &experiment);
                 cell.is_some_and(|cell| match &self.cell {
                     None => true,
                     Some(wanted) => {
@@ -108,7 +145,7 @@ impl Selection {
                 })
             })
             .collect();
-        let is_live_run = |name: &String| name[self.scenario.len()..].starts_with('-');
+        let is_live_run = |name: &String| name[experiment.len()..].starts_with('-');
         found.sort_by_key(|name| (is_live_run(name), name.clone()));
         found
     }
@@ -143,7 +180,7 @@ struct ChangeLine {
     change: String,
 }
 
-pub(crate) fn up(arguments: &Up) -> Result<(), Failure> {
+pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     // A signal that arrives while the network is built ends the program afterwards, so that the network is
     // removed.
     runtime::run(async {
@@ -160,7 +197,7 @@ pub(crate) fn up(arguments: &Up) -> Result<(), Failure> {
 
 /// Starts the changes of a network and reports each; returns only in case of an error.
 async fn run_changes(
-    arguments: &Up,
+    arguments: &UpArguments,
     network: &mut RunningNetwork,
     changes: &[ScheduledChange],
 ) -> Result<(), Failure> {
@@ -171,7 +208,7 @@ async fn run_changes(
     report_changes(changes, Instant::now(), arguments.json).await
 }
 
-fn show_hosts(arguments: &Up, network: &RunningNetwork) -> Result<(), Failure> {
+fn show_hosts(arguments: &UpArguments, network: &RunningNetwork) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let hosts = network.live().hosts();
     for host in hosts {
@@ -248,7 +285,7 @@ async fn wait_for_line() {
     }
 }
 
-pub(crate) fn shell(arguments: &Shell) -> Result<(), Failure> {
+pub(crate) fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
     // The network is removed before this process ends, also after a signal. Threads that start later inherit
     // the blocked signals.
     let signals = block_ending_signals()?;
@@ -299,7 +336,11 @@ pub(crate) fn shell(arguments: &Shell) -> Result<(), Failure> {
 }
 
 /// Starts the program on the host.
-fn start_program(network: String, arguments: &Shell, signals: SigSet) -> Result<Child, Failure> {
+fn start_program(
+    network: String,
+    arguments: &ShellArguments,
+    signals: SigSet,
+) -> Result<Child, Failure> {
     let (host, program) = (arguments.host.clone(), arguments.program.clone());
     // Only the new thread enters the namespace of the host.
     let entered = thread::spawn(move || {
@@ -379,8 +420,8 @@ impl SignalForwarder {
 mod tests {
     use super::*;
 
-    fn selection(scenario: &str, cell: Option<&str>) -> Selection {
-        Selection {
+    fn selection(scenario: &str, cell: Option<&str>) -> NetworkSelection {
+        NetworkSelection {
             scenario: scenario.into(),
             cell: cell.map(Into::into),
             seed: 1,

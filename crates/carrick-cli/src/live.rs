@@ -1,4 +1,4 @@
-//! `carrick reproduce --live`: scenarios in real time after their simulations.
+//! `carrick reproduce --live`: experiments in real time after their simulations.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use carrick_lab::file::Experiment;
 use carrick_lab::live::LiveRun;
-use carrick_lab::scenario::EVERY_CELL;
-use carrick_lab::{LiveResult, RunOptions, Scenario};
-use carrick_live::{Error, Progress};
+use carrick_lab::{LiveResult, RunOptions};
+use carrick_live::{Error, RunProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::{Failure, INTERRUPTED};
@@ -20,14 +20,14 @@ use crate::runtime::block_ending_signals;
 /// Interval of progress lines if standard error is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Runs scenarios in real time until a signal stops them.
-pub(crate) struct Live {
+/// Runs experiments in real time until a signal stops them.
+pub(crate) struct LiveRuns {
     stop: Arc<AtomicBool>,
     /// Networks exist that have to be removed before the program ends.
     running: Arc<AtomicBool>,
 }
 
-impl Live {
+impl LiveRuns {
     /// Checks that live networks can be built here, and handles signals from now on, so that the networks are
     /// removed before the program ends.
     pub(crate) fn new() -> Result<Self, Failure> {
@@ -66,23 +66,23 @@ impl Live {
         Ok(waiting.stop)
     }
 
-    /// Runs a scenario in real time; the result has a reason instead of rows if it has no live runs. `capture`
+    /// Runs an experiment in real time; the result has a reason instead of rows if it has no live runs. `capture`
     /// is a directory, in whose folder `live` the first repetitions of these cells are captured, or that of the
     /// first cell if none is named.
     pub(crate) fn run(
         &self,
-        scenario: &dyn Scenario,
+        experiment: &Experiment,
         options: &RunOptions,
         capture: Option<(&Path, &[String])>,
     ) -> Result<LiveResult, Failure> {
-        let mut plan = match scenario.live(options) {
+        let mut plan = match experiment.live(options) {
             Ok(plan) => plan,
             Err(reason) => return Ok(LiveResult::none(reason)),
         };
         if let Some((directory, cells)) = capture {
             let first = cells.is_empty();
             let wanted = |run: &LiveRun| {
-                let named = |cell: &String| cell == EVERY_CELL || is_of(run, cell);
+                let named = |cell: &String| cell == Experiment::EVERY_CELL || is_of(run, cell);
                 run.is_first() && (first || cells.iter().any(named))
             };
             let limit = if first { 1 } else { usize::MAX };
@@ -91,25 +91,26 @@ impl Live {
             }
         }
         self.running.store(true, Ordering::Relaxed);
-        let result = carrick_live::run_experiment(scenario.name(), plan, &Bar::new(), &self.stop);
+        let result =
+            carrick_live::run_experiment(experiment.name(), plan, &LiveProgress::new(), &self.stop);
         self.running.store(false, Ordering::Relaxed);
         Ok(result?)
     }
 }
 
-/// Returns true if a live run belongs to a cell: pmr2.udp.0 belongs to pmr2 and to pmr2.failover.
+/// Returns whether a live run belongs to a cell: `config1.0.raw.0` belongs to `config1` and to `config1.0`.
 fn is_of(run: &LiveRun, cell: &str) -> bool {
     let rest = cell.strip_prefix(run.cell().as_str());
     run.is_of(cell) || rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Progress of the runs on standard error: a bar on a terminal, otherwise lines.
-struct Bar {
+struct LiveProgress {
     terminal: bool,
-    state: Mutex<State>,
+    state: Mutex<LiveProgressState>,
 }
 
-struct State {
+struct LiveProgressState {
     bar: ProgressBar,
     scenario: String,
     runs: usize,
@@ -118,11 +119,11 @@ struct State {
     last_line: Duration,
 }
 
-impl Bar {
+impl LiveProgress {
     fn new() -> Self {
         Self {
             terminal: stderr().is_terminal(),
-            state: Mutex::new(State {
+            state: Mutex::new(LiveProgressState {
                 bar: ProgressBar::hidden(),
                 scenario: String::new(),
                 runs: 0,
@@ -132,7 +133,7 @@ impl Bar {
         }
     }
 
-    fn with(&self, act: impl FnOnce(&mut State)) {
+    fn with(&self, act: impl FnOnce(&mut LiveProgressState)) {
         // A poisoned lock only loses the progress.
         if let Ok(mut state) = self.state.lock() {
             act(&mut state);
@@ -140,7 +141,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl RunProgress for LiveProgress {
     fn begin(&self, scenario: &str, runs: usize, expected: Duration) {
         self.with(|state| (state.scenario, state.runs) = (scenario.to_owned(), runs));
         if !self.terminal {
@@ -169,7 +170,7 @@ impl Progress for Bar {
     fn running(&self, elapsed: Duration, expected: Duration, done: usize) {
         self.with(|state| {
             state.running = true;
-            let State { scenario, runs, .. } = &*state;
+            let LiveProgressState { scenario, runs, .. } = &*state;
             let done = format!("{done} of {runs} runs done");
             if self.terminal {
                 let message = format!("{scenario} live: {done}, seconds");

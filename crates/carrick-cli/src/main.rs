@@ -1,6 +1,8 @@
 //! The `carrick` command: one module per subcommand.
 
 mod cat;
+#[cfg(target_os = "linux")]
+mod daemon;
 mod endpoint;
 mod failure;
 #[cfg(target_os = "linux")]
@@ -13,15 +15,23 @@ mod lab_file;
 mod lab_network;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(any(target_os = "linux", feature = "simco"))]
+mod log;
 mod perf;
 mod progress;
 mod reproduce;
+#[cfg(target_os = "linux")]
+mod run;
 mod runtime;
+#[cfg(target_os = "linux")]
+mod sctp_library;
 #[cfg(feature = "simco")]
 mod simco;
 #[cfg(not(feature = "simco"))]
 #[path = "simco_missing.rs"]
 mod simco;
+#[cfg(target_os = "linux")]
+mod ss;
 mod terminal;
 mod units;
 
@@ -42,6 +52,12 @@ enum Command {
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     Cat(cat::Arguments),
+    #[cfg(target_os = "linux")]
+    Run(run::Arguments),
+    #[cfg(target_os = "linux")]
+    Daemon(daemon::Arguments),
+    #[cfg(target_os = "linux")]
+    Ss(ss::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
 }
@@ -59,6 +75,12 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Run(arguments) => run::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Daemon(arguments) => daemon::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Ss(arguments) => ss::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };

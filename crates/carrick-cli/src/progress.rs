@@ -7,12 +7,12 @@ use carrick_lab::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Shows the progress of scenarios.
-pub(crate) struct Bar {
+pub(crate) struct SimulationProgress {
     terminal: bool,
     bar: Mutex<ProgressBar>,
 }
 
-impl Bar {
+impl SimulationProgress {
     pub(crate) fn new() -> Self {
         Self {
             terminal: stderr().is_terminal(),
@@ -28,7 +28,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl Progress for SimulationProgress {
     fn begin(&self, scenario: &str, steps: u64) {
         if !self.terminal {
             eprintln!("{scenario}: running {steps} simulations");

@@ -4,28 +4,29 @@ use std::io::{self, Write, stdout};
 use std::iter;
 use std::path::{Path, PathBuf};
 
+use carrick_lab::file::Experiment;
 use carrick_lab::report::RunInfo;
 use carrick_lab::{
-    EarlierResults, RunOptions, Scenario, ScenarioResult, Tally, live_to_table, output, scenario,
-    to_table, wrap,
+    EarlierResults, RunOptions, ScenarioResult, Tally, live_to_table, output, to_table, wrap,
 };
 use clap::Args;
 
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
-use crate::live::Live;
-use crate::progress::Bar;
+use crate::live::LiveRuns;
+use crate::progress::SimulationProgress;
 use crate::terminal::{columns, text_columns};
 
 /// Reproduce published experiments in virtual time.
 ///
-/// Prints how many published values are reproduced, and writes report.html, and for each scenario CSV, JSON
+/// Prints how many published values are reproduced, and writes report.html, and for each experiment CSV, JSON
 /// and figures as SVG. The same seed gives the same results. Takes about 90 s on two idle cores.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Scenarios to run [default: all].
-    #[arg(value_name = "SCENARIO")]
-    scenarios: Vec<String>,
+    /// Experiments to run: published ones by their names, others by their folders, such as ./my-paper (see
+    /// docs/experiment-folders.md) [default: all published ones].
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
     /// Run as many repetitions as the publication, or its precision, requires.
     #[arg(long)]
     full: bool,
@@ -35,19 +36,19 @@ pub(crate) struct Arguments {
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = RunOptions::default().seed)]
     seed: u64,
-    /// Repetitions of each variant [default: the number of the scenario].
+    /// Repetitions of each variant [default: the number of the experiment].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reps: Option<u64>,
-    /// Run the scenarios in real time as well: SCTP on sockets and the kernel's TCP, between network
-    /// namespaces joined by the scenario's links. Needs Linux and root.
+    /// Run the experiments in real time as well: SCTP on sockets and the kernel's TCP, between network
+    /// namespaces joined by the experiment's links. Needs Linux and root.
     #[arg(long)]
     live: bool,
-    /// Compare with an earlier run: the .json file of a scenario in its report, or the output of --json.
+    /// Compare with an earlier run: the .json file of an experiment in its report, or the output of --json.
     /// May be given several times.
     #[arg(long, value_name = "OLD.json")]
     compare: Vec<PathBuf>,
-    /// Capture the first repetition of one cell of each scenario at every interface, into pcapng files in
-    /// DIR/SCENARIO/CELL; of live runs in DIR/SCENARIO/live/RUN.
+    /// Capture the first repetition of one cell of each experiment at every interface, into pcapng files in
+    /// DIR/EXPERIMENT/CELL; of live runs in DIR/EXPERIMENT/live/RUN.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
     /// Capture this cell instead of the first one, or every cell with `all`. The name of a cell is the
@@ -64,33 +65,33 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let scenarios = scenario::select(&arguments.scenarios)?;
-    scenario::check_cells(&scenarios, &arguments.cell)?;
-    let earlier = earlier(arguments, &scenarios)?;
-    let live = arguments.live.then(Live::new).transpose()?;
+    let experiments = Experiment::select(&arguments.experiments)?;
+    Experiment::check_cells(&experiments, &arguments.cell)?;
+    let earlier = earlier(arguments, &experiments)?;
+    let live = arguments.live.then(LiveRuns::new).transpose()?;
     output::prepare(&arguments.out)?;
     let options = RunOptions {
         seed: arguments.seed,
         reps: arguments.reps,
         full: arguments.full,
     };
-    let progress = Bar::new();
+    let progress = SimulationProgress::new();
     let mut results = Vec::new();
-    for scenario in scenarios {
-        let mut result = scenario.run(&options, &progress)?;
+    for experiment in &experiments {
+        let mut result = experiment.run(&options, &progress)?;
         if let Some(live) = &live {
             let into = arguments
                 .capture
                 .as_ref()
-                .map(|directory| directory.join(scenario.name()));
+                .map(|directory| directory.join(experiment.name()));
             let capture = into.as_deref().map(|into| (into, &arguments.cell[..]));
-            result.live = Some(live.run(scenario, &options, capture)?);
+            result.live = Some(live.run(experiment, &options, capture)?);
         }
         result.compared = earlier.iter().find_map(|earlier| earlier.compare(&result));
         if let Some(directory) = &arguments.capture {
-            let cells = scenario::select_cells(scenario, &arguments.cell);
-            let into = directory.join(scenario.name());
-            scenario::capture(scenario, &cells, &options, &into, &progress)?;
+            let cells = experiment.select_cells(&arguments.cell);
+            let into = directory.join(experiment.name());
+            experiment.capture(&cells, &options, &into, &progress)?;
         }
         if arguments.verbose {
             print_result(&mut stdout().lock(), &result)?;
@@ -109,20 +110,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads earlier results before a long run. Each must be of a scenario that is run.
+/// Reads earlier results before a long run. Each must be of an experiment that is run.
 fn earlier(
     arguments: &Arguments,
-    scenarios: &[&dyn Scenario],
+    experiments: &[Experiment],
 ) -> Result<Vec<EarlierResults>, Failure> {
     let mut all = Vec::new();
     for path in &arguments.compare {
         let earlier = EarlierResults::load(path)?;
-        let run = |name: &str| scenarios.iter().any(|scenario| scenario.name() == name);
+        let run = |name: &str| experiments.iter().any(|own| own.name() == name);
         if !earlier.scenarios().any(run) {
             let names: Vec<&str> = earlier.scenarios().collect();
             let (path, names) = (path.display(), names.join(", "));
             return Err(Failure::Usage(format!(
-                "{path} has results of {names}, which is not run: add that scenario to the command line"
+                "{path} has results of {names}, which is not run: add that experiment to the command line"
             )));
         }
         all.push(earlier);
@@ -156,7 +157,7 @@ fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()>
     Ok(())
 }
 
-/// Prints the publication and the verdicts of each scenario, then the counts of all.
+/// Prints the publication and the verdicts of each experiment, then the counts of all.
 fn print_summary(out: &mut impl Write, results: &[ScenarioResult]) -> io::Result<()> {
     let width = text_columns();
     let put = |out: &mut dyn Write, first: &str, text: &str| {
@@ -169,7 +170,7 @@ fn print_summary(out: &mut impl Write, results: &[ScenarioResult]) -> io::Result
     };
     for result in results {
         let head = format!("{}, {}", result.scenario, result.extent());
-        let citation = result.publication.map(|paper| paper.citation());
+        let citation = result.publication.as_ref().map(|paper| paper.citation());
         put(out, &head, &citation.unwrap_or_default())?;
         put(out, "", &result.verdict_line())?;
         if let Some(comparison) = &result.compared {
@@ -193,10 +194,10 @@ fn print_files(out: &mut impl Write, directory: &Path, files: &[PathBuf]) -> io:
 
 /// Live runs on systems without network namespaces.
 #[cfg(not(target_os = "linux"))]
-struct Live;
+struct LiveRuns;
 
 #[cfg(not(target_os = "linux"))]
-impl Live {
+impl LiveRuns {
     fn new() -> Result<Self, Failure> {
         let line = "--live needs Linux: leave it out to run in virtual time";
         Err(Failure::Run(line.into()))
@@ -204,7 +205,7 @@ impl Live {
 
     fn run(
         &self,
-        _: &dyn carrick_lab::Scenario,
+        _: &Experiment,
         _: &RunOptions,
         _: Option<(&Path, &[String])>,
     ) -> Result<carrick_lab::LiveResult, Failure> {

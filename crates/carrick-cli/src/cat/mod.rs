@@ -23,7 +23,7 @@ use clap::Args;
 use crate::endpoint::{self, AbortOnDrop, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
 use crate::{runtime, units};
-use output::{Format, Output};
+use output::{MessageFormat, MessageWriter};
 
 /// Send standard input as messages and write received ones to standard output.
 ///
@@ -98,12 +98,12 @@ impl Arguments {
         }
     }
 
-    fn format(&self) -> Format {
+    fn format(&self) -> MessageFormat {
         match (self.hex, self.json) {
-            _ if self.send_only => Format::Discard,
-            (true, _) => Format::Hex,
-            (_, true) => Format::Json,
-            _ => Format::Raw,
+            _ if self.send_only => MessageFormat::Discard,
+            (true, _) => MessageFormat::Hex,
+            (_, true) => MessageFormat::Json,
+            _ => MessageFormat::Raw,
         }
     }
 
@@ -206,7 +206,7 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
     let undelivered = tokio::spawn(count_undelivered(association.take_events()));
     let (sender, receiver) = association.split();
     let abort = AbortOnDrop::new(sender.clone(), "the program was ended");
-    let mut output = Output::start(arguments.format())?;
+    let mut output = MessageWriter::start(arguments.format())?;
     let moved = move_all(arguments, &sender, receiver, &output).await;
     match moved {
         Ok(()) => abort.disarm(),
@@ -233,7 +233,7 @@ async fn move_all(
     arguments: &Arguments,
     sender: &SendHalf,
     mut receiver: RecvHalf,
-    output: &Output,
+    output: &MessageWriter,
 ) -> Result<(), Failure> {
     let mut receiving = pin!(receive_all(&mut receiver, output));
     let sent = tokio::select! {
@@ -242,20 +242,20 @@ async fn move_all(
     };
     receiving.await?;
     match sent {
-        Sent::All => Ok(()),
-        Sent::Refused(error) => Err(Failure::Run(format!("not all input was sent: {error}"))),
+        SendExtent::All => Ok(()),
+        SendExtent::Refused(error) => Err(Failure::Run(format!("not all input was sent: {error}"))),
     }
 }
 
 /// Extent to which the input was sent.
-enum Sent {
+enum SendExtent {
     All,
     /// The association accepts no more messages, because it ends; `receive_all` returns the reason.
     Refused(SendError),
 }
 
 /// Sends the input, then shuts the association down, which also ends the receiving.
-async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<Sent, Failure> {
+async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<SendExtent, Failure> {
     if arguments.recv_only {
         return std::future::pending().await;
     }
@@ -263,7 +263,7 @@ async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<Sent, Fail
     let options = arguments.options();
     while let Some(message) = input.recv().await {
         if let Err(error) = sender.send(message?, options).await {
-            return Ok(Sent::Refused(error));
+            return Ok(SendExtent::Refused(error));
         }
     }
     if let Some(time) = arguments.quit_after {
@@ -271,10 +271,10 @@ async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<Sent, Fail
     }
     let done = sender.shutdown().await;
     done.map_err(|e| Failure::Run(e.to_string()))?;
-    Ok(Sent::All)
+    Ok(SendExtent::All)
 }
 
-async fn receive_all(receiver: &mut RecvHalf, output: &Output) -> Result<(), Failure> {
+async fn receive_all(receiver: &mut RecvHalf, output: &MessageWriter) -> Result<(), Failure> {
     loop {
         match receiver.recv().await {
             Ok(Some(message)) => output.write(message).await?,

@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 16;
 
 /// Format of a written message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Format {
+pub(super) enum MessageFormat {
     /// Only the bytes of the message.
     Raw,
     /// One line with attributes and bytes.
@@ -28,13 +28,13 @@ pub(super) enum Format {
 }
 
 /// Thread that writes messages.
-pub(super) struct Output {
+pub(super) struct MessageWriter {
     messages: Option<mpsc::Sender<Message>>,
     done: Option<oneshot::Receiver<io::Result<()>>>,
 }
 
-impl Output {
-    pub(super) fn start(format: Format) -> Result<Self, Failure> {
+impl MessageWriter {
+    pub(super) fn start(format: MessageFormat) -> Result<Self, Failure> {
         let (messages, mut queue) = mpsc::channel(MAX_WAITING);
         let (done, result) = oneshot::channel();
         thread::Builder::new()
@@ -75,17 +75,17 @@ impl Output {
 fn write_all(
     out: &mut impl Write,
     queue: &mut mpsc::Receiver<Message>,
-    format: Format,
+    format: MessageFormat,
 ) -> io::Result<()> {
     while let Some(message) = queue.blocking_recv() {
         match format {
-            Format::Raw => message
+            MessageFormat::Raw => message
                 .payload
                 .pieces()
                 .try_for_each(|p| out.write_all(p))?,
-            Format::Hex => writeln!(out, "{}", hex_line(&message))?,
-            Format::Json => writeln!(out, "{}", json_line(&message)?)?,
-            Format::Discard => {}
+            MessageFormat::Hex => writeln!(out, "{}", hex_line(&message))?,
+            MessageFormat::Json => writeln!(out, "{}", json_line(&message)?)?,
+            MessageFormat::Discard => {}
         }
         if queue.is_empty() {
             out.flush()?;

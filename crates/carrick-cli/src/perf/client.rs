@@ -6,9 +6,9 @@ use std::time::Duration;
 use carrick::Endpoint;
 use clap::Args;
 
-use super::protocol::{Direction, Extent, MAX_SIZE, Request, VERSION};
+use super::protocol::{Direction, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION};
 use super::report::Reporter;
-use super::session::{Role, Session};
+use super::session::{Session, TransferRole};
 use crate::endpoint::{self, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
 use crate::units;
@@ -61,8 +61,8 @@ fn size(text: &str) -> Result<u32, String> {
 }
 
 impl Arguments {
-    fn request(&self) -> Request {
-        Request {
+    fn request(&self) -> MeasurementRequest {
+        MeasurementRequest {
             version: VERSION,
             direction: match (self.reverse, self.bidir) {
                 (_, true) => Direction::Both,
@@ -70,8 +70,8 @@ impl Arguments {
                 (false, false) => Direction::ToServer,
             },
             extent: match self.bytes {
-                Some(bytes) => Extent::Bytes(bytes),
-                None => Extent::Milliseconds(
+                Some(bytes) => TransferExtent::Bytes(bytes),
+                None => TransferExtent::Milliseconds(
                     u64::try_from(self.seconds.as_millis()).unwrap_or(u64::MAX),
                 ),
             },
@@ -108,7 +108,7 @@ async fn measure(
         test: 1,
     };
     reporter.begin(association.peer_addresses(), arguments.port, &request)?;
-    let role = Role {
+    let role = TransferRole {
         sends: request.client_sends(),
         receives: request.server_sends(),
     };

@@ -5,12 +5,12 @@ use nix::sys::time::TimeVal;
 
 /// CPU seconds since the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cpu {
+pub(super) struct CpuTime {
     pub(super) user: f64,
     pub(super) system: f64,
 }
 
-impl Cpu {
+impl CpuTime {
     /// Returns the CPU time used so far; zero if the system does not report it.
     pub(super) fn now() -> Self {
         getrusage(UsageWho::RUSAGE_SELF).map_or(Self::default(), |usage| Self {

@@ -31,11 +31,11 @@ const DEFAULT_PORT: u16 = 5201;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    side: Side,
+    side: PerfCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Side {
+enum PerfCommand {
     Server(server::Arguments),
     Client(client::Arguments),
 }
@@ -43,8 +43,8 @@ enum Side {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run(async {
         match &arguments.side {
-            Side::Server(arguments) => server::run(arguments).await,
-            Side::Client(arguments) => client::run(arguments).await,
+            PerfCommand::Server(arguments) => server::run(arguments).await,
+            PerfCommand::Client(arguments) => client::run(arguments).await,
         }
     })
 }

@@ -52,14 +52,14 @@ pub(super) enum Direction {
 /// Extent of a transfer, for each sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Extent {
+pub(super) enum TransferExtent {
     /// Number of bytes.
     Bytes(u64),
     /// Duration in milliseconds.
     Milliseconds(u64),
 }
 
-impl Extent {
+impl TransferExtent {
     pub(super) fn bytes(self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -77,11 +77,11 @@ impl Extent {
 
 /// Request for a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(super) struct MeasurementRequest {
     /// [`VERSION`].
     pub(super) version: u32,
     pub(super) direction: Direction,
-    pub(super) extent: Extent,
+    pub(super) extent: TransferExtent,
     /// Length of each message but the last, in bytes.
     pub(super) size: u32,
     /// Number of streams that carry data.
@@ -89,7 +89,7 @@ pub(super) struct Request {
     pub(super) unordered: bool,
 }
 
-impl Request {
+impl MeasurementRequest {
     /// Checks the request of a peer, for which this side may send on streams 0 to `outbound` - 1.
     pub(super) fn check(&self, outbound: u16) -> Result<(), String> {
         if self.version != VERSION {
@@ -122,7 +122,7 @@ impl Request {
 
 /// Number of messages and of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Amount {
+pub(super) struct TransferAmount {
     pub(super) bytes: u64,
     pub(super) messages: u64,
 }
@@ -131,14 +131,14 @@ pub(super) struct Amount {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Reception {
     #[serde(flatten)]
-    pub(super) amount: Amount,
+    pub(super) amount: TransferAmount,
     /// Time from the start of the measurement to the last message.
     pub(super) seconds: f64,
 }
 
 /// Cost of the measurement for one side.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Cost {
+pub(super) struct MeasurementCost {
     /// CPU time in user mode, in seconds.
     pub(super) cpu_user: f64,
     /// CPU time in system mode, in seconds.
@@ -155,7 +155,7 @@ pub(super) struct Cost {
     pub(super) packets_received: u64,
 }
 
-impl Cost {
+impl MeasurementCost {
     pub(super) fn cpu(&self) -> f64 {
         self.cpu_user + self.cpu_system
     }
@@ -168,20 +168,20 @@ impl Cost {
 /// Control message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Control {
-    Request(Request),
+pub(super) enum ControlMessage {
+    Request(MeasurementRequest),
     Accepted,
     Refused {
         reason: String,
     },
     /// The sender of this message has sent all its data, of this amount.
-    End(Amount),
+    End(TransferAmount),
     /// The sender of this message has received all data.
     Received(Reception),
-    Summary(Cost),
+    Summary(MeasurementCost),
 }
 
-impl Control {
+impl ControlMessage {
     pub(super) fn encode(&self) -> Result<Bytes, Failure> {
         serde_json::to_vec(self)
             .map(Bytes::from)
@@ -216,11 +216,11 @@ impl Control {
 mod tests {
     use super::*;
 
-    fn request() -> Request {
-        Request {
+    fn request() -> MeasurementRequest {
+        MeasurementRequest {
             version: VERSION,
             direction: Direction::Both,
-            extent: Extent::Bytes(7),
+            extent: TransferExtent::Bytes(7),
             size: 1000,
             streams: 3,
             unordered: false,
@@ -229,29 +229,29 @@ mod tests {
 
     #[test]
     fn control_messages_are_as_documented() {
-        let encoded = Control::Request(request()).encode().unwrap();
+        let encoded = ControlMessage::Request(request()).encode().unwrap();
         assert_eq!(
             encoded,
             &br#"{"kind":"request","version":1,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false}"#[..]
         );
         let all = [
-            Control::Request(request()),
-            Control::Accepted,
-            Control::Refused {
+            ControlMessage::Request(request()),
+            ControlMessage::Accepted,
+            ControlMessage::Refused {
                 reason: "no".into(),
             },
-            Control::End(Amount {
+            ControlMessage::End(TransferAmount {
                 bytes: 1,
                 messages: 2,
             }),
-            Control::Received(Reception {
-                amount: Amount::default(),
+            ControlMessage::Received(Reception {
+                amount: TransferAmount::default(),
                 seconds: 0.25,
             }),
-            Control::Summary(Cost::default()),
+            ControlMessage::Summary(MeasurementCost::default()),
         ];
         for control in all {
-            let decoded = Control::decode(control.encode().unwrap().into()).unwrap();
+            let decoded = ControlMessage::decode(control.encode().unwrap().into()).unwrap();
             assert_eq!(decoded, control);
         }
     }
@@ -260,15 +260,18 @@ mod tests {
     fn an_invalid_control_message_is_an_error() {
         for bytes in [&b""[..], b"{}", b"hello", br#"{"kind":"other"}"#] {
             let payload = Payload::from(Bytes::from_static(bytes));
-            assert!(matches!(Control::decode(payload), Err(Failure::Run(_))));
+            assert!(matches!(
+                ControlMessage::decode(payload),
+                Err(Failure::Run(_))
+            ));
         }
         let long = Payload::from(Bytes::from(vec![b' '; MAX_CONTROL + 1]));
-        assert!(Control::decode(long).is_err());
+        assert!(ControlMessage::decode(long).is_err());
         // serde quotes the unknown kind.
         let forged = Payload::from(Bytes::from_static(
             br#"{"kind":"x\u001b[2J\ncarrick: fine"}"#,
         ));
-        let Err(Failure::Run(line)) = Control::decode(forged) else {
+        let Err(Failure::Run(line)) = ControlMessage::decode(forged) else {
             panic!("an unknown kind is accepted");
         };
         assert!(line.contains("\\u{1b}"), "{line}");
@@ -280,19 +283,19 @@ mod tests {
         assert_eq!(request().check(4), Ok(()));
         assert!(request().check(3).is_err(), "stream 3 does not exist");
         for wrong in [
-            Request {
+            MeasurementRequest {
                 version: 2,
                 ..request()
             },
-            Request {
+            MeasurementRequest {
                 size: 0,
                 ..request()
             },
-            Request {
+            MeasurementRequest {
                 size: MAX_SIZE + 1,
                 ..request()
             },
-            Request {
+            MeasurementRequest {
                 streams: 0,
                 ..request()
             },

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use carrick::{Message, Part};
 
-use super::protocol::{Amount, CONTROL, Control, Cost, DATA, Reception};
-use super::tally::Tally;
+use super::protocol::{CONTROL, ControlMessage, DATA, MeasurementCost, Reception, TransferAmount};
+use super::tally::TransferTally;
 use crate::failure::Failure;
 
 /// State of the receiving side.
@@ -14,13 +14,13 @@ pub(super) struct Receiver {
     start: Instant,
     last: Instant,
     /// Amount received.
-    pub(super) tally: Tally,
+    pub(super) tally: TransferTally,
     /// Amount that the peer has sent, from its End.
-    announced: Option<Amount>,
+    announced: Option<TransferAmount>,
     /// Amount that the peer has received.
     pub(super) reception: Option<Reception>,
     /// Cost of the measurement for the peer.
-    pub(super) cost: Option<Cost>,
+    pub(super) cost: Option<MeasurementCost>,
 }
 
 impl Receiver {
@@ -28,7 +28,7 @@ impl Receiver {
         Self {
             start,
             last: start,
-            tally: Tally::default(),
+            tally: TransferTally::default(),
             announced: None,
             reception: None,
             cost: None,
@@ -46,11 +46,13 @@ impl Receiver {
         if message.ppid != CONTROL {
             return Err(unexpected());
         }
-        match Control::decode(message.payload)? {
-            Control::End(amount) => self.announced = Some(amount),
-            Control::Received(reception) => self.reception = Some(reception),
-            Control::Summary(cost) => self.cost = Some(cost),
-            Control::Request(_) | Control::Accepted | Control::Refused { .. } => {
+        match ControlMessage::decode(message.payload)? {
+            ControlMessage::End(amount) => self.announced = Some(amount),
+            ControlMessage::Received(reception) => self.reception = Some(reception),
+            ControlMessage::Summary(cost) => self.cost = Some(cost),
+            ControlMessage::Request(_)
+            | ControlMessage::Accepted
+            | ControlMessage::Refused { .. } => {
                 return Err(unexpected());
             }
         }

@@ -8,15 +8,15 @@ use std::time::Instant;
 use carrick::{AssociationStats, Event, PathId, PathStats};
 use serde::Serialize;
 
-use super::protocol::{Amount, Cost, Reception, Request};
-use super::session::{Outcome, Role};
+use super::protocol::{MeasurementCost, MeasurementRequest, Reception, TransferAmount};
+use super::session::{MeasurementOutcome, TransferRole};
 use crate::failure::Failure;
 use crate::units::decimal_prefix;
 
 /// Number of bytes in a GB.
 const GB: f64 = 1e9;
 
-/// Prints one measurement; as number 0 what concerns all measurements.
+/// Prints the output of one measurement; number 0 stands for output about all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reporter {
     pub(super) json: bool,
@@ -28,13 +28,13 @@ pub(super) struct Reporter {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Rate {
     #[serde(flatten)]
-    amount: Amount,
+    amount: TransferAmount,
     bits_per_second: f64,
     messages_per_second: f64,
 }
 
 impl Rate {
-    fn new(amount: Amount, seconds: f64) -> Self {
+    fn new(amount: TransferAmount, seconds: f64) -> Self {
         let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
         Self {
             amount,
@@ -74,8 +74,8 @@ pub(super) struct Interval {
 pub(super) struct Progress {
     start: Instant,
     last: f64,
-    sent: Amount,
-    received: Amount,
+    sent: TransferAmount,
+    received: TransferAmount,
     retransmissions: u64,
 }
 
@@ -84,8 +84,8 @@ impl Progress {
         Self {
             start,
             last: 0.0,
-            sent: Amount::default(),
-            received: Amount::default(),
+            sent: TransferAmount::default(),
+            received: TransferAmount::default(),
             retransmissions: 0,
         }
     }
@@ -93,8 +93,8 @@ impl Progress {
     /// Returns the statistics since the last call.
     pub(super) fn step(
         &mut self,
-        sent: Amount,
-        received: Amount,
+        sent: TransferAmount,
+        received: TransferAmount,
         stats: &AssociationStats,
         paths: &[PathStats],
     ) -> Interval {
@@ -119,8 +119,8 @@ impl Progress {
     }
 }
 
-fn difference(now: Amount, before: Amount) -> Amount {
-    Amount {
+fn difference(now: TransferAmount, before: TransferAmount) -> TransferAmount {
+    TransferAmount {
         bytes: now.bytes - before.bytes,
         messages: now.messages - before.messages,
     }
@@ -129,12 +129,12 @@ fn difference(now: Amount, before: Amount) -> Amount {
 /// Result of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Summary<'a> {
-    request: &'a Request,
+    request: &'a MeasurementRequest,
     /// Data received by the server from the client.
     to_server: Option<Direction>,
     to_client: Option<Direction>,
-    client: Cost,
-    server: Cost,
+    client: MeasurementCost,
+    server: MeasurementCost,
     /// CPU time of both sides per 10^9 bytes received.
     cpu_seconds_per_gb: Option<f64>,
 }
@@ -191,13 +191,13 @@ impl Reporter {
         &self,
         peers: &[IpAddr],
         port: u16,
-        request: &Request,
+        request: &MeasurementRequest,
     ) -> Result<(), Failure> {
         #[derive(Serialize)]
         struct Begin<'a> {
             peers: &'a [IpAddr],
             port: u16,
-            request: &'a Request,
+            request: &'a MeasurementRequest,
         }
         let begin = Begin {
             peers,
@@ -217,7 +217,7 @@ impl Reporter {
     }
 
     /// Reports an interval.
-    pub(super) fn interval(&self, interval: &Interval, role: Role) -> Result<(), Failure> {
+    pub(super) fn interval(&self, interval: &Interval, role: TransferRole) -> Result<(), Failure> {
         self.print("interval", interval, || interval.text(self.test, role))
     }
 
@@ -236,8 +236,8 @@ impl Reporter {
     /// Reports the result, as seen by the client or the server.
     pub(super) fn summary(
         &self,
-        request: &Request,
-        outcome: &Outcome,
+        request: &MeasurementRequest,
+        outcome: &MeasurementOutcome,
         client: bool,
     ) -> Result<(), Failure> {
         let (to_server, to_client, client, server) = if client {
@@ -314,7 +314,7 @@ impl Reporter {
 }
 
 impl Interval {
-    fn text(&self, test: u64, role: Role) -> String {
+    fn text(&self, test: u64, role: TransferRole) -> String {
         let time = format!("[{test}] {:7.2}-{:7.2} s", self.start, self.end);
         let mut lines = Vec::new();
         if role.receives {
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_rate_over_no_time_is_zero() {
-        let amount = Amount {
+        let amount = TransferAmount {
             bytes: 10,
             messages: 1,
         };
@@ -410,23 +410,23 @@ mod tests {
 
     #[test]
     fn the_cpu_time_of_both_sides_counts() {
-        let cost = Cost {
+        let cost = MeasurementCost {
             cpu_user: 1.0,
             cpu_system: 0.5,
-            ..Cost::default()
+            ..MeasurementCost::default()
         };
         let reception = Reception {
-            amount: Amount {
+            amount: TransferAmount {
                 bytes: 1_000_000_000,
                 messages: 1,
             },
             seconds: 2.0,
         };
         let summary = Summary {
-            request: &Request {
+            request: &MeasurementRequest {
                 version: 1,
                 direction: super::super::protocol::Direction::ToServer,
-                extent: super::super::protocol::Extent::Bytes(1_000_000_000),
+                extent: super::super::protocol::TransferExtent::Bytes(1_000_000_000),
                 size: 1_000_000_000,
                 streams: 1,
                 unordered: false,

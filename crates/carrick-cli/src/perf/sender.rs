@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick::{SendError, SendHalf, SendOptions, StreamId};
 
-use super::protocol::{DATA, Request};
-use super::tally::Tally;
+use super::protocol::{DATA, MeasurementRequest};
+use super::tally::TransferTally;
 
 /// Sends the requested data over its streams; returns when the last message is queued.
 pub(super) async fn send_data(
     sender: &SendHalf,
-    request: &Request,
-    tally: &Tally,
+    request: &MeasurementRequest,
+    tally: &TransferTally,
 ) -> Result<(), SendError> {
     let size = request.size as usize;
     let message = Bytes::from(vec![b'c'; size]);

@@ -7,10 +7,10 @@ use carrick::{Association, Endpoint, Message};
 use clap::Args;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::protocol::{Control, DATA, Request};
+use super::protocol::{ControlMessage, DATA, MeasurementRequest};
 use super::receiver::unexpected;
 use super::report::Reporter;
-use super::session::{Role, Session, ended, lost, send_control};
+use super::session::{Session, TransferRole, ended, lost, send_control};
 use crate::endpoint::{self, EndpointArguments};
 use crate::failure::Failure;
 
@@ -49,7 +49,7 @@ async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure
     let closed = |e: carrick::OperationError| Failure::Run(e.to_string());
     let addresses = endpoint.local_addresses().await.map_err(closed)?;
     reporter.listening(&addresses, endpoint.port(), endpoint.encapsulation_port())?;
-    let load = Rc::new(Load::default());
+    let load = Rc::new(RunningMeasurements::default());
     let mut tests = JoinSet::new();
     let mut accepting = true;
     while accepting || !tests.is_empty() {
@@ -79,16 +79,16 @@ async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure
 
 /// Measurements in this process.
 #[derive(Debug, Default)]
-struct Load {
+struct RunningMeasurements {
     running: Cell<u64>,
     started: Cell<u64>,
 }
 
 /// Running measurement.
-struct Running(Rc<Load>);
+struct MeasurementGuard(Rc<RunningMeasurements>);
 
-impl Running {
-    fn new(load: Rc<Load>) -> Self {
+impl MeasurementGuard {
+    fn new(load: Rc<RunningMeasurements>) -> Self {
         load.running.set(load.running.get() + 1);
         load.started.set(load.started.get() + 1);
         Self(load)
@@ -103,7 +103,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for MeasurementGuard {
     fn drop(&mut self) {
         self.0.running.set(self.0.running.get() - 1);
     }
@@ -112,7 +112,7 @@ impl Drop for Running {
 async fn serve_one(
     association: Association,
     reporter: Reporter,
-    load: Rc<Load>,
+    load: Rc<RunningMeasurements>,
 ) -> Result<(), Failure> {
     let done = measure(association, reporter, load).await;
     if let Err(Failure::Run(reason)) = &done {
@@ -124,12 +124,12 @@ async fn serve_one(
 async fn measure(
     mut association: Association,
     reporter: Reporter,
-    load: Rc<Load>,
+    load: Rc<RunningMeasurements>,
 ) -> Result<(), Failure> {
     let message = association.recv().await.map_err(|e| lost(&e))?;
     let request = read_request(message.ok_or_else(ended)?)?;
     if let Err(reason) = request.check(association.outbound_streams()) {
-        let refused = Control::Refused {
+        let refused = ControlMessage::Refused {
             reason: reason.clone(),
         };
         send_control(&association.sender(), &refused).await?;
@@ -142,26 +142,26 @@ async fn measure(
         association.peer_port(),
         &request,
     )?;
-    let running = Running::new(load);
-    let role = Role {
+    let running = MeasurementGuard::new(load);
+    let role = TransferRole {
         sends: request.server_sends(),
         receives: request.client_sends(),
     };
     let sender = association.sender();
     let mut session = Session::new(association, request, role, Box::new(running.overlap()));
-    send_control(&sender, &Control::Accepted).await?;
+    send_control(&sender, &ControlMessage::Accepted).await?;
     let outcome = session.run(&reporter).await?;
     reporter.summary(&request, &outcome, false)?;
     session.wait_for_end().await;
     Ok(())
 }
 
-fn read_request(message: Message) -> Result<Request, Failure> {
+fn read_request(message: Message) -> Result<MeasurementRequest, Failure> {
     if message.ppid == DATA {
         return Err(unexpected());
     }
-    match Control::decode(message.payload)? {
-        Control::Request(request) => Ok(request),
+    match ControlMessage::decode(message.payload)? {
+        ControlMessage::Request(request) => Ok(request),
         _ => Err(unexpected()),
     }
 }
@@ -172,13 +172,13 @@ mod tests {
 
     #[test]
     fn overlapping_measurements_are_detected() {
-        let load = Rc::new(Load::default());
-        let first = Running::new(Rc::clone(&load));
+        let load = Rc::new(RunningMeasurements::default());
+        let first = MeasurementGuard::new(Rc::clone(&load));
         let first_overlaps = first.overlap();
         assert!(!first_overlaps());
-        let second = Running::new(Rc::clone(&load));
+        let second = MeasurementGuard::new(Rc::clone(&load));
         assert!(first_overlaps() && second.overlap()());
         drop((first, second));
-        assert!(!Running::new(load).overlap()());
+        assert!(!MeasurementGuard::new(load).overlap()());
     }
 }

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use carrick::{Association, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
-use super::cpu::Cpu;
-use super::protocol::{Control, Cost, DATA, Reception, Request};
+use super::cpu::CpuTime;
+use super::protocol::{ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception};
 use super::receiver::{Receiver, unexpected};
 use super::report::{Progress, Reporter};
 use super::sender::send_data;
-use super::silence::{Answering, Silence};
-use super::tally::Tally;
+use super::silence::{PeerActivity, SilenceDetector};
+use super::tally::TransferTally;
 use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
 
@@ -24,20 +24,20 @@ const BATCH: usize = 256;
 
 /// Role of this side.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Role {
+pub(super) struct TransferRole {
     pub(super) sends: bool,
     pub(super) receives: bool,
 }
 
 /// Results of both sides, seen from this one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(super) struct MeasurementOutcome {
     /// Reception of this side.
     pub(super) received: Option<Reception>,
     /// Reception of the peer.
     pub(super) delivered: Option<Reception>,
-    pub(super) own: Cost,
-    pub(super) peer: Cost,
+    pub(super) own: MeasurementCost,
+    pub(super) peer: MeasurementCost,
 }
 
 /// One side of a measurement.
@@ -45,13 +45,13 @@ pub(super) struct Session {
     sender: SendHalf,
     receiver: RecvHalf,
     events: Option<Events>,
-    request: Request,
-    role: Role,
+    request: MeasurementRequest,
+    role: TransferRole,
     start: Instant,
-    cpu: Cpu,
+    cpu: CpuTime,
     incoming: Receiver,
     reception: Option<Reception>,
-    own: Option<Cost>,
+    own: Option<MeasurementCost>,
     /// Reports whether the process runs another measurement at the same time.
     shared: Box<dyn Fn() -> bool>,
     abort: AbortOnDrop,
@@ -61,8 +61,8 @@ impl Session {
     /// Starts the measurement.
     pub(super) fn new(
         mut association: Association,
-        request: Request,
-        role: Role,
+        request: MeasurementRequest,
+        role: TransferRole,
         shared: Box<dyn Fn() -> bool>,
     ) -> Self {
         let events = association.take_events();
@@ -76,7 +76,7 @@ impl Session {
             request,
             role,
             start,
-            cpu: Cpu::now(),
+            cpu: CpuTime::now(),
             incoming: Receiver::new(start),
             reception: None,
             own: None,
@@ -87,7 +87,7 @@ impl Session {
 
     /// Requests the measurement from the server. For the client.
     pub(super) async fn ask(&mut self) -> Result<(), Failure> {
-        send_control(&self.sender, &Control::Request(self.request)).await?;
+        send_control(&self.sender, &ControlMessage::Request(self.request)).await?;
         loop {
             let message = self.receiver.recv().await;
             let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
@@ -96,9 +96,9 @@ impl Session {
                 self.incoming.take(message, Instant::now())?;
                 continue;
             }
-            return match Control::decode(message.payload)? {
-                Control::Accepted => Ok(()),
-                Control::Refused { reason } => Err(Failure::Run(format!(
+            return match ControlMessage::decode(message.payload)? {
+                ControlMessage::Accepted => Ok(()),
+                ControlMessage::Refused { reason } => Err(Failure::Run(format!(
                     "the server refuses the measurement: {}",
                     PeerText::new(&reason)
                 ))),
@@ -122,28 +122,28 @@ impl Session {
     }
 
     /// Runs the measurement and exchanges the results.
-    pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<Outcome, Failure> {
+    pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<MeasurementOutcome, Failure> {
         let sender = self.sender.clone();
         let request = self.request;
-        let sent = Tally::default();
+        let sent = TransferTally::default();
         let mut sending = pin!(send_data(&sender, &request, &sent));
         let mut sends = self.role.sends;
         let outbox = Outbox::default();
-        let mut telling = pin!(outbox.send_all(&sender));
+        let mut sending_control = pin!(outbox.send_all(&sender));
         let mut ticks = ticks();
         let mut progress = Progress::new(self.start);
-        let mut silence = Silence::new(self.start);
+        let mut silence = SilenceDetector::new(self.start);
         let mut events = self.events.take();
         loop {
             tokio::select! {
                 done = &mut sending, if sends => {
                     sends = false;
                     done.map_err(|e| Failure::Run(e.to_string()))?;
-                    outbox.add(&Control::End(sent.amount()))?;
+                    outbox.add(&ControlMessage::End(sent.amount()))?;
                 }
-                done = &mut telling, if !outbox.is_empty() => {
+                done = &mut sending_control, if !outbox.is_empty() => {
                     done?;
-                    telling.set(outbox.send_all(&sender));
+                    sending_control.set(outbox.send_all(&sender));
                 }
                 message = self.receiver.recv() => {
                     let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
@@ -184,20 +184,20 @@ impl Session {
             && let Some(reception) = self.incoming.complete()?
         {
             self.reception = Some(reception);
-            outbox.add(&Control::Received(reception))?;
+            outbox.add(&ControlMessage::Received(reception))?;
         }
         let received = !self.role.receives || self.reception.is_some();
         let delivered = !self.role.sends || self.incoming.reception.is_some();
         if received && delivered && self.own.is_none() {
             let cost = self.cost().await?;
             self.own = Some(cost);
-            outbox.add(&Control::Summary(cost))?;
+            outbox.add(&ControlMessage::Summary(cost))?;
         }
         Ok(())
     }
 
-    fn outcome(&self) -> Option<Outcome> {
-        Some(Outcome {
+    fn outcome(&self) -> Option<MeasurementOutcome> {
+        Some(MeasurementOutcome {
             received: self.reception,
             delivered: self.incoming.reception,
             own: self.own?,
@@ -205,11 +205,11 @@ impl Session {
         })
     }
 
-    async fn cost(&self) -> Result<Cost, Failure> {
-        let cpu = Cpu::now().since(self.cpu);
+    async fn cost(&self) -> Result<MeasurementCost, Failure> {
+        let cpu = CpuTime::now().since(self.cpu);
         let stats = self.sender.stats().await;
         let counters = stats.map_err(|e| Failure::Run(e.to_string()))?.counters;
-        Ok(Cost {
+        Ok(MeasurementCost {
             cpu_user: cpu.user,
             cpu_system: cpu.system,
             cpu_shared: (self.shared)(),
@@ -224,8 +224,8 @@ impl Session {
     async fn report(
         &self,
         progress: &mut Progress,
-        silence: &mut Silence,
-        sent: &Tally,
+        silence: &mut SilenceDetector,
+        sent: &TransferTally,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
         // `recv` reports the end of an association.
@@ -233,15 +233,15 @@ impl Session {
             return Ok(());
         };
         let packets = stats.counters.packets_received;
-        match silence.look(Instant::now(), packets) {
-            Answering::Yes => {}
-            Answering::Again(time) => {
+        match silence.observe(Instant::now(), packets) {
+            PeerActivity::Active => {}
+            PeerActivity::Resumed(time) => {
                 let text = format!("the peer responds again after {} s", time.as_secs());
                 reporter.note(&text)?;
             }
             // The next interval includes this time.
-            Answering::No => return Ok(()),
-            Answering::NotFor(time) => {
+            PeerActivity::Unchanged => return Ok(()),
+            PeerActivity::Silent(time) => {
                 let text = format!("no packet from the peer for {} s", time.as_secs());
                 return reporter.note(&text);
             }
@@ -258,7 +258,7 @@ impl Session {
 struct Outbox(RefCell<VecDeque<Bytes>>);
 
 impl Outbox {
-    fn add(&self, control: &Control) -> Result<(), Failure> {
+    fn add(&self, control: &ControlMessage) -> Result<(), Failure> {
         self.0.borrow_mut().push_back(control.encode()?);
         Ok(())
     }
@@ -279,12 +279,15 @@ impl Outbox {
 }
 
 /// Sends a control message.
-pub(super) async fn send_control(sender: &SendHalf, control: &Control) -> Result<(), Failure> {
+pub(super) async fn send_control(
+    sender: &SendHalf,
+    control: &ControlMessage,
+) -> Result<(), Failure> {
     send(sender, control.encode()?).await
 }
 
 async fn send(sender: &SendHalf, message: Bytes) -> Result<(), Failure> {
-    let sent = sender.send(message, Control::options()).await;
+    let sent = sender.send(message, ControlMessage::options()).await;
     sent.map_err(|e| Failure::Run(e.to_string()))
 }
 

@@ -7,7 +7,7 @@ const REPORTED: Duration = Duration::from_secs(2);
 
 /// Observation of the peer's packets.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct SilenceDetector {
     packets: u64,
     /// Time of the last new packet.
     since: Instant,
@@ -16,18 +16,18 @@ pub(super) struct Silence {
 
 /// Change since the last observation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answering {
+pub(super) enum PeerActivity {
     /// Packets have arrived.
-    Yes,
+    Active,
     /// Packets have arrived after a silence of this length, which was reported.
-    Again(Duration),
+    Resumed(Duration),
     /// No packet has arrived, for less than the minimum or already reported.
-    No,
+    Unchanged,
     /// No packet has arrived for this time, which is to be reported now.
-    NotFor(Duration),
+    Silent(Duration),
 }
 
-impl Silence {
+impl SilenceDetector {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             packets: 0,
@@ -37,20 +37,20 @@ impl Silence {
     }
 
     /// Compares the number of packets received so far with that of the last call.
-    pub(super) fn look(&mut self, now: Instant, packets: u64) -> Answering {
+    pub(super) fn observe(&mut self, now: Instant, packets: u64) -> PeerActivity {
         let silence = now.duration_since(self.since);
         if packets != self.packets {
             (self.packets, self.since) = (packets, now);
             if std::mem::take(&mut self.reported) {
-                return Answering::Again(silence);
+                return PeerActivity::Resumed(silence);
             }
-            return Answering::Yes;
+            return PeerActivity::Active;
         }
         if self.reported || silence < REPORTED {
-            return Answering::No;
+            return PeerActivity::Unchanged;
         }
         self.reported = true;
-        Answering::NotFor(silence)
+        PeerActivity::Silent(silence)
     }
 }
 
@@ -61,24 +61,24 @@ mod tests {
     #[test]
     fn a_silence_is_reported_once_and_its_end() {
         let start = Instant::now();
-        let mut silence = Silence::new(start);
-        let mut look = |second, packets| {
+        let mut silence = SilenceDetector::new(start);
+        let mut observe = |second, packets| {
             let now = start + Duration::from_secs(second);
-            silence.look(now, packets)
+            silence.observe(now, packets)
         };
         let seconds = Duration::from_secs;
-        assert_eq!(look(1, 7), Answering::Yes);
-        assert_eq!(look(2, 7), Answering::No);
-        assert_eq!(look(3, 7), Answering::NotFor(seconds(2)));
+        assert_eq!(observe(1, 7), PeerActivity::Active);
+        assert_eq!(observe(2, 7), PeerActivity::Unchanged);
+        assert_eq!(observe(3, 7), PeerActivity::Silent(seconds(2)));
         for second in 4..60 {
-            assert_eq!(look(second, 7), Answering::No);
+            assert_eq!(observe(second, 7), PeerActivity::Unchanged);
         }
-        assert_eq!(look(60, 8), Answering::Again(seconds(59)));
-        assert_eq!(look(61, 9), Answering::Yes);
-        assert_eq!(look(62, 9), Answering::No);
+        assert_eq!(observe(60, 8), PeerActivity::Resumed(seconds(59)));
+        assert_eq!(observe(61, 9), PeerActivity::Active);
+        assert_eq!(observe(62, 9), PeerActivity::Unchanged);
         assert_eq!(
-            look(63, 10),
-            Answering::Yes,
+            observe(63, 10),
+            PeerActivity::Active,
             "a short silence is not reported"
         );
     }

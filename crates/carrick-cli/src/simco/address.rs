@@ -6,16 +6,16 @@ use carrick_simco::message::{AddressTuple, IpVersion, Location, Scope};
 
 /// One end of a data stream: its hosts and its first port, 0 for any port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct DataStreamEnd {
     host: Option<(IpAddr, u8)>,
     port: u16,
 }
 
 /// Parses `ADDR[/PREFIX][:PORT]` (an IPv6 address with a port in brackets) or `any`.
-pub(super) fn end(text: &str) -> Result<End, String> {
+pub(super) fn end(text: &str) -> Result<DataStreamEnd, String> {
     let form = "expected ADDR[/PREFIX][:PORT] (an IPv6 address with a port in brackets) or any";
     if text == "any" {
-        return Ok(End {
+        return Ok(DataStreamEnd {
             host: None,
             port: 0,
         });
@@ -58,13 +58,13 @@ pub(super) fn end(text: &str) -> Result<End, String> {
             }
         },
     };
-    Ok(End {
+    Ok(DataStreamEnd {
         host: Some((address, prefix)),
         port,
     })
 }
 
-impl End {
+impl DataStreamEnd {
     pub(super) fn version(&self) -> Option<IpVersion> {
         self.host.map(|(address, _)| IpVersion::of(address))
     }

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carrick_calls::{
-    B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, PerAddress, Prefix,
+    B2bua, B2buaConfig, CallCounts, CallRecord, MiddleboxAgent, NetworkPrefix, PerAddress,
+    SipNextHop,
 };
+use carrick_metrics::serve_metrics;
+use carrick_simco::PeerText;
 use carrick_simco::message::Lifetime;
 use carrick_simco_net::client::{Client, ClientConfig};
-use carrick_simco_net::daemon::serve_metrics;
 use clap::Args;
 use indicatif::ProgressBar;
 use tokio::net::TcpListener;
 
 use super::connect::ConnectArguments;
-use super::lines::{Lines, LogLimit, info, stamped, warn};
+use super::lines::{Lines, LogLimit};
 use crate::failure::Failure;
+use crate::log::{info, stamped, warn};
 use crate::{runtime, units};
 
 /// Time that peers have to answer when the program stops.
@@ -40,13 +43,13 @@ pub(crate) struct Arguments {
     listen: SocketAddr,
     /// Network behind the firewall; may be repeated.
     #[arg(long, value_name = "NET/BITS", required = true)]
-    internal: Vec<Prefix>,
+    internal: Vec<NetworkPrefix>,
     /// SIP server for calls from outside, over UDP, or over TCP as tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "outer")]
-    inner: Option<Hop>,
+    inner: Option<SipNextHop>,
     /// SIP server for calls from inside, over UDP, or over TCP as tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT")]
-    outer: Option<Hop>,
+    outer: Option<SipNextHop>,
     /// Lifetime of rules in seconds; rules are refreshed during the call.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(5..))]
     lifetime: u32,
@@ -197,8 +200,8 @@ impl StatusLine {
         Self(bar)
     }
 
-    fn show(&self, counts: &Counts) {
-        let Counts {
+    fn show(&self, counts: &CallCounts) {
+        let CallCounts {
             calls,
             pinholes,
             established,
@@ -216,9 +219,6 @@ impl StatusLine {
     }
 }
 
-/// Maximum number of characters of a peer's text in a log line.
-const MAX_PEER_TEXT: usize = 200;
-
 /// Logs a call that was refused or that neither side ended.
 fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
     let Some(reason) = &record.reason else {
@@ -226,10 +226,6 @@ fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
     };
     let Some(left_out) = limit.admit(Instant::now()) else {
         return;
-    };
-    let text = |text: &str| -> String {
-        let short: String = text.chars().take(MAX_PEER_TEXT).collect();
-        short.escape_debug().collect()
     };
     let what = match record.refused {
         Some(status) => format!("refused with {status}"),
@@ -239,7 +235,7 @@ fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
         0 => String::new(),
         count => format!(" ({count} similar lines suppressed)"),
     };
-    let (call, reason) = (text(&record.call_id), text(reason));
+    let (call, reason) = (PeerText::new(&record.call_id), PeerText::new(reason));
     let line = format!("call {call} {what}: {reason}{more}");
     lines.print(stamped("info", line));
 }
@@ -272,14 +268,14 @@ fn print_record(out: &mut Lines, record: &CallRecord, json: bool) {
 }
 
 /// Prints the current state and the totals so far.
-fn print_status(out: &mut Lines, counts: &Counts, json: bool) {
+fn print_status(out: &mut Lines, counts: &CallCounts, json: bool) {
     if json {
         let mut value = json_of(counts);
         value["calls"] = counts.calls.into();
         value["pinholes"] = counts.pinholes.into();
         out.print(value.to_string());
     } else {
-        let Counts {
+        let CallCounts {
             calls, pinholes, ..
         } = counts;
         out.print(format!(
@@ -290,8 +286,8 @@ fn print_status(out: &mut Lines, counts: &Counts, json: bool) {
 }
 
 /// Prints the totals at exit.
-fn print_totals(out: &mut Lines, counts: &Counts, json: bool) {
-    let Counts {
+fn print_totals(out: &mut Lines, counts: &CallCounts, json: bool) {
+    let CallCounts {
         calls, pinholes, ..
     } = counts;
     if json {
@@ -307,7 +303,7 @@ fn print_totals(out: &mut Lines, counts: &Counts, json: bool) {
     }
 }
 
-fn json_of(counts: &Counts) -> serde_json::Value {
+fn json_of(counts: &CallCounts) -> serde_json::Value {
     serde_json::json!({
         "offered": counts.offered,
         "established": counts.established,
@@ -321,8 +317,8 @@ fn json_of(counts: &Counts) -> serde_json::Value {
     })
 }
 
-fn text_of(counts: &Counts) -> String {
-    let Counts {
+fn text_of(counts: &CallCounts) -> String {
+    let CallCounts {
         offered,
         established,
         refused,

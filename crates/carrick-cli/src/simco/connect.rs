@@ -7,7 +7,7 @@ use std::time::Duration;
 use carrick_simco::PORT;
 use carrick_simco::agent::{AgentSettings, Credentials};
 use carrick_simco::session::Identity;
-use carrick_simco_net::client::{SctpTarget, Target};
+use carrick_simco_net::client::{ConnectTarget, SctpTarget};
 use carrick_simco_net::daemon::read_key_file;
 use carrick_simco_net::transport::tls;
 use clap::Args;
@@ -111,17 +111,17 @@ fn middlebox_url(text: &str) -> Result<MiddleboxUrl, String> {
 
 impl ConnectArguments {
     /// Returns the address of the middlebox and the transport to it.
-    pub(super) async fn target(&self) -> Result<Target, Failure> {
+    pub(super) async fn target(&self) -> Result<ConnectTarget, Failure> {
         let url = self.middlebox.clone();
         let url = url.ok_or_else(|| Failure::Usage("--middlebox URL is missing".into()))?;
         let MiddleboxUrl { scheme, host, port } = url;
         Ok(match scheme {
-            Scheme::Tcp => Target::tcp(host, port),
+            Scheme::Tcp => ConnectTarget::tcp(host, port),
             Scheme::Tls => {
                 let missing = || Failure::Usage("tls:// needs --ca FILE".into());
                 let roots = self.ca.as_ref().ok_or_else(missing)?;
                 let config = tls::client(roots).map_err(|e| Failure::Run(e.to_string()))?;
-                Target::Tls {
+                ConnectTarget::Tls {
                     name: self.tls_name.clone().unwrap_or_else(|| host.clone()),
                     host,
                     port,
@@ -130,7 +130,7 @@ impl ConnectArguments {
             }
             Scheme::Sctp => {
                 let addresses = resolve(&host).await?;
-                Target::Sctp(Box::new(self.sctp(addresses, port)))
+                ConnectTarget::Sctp(Box::new(self.sctp(addresses, port)))
             }
         })
     }

@@ -1,11 +1,12 @@
 //! Output that never blocks the program: a slow reader loses lines, a reader that is gone stops the
 //! output.
 
-use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use crate::log::warn;
 
 /// Maximum number of queued lines.
 const MAX_QUEUED: usize = 1024;
@@ -74,32 +75,6 @@ fn write(lines: &Receiver<String>, mut out: impl Write) {
             return;
         }
     }
-}
-
-/// Logs an event on stderr with time (UTC) and level, for long-running programs.
-pub(crate) fn info(line: impl Display) {
-    log("info", line);
-}
-
-/// Logs on stderr an event that needs an operator's attention.
-pub(crate) fn warn(line: impl Display) {
-    log("warn", line);
-}
-
-/// Logs on stderr why a long-running program ends.
-pub(crate) fn error(line: impl Display) {
-    log("error", line);
-}
-
-fn log(level: &str, line: impl Display) {
-    // stderr may be closed.
-    let _ = writeln!(stderr(), "{}", stamped(level, line));
-}
-
-/// Returns a line of the log.
-pub(crate) fn stamped(level: &str, line: impl Display) -> String {
-    let now = humantime::format_rfc3339_millis(SystemTime::now());
-    format!("{now} {level} carrick: {line}")
 }
 
 /// Maximum number of log lines per second that peers can cause.

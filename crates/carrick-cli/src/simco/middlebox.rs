@@ -10,14 +10,15 @@ use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 #[cfg(target_os = "linux")]
 use carrick_simco_net::daemon::PoolEntry;
 use carrick_simco_net::daemon::{
-    AnyBackend, BackendEntry, Bound, Daemon, DaemonError, Listeners, NftablesEntry, Settings, State,
+    AnyBackend, BackendEntry, BoundAddresses, Daemon, DaemonError, DaemonSettings, Listeners,
+    NftablesEntry, StoredState,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::lines::{error, info, warn};
 use crate::failure::Failure;
+use crate::log::{error, info, warn};
 use crate::runtime::{self, HangUp};
 
 /// Run a middlebox: let agents open and close pinholes in a packet filter.
@@ -46,8 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run_with(HangUp::Handled, serve(arguments, settings))
 }
 
-fn read(arguments: &Arguments) -> Result<Settings, Failure> {
-    let settings = Settings::read(&arguments.config).map_err(failure)?;
+fn read(arguments: &Arguments) -> Result<DaemonSettings, Failure> {
+    let settings = DaemonSettings::read(&arguments.config).map_err(failure)?;
     settings.middlebox().map_err(failure)?;
     if let Some(tls) = &settings.listen.tls {
         carrick_simco_net::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
@@ -99,9 +100,9 @@ fn logged(why: &DaemonError) -> Failure {
     Failure::Logged
 }
 
-async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
+async fn serve(arguments: &Arguments, settings: DaemonSettings) -> Result<(), Failure> {
     // The packet filter is changed last: another middlebox may own the state or the ports.
-    let state = State::open(settings.state.as_deref()).map_err(failure)?;
+    let state = StoredState::open(settings.state.as_deref()).map_err(failure)?;
     let listeners = Listeners::open(&settings).await.map_err(failure)?;
     let backend = backend(&settings)?;
     let dropped = state.recovered.dropped;
@@ -150,7 +151,7 @@ async fn next<T>(from: Option<&mut mpsc::Receiver<T>>) -> Option<T> {
     }
 }
 
-fn backend(settings: &Settings) -> Result<AnyBackend, Failure> {
+fn backend(settings: &DaemonSettings) -> Result<AnyBackend, Failure> {
     match &settings.backend {
         BackendEntry::Memory { elements } => {
             let base = MemoryLimits::default();
@@ -165,13 +166,13 @@ fn backend(settings: &Settings) -> Result<AnyBackend, Failure> {
 }
 
 #[cfg(target_os = "linux")]
-fn nftables(settings: &Settings, entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
+fn nftables(settings: &DaemonSettings, entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
     let config = nftables_config(settings, entry);
     Ok(Box::new(NftablesBackend::open(config).map_err(failure)?))
 }
 
 #[cfg(target_os = "linux")]
-fn nftables_config(settings: &Settings, entry: &NftablesEntry) -> NftablesConfig {
+fn nftables_config(settings: &DaemonSettings, entry: &NftablesEntry) -> NftablesConfig {
     let base = NftablesConfig::default();
     let pools = entry.translation.iter();
     let pools = pools.map(|pool| PortPool::new(pool.address, pool.first_port..=pool.last_port));
@@ -193,7 +194,7 @@ fn nftables_config(settings: &Settings, entry: &NftablesEntry) -> NftablesConfig
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nftables(_: &Settings, _: &NftablesEntry) -> Result<AnyBackend, Failure> {
+fn nftables(_: &DaemonSettings, _: &NftablesEntry) -> Result<AnyBackend, Failure> {
     let why = "backend: nftables is available on Linux only; use kind = \"memory\"";
     Err(Failure::Run(why.into()))
 }
@@ -218,7 +219,7 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
 }
 
 /// Logs the addresses on which it listens.
-fn log_listeners(bound: &Bound) {
+fn log_listeners(bound: &BoundAddresses) {
     if let Some((port, udp_port)) = bound.sctp {
         match udp_port {
             Some(udp_port) => info(format_args!("sctp port {port} in udp port {udp_port}")),

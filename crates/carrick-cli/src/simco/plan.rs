@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-use carrick_simco::model::{Demand, Model};
+use carrick_simco::model::{PinholeDemand, ResponseTimeModel};
 use clap::Args;
 use serde::Serialize;
 
@@ -80,12 +80,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn plan(arguments: &Arguments) -> Plan {
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let demand = Demand {
+    let demand = PinholeDemand {
         opening_interval: 1e3 / arguments.rate,
         holding: ms(arguments.hold),
         refresh: ms(arguments.refresh),
     };
-    let model = Model {
+    let model = ResponseTimeModel {
         rtt: ms(arguments.rtt),
         interval: demand.exact_interval(),
         loss: arguments.loss / 100.0,

@@ -109,11 +109,11 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
         refused.errors
     );
     assert_eq!(refused.errors.lines().count(), 1);
-    let unknown = run(&["lab", "trace", "overhead"]);
+    let unknown = run(&["lab", "trace", "overheads"]);
     assert_eq!(unknown.code, Some(2));
     assert!(
-        unknown.errors.contains("there is no file overhead")
-            && unknown.errors.contains("overhead-fairness"),
+        unknown.errors.contains("there is no file overheads")
+            && unknown.errors.contains("satellite"),
         "{}",
         unknown.errors
     );
@@ -265,7 +265,7 @@ fn the_cells_of_a_reproduction_are_captured_by_name() {
     };
     text(&captured(&[]));
     let first = captures(&into.join("failover/pmr2.failover"));
-    assert_eq!(first.len(), 20, "{first:?}");
+    assert_eq!(first.len(), 26, "{first:?}");
     let host = |(name, size): &&(String, u64)| name.starts_with("source") && *size > 10_000;
     assert_eq!(first.iter().filter(host).count(), 2, "{first:?}");
     text(&captured(&["best.false-failovers", "pmr3.failover"]));
@@ -309,7 +309,7 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
         again.and_then(|row| row["measured"].as_f64()) > Some(5.0),
         "{rows:?}"
     );
-    assert_eq!(captures(&into).len(), 20);
+    assert_eq!(captures(&into).len(), 26);
     let svg = fs::read_to_string(out.join("failover-trace-sequence.svg")).expect("a figure");
     assert!(svg.contains("retransmission, path 1"));
     let report = fs::read_to_string(out.join("report.html")).expect("a page");
@@ -340,7 +340,7 @@ fn a_cell_of_an_experiment_itself_is_drawn() {
     );
     let file = written(&directory, SMALL);
     let refused = drawn(&file, &["--cell", "pmr2.failover"]);
-    refused.assert_failed(2, "has no cell 'pmr2.failover'; there are 0 (");
+    refused.assert_failed(2, "there is no cell 'pmr2.failover'; there are 0 (");
     let refused = drawn("failover", &["--full"]);
     refused.assert_failed(2, "--full requires a cell of a published experiment");
 }

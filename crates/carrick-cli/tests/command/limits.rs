@@ -17,7 +17,8 @@ fn run_limited(limit: u32, arguments: &[&str]) -> (Option<i32>, String) {
 fn few_descriptors_are_an_error_in_a_line() {
     let directory = std::env::temp_dir().join(format!("carrick-limits-{}", std::process::id()));
     let out = directory.to_str().unwrap();
-    let subcommands: [&[&str]; 9] = [
+    let control = format!("{out}/control");
+    let subcommands: [&[&str]; 10] = [
         &["cat", "-l", "7", "--udp-port", "0", "--bind", "127.0.0.1"],
         &["cat", "127.0.0.1", "7", "--connect-timeout", "100ms"],
         &["cat", "localhost", "7", "--connect-timeout", "100ms"],
@@ -31,6 +32,15 @@ fn few_descriptors_are_an_error_in_a_line() {
             "sctp://127.0.0.1:9",
             "--timeout",
             "1s",
+        ],
+        &[
+            "daemon",
+            "--socket",
+            &control,
+            "--udp-port",
+            "0",
+            "--bind",
+            "127.0.0.1",
         ],
         &["lab", "run", "satellite", "--reps", "1"],
         &["reproduce", "nothing", "--out", out],
@@ -46,6 +56,7 @@ fn few_descriptors_are_an_error_in_a_line() {
                 !line.contains("listening on")
                     && !line.contains("waiting for")
                     && !line.contains("running")
+                    && !line.contains("serving")
             });
             let lines = lines.count();
             assert!(lines <= 1, "{about}");

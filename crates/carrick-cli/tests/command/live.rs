@@ -215,11 +215,7 @@ fn live_report_is_complete_and_agrees_with_simulation() {
         let times = ["best", "pmr2", "pmr3", "pmr4", "pmr5"]
             .map(|variant| &rows[place(&format!("{variant}.failover.{way}"))])
             .map(|row| row["live"].as_f64().unwrap());
-        assert!(
-            times.is_sorted(),
-            "each retransmission adds its timeout: {times:?}"
-        );
-        // The lower bounds are the timeouts: a timer never expires early.
+        // A timer never expires early; how late it is depends on the machine's load.
         for (time, bound) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
             assert!(*time >= bound, "{way}: {times:?}");
         }
@@ -228,8 +224,8 @@ fn live_report_is_complete_and_agrees_with_simulation() {
     let captures = fs::read_dir(capture.join("failover/live")).unwrap();
     let mut captures: Vec<_> = captures.map(|entry| entry.unwrap().file_name()).collect();
     captures.sort();
-    assert_eq!(captures, ["pmr2.raw.0", "pmr2.udp.0"]);
-    assert!(captured(&capture.join("failover/live/pmr2.raw.0/source-1.pcapng")) > 1000);
+    assert_eq!(captures, ["pmr2.failover.raw.0", "pmr2.failover.udp.0"]);
+    assert!(captured(&capture.join("failover/live/pmr2.failover.raw.0/source-1.pcapng")) > 1000);
     // A time below the timeout is detected, and so is a missing row.
     let spoilt = |spoil: &dyn Fn(&mut Vec<Value>)| {
         let mut result = result.clone();
@@ -241,7 +237,8 @@ fn live_report_is_complete_and_agrees_with_simulation() {
     };
     let number = place("best.failover.raw");
     let said = spoilt(&|rows| {
-        rows[number]["live"] = 250.0.into();
+        // Too early, which no load explains.
+        rows[number]["live"] = (rows[number]["simulated"].as_f64().unwrap() / 2.0).into();
         rows[number]["ci95"] = 1.0.into();
     });
     assert!(said.contains("best.failover.raw"), "{said}");

@@ -1,7 +1,11 @@
 //! The built program: `carrick perf` and `carrick cat` over loopback, `carrick lab`, `reproduce` and
 //! `simco`.
 
+#[cfg(target_os = "linux")]
+mod c_libraries;
 mod cat;
+#[cfg(target_os = "linux")]
+mod handover;
 mod lab;
 #[cfg(target_os = "linux")]
 mod limits;
@@ -12,8 +16,12 @@ mod live_network;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+#[cfg(target_os = "linux")]
+mod service;
 mod signals;
 mod simco;
 #[cfg(target_os = "linux")]
 mod simco_host;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod support;

@@ -245,7 +245,7 @@ fn text_is_for_people() {
 }
 
 #[test]
-fn an_interrupted_side_tells_the_other() {
+fn an_interrupt_ends_the_other_side() {
     for interrupt_server in [true, false] {
         let server = server(&["127.0.0.1"], &["--once"]);
         let port = ["--peer-udp-port", &server.udp_port];
@@ -265,7 +265,7 @@ fn an_interrupted_side_tells_the_other() {
 }
 
 #[test]
-fn who_does_not_answer_is_named() {
+fn the_error_names_a_peer_that_does_not_answer() {
     let port = free_udp_port();
     let client = run(&[
         "perf",

@@ -35,11 +35,22 @@ pub(crate) fn start(arguments: &[&str]) -> Running {
 
 /// Starts another program, which starts this one.
 pub(crate) fn start_with(program: &str, arguments: &[&str]) -> Running {
+    start_in(Stdio::piped(), &[], program, arguments)
+}
+
+/// Starts a program with this input and these environment variables.
+pub(crate) fn start_in(
+    input: Stdio,
+    variables: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+) -> Running {
     // The tests may run with these signals ignored, as under `nohup` and in background jobs of scripts.
     let mut child = Command::new("env")
         .args(["--default-signal=HUP,INT", program])
         .args(arguments)
-        .stdin(Stdio::piped())
+        .envs(variables.iter().copied())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -67,14 +67,14 @@ pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
 
 /// Kind of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RuleKind {
     /// Lets packets pass, from this outside address if translated.
     Enabled(Option<SocketAddrV4>),
     Reserved,
     Disabled,
 }
 
-impl Kind {
+impl RuleKind {
     /// Returns the kind of an enabling rule.
     pub(crate) fn enabled(n: FlowNumber, outside: &AddressTuple) -> Self {
         let Scope::Full { address, port, .. } = outside.scope else {
@@ -93,7 +93,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) n: FlowNumber,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RuleKind,
     /// The rule is in force at least until then.
     must: Instant,
     /// The rule has ended at the latest then.
@@ -105,7 +105,7 @@ pub(crate) struct Rule {
 impl Rule {
     /// Returns the elements of the rule's flow.
     fn elements(&self) -> Vec<String> {
-        let Kind::Enabled(outside) = self.kind else {
+        let RuleKind::Enabled(outside) = self.kind else {
             return Vec::new();
         };
         let (near, far) = (internal(self.n), external(self.n));
@@ -130,14 +130,14 @@ impl Rule {
 
 /// Replies received by the agent.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct ReplyRecord {
     next: FlowNumber,
     pub(crate) rules: BTreeMap<PolicyRuleId, Rule>,
     /// Flows with a request for a rule that has no reply.
     requested: BTreeSet<FlowNumber>,
 }
 
-impl Book {
+impl ReplyRecord {
     /// Returns a flow without a rule, for which a rule is requested now.
     pub(crate) fn next_flow(&mut self) -> FlowNumber {
         self.next += 1;
@@ -150,7 +150,7 @@ impl Book {
         &mut self,
         rule: PolicyRuleId,
         n: FlowNumber,
-        kind: Kind,
+        kind: RuleKind,
         sent: Instant,
         lifetime: Lifetime,
     ) {
@@ -197,7 +197,7 @@ impl Book {
         self.requested.insert(n);
     }
 
-    pub(crate) fn count(&self, kind: impl Fn(&Kind) -> bool) -> usize {
+    pub(crate) fn count(&self, kind: impl Fn(&RuleKind) -> bool) -> usize {
         self.rules.values().filter(|rule| kind(&rule.kind)).count()
     }
 
@@ -246,15 +246,17 @@ impl Book {
                 let n = n_of(&status.internal);
                 (
                     n,
-                    Kind::enabled(n, &status.enabled.outside),
+                    RuleKind::enabled(n, &status.enabled.outside),
                     status.enabled.lifetime,
                 )
             }
-            Reply::DisableStatus { disable, .. } => {
-                (n_of(&disable.internal), Kind::Disabled, disable.lifetime)
-            }
+            Reply::DisableStatus { disable, .. } => (
+                n_of(&disable.internal),
+                RuleKind::Disabled,
+                disable.lifetime,
+            ),
             // The reservation was not enabled, and no task continues with it.
-            Reply::ReserveStatus { reserved, .. } => (0, Kind::Reserved, reserved.lifetime),
+            Reply::ReserveStatus { reserved, .. } => (0, RuleKind::Reserved, reserved.lifetime),
             other => panic!("{other:?}"),
         };
         self.granted(
@@ -279,7 +281,7 @@ impl Book {
         for rule in self.rules.values() {
             // A rule may have ended by a pending block.
             let surely = whole && rule.must > over && !self.requested.contains(&rule.n);
-            if rule.kind == Kind::Disabled {
+            if rule.kind == RuleKind::Disabled {
                 may_block.insert(rule.n);
                 must_block.extend(Some(rule.n).filter(|_| surely));
                 continue;

@@ -11,7 +11,10 @@ use crate::world::{B2BUA, PACKETS, REPORTS, SCTP, World, signal};
 /// Establishes a call between patient peers, with RTP and RTCP open in both directions.
 fn established(world: &World) -> Running {
     let caller = world.caller("patient.xml", B2BUA, 1, 1);
-    until("the pinhole is open", || world.network.elements() == 4);
+    // The pinhole is open before the caller has its answer.
+    let file = world.network.folder.join("established");
+    until("the call is established", || file.exists());
+    assert_eq!(world.network.elements(), 4, "the pinhole is open");
     caller
 }
 

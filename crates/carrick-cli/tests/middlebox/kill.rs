@@ -9,9 +9,9 @@ use carrick_simco::message::{
     IpVersion, Lifetime, NatMode, Parity, PolicyRuleId, PrrParameters, Reply, Request,
     ReserveRequest,
 };
-use carrick_simco_net::client::{Client, ClientConfig, SctpTarget, Target};
+use carrick_simco_net::client::{Client, ClientConfig, ConnectTarget, SctpTarget};
 
-use crate::book::{Book, Kind, disable, enable};
+use crate::book::{ReplyRecord, RuleKind, disable, enable};
 use crate::kernel::{FlowNumber, Kernel};
 use crate::network::{Host, Network, READY, Running};
 
@@ -34,11 +34,11 @@ const MAX_RULES: usize = 1200;
 const MAX_BLOCKS: usize = 100;
 
 /// One middlebox over all of its starts.
-struct Test {
+struct KillTest {
     network: Network,
     /// Lines of the configuration about its packet filter.
     filter: &'static str,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<ReplyRecord>>,
     /// Seed of the random times, the same in each run.
     moment: u64,
     /// Duration of the last start.
@@ -48,13 +48,13 @@ struct Test {
 }
 
 /// Sends requests until the middlebox is gone.
-async fn load(client: Client, book: Arc<Mutex<Book>>) {
+async fn load(client: Client, book: Arc<Mutex<ReplyRecord>>) {
     while step(&client, &book).await.is_some() {}
 }
 
 /// Creates and changes a rule. `None` if no reply arrives any more: the effect of the last request is
 /// unknown.
-async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
+async fn step(client: &Client, book: &Mutex<ReplyRecord>) -> Option<()> {
     let n = book.lock().unwrap().next_flow();
     let short = [0, 2, 5].contains(&(n % 10));
     let life = if short { SHORT } else { LONG };
@@ -67,7 +67,7 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
         let Ok(Reply::Enabled(enabled)) = reply.await else {
             return None;
         };
-        let kind = Kind::enabled(n, &enabled.outside);
+        let kind = RuleKind::enabled(n, &enabled.outside);
         book.lock()
             .unwrap()
             .granted(enabled.rule, n, kind, sent, enabled.lifetime);
@@ -81,7 +81,7 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
         6 => block(client, book, n, rule).await?,
         _ => {}
     }
-    let lets_pass = |kind: &Kind| matches!(kind, Kind::Enabled(_));
+    let lets_pass = |kind: &RuleKind| matches!(kind, RuleKind::Enabled(_));
     let many = book.lock().unwrap().count(lets_pass) > MAX_RULES;
     if many && [4, 8, 9].contains(&(n % 10)) {
         change(client, book, rule, 0).await?;
@@ -89,7 +89,12 @@ async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
     Some(())
 }
 
-async fn change(client: &Client, book: &Mutex<Book>, rule: PolicyRuleId, life: u32) -> Option<()> {
+async fn change(
+    client: &Client,
+    book: &Mutex<ReplyRecord>,
+    rule: PolicyRuleId,
+    life: u32,
+) -> Option<()> {
     book.lock().unwrap().changing(rule, life);
     let (sent, lifetime) = (Instant::now(), Lifetime(life));
     let reply = client.request(Request::ChangeLifetime { rule, lifetime });
@@ -104,7 +109,7 @@ async fn change(client: &Client, book: &Mutex<Book>, rule: PolicyRuleId, life: u
 /// Sends PRR, then PEA.
 async fn reserve_and_enable(
     client: &Client,
-    book: &Mutex<Book>,
+    book: &Mutex<ReplyRecord>,
     n: FlowNumber,
 ) -> Option<PolicyRuleId> {
     let parameters = PrrParameters {
@@ -127,7 +132,7 @@ async fn reserve_and_enable(
     let rule = reserved.rule;
     {
         let mut book = book.lock().unwrap();
-        book.granted(rule, n, Kind::Reserved, sent, reserved.lifetime);
+        book.granted(rule, n, RuleKind::Reserved, sent, reserved.lifetime);
         book.changing(rule, LONG);
         book.requesting(n);
     }
@@ -137,7 +142,7 @@ async fn reserve_and_enable(
     let Ok(Reply::Enabled(enabled)) = reply.await else {
         return None;
     };
-    let kind = Kind::enabled(n, &enabled.outside);
+    let kind = RuleKind::enabled(n, &enabled.outside);
     book.lock()
         .unwrap()
         .granted(rule, n, kind, sent, enabled.lifetime);
@@ -147,7 +152,7 @@ async fn reserve_and_enable(
 /// Sends PDR for an enabled flow, which ends the enabling rule.
 async fn block(
     client: &Client,
-    book: &Mutex<Book>,
+    book: &Mutex<ReplyRecord>,
     n: FlowNumber,
     rule: PolicyRuleId,
 ) -> Option<()> {
@@ -164,8 +169,8 @@ async fn block(
     let many = {
         let mut book = book.lock().unwrap();
         book.ended(rule);
-        book.granted(new, n, Kind::Disabled, sent, lifetime);
-        book.count(|kind| *kind == Kind::Disabled) > MAX_BLOCKS
+        book.granted(new, n, RuleKind::Disabled, sent, lifetime);
+        book.count(|kind| *kind == RuleKind::Disabled) > MAX_BLOCKS
     };
     if many || n.is_multiple_of(4) {
         change(client, book, new, 0).await?;
@@ -173,20 +178,20 @@ async fn block(
     Some(())
 }
 
-fn tcp() -> Target {
-    Target::tcp("127.0.0.1", 7626)
+fn tcp() -> ConnectTarget {
+    ConnectTarget::tcp("127.0.0.1", 7626)
 }
 
-fn sctp() -> Target {
+fn sctp() -> ConnectTarget {
     let here = std::net::IpAddr::from(Ipv4Addr::LOCALHOST);
-    let Target::Sctp(target) = Target::sctp(vec![here], 4) else {
+    let ConnectTarget::Sctp(target) = ConnectTarget::sctp(vec![here], 4) else {
         panic!("no SCTP");
     };
     let local = vec![here];
-    Target::Sctp(Box::new(SctpTarget { local, ..*target }))
+    ConnectTarget::Sctp(Box::new(SctpTarget { local, ..*target }))
 }
 
-impl Test {
+impl KillTest {
     fn new(filter: &'static str) -> Self {
         Self {
             network: Network::new(),
@@ -221,7 +226,7 @@ impl Test {
     }
 
     /// Starts the middlebox, which restores its rules.
-    async fn started(&mut self, target: Target) -> (Running, Client) {
+    async fn started(&mut self, target: ConnectTarget) -> (Running, Client) {
         let begun = Instant::now();
         let middlebox = self.begin();
         while !self.network.log(LOG).contains(READY) {
@@ -252,7 +257,7 @@ impl Test {
     }
 
     /// Runs under load, then kills the middlebox at a random time.
-    async fn round(&mut self, target: Target) {
+    async fn round(&mut self, target: ConnectTarget) {
         let (mut middlebox, client) = self.started(target).await;
         let tasks: Vec<_> = (0..TASKS)
             .map(|_| tokio::spawn(load(client.clone(), Arc::clone(&self.book))))
@@ -305,7 +310,7 @@ impl Test {
         );
         let (_middlebox, client) = self.started(sctp()).await;
         let rules = self.book.lock().unwrap().rules.clone();
-        for kind in [Kind::Reserved, Kind::Disabled] {
+        for kind in [RuleKind::Reserved, RuleKind::Disabled] {
             let there = rules.values().any(|rule| rule.kind == kind);
             assert!(there, "no rule is {kind:?}");
         }
@@ -320,7 +325,7 @@ impl Test {
 
 /// Runs the kills with agents on the firewall itself.
 fn kills(filter: &'static str, over_sctp: usize, over_tcp: usize) {
-    let mut test = Test::new(filter);
+    let mut test = KillTest::new(filter);
     let path = test.network.path(Host::Firewall);
     let inside = std::thread::scope(|scope| {
         let run = || {

@@ -100,10 +100,10 @@ impl Reports {
         let wait = Some(Duration::from_millis(50));
         socket.set_read_timeout(wait).unwrap();
         let over = Arc::new(AtomicBool::new(false));
-        let (echoing, told) = (socket.try_clone().unwrap(), Arc::clone(&over));
+        let (echoing, stopped) = (socket.try_clone().unwrap(), Arc::clone(&over));
         let echo = thread::spawn(move || {
             let mut report = [0; 1500];
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 if let Ok((length, from)) = echoing.recv_from(&mut report) {
                     echoing.send_to(&report[..length], from).unwrap();
                 }

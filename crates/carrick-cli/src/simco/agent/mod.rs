@@ -11,8 +11,8 @@ use carrick_simco_net::client::{Client, ClientConfig, ClientEvent, HeldRule, Req
 use clap::{Args, Subcommand};
 
 use super::connect::ConnectArguments;
-use super::lines::{info, warn};
 use crate::failure::Failure;
+use crate::log::{info, warn};
 use crate::runtime;
 use output::Output;
 

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use carrick_simco::PeerText;
-use carrick_simco::message::{Enabled, Lifetime, Owner, PolicyRuleId, Reply};
+use carrick_simco::message::{EnableReply, Lifetime, Owner, PolicyRuleId, Reply};
 use carrick_simco_net::client::ClientEvent;
 use carrick_simco_net::describe::RuleText;
 use serde::Serialize;
@@ -100,7 +100,7 @@ impl Output {
         let (rule, lifetime, owner) = match reply {
             Reply::Enabled(enabled) => (enabled.rule, enabled.lifetime, None),
             Reply::EnableStatus(status) => {
-                let Enabled { rule, lifetime, .. } = status.enabled;
+                let EnableReply { rule, lifetime, .. } = status.enabled;
                 (rule, lifetime, Some(&status.owner))
             }
             Reply::Reserved(reserved) => (reserved.rule, reserved.lifetime, None),

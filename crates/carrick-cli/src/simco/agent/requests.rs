@@ -8,7 +8,7 @@ use carrick_simco::message::{
 };
 use clap::{Args, ValueEnum};
 
-use super::super::address::{End, end, protocol};
+use super::super::address::{DataStreamEnd, end, protocol};
 use crate::failure::Failure;
 
 fn ip_version(text: &str) -> Result<IpVersion, String> {
@@ -24,10 +24,10 @@ fn ip_version(text: &str) -> Result<IpVersion, String> {
 pub(super) struct Stream {
     /// Internal host (behind the middlebox): `ADDR[/PREFIX][:PORT]` or `any`.
     #[arg(long, value_name = "END", value_parser = end)]
-    internal: End,
+    internal: DataStreamEnd,
     /// External host (beyond the middlebox): `ADDR[/PREFIX][:PORT]` or `any`.
     #[arg(long, value_name = "END", value_parser = end)]
-    external: End,
+    external: DataStreamEnd,
     /// Transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
     #[arg(long, default_value = "udp", value_parser = protocol)]
     protocol: u8,
@@ -66,11 +66,11 @@ impl Stream {
         } = *self;
         let ends = [self.internal, self.external];
         // The middlebox would refuse the port without naming the reason.
-        if protocol != 0 && !has_ports(protocol) && ends.iter().any(End::has_port) {
+        if protocol != 0 && !has_ports(protocol) && ends.iter().any(DataStreamEnd::has_port) {
             let why = format!("protocol {protocol} has no ports: give addresses without ports");
             return Err(Failure::Usage(why));
         }
-        let tuple = |end: End, location| end.tuple(location, protocol, ports, version);
+        let tuple = |end: DataStreamEnd, location| end.tuple(location, protocol, ports, version);
         Ok([
             tuple(self.internal, Location::Internal),
             tuple(self.external, Location::External),

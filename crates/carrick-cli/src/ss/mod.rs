@@ -1,0 +1,197 @@
+//! `carrick ss`: sockets and associations of a daemon.
+
+mod proc;
+
+use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
+
+use carrick_daemon::{default_socket, list};
+use clap::Args;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// List the SCTP sockets and associations of a daemon.
+///
+/// Without options, associations are listed, as `ss -S` does for those of the kernel. Recv-Q and Send-Q are
+/// bytes that the program has not read, and bytes that the peer has not acknowledged; of a listening socket,
+/// associations that wait for `accept`, and their limit. Exit code 1: no daemon answers.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Path of the daemon's control socket [default: that of `carrick daemon`].
+    #[arg(long, value_name = "PATH")]
+    daemon: Option<PathBuf>,
+    /// List listening sockets only.
+    #[arg(short, long, conflicts_with = "all")]
+    listening: bool,
+    /// List all sockets, and associations.
+    #[arg(short, long)]
+    all: bool,
+    /// Show the paths of each association: state, RTO and smoothed RTT in milliseconds, congestion window,
+    /// bytes in flight and path MTU.
+    #[arg(short, long)]
+    info: bool,
+    /// Print a JSON object for each socket and association, one a line.
+    #[arg(long)]
+    json: bool,
+    /// Print a table in the layout of /proc/net/sctp/TABLE of Linux.
+    #[arg(long, value_name = "TABLE", conflicts_with_all = ["listening", "all", "info", "json"])]
+    proc: Option<proc::Table>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.daemon.clone().unwrap_or_else(default_socket);
+    let mut out = stdout().lock();
+    if let Some(table) = arguments.proc {
+        return proc::print(table, &path, &mut out).map_err(|error| no_list(&path, &error));
+    }
+    if !arguments.json {
+        line(
+            &mut out,
+            [
+                "State",
+                "Recv-Q",
+                "Send-Q",
+                "Local Address:Port",
+                "Peer Address:Port",
+            ],
+        )?;
+    }
+    let listed = list(&path, |row| {
+        let is_association = row["association"] != 0;
+        let is_listening = !row["backlog"].is_null();
+        // The row of its association stands for a one-to-one socket.
+        let is_connected = row["style"] == "one-to-one" && row["associations"] != 0;
+        let is_wanted = match (arguments.all, arguments.listening) {
+            (true, _) => is_association || !is_connected,
+            (false, true) => !is_association && is_listening,
+            (false, false) => is_association,
+        };
+        match (is_wanted, arguments.json, is_association) {
+            (false, ..) => Ok(()),
+            (true, true, _) => writeln!(out, "{row}"),
+            (true, false, false) => socket(&mut out, &row),
+            (true, false, true) => association(&mut out, &row, arguments.info),
+        }
+    });
+    listed.map_err(|error| no_list(&path, &error))
+}
+
+fn no_list(path: &Path, error: &io::Error) -> Failure {
+    Failure::Run(format!(
+        "no list from the daemon on {}: {error}; start one with carrick daemon",
+        path.display()
+    ))
+}
+
+/// Writes the columns of a row.
+fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
+    let [state, received, sent, local, peer] = columns;
+    writeln!(
+        out,
+        "{state:<18} {received:>7} {sent:>7}  {local:<28} {peer}"
+    )
+}
+
+fn socket(out: &mut impl Write, row: &Value) -> io::Result<()> {
+    let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
+    let state = if row["backlog"].is_null() {
+        "UNCONN"
+    } else {
+        "LISTEN"
+    };
+    let (waiting, backlog) = (number(&row["waiting"]), number(&row["backlog"]));
+    line(out, [state, &waiting, &backlog, &local(row), "*:*"])
+}
+
+fn association(out: &mut impl Write, row: &Value, with_paths: bool) -> io::Result<()> {
+    let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
+    let stats = &row["stats"];
+    let (received, sent) = (
+        number(&stats["receive_buffer_bytes"]),
+        number(&stats["send_buffer_bytes"]),
+    );
+    let state = state(row["state"].as_str().unwrap_or_default());
+    let peer = row["peer"].as_str().unwrap_or("*:*");
+    line(out, [&state, &received, &sent, &local(row), peer])?;
+    if !with_paths {
+        return Ok(());
+    }
+    for path in row["paths"].as_array().into_iter().flatten() {
+        let status = |name: &str| path["status"][name] == true;
+        let status = match (
+            status("confirmed"),
+            status("active"),
+            status("potentially_failed"),
+        ) {
+            (false, ..) => "unconfirmed",
+            (_, false, _) => "inactive",
+            (_, _, true) => "potentially-failed",
+            _ => "active",
+        };
+        let primary = if path["id"] == stats["primary"] {
+            " primary"
+        } else {
+            ""
+        };
+        let remote = path["remote"].as_str().unwrap_or_default();
+        let source = path["local"].as_str().unwrap_or("*");
+        let udp = path["encapsulation"]
+            .as_u64()
+            .map_or(String::new(), |port| format!(" udp:{port}"));
+        writeln!(
+            out,
+            "    {source} -> {remote}{primary} {status}{udp} rto:{:.0} rtt:{} cwnd:{} flight:{} mtu:{}",
+            milliseconds(&path["rto"]).unwrap_or(0.0),
+            milliseconds(&path["srtt"]).map_or("-".into(), |rtt| format!("{rtt:.1}")),
+            number(&path["cwnd"]),
+            number(&path["flight_size"]),
+            number(&path["mtu"]),
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the first local address with the port, and how many others there are.
+fn local(row: &Value) -> String {
+    let addresses = row["local"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let first = addresses.first().and_then(Value::as_str).unwrap_or("*:*");
+    match addresses.len() {
+        0 | 1 => first.into(),
+        count => format!("{first} (+{})", count - 1),
+    }
+}
+
+/// Returns the name of a state as `ss` has it.
+fn state(name: &str) -> String {
+    if name == "Established" {
+        return "ESTAB".into();
+    }
+    let mut out = String::new();
+    for (place, letter) in name.chars().enumerate() {
+        if place > 0 && letter.is_uppercase() {
+            out.push('-');
+        }
+        out.extend(letter.to_uppercase());
+    }
+    out
+}
+
+/// Returns a duration in milliseconds.
+fn milliseconds(of: &Value) -> Option<f64> {
+    Some(of["secs"].as_f64()? * 1e3 + of["nanos"].as_f64()? / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_named_as_ss_names_them() {
+        assert_eq!(state("Established"), "ESTAB");
+        assert_eq!(state("ShutdownAckSent"), "SHUTDOWN-ACK-SENT");
+    }
+}

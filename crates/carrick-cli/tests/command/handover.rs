@@ -1,0 +1,181 @@
+//! Handover of `carrick daemon` to a successor, below unmodified Python programs.
+
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::sockets::Served;
+use crate::support::{Finished, Running, start};
+
+const PROGRAM: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/command/programs/handover.py"
+);
+/// Associations of the test.
+const ASSOCIATIONS: &str = "20";
+
+/// Returns whether Python runs.
+fn has_python() -> bool {
+    let version = Command::new("python3").arg("--version").output();
+    let found = version.is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: no python3");
+    }
+    found
+}
+
+/// Starts the command with these options of the daemon.
+fn successor(served: &Served, options: &[&str]) -> Running {
+    let mut arguments = vec!["daemon", "--take-over", "--socket", &served.socket];
+    arguments.extend(["--udp-port", &served.port, "--bind", "127.0.0.1"]);
+    arguments.extend(options);
+    start(&arguments)
+}
+
+/// Waits until the successor has taken over, and the predecessor has ended.
+fn take_over(served: &mut Served) {
+    let mut next = successor(served, &[]);
+    let line = next.error_line();
+    assert!(line.contains("serving"), "{line}");
+    let line = next.error_line();
+    assert!(line.contains("took over 40 associations"), "{line}");
+    let finished = std::mem::replace(&mut served.daemon, next).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    assert!(
+        finished.errors.contains("handed over to process"),
+        "{}",
+        finished.errors
+    );
+}
+
+/// Programs with traffic in both directions, in lines of what they have received.
+struct Programs {
+    server: Running,
+    client: Running,
+}
+
+impl Programs {
+    fn start(served: &Served, port: &str) -> Self {
+        let mut server = served.start_program(&["python3", PROGRAM, "server", port, ASSOCIATIONS]);
+        server.json_line();
+        let client = served.start_program(&["python3", PROGRAM, "client", port, ASSOCIATIONS]);
+        Self { server, client }
+    }
+
+    /// Waits until each association has received another batch in both directions. Programs may print a line
+    /// for messages from before the call.
+    fn advance(&mut self) {
+        for _ in 0..2 {
+            self.server.json_line();
+            self.client.json_line();
+        }
+    }
+
+    /// Ends the traffic, and compares what was sent with what was received.
+    fn end(mut self) {
+        self.client.feed(b"end\n".to_vec());
+        let [server, client] = [self.server, self.client].map(Running::finish);
+        let last = |finished: &Finished| {
+            assert_eq!(finished.code, Some(0), "{}", finished.errors);
+            finished.json().pop().expect("a line")
+        };
+        let (server, client) = (last(&server), last(&client));
+        let sorted = |value: &serde_json::Value| {
+            let numbers = value.as_array().unwrap().iter();
+            let mut numbers: Vec<u64> = numbers.map(|n| n.as_u64().unwrap()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(sorted(&server["sent"]), sorted(&client["received"]));
+        assert_eq!(sorted(&client["sent"]), sorted(&server["received"]));
+        assert_eq!(sorted(&client["sent"]).len(), 20);
+    }
+}
+
+/// 20 associations with traffic in both directions, and three successors: every message arrives once and in order.
+#[test]
+fn a_handover_loses_no_message() {
+    if !has_python() {
+        return;
+    }
+    let mut served = Served::start("handover");
+    let mut programs = Programs::start(&served, "5301");
+    for _ in 0..3 {
+        programs.advance();
+        take_over(&mut served);
+    }
+    programs.advance();
+    programs.end();
+    let socket = served.socket.clone();
+    let finished = served.end();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    assert!(
+        !Path::new(&socket).exists(),
+        "the last one removes the path"
+    );
+}
+
+/// A successor with another UDP port is refused; both name the reason, and programs notice nothing.
+#[test]
+fn a_refused_handover_changes_nothing() {
+    if !has_python() {
+        return;
+    }
+    let mut served = Served::start("refused-handover");
+    let mut programs = Programs::start(&served, "5302");
+    programs.advance();
+    let mut arguments = vec!["daemon", "--take-over", "--socket", &served.socket];
+    arguments.extend(["--udp-port", "9", "--bind", "127.0.0.1"]);
+    let refused = crate::support::run(&arguments);
+    assert_eq!(refused.code, Some(1), "{}", refused.errors);
+    let reason = "UDP port in its configuration differs";
+    assert!(refused.errors.contains(reason), "{}", refused.errors);
+    let line = served.daemon.error_line();
+    assert!(
+        line.contains("has not taken over") && line.contains(reason),
+        "{line}"
+    );
+    programs.advance();
+    take_over(&mut served);
+    programs.advance();
+    programs.end();
+    served.end();
+}
+
+#[test]
+fn without_a_daemon_nothing_is_taken_over() {
+    let refused =
+        crate::support::run(&["daemon", "--take-over", "--socket", "/nonexistent/socket"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.errors.contains("start one without --take-over"),
+        "{}",
+        refused.errors
+    );
+}
+
+/// SIGUSR2, as `systemctl reload` sends it: the successor is a child of the daemon.
+#[test]
+fn a_signal_starts_a_successor() {
+    let mut served = Served::start("signalled");
+    served.daemon.signal(Signal::SIGUSR2);
+    let mut line = String::new();
+    while !line.contains("handed over to process") {
+        line = served.daemon.error_line();
+        assert!(!line.is_empty(), "the daemon ended");
+    }
+    let process = line.rsplit(' ').next().unwrap().trim().parse().unwrap();
+    let listed = crate::support::run(&["ss", "--daemon", &served.socket]);
+    assert_eq!(listed.code, Some(0), "{}", listed.errors);
+    kill(Pid::from_raw(process), Signal::SIGTERM).unwrap();
+    // Its output ends with that of the successor.
+    let finished = served.daemon.finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    assert!(
+        finished.errors.contains("ending after SIGTERM"),
+        "{}",
+        finished.errors
+    );
+}
