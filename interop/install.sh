@@ -1,8 +1,12 @@
 #!/bin/sh
-# Installs the Debian packages that the tests need. Does nothing, quickly, when all are there.
+# Installs the Debian packages that the tests need. Does nothing, quickly, when all are there. With --programs, also
+# those of programs/run.py, whose services are not started.
 set -eu
 
-packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux"
+packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat"
+if [ "${1:-}" = --programs ]; then
+    packages="$packages freediameterd kamailio kamailio-sctp-modules netperfmeter openssl python3-dev python3-pip python3-setuptools"
+fi
 
 missing=""
 for package in $packages; do
@@ -20,7 +24,10 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+policy=/usr/sbin/policy-rc.d
+[ ! -e "$policy" ] || policy=
+trap 'rm -f "$log" $policy' EXIT
+[ -z "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy"; }
 run() {
     echo "interop: $1"
     shift

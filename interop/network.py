@@ -114,7 +114,7 @@ class Network:
     def _plain(self, namespace, interface):
         """Disables offloads, so that captured packets have their checksums and their size on the link."""
         for feature in ("tx", "rx", "tso", "gso", "gro", "tx-udp-segmentation", "tx-sctp-segmentation"):
-            # What a device does not have is off already.
+            # Offloads that a device does not support are off already.
             subprocess.run(
                 ["ip", "netns", "exec", namespace, "ethtool", "-K", interface, feature, "off"], capture_output=True
             )
@@ -139,10 +139,10 @@ class Network:
         run("ip", "-n", inside, "link", "set", name, "up")
 
     def nics(self, side):
-        """What `kernel_peer.py --nic` wants for a guest."""
+        """Returns the arguments of `kernel_peer.py --nic` for a guest."""
         return [f"{side}{path}=" + ",".join(with_length(side, path)) for path in range(PATHS)]
 
-    # What happens on the way
+    # Loss, path failures and marks
 
     def _rule(self, *words):
         run("ip", "netns", "exec", self.middle, "nft", "add", "rule", "bridge", "way", "forward", *words)
@@ -173,7 +173,7 @@ class Network:
             self._rule(f"ip daddr {before}", type_of_chunk, f"ip daddr set {after}")
 
     def _listed(self, comment):
-        """The rule with this comment as nft lists it."""
+        """Returns the rule with this comment as nft lists it."""
         listing = json.loads(run("ip", "netns", "exec", self.middle, "nft", "-j", "list", "chain", "bridge", "way", "forward"))
         for item in listing["nftables"]:
             rule = item.get("rule", {})
@@ -182,5 +182,5 @@ class Network:
         raise NetworkError(f"no rule '{comment}'")
 
     def counted(self, comment):
-        """Number of packets that the rule with this comment has matched."""
+        """Returns the number of packets that the rule with this comment has matched."""
         return next(part["counter"]["packets"] for part in self._listed(comment)["expr"] if "counter" in part)

@@ -14,11 +14,11 @@ BUILT = os.path.join(HERE, "../target/interop")
 
 
 class PeerFailed(Exception):
-    """A peer did not do its part; the text says which and why."""
+    """A peer program failed; the text has its name and the reason."""
 
 
 class Stacks:
-    """Where the program of each stack is."""
+    """Paths of the programs of the stacks."""
 
     def __init__(self, carrick=None):
         self.paths = {
@@ -59,7 +59,7 @@ class Peer:
         self._lines.put(None)
 
     def next_event(self, timeout):
-        """The next event, or None if there was none in time. Raises when the program is gone without `end`."""
+        """Returns the next event, or None after the timeout. Raises if the program has ended without `end`."""
         try:
             event = self._lines.get(timeout=timeout)
         except queue.Empty:
@@ -80,11 +80,11 @@ class Peer:
         return event
 
     def seen(self, name, **fields):
-        """The events of this name with these fields."""
+        """Returns the events of this name with these fields."""
         return [e for e in self.events if e["event"] == name and all(e.get(k) == v for k, v in fields.items())]
 
     def stop(self):
-        """Ends the program if it still runs; its exit status."""
+        """Ends the program if it still runs, and returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:

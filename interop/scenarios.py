@@ -192,8 +192,9 @@ class Maker:
 
     def path_fails(self, transport, near_listens, near_sends, size=40 * MEGA, **more):
         """Two paths; the primary breaks in mid-transfer, everything arrives over the other."""
-        # At this rate the transfer lasts longer than it takes to notice, on any machine.
-        source = ["--mode", "source", "--bytes", size, "--sizes", "1-60000", "--streams", 8, "--rate", size // 4, *QUICK_TIMERS]
+        # The source keeps a quarter back until it has noticed, however long that takes on this machine.
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-60000", "--streams", 8, "--rate", size // 4,
+                  "--hold", 3 * size // 4, *QUICK_TIMERS]
         sink = ["--mode", "sink", "--expect", size, "--end", "shutdown", "--progress", size // 4, *QUICK_TIMERS]
         sender, other = ("near", "far") if near_sends else ("far", "near")
         broken = address("b" if near_sends else "a", 0)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""PID 1 of the guest: boots user-mode Linux on the host's files and runs the peer program.
+"""PID 1 of the guest: boots user-mode Linux on the host's files and runs one program.
 
 What to do comes in the environment variable CARRICK_GUEST (base64 of JSON), which the kernel hands over from
-its command line. A line "stop" on the console becomes SIGTERM for the peer. The last line is "EXIT status".
+its command line. A line "stop" on the console becomes SIGTERM for the program. The last line is "EXIT status".
 """
 
 import base64
@@ -61,9 +61,11 @@ def load_module(name):
 
 def network(guest):
     # hmac before sctp, or socket() reports that there is no memory.
-    for module in ("ipv6", "hmac", "sctp"):
+    for module in ("ipv6", "hmac", "sctp", *guest["modules"]):
         load_module(module)
     run("/sbin/ip", "link", "set", "lo", "up")
+    for command in guest["commands"]:
+        run(*command)
     for number, nic in enumerate(guest["nics"]):
         # No duplicate address detection: the addresses are unique and needed immediately.
         sysctl(f"ipv6/conf/eth{number}/accept_dad", 0)
@@ -91,8 +93,7 @@ def main():
     guest = json.loads(base64.b64decode(os.environ.pop("CARRICK_GUEST")))
     socket.sethostname("guest")
     network(guest)
-    here = os.path.dirname(os.path.abspath(__file__))
-    child = subprocess.Popen([sys.executable, "-B", f"{here}/peer.py", *guest["arguments"]], stdin=subprocess.DEVNULL)
+    child = subprocess.Popen(guest["program"], stdin=subprocess.DEVNULL)
     threading.Thread(target=pass_on_stop, args=(child,), daemon=True).start()
     return child.wait()
 

@@ -117,6 +117,7 @@ def parser(prog):
     common.add_argument("--sizes", type=parse_sizes, default=("list", [1024]))
     common.add_argument("--streams", type=port, default=1)
     common.add_argument("--rate", type=count, default=0)
+    common.add_argument("--hold", type=count, default=0)
     common.add_argument("--unordered", type=count, default=0)
     common.add_argument("--seed", type=count, default=1)
     common.add_argument("--expect", type=count, default=0)

@@ -47,7 +47,7 @@ class Peer:
         self.queue, self.queued = collections.deque(), 0
         self.buffer = bytearray(PIECE)
         self.pieces = []
-        self.up = self.told_sent = self.ending = self.peer_shuts = False
+        self.up = self.sent_printed = self.ending = self.peer_shuts = self.path_lost = False
         self.stop = False
         self.error = 0
         self.due = options.progress
@@ -163,8 +163,8 @@ class Peer:
         if message:
             self.queue.append(message)
             self.queued += len(message[3])
-        elif not self.told_sent:
-            self.told_sent = True
+        elif not self.sent_printed:
+            self.sent_printed = True
             emit("sent", messages=self.sent[0], bytes=self.sent[1])
 
     def ahead_of_rate(self):
@@ -172,9 +172,14 @@ class Peer:
             self.sent[1] > self.options.rate * (time.monotonic() - self.up_since)
         )
 
+    def is_held(self):
+        """Whether --hold stops the source until a path fails."""
+        hold = self.options.hold
+        return bool(self.source and hold) and self.sent[1] >= hold and not self.path_lost
+
     def may_write(self):
         return self.up and self.queue and not (
-            self.ending or self.peer_shuts or self.plan.blocks or self.ahead_of_rate()
+            self.ending or self.peer_shuts or self.plan.blocks or self.ahead_of_rate() or self.is_held()
         )
 
     def write(self):
@@ -225,10 +230,11 @@ class Peer:
             state, _ = struct.unpack_from("=ii", raw, 136)
             address, _ = sctp.parse_sockaddr(raw[8:136])
             emit("path", addr=address, state=sctp.PATH_STATES[state])
+            self.path_lost |= sctp.PATH_STATES[state] == "unreachable"
         elif kind == sctp.PARTIAL_DELIVERY:
             self.pieces = []
             if not self.options.gaps:
-                self.check.fail("a partial delivery was given up")
+                self.check.fail("a partial delivery was aborted")
         elif kind in extensions.EVENTS:
             extensions.notification(kind, raw)
         elif kind == sctp.ASSOC_CHANGE:

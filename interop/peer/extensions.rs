@@ -48,7 +48,7 @@ pub(crate) struct ExtensionOptions {
     search_mtu: bool,
     /// Operation to perform after this number of user bytes sent and received
     #[arg(long = "do", value_name = "OPERATION@BYTES")]
-    operations: Vec<Planned>,
+    operations: Vec<PlannedOperation>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +76,7 @@ enum Scheduler {
 
 /// Operation, and the number of user bytes after which it is performed.
 #[derive(Clone, Debug)]
-struct Planned {
+struct PlannedOperation {
     name: String,
     operation: Operation,
     after: u64,
@@ -94,7 +94,7 @@ enum Operation {
     UseKey(SharedKeyId),
 }
 
-impl FromStr for Planned {
+impl FromStr for PlannedOperation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -183,8 +183,8 @@ impl ExtensionOptions {
         config
     }
 
-    pub(crate) fn plan(&self) -> Plan {
-        Plan {
+    pub(crate) fn plan(&self) -> PendingOperations {
+        PendingOperations {
             waiting: self.operations.clone().into(),
             retry_at: None,
         }
@@ -192,12 +192,12 @@ impl ExtensionOptions {
 }
 
 /// Operations that are not complete.
-pub(crate) struct Plan {
-    waiting: VecDeque<Planned>,
+pub(crate) struct PendingOperations {
+    waiting: VecDeque<PlannedOperation>,
     retry_at: Option<Instant>,
 }
 
-impl Plan {
+impl PendingOperations {
     pub(crate) fn is_done(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -208,7 +208,12 @@ impl Plan {
             return;
         }
         self.retry_at = None;
-        while let Some(planned) = self.waiting.pop_front_if(|planned| planned.after <= bytes) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|planned| planned.after <= bytes)
+            && let Some(planned) = self.waiting.pop_front()
+        {
             let result = match perform(&planned.operation, endpoint, sender).await {
                 Ok(()) => "asked".to_owned(),
                 Err(Refusal::Never(why)) => why,

@@ -24,8 +24,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use options::Role;
 use output::emit;
-use session::{Outcome, RunCounters, Session};
-use stop::Stop;
+use session::{RunCounters, Session, SessionOutcome};
+use stop::StopSignals;
 
 /// Exit status for a deficiency of the host.
 const ENVIRONMENT: u8 = 3;
@@ -60,7 +60,7 @@ fn fail(what: &str, status: u8) -> ExitCode {
 }
 
 async fn run(role: &Role) -> ExitCode {
-    let mut stop = match Stop::new() {
+    let mut stop = match StopSignals::new() {
         Ok(stop) => stop,
         Err(error) => {
             return fail(
@@ -86,14 +86,14 @@ async fn run(role: &Role) -> ExitCode {
     let mut counters = RunCounters::new(options);
     let set_up = tokio::select! {
         biased;
-        () = stop.requested() => Err(Outcome::FAILED),
-        () = sleep_until(limit) => Err(Outcome::TIMEOUT),
+        () = stop.requested() => Err(SessionOutcome::FAILED),
+        () = sleep_until(limit) => Err(SessionOutcome::TIMEOUT),
         association = set_up(&endpoint, role) => match association {
             Ok(association) => Ok(association),
-            Err(ConnectError::Failed(reason)) => Err(Outcome::refused(&reason)),
+            Err(ConnectError::Failed(reason)) => Err(SessionOutcome::refused(&reason)),
             Err(error) => {
                 counters.check.fail(&error.to_string());
-                Err(Outcome::FAILED)
+                Err(SessionOutcome::FAILED)
             }
         },
     };

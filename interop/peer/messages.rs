@@ -37,13 +37,13 @@ fn content(stream: u16, index: u32, length: usize) -> Bytes {
 }
 
 /// Message to send.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingMessage {
     pub(crate) options: SendOptions,
     pub(crate) data: Bytes,
 }
 
 /// Messages of one sender, in order.
-pub(crate) struct Source {
+pub(crate) struct MessageSource {
     streams: u64,
     sizes: Sizes,
     seed: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Source {
     left: u64,
 }
 
-impl Source {
+impl MessageSource {
     pub(crate) fn new(options: &Options, outbound_streams: u16) -> Self {
         Self {
             streams: u64::from(options.streams.min(outbound_streams).max(1)),
@@ -78,10 +78,10 @@ impl Source {
     }
 }
 
-impl Iterator for Source {
-    type Item = Outgoing;
+impl Iterator for MessageSource {
+    type Item = OutgoingMessage;
 
-    fn next(&mut self) -> Option<Outgoing> {
+    fn next(&mut self) -> Option<OutgoingMessage> {
         if self.left == 0 {
             return None;
         }
@@ -97,7 +97,7 @@ impl Iterator for Source {
             ..SendOptions::on_stream(stream)
         };
         let data = content(stream, index, size as usize);
-        Some(Outgoing { options, data })
+        Some(OutgoingMessage { options, data })
     }
 }
 
@@ -112,7 +112,7 @@ fn split_mix(seed: u64, n: u64) -> u64 {
 
 /// Messages received on one stream.
 #[derive(Default)]
-struct Stream {
+struct StreamCheck {
     /// All lower indexes were received.
     next: u32,
     /// Received indexes at or above `next`.
@@ -120,7 +120,7 @@ struct Stream {
     last_ordered: Option<u32>,
 }
 
-impl Stream {
+impl StreamCheck {
     /// Records an index; returns true if it is new.
     fn record(&mut self, index: u32) -> bool {
         if index < self.next || !self.ahead.insert(index) {
@@ -135,12 +135,12 @@ impl Stream {
 
 /// Checks received messages: content, no duplicates, order per stream.
 #[derive(Default)]
-pub(crate) struct Check {
-    streams: BTreeMap<StreamId, Stream>,
+pub(crate) struct MessageCheck {
+    streams: BTreeMap<StreamId, StreamCheck>,
     pub(crate) errors: u64,
 }
 
-impl Check {
+impl MessageCheck {
     /// Reports and counts an error.
     pub(crate) fn fail(&mut self, message: &str) {
         self.errors += 1;

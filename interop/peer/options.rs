@@ -74,6 +74,9 @@ pub(crate) struct Options {
     /// source: maximum number of user bytes per second; 0: no limit
     #[arg(long, default_value_t = 0)]
     pub(crate) rate: u64,
+    /// source: sends the rest after N user bytes only once an address of the peer is unreachable; 0: at once
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) hold: u64,
     /// source: every N-th message is unordered; 0: none
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) unordered: u64,
@@ -85,7 +88,7 @@ pub(crate) struct Options {
     pub(crate) expect: u64,
     /// Action after the last message
     #[arg(long, value_enum, default_value = "wait")]
-    pub(crate) end: End,
+    pub(crate) end: EndAction,
     /// Print a line for each N received user bytes; 0: none
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) progress: u64,
@@ -134,7 +137,7 @@ pub(crate) enum Mode {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum EndAction {
     Shutdown,
     Abort,
     Wait,

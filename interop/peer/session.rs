@@ -11,11 +11,11 @@ use carrick::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use crate::extensions::{Plan, extension_state};
-use crate::messages::{Check, Outgoing, Source};
-use crate::options::{End, Mode, Options};
+use crate::extensions::{PendingOperations, extension_state};
+use crate::messages::{MessageCheck, MessageSource, OutgoingMessage};
+use crate::options::{EndAction, Mode, Options};
 use crate::output::emit;
-use crate::stop::Stop;
+use crate::stop::StopSignals;
 
 /// Maximum number of echoed bytes that the peer has not read.
 const MAX_ECHO: usize = 8 << 20;
@@ -25,13 +25,13 @@ const STATE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// End of an association, and its originator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct SessionOutcome {
     ended: &'static str,
     by: &'static str,
     cause: u16,
 }
 
-impl Outcome {
+impl SessionOutcome {
     pub(crate) const FAILED: Self = Self::by_self("failed");
     pub(crate) const TIMEOUT: Self = Self::by_self("timeout");
     const ABORTED: Self = Self::by_self("abort");
@@ -75,12 +75,12 @@ impl Outcome {
 
 /// Number of messages and of their bytes.
 #[derive(Clone, Copy, Default)]
-struct Total {
+struct MessageTotal {
     messages: u64,
     bytes: u64,
 }
 
-impl Total {
+impl MessageTotal {
     fn add(&mut self, bytes: usize) {
         self.messages += 1;
         self.bytes += bytes as u64;
@@ -90,9 +90,9 @@ impl Total {
 /// Counters of a run, with or without an association.
 pub(crate) struct RunCounters {
     options: Options,
-    pub(crate) check: Check,
-    sent: Total,
-    received: Total,
+    pub(crate) check: MessageCheck,
+    sent: MessageTotal,
+    received: MessageTotal,
     unordered: u64,
     /// Last recorded state of the extensions.
     extension_state: Value,
@@ -102,16 +102,16 @@ impl RunCounters {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             options: options.clone(),
-            check: Check::default(),
-            sent: Total::default(),
-            received: Total::default(),
+            check: MessageCheck::default(),
+            sent: MessageTotal::default(),
+            received: MessageTotal::default(),
             unordered: 0,
             extension_state: Value::Null,
         }
     }
 
     /// Prints the summary. Returns whether the run succeeded.
-    pub(crate) fn report(&self, outcome: Outcome) -> bool {
+    pub(crate) fn report(&self, outcome: SessionOutcome) -> bool {
         let options = &self.options;
         let aborted_by_peer = outcome.ended == "abort" && outcome.by == "peer";
         let all_sent = options.mode != Mode::Source || self.sent.bytes == options.bytes;
@@ -148,15 +148,17 @@ pub(crate) struct Session<'a> {
     receiver: RecvHalf,
     events: Option<Events>,
     endpoint: Endpoint,
-    plan: Plan,
+    plan: PendingOperations,
     peers: BTreeMap<PathId, IpAddr>,
-    source: Option<Source>,
+    source: Option<MessageSource>,
     /// Messages that the stack has not accepted yet: echoes, or one of the source.
-    queue: VecDeque<Outgoing>,
+    queue: VecDeque<OutgoingMessage>,
     queued: usize,
     up_since: Instant,
     progress_due: u64,
     sent_reported: bool,
+    /// An address of the peer has become unreachable.
+    path_lost: bool,
     /// Messages returned undelivered by the stack.
     undelivered: u64,
     /// True if this side has begun the shutdown.
@@ -184,7 +186,7 @@ impl<'a> Session<'a> {
                 "peer": peers,
             }),
         );
-        let source = (options.mode == Mode::Source).then(|| Source::new(&options, streams));
+        let source = (options.mode == Mode::Source).then(|| MessageSource::new(&options, streams));
         let mut session = Self {
             progress_due: options.progress,
             endpoint: endpoint.clone(),
@@ -200,6 +202,7 @@ impl<'a> Session<'a> {
             queued: 0,
             up_since: Instant::now(),
             sent_reported: false,
+            path_lost: false,
             undelivered: 0,
             ending: false,
             peer_shuts: false,
@@ -209,7 +212,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries messages until the end of the association or `limit`.
-    pub(crate) async fn run(mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+    pub(crate) async fn run(mut self, stop: &mut StopSignals, limit: Instant) -> SessionOutcome {
         let outcome = self.transfer(stop, limit).await;
         if matches!(outcome.ended, "failed" | "timeout") {
             self.sender.abort(b"run aborted");
@@ -226,7 +229,7 @@ impl<'a> Session<'a> {
         outcome
     }
 
-    async fn transfer(&mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+    async fn transfer(&mut self, stop: &mut StopSignals, limit: Instant) -> SessionOutcome {
         let mut next_look = Instant::now();
         loop {
             if Instant::now() >= next_look {
@@ -239,13 +242,14 @@ impl<'a> Session<'a> {
             if let Some(outcome) = self.end_if_done().await {
                 return outcome;
             }
-            let may_write = !(self.queue.is_empty() || self.ending || self.peer_shuts);
+            let may_write =
+                !(self.queue.is_empty() || self.ending || self.peer_shuts || self.is_held());
             let pause = self.pause();
             let events = self.events.as_mut();
             tokio::select! {
                 biased;
-                () = stop.requested() => return Outcome::FAILED,
-                () = sleep_until(limit) => return Outcome::TIMEOUT,
+                () = stop.requested() => return SessionOutcome::FAILED,
+                () = sleep_until(limit) => return SessionOutcome::TIMEOUT,
                 Some(notification) = next_event(events) => self.notification(notification),
                 received = self.receiver.recv(), if self.queued < MAX_ECHO => match received {
                     Ok(Some(message)) => self.message(message),
@@ -253,7 +257,7 @@ impl<'a> Session<'a> {
                     Err(RecvError::Ended(reason)) => return self.ended(&reason).await,
                     Err(error) => {
                         self.counters.check.fail(&error.to_string());
-                        return Outcome::FAILED;
+                        return SessionOutcome::FAILED;
                     }
                 },
                 sent = send(&self.sender, self.queue.front()), if may_write && pause.is_none() => {
@@ -284,6 +288,12 @@ impl<'a> Session<'a> {
         (at > Instant::now()).then_some(at)
     }
 
+    /// Returns whether `--hold` stops the source until a path fails.
+    fn is_held(&self) -> bool {
+        let hold = self.options.hold;
+        self.source.is_some() && hold > 0 && self.counters.sent.bytes >= hold && !self.path_lost
+    }
+
     /// Keeps one message of the source in the queue.
     fn load(&mut self) {
         let Some(source) = &mut self.source else {
@@ -301,7 +311,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn enqueue(&mut self, message: Outgoing) {
+    fn enqueue(&mut self, message: OutgoingMessage) {
         self.queued += message.data.len();
         self.queue.push_back(message);
     }
@@ -319,7 +329,7 @@ impl<'a> Session<'a> {
                 ..SendOptions::on_stream(message.stream.0)
             };
             let data = message.payload.into_bytes();
-            self.enqueue(Outgoing { options, data });
+            self.enqueue(OutgoingMessage { options, data });
         } else {
             counters.check.message(message);
         }
@@ -353,10 +363,10 @@ impl<'a> Session<'a> {
     }
 
     /// Begins the shutdown when all work is done. Returns the outcome if there is none to wait for.
-    async fn end_if_done(&mut self) -> Option<Outcome> {
+    async fn end_if_done(&mut self) -> Option<SessionOutcome> {
         let options = &self.options;
         let awaits_peer =
-            options.end == End::Wait || (options.mode != Mode::Source && options.expect == 0);
+            options.end == EndAction::Wait || (options.mode != Mode::Source && options.expect == 0);
         let done = self.queue.is_empty()
             && self.plan.is_done()
             && self.counters.received.bytes >= options.expect;
@@ -364,9 +374,9 @@ impl<'a> Session<'a> {
             return None;
         }
         self.ending = true;
-        if options.end == End::Abort {
+        if options.end == EndAction::Abort {
             self.sender.abort(b"done");
-            return Some(Outcome::ABORTED);
+            return Some(SessionOutcome::ABORTED);
         }
         self.record_state().await;
         let sender = self.sender.clone();
@@ -480,14 +490,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn path(&self, path: PathId, state: &str) {
+    fn path(&mut self, path: PathId, state: &str) {
+        self.path_lost |= state == "unreachable";
         if let Some(address) = self.peers.get(&path) {
             emit("path", json!({ "addr": address, "state": state }));
         }
     }
 
     /// Handles the end of the association, after all messages were received.
-    async fn ended(&mut self, reason: &CloseReason) -> Outcome {
+    async fn ended(&mut self, reason: &CloseReason) -> SessionOutcome {
         while let Some(notification) = next_event(self.events.as_mut()).await {
             self.notification(notification);
         }
@@ -496,13 +507,13 @@ impl<'a> Session<'a> {
             self.counters.check.fail(&what);
         }
         let by_self = *reason == CloseReason::Shutdown && self.ending && !self.peer_shuts;
-        Outcome {
+        SessionOutcome {
             by: if by_self {
                 "self"
             } else {
-                Outcome::of(reason).by
+                SessionOutcome::of(reason).by
             },
-            ..Outcome::of(reason)
+            ..SessionOutcome::of(reason)
         }
     }
 }
@@ -517,7 +528,7 @@ async fn next_event(events: Option<&mut Events>) -> Option<Notification> {
 }
 
 /// Passes a message to the stack when it has room. Cancel-safe.
-async fn send(sender: &SendHalf, message: Option<&Outgoing>) -> Result<(), SendError> {
+async fn send(sender: &SendHalf, message: Option<&OutgoingMessage>) -> Result<(), SendError> {
     match message {
         Some(message) => sender.send(message.data.clone(), message.options).await,
         None => std::future::pending().await,

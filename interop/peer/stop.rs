@@ -5,12 +5,12 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Signals that request the end of the program.
-pub(crate) struct Stop {
+pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
+impl StopSignals {
     /// Installs the handlers; from now on, the signals do not kill the program.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {

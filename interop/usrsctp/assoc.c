@@ -82,7 +82,7 @@ struct socket *assoc_socket(const struct options *o)
 	uint64_t largest = 0;
 	for (size_t i = 0; i < o->size_count; i++)
 		largest = o->sizes[i] > largest ? o->sizes[i] : largest;
-	/* A whole message must fit, or the stack says EMSGSIZE. */
+	/* A whole message must fit, or the stack returns EMSGSIZE. */
 	int room = largest > 1 << 20 ? 20 << 20 : 4 << 20;
 	if (usrsctp_setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0)
 		environment("a send buffer for the largest message", "choose smaller --sizes");
@@ -136,7 +136,7 @@ static void bind_local(struct socket *socket, const struct options *o)
 	for (size_t i = 0; i < o->local.count; i++) {
 		struct addresses one = { .list = { o->local.list[i] }, .count = 1 };
 		union address packed;
-		/* The port that the first address got counts for all. */
+		/* The port of the first address applies to all. */
 		pack_addresses(&one, i == 0 ? port : bound_port(socket), (uint8_t *)&packed);
 		if (usrsctp_bindx(socket, &packed.any, 1, SCTP_BINDX_ADD_ADDR) != 0)
 			environment("binding to --local", "are these addresses of this host, and is the port free?");

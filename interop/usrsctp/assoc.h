@@ -1,4 +1,4 @@
-/* One association on usrsctp's socket API: set-up, options and meaning of its notifications. */
+/* One association on usrsctp's socket API: set-up, options and notifications. */
 #ifndef ASSOC_H
 #define ASSOC_H
 
@@ -6,7 +6,7 @@
 
 #include "options.h"
 
-/* How the association ended; `ended` is NULL while it has not. */
+/* End of the association; `ended` is NULL before. */
 struct outcome {
 	const char *ended, *by;
 	unsigned int cause;
@@ -15,7 +15,7 @@ struct outcome {
 /* Starts the stack and returns a socket with all options set, not bound yet. Exits with status 3 if that fails. */
 struct socket *assoc_socket(const struct options *options);
 
-/* Binds, then listens or starts to connect. Exits with status 3 on a deficiency of the host. */
+/* Binds, then listens or starts to connect. Exits with status 3 if the host does not allow it. */
 void assoc_start(struct socket *socket, const struct options *options);
 
 /* Returns the port that the socket is bound to. */

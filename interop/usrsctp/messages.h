@@ -16,7 +16,7 @@ struct message {
 	uint32_t ppid;
 	bool unordered;
 	size_t length;
-	uint8_t *data; /* owned by whoever holds the message */
+	uint8_t *data; /* allocated; freed by the function that takes the message */
 };
 
 struct source source_new(const struct options *options, uint16_t streams_out);

@@ -143,7 +143,7 @@ enum { O_EXTENSIONS = 200, O_RELIABILITY, O_GAPS, O_AUTHENTICATE, O_KEYS, O_HMAC
 
 enum { O_LOCAL = 256, O_LOCAL_PORT, O_TRANSPORT, O_ENCAPS, O_REMOTE_ENCAPS, O_MODE, O_BYTES, O_SIZES, O_STREAMS,
 	O_UNORDERED, O_SEED, O_EXPECT, O_END, O_PROGRESS, O_RTO_INITIAL, O_RTO_MIN, O_RTO_MAX, O_PATH_MAX, O_ASSOC_MAX,
-	O_HEARTBEAT, O_NODELAY, O_LINGER, O_TIME_LIMIT, O_RATE };
+	O_HEARTBEAT, O_NODELAY, O_LINGER, O_TIME_LIMIT, O_RATE, O_HOLD };
 
 static const struct option NAMES[] = {
 	{ "local", 1, 0, O_LOCAL }, { "local-port", 1, 0, O_LOCAL_PORT }, { "transport", 1, 0, O_TRANSPORT },
@@ -152,7 +152,7 @@ static const struct option NAMES[] = {
 	{ "unordered", 1, 0, O_UNORDERED }, { "seed", 1, 0, O_SEED }, { "expect", 1, 0, O_EXPECT }, { "end", 1, 0, O_END },
 	{ "progress", 1, 0, O_PROGRESS }, { "rto-initial", 1, 0, O_RTO_INITIAL }, { "rto-min", 1, 0, O_RTO_MIN },
 	{ "rto-max", 1, 0, O_RTO_MAX }, { "path-max-retrans", 1, 0, O_PATH_MAX },
-	{ "assoc-max-retrans", 1, 0, O_ASSOC_MAX }, { "heartbeat", 1, 0, O_HEARTBEAT }, { "rate", 1, 0, O_RATE }, { "nodelay", 0, 0, O_NODELAY },
+	{ "assoc-max-retrans", 1, 0, O_ASSOC_MAX }, { "heartbeat", 1, 0, O_HEARTBEAT }, { "rate", 1, 0, O_RATE }, { "hold", 1, 0, O_HOLD }, { "nodelay", 0, 0, O_NODELAY },
 	{ "linger", 1, 0, O_LINGER }, { "time-limit", 1, 0, O_TIME_LIMIT },
 	{ "extensions", 1, 0, O_EXTENSIONS }, { "reliability", 1, 0, O_RELIABILITY }, { "gaps", 0, 0, O_GAPS },
 	{ "authenticate", 1, 0, O_AUTHENTICATE }, { "keys", 1, 0, O_KEYS }, { "hmac", 1, 0, O_HMAC },
@@ -179,6 +179,7 @@ static void apply(struct options *o, int name, char *value)
 	case O_STREAMS: o->streams = number(value, 1, 65535); break;
 	case O_UNORDERED: o->unordered = number(value, 0, UINT64_MAX); break;
 	case O_RATE: o->rate = number(value, 0, UINT64_MAX); break;
+	case O_HOLD: o->hold = number(value, 0, UINT64_MAX); break;
 	case O_SEED: o->seed = number(value, 0, UINT64_MAX); break;
 	case O_EXPECT: o->expect = number(value, 0, UINT64_MAX); break;
 	case O_END: o->end = choice(value, ends); break;
@@ -200,7 +201,7 @@ static void apply(struct options *o, int name, char *value)
 	case O_HMAC: o->sha1 = choice(value, hmacs); break;
 	case O_SCHEDULER: o->round_robin = choice(value, schedulers); break;
 	case O_DO: planned(o, value); break;
-	default: exit(2); /* getopt has said why */
+	default: exit(2); /* getopt has printed the reason */
 	}
 }
 

@@ -59,7 +59,7 @@ struct options {
 	uint16_t port, local_port, encaps_port, remote_encaps_port, streams;
 	enum mode mode;
 	enum end end;
-	uint64_t bytes, expect, progress, unordered, seed, rate;
+	uint64_t bytes, expect, progress, unordered, seed, rate, hold;
 	bool size_range;
 	uint64_t sizes[MOST_SIZES];
 	size_t size_count;

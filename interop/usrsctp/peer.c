@@ -18,9 +18,9 @@
 
 enum {
 	PIECE = 1 << 18,
-	/* An echo that the peer does not take must not fill the memory. */
+	/* Bounds the memory of echoes that the peer does not read. */
 	MOST_ECHO = 8 << 20,
-	/* A wake-up may come between two looks; this bounds what that costs. */
+	/* A wake-up may be missed between two checks; this limits the delay. */
 	LOOK_AGAIN_MS = 5,
 };
 
@@ -40,7 +40,7 @@ struct peer {
 	size_t assembled, assembly_room;
 	uint64_t sent_messages, sent_bytes, messages, bytes, unordered, progress_due, up_since;
 	uint16_t streams_out;
-	bool up, told_sent, ending, peer_shuts, waits;
+	bool up, sent_printed, ending, peer_shuts, path_lost, waits;
 	int error; /* of the socket, remembered until the notification that explains it */
 	struct outcome outcome;
 };
@@ -94,8 +94,8 @@ static void load(struct peer *p)
 	struct message message;
 	if (source_next(&p->source, &message)) {
 		enqueue(p, message);
-	} else if (!p->told_sent) {
-		p->told_sent = true;
+	} else if (!p->sent_printed) {
+		p->sent_printed = true;
 		emit("sent", "\"messages\":%llu,\"bytes\":%llu", (unsigned long long)p->sent_messages,
 		     (unsigned long long)p->sent_bytes);
 	}
@@ -112,6 +112,13 @@ static void established(struct peer *p)
 	}
 }
 
+/* Returns true if --hold stops the source until a path fails. */
+static bool is_held(const struct peer *p)
+{
+	const struct options *o = p->options;
+	return o->mode == SOURCE && o->hold > 0 && p->sent_bytes >= o->hold && !p->path_lost;
+}
+
 static bool ahead_of_rate(const struct peer *p)
 {
 	const struct options *o = p->options;
@@ -124,7 +131,7 @@ static const uint16_t RULES[] = { SCTP_PR_SCTP_NONE, SCTP_PR_SCTP_TTL, SCTP_PR_S
 static bool write_some(struct peer *p)
 {
 	bool moved = false;
-	while (p->up && p->first && !p->ending && !p->peer_shuts && !p->waits && !ahead_of_rate(p)) {
+	while (p->up && p->first && !p->ending && !p->peer_shuts && !p->waits && !is_held(p) && !ahead_of_rate(p)) {
 		const struct message *m = &p->first->message;
 		struct sctp_sendv_spa how = {
 			.sendv_flags = SCTP_SEND_SNDINFO_VALID | SCTP_SEND_PRINFO_VALID,
@@ -138,7 +145,7 @@ static bool write_some(struct peer *p)
 			p->sent_bytes += m->length;
 		} else if (errno == EWOULDBLOCK || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ESHUTDOWN ||
 			   errno == ENOENT || errno == ECONNABORTED || errno == ETIMEDOUT) {
-			return moved; /* no room, or the reading side learns why */
+			return moved; /* no room, or the receiving side reports the error */
 		} else {
 			check_fail(p->check, "sending %zu bytes on stream %u: %s", m->length, m->stream, strerror(errno));
 		}
@@ -199,7 +206,7 @@ static void association_change(struct peer *p, const struct sctp_assoc_change *c
 		break;
 	case SCTP_COMM_LOST: {
 		int error = socket_error(p);
-		/* The ABORT that arrived is attached; without one it is a timeout or our own doing. */
+		/* A received ABORT is attached; without one it is a timeout, or this side has aborted. */
 		if (error == 0 && change->sac_length > sizeof *change)
 			error = ECONNRESET;
 		finish(p, assoc_broken(error, p->up, change->sac_error));
@@ -234,6 +241,7 @@ static void notification(struct peer *p, const union sctp_notification *n)
 		emit("path", "\"addr\":\"%s\",\"state\":\"%s\"",
 		     address_text((const struct sockaddr *)&n->sn_paddr_change.spc_aaddr, text, sizeof text),
 		     path_state(n->sn_paddr_change.spc_state));
+		p->path_lost |= n->sn_paddr_change.spc_state == SCTP_ADDR_UNREACHABLE;
 		break;
 	case SCTP_SHUTDOWN_EVENT:
 		p->peer_shuts = true;
@@ -242,7 +250,7 @@ static void notification(struct peer *p, const union sctp_notification *n)
 	case SCTP_PARTIAL_DELIVERY_EVENT:
 		p->assembled = 0;
 		if (!p->options->gaps)
-			check_fail(p->check, "a partial delivery was given up");
+			check_fail(p->check, "a partial delivery was aborted");
 		break;
 	case SCTP_STREAM_RESET_EVENT:
 	case SCTP_ASSOC_RESET_EVENT:
@@ -287,7 +295,7 @@ static bool read_some(struct peer *p)
 		if (size < 0 && (errno == EWOULDBLOCK || (errno == ENOTCONN && !p->up)))
 			return any;
 		if (size < 0 && !p->error) {
-			p->error = errno; /* what is still queued, and the notification, come after */
+			p->error = errno; /* queued messages and the notification follow */
 		} else if (size < 0) {
 			finish(p, assoc_broken(p->error, p->up, 0));
 		} else if (flags & MSG_NOTIFICATION) {
@@ -327,7 +335,7 @@ static void wait_for_event(void)
 	struct pollfd ready = { .fd = wake_up, .events = POLLIN };
 	uint64_t count;
 	if (poll(&ready, 1, LOOK_AGAIN_MS) > 0 && read(wake_up, &count, sizeof count) < 0)
-		return; /* the next look finds out */
+		return; /* the next check detects it */
 }
 
 static void check_limits(struct peer *p)
@@ -352,7 +360,7 @@ static void accept_one(struct peer *p)
 	p->socket = accepted;
 	usrsctp_set_non_blocking(accepted, 1);
 	usrsctp_set_upcall(accepted, on_event, NULL);
-	established(p); /* COMM_UP was for the listening socket, or finds us up */
+	established(p); /* COMM_UP was for the listening socket, or the association is established already */
 }
 
 static int report(struct peer *p)
@@ -408,6 +416,6 @@ int main(int argc, char **argv)
 	uint64_t until = elapsed_ms() + options.linger * UINT64_C(1000);
 	while (!stop && elapsed_ms() < until)
 		usleep(20000);
-	/* usrsctp_finish() waits for associations that may never go; the process's end is the end of all. */
+	/* usrsctp_finish() may wait for associations for ever; the end of the process ends them all. */
 	_exit(status);
 }
