@@ -16,12 +16,15 @@ if [ "${1:-}" = --long ]; then
   shift
 fi
 wanted=("$@")
+# Rounds of 10 s in which processes open and close sockets in random order.
+[ -z "$long" ] || export CARRICK_CHURN_ROUNDS=${CARRICK_CHURN_ROUNDS:-60}
 . scripts/checks.sh
 # Nothing is compiled twice here, so that what incremental compilation keeps would only cost.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16
 
 build() {
-  cargo test "${workspace[@]}" --no-run
+  # No test depends on the preload library and the C libraries, which some of them use.
+  cargo test "${workspace[@]}" --no-run && cargo build --locked -p carrick-preload -p carrick-c
 }
 
 docs() {
@@ -29,12 +32,21 @@ docs() {
 }
 
 unit() {
-  cargo test "${workspace[@]}" --no-fail-fast -- --skip messages_arrive_once_and_associations_end
+  # More threads than cores, since many tests wait for timers.
+  RUST_TEST_THREADS=$((2 * $(nproc))) \
+    cargo test "${workspace[@]}" --no-fail-fast -- --skip messages_arrive_once_and_associations_end
 }
 
 world() {
   CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-$([ -n "$long" ] && echo 20000 || echo 500)} \
     cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
+}
+
+# The tests of the core and of the sockets, with state that is exported and imported whenever their outputs have been drained.
+# The one that is left out hands over at random moments of its 20,000 steps.
+handover() {
+  CARRICK_HANDOVER=1 cargo test -p carrick-proto -p carrick-sockets --locked --no-fail-fast --test it -- \
+    --skip messages_arrive_once_across_handovers
 }
 
 # experiments ARGUMENT...: the published experiments and the check of their report.
@@ -77,9 +89,27 @@ interop() {
   python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
 }
 
-# Instructions per DATA chunk and set-up (docs/performance.md).
+# The Go module and its replacements of other modules, with a daemon.
+go_module() {
+  local carrick=$PWD/target/debug/carrick folder
+  for folder in bindings/go bindings/go/ishidawataru bindings/go/free5gc; do
+    (cd "$folder" && [ -z "$(gofmt -l .)" ] && go vet ./... && CARRICK=$carrick go test -count=1 ./...) || return 1
+  done
+}
+
+# Linux answers to the calls of the sockets API as it is stored.
+linux_sockets() {
+  make -C interop >/dev/null && python3 interop/sockets/run.py --check
+}
+
+# Programs of Debian and PyPI on Carrick's sockets.
+programs() {
+  interop/install.sh --programs && python3 interop/programs/run.py
+}
+
+# Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
 instructions() {
-  cargo bench -p carrick-proto --bench count --locked
+  python3 scripts/instructions.py
 }
 
 # Tests that measure for some seconds, such as what honest peers get during a flood.
@@ -88,18 +118,26 @@ measures() {
 }
 
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
-# on macOS.
+# on macOS; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
-  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu
+  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu oldest
+  oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
   rustup target add thumbv7em-none-eabi "$mac" "$windows" &&
     cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
     cargo check --locked --target "$windows" -p carrick &&
-    cargo check --locked --target "$mac" -p carrick -p carrick-cli
+    cargo check --locked --target "$mac" -p carrick -p carrick-cli &&
+    rustup toolchain install "$oldest" --profile minimal &&
+    cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
 
 # The list of crate carrick's public API is that of its sources.
 public_api() {
   cargo doc -p carrick --no-deps --features dtls,serde,tracing --locked && python3 scripts/public_api.py --check
+}
+
+# Each crate can be packaged: what it includes is in its folder, and its metadata is complete.
+packages() {
+  cargo package --workspace --locked --no-verify --allow-dirty
 }
 
 full_experiments() {
@@ -122,11 +160,13 @@ computing() {
   check lints lints
   check docs docs
   if [ -n "$long" ]; then
+    check handover handover
     check measures measures
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
     need python3 public-api public_api
+    check packages packages
   fi
 }
 
@@ -143,7 +183,18 @@ waiting() {
   check commands ignored command
   check filter ignored filter
   check middlebox ignored middlebox
-  check interop interop
+}
+
+# What waits besides, next to it.
+other_waiting() {
+  if [ -n "$installed" ]; then
+    check interop interop
+    if [ -n "$long" ]; then
+      check linux-sockets linux_sockets
+      check programs programs
+    fi
+  fi
+  need go go-module go_module
 }
 
 echo "carrick: tests on $(nproc) cores, logs in $logs"
@@ -164,6 +215,7 @@ need python3 conformance python3 scripts/conformance.py --check
 need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
   waiting &
+  other_waiting &
   computing
   wait
 fi

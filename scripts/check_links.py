@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the links in the project's documents: the file must exist, and where a link to a Rust or Python file
-has the name of a test in backquotes as its text, that file must have this test.
+has the name of a test in backquotes as its text, that file must have this test. Each page in docs/ must be in
+docs/SUMMARY.md, and once.
 
 Prints the faults, one per line; exit status 1 if there are any.
 """
@@ -10,11 +11,24 @@ import subprocess
 import sys
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+SUMMARY = pathlib.Path("docs/SUMMARY.md")
+
+
+def summary_faults(files):
+    """Yields the pages that are missing in the summary of the book, and those listed more than once."""
+    listed = [str(SUMMARY.parent / target) for _, target in LINK.findall(SUMMARY.read_text())]
+    pages = {name for name in files if name.startswith("docs/") and name != str(SUMMARY)}
+    yield from (f"{SUMMARY}: {name} is missing" for name in sorted(pages - set(listed)))
+    yield from (f"{SUMMARY}: {name} is no page in docs/" for name in sorted(set(listed) - pages))
+    yield from (f"{SUMMARY}: {name} is listed more than once" for name in sorted(pages) if listed.count(name) > 1)
 
 
 def main():
     files = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
     faults = tests = 0
+    for fault in summary_faults(files):
+        print(fault)
+        faults += 1
     for name in files:
         document = pathlib.Path(name)
         for text, target in LINK.findall(document.read_text()):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Lists where the project's texts leave plain technical English.
 
-Checked are the comments and the string literals of Rust, Python and shell files (help texts, errors
-and metrics are strings), TOML comments, and Markdown. Reported are
+Checked are the comments, the string literals (help texts, errors and metrics are strings) and the names
+in Rust, Go, C, Python and shell files, TOML comments, and Markdown. Reported are
 
 - words that have a better one among the RFCs' (told: advertised, reported, notified, ...);
+- names with such a word or with a metaphor (door, shelf, heir, ...): functions, types, fields, variables;
 - doc comments that do not begin with a verb or a noun;
 - names of tests that are sentences: more than 50 characters, or with a section of an RFC at the end.
 
@@ -13,6 +14,7 @@ and metrics are strings), TOML comments, and Markdown. Reported are
     scripts/prose.py --count      only the number in each folder
 """
 
+import functools
 import re
 import signal
 import subprocess
@@ -26,49 +28,50 @@ WORDS = re.compile(
     r"|goes on|of its own|by turns|stands(?! for\b)|that one|the others|bear|bears|heed|heeds|heard|hears?)\b",
     re.IGNORECASE,
 )
+# Words of names only: metaphors for data structures and decisions of the protocol.
+NAME_WORDS = re.compile(
+    WORDS.pattern + r"|\b(doors?|shelf|shelves|wish|wishes|heirs?|scraps?|judg(?:e[sd]?|ing)|thaws?|stranded|moods?|vain)\b",
+    re.IGNORECASE,
+)
 DOC_START = re.compile(r"(What|Whether|Where|That|Those|Of which)\b")
 TEST_NAME = re.compile(r"^\s*(?:async )?fn (\w+)\(")
 SECTION_SUFFIX = re.compile(r"_\d+(_[a-z]?\d+)*$")
 LONGEST_NAME = 50
 CODE_FENCE = re.compile(r"^\s*(```|~~~)")
 
-# Character literal, whose quotes begin no string; not a lifetime.
-CHARACTER = re.compile(r"'(\\.[^']*|[^\\'])'")
-RAW_STRING = re.compile(r'b?r(#*)"')
+# Comments, strings and characters of Rust, C and Go. A lifetime is no character.
+SLASHES = re.compile(
+    r'''//[^\n]*|/\*.*?\*/|\bb?r(?P<hashes>\#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"'''
+    r"""|'(?:\\[^']*|[^\\'])'""",
+    re.DOTALL,
+)
+GO = re.compile(SLASHES.pattern + "|`[^`]*`", re.DOTALL)
+# Those of Python, shell and TOML.
+HASHES = re.compile(r"""#[^\n]*|"{3}.*?"{3}|"(?:\\.|[^"\\])*"|'[^']*'""", re.DOTALL)
+TOKENS = {".rs": SLASHES, ".c": SLASHES, ".h": SLASHES, ".go": GO, ".py": HASHES, ".sh": HASHES, ".toml": HASHES}
+NAME = re.compile(r"[A-Za-z_]\w*")
+# Ends of the words of a name: `peer_told`, `PeerTold`, `TSNTold`.
+NAME_BREAK = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def rust_texts(source):
-    """Yields (line number, kind, text) of the comments and strings of a Rust file."""
-    at, line = 0, 1
-    while at < len(source):
-        two = source[at : at + 2]
-        begin = line
-        if two == "//":
-            end = source.find("\n", at)
-            end = len(source) if end < 0 else end
-            comment = source[at:end]
-            kind = "doc" if re.match(r"//[/!](?!/)", comment) else "comment"
-            yield begin, kind, comment.lstrip("/!").strip()
-        elif two == "/*":
-            end = source.find("*/", at)
-            end = len(source) if end < 0 else end + 2
-            yield begin, "comment", source[at:end]
-        elif (raw := RAW_STRING.match(source, at)) and not source[at - 1 : at].isalnum():
-            end = source.find('"' + raw.group(1), raw.end())
-            end = len(source) if end < 0 else end + 1 + len(raw.group(1))
-            yield begin, "string", source[raw.end() : end]
-        elif source[at] == '"':
-            end = at + 1
-            while end < len(source) and source[end] != '"':
-                end += 2 if source[end] == "\\" else 1
-            end += 1
-            yield begin, "string", source[at + 1 : end - 1]
-        elif source[at] == "'" and (character := CHARACTER.match(source, at)):
-            end = character.end()
-        else:
-            end = at + 1
-        line += source.count("\n", at, end)
-        at = end
+def code_texts(source, tokens):
+    """Returns the (line number, kind, text) of the comments and strings, and the code without them."""
+    texts, code, line, at = [], [], 1, 0
+    for token in tokens.finditer(source):
+        text = token.group()
+        code.append(source[at : token.start()])
+        line += code[-1].count("\n")
+        at = token.end()
+        if text.startswith("//"):
+            kind = "doc" if re.match(r"//[/!](?!/)", text) else "comment"
+            texts.append((line, kind, text.lstrip("/!").strip()))
+        elif not text.startswith("'"):
+            texts.append((line, "comment" if text.startswith("/*") else "string", text))
+        newlines = text.count("\n")
+        line += newlines
+        code.append("\n" * newlines)
+    code.append(source[at:])
+    return texts, "".join(code)
 
 
 def markdown_texts(source):
@@ -82,10 +85,25 @@ def markdown_texts(source):
             yield number, "text", re.sub(r"`[^`]*`", "", text)
 
 
-def hash_texts(source):
-    """Yields (line number, kind, text) of a file whose comments begin with a hash."""
+def lines(source):
+    """Yields (line number, kind, text) of the lines, code included."""
     for number, text in enumerate(source.split("\n"), 1):
         yield number, "text", text
+
+
+@functools.cache
+def name_word(name):
+    """Returns the word that a name should not have."""
+    found = NAME_WORDS.search(NAME_BREAK.sub(" ", name))
+    return found and found.group(0)
+
+
+def name_faults(code):
+    """Names with a word that has a better one, each at its first place in the file."""
+    for name in sorted(set(NAME.findall(code))):
+        if word := name_word(name):
+            line = code.count("\n", 0, re.search(rf"\b{name}\b", code).start()) + 1
+            yield line, f"“{word}” in the name: {name}"
 
 
 def word_faults(texts):
@@ -111,11 +129,11 @@ def doc_faults(texts):
         previous = number
 
 
-def name_faults(source):
-    lines = source.split("\n")
-    for number, text in enumerate(lines, 1):
+def test_name_faults(source):
+    source_lines = source.split("\n")
+    for number, text in enumerate(source_lines, 1):
         found = TEST_NAME.match(text)
-        if not found or not any("test]" in line for line in attributes_above(lines, number - 1)):
+        if not found or not any("test]" in line for line in attributes_above(source_lines, number - 1)):
             continue
         name = found.group(1)
         if len(name) > LONGEST_NAME:
@@ -132,15 +150,16 @@ def attributes_above(lines, index):
 
 def faults(path):
     source = path.read_text(errors="replace")
-    if path.suffix == ".rs":
-        texts = list(rust_texts(source))
-        yield from word_faults(texts)
-        yield from doc_faults(texts)
-        yield from name_faults(source)
-    elif path.suffix == ".md":
+    if path.suffix == ".md":
         yield from word_faults(markdown_texts(source))
-    else:
-        yield from word_faults(hash_texts(source))
+        return
+    texts, code = code_texts(source, TOKENS[path.suffix])
+    yield from name_faults(code)
+    # Texts of shell scripts are not always in quotation marks.
+    yield from word_faults(lines(source) if TOKENS[path.suffix] is HASHES else texts)
+    if path.suffix == ".rs":
+        yield from doc_faults(texts)
+        yield from test_name_faults(source)
 
 
 def files(paths):
@@ -148,7 +167,7 @@ def files(paths):
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "--", *paths], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    texts = {".rs", ".md", ".py", ".sh", ".toml"}
+    texts = {*TOKENS, ".md"}
     for name in sorted(listed.stdout.split("\n")):
         path = ROOT / name
         if path.suffix in texts and path.is_file() and path != Path(__file__).resolve():
