@@ -26,6 +26,7 @@ use crate::protection::ChunkProtectionOffer;
 use crate::time::Time;
 
 /// State that can be exported and imported.
+#[doc(hidden)]
 pub trait Portable: Sized {
     /// Appends the state.
     fn write(&self, out: &mut Writer);
@@ -38,6 +39,7 @@ pub trait Portable: Sized {
 }
 
 /// Export in the making.
+#[doc(hidden)]
 pub struct Writer {
     pub(super) bytes: Vec<u8>,
     now: Time,
@@ -110,6 +112,7 @@ impl Writer {
 }
 
 /// Export that is being read.
+#[doc(hidden)]
 pub struct Reader<'a> {
     rest: &'a [u8],
     now: Time,
@@ -229,6 +232,7 @@ const TRUNCATED: ImportError = ImportError::Malformed("truncated");
 
 /// Implements [`Portable`] for a struct by its fields. A new field is an error of the compiler until it is listed.
 /// Fields under `rebuilt` are not stored; `check` names a condition of the struct that was read.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! portable_struct {
     ($name:ident { $($field:ident),* $(,)? }
@@ -257,6 +261,7 @@ macro_rules! portable_struct {
 }
 
 /// Implements [`Portable`] for a tuple struct by its fields.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! portable_tuple {
     ($name:ident($($field:ident),*)) => {
@@ -278,6 +283,7 @@ macro_rules! portable_tuple {
 
 /// Implements [`Portable`] for an enum by its variants, each with the number that stands for it. A new variant is an
 /// error of the compiler until it is listed.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! portable_enum {
     ($name:ident { $($tag:literal: $variant:ident

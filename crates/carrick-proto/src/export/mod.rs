@@ -8,8 +8,8 @@
 //! `portable_tuple!` and `portable_enum!` list them. Indexes, caches and buffers that the state determines are not
 //! stored but rebuilt. `docs/decisions/handover.md` has the reasons.
 //!
-//! Layers above an endpoint export their own state by the same codec: [`Portable`], the three macros, and a
-//! [`Format`] with a magic number and a version of their own.
+//! The crate with the sockets exports its own state by the same codec. The codec is hidden from the documentation:
+//! it serves the crates of this workspace and changes without notice.
 
 #[macro_use]
 mod codec;
@@ -23,6 +23,7 @@ use core::fmt;
 use alloc::boxed::Box;
 use carrick_wire::{ChunkType, ParameterType, crc32c};
 
+#[doc(hidden)]
 pub use codec::{Portable, Reader, Writer};
 
 use crate::cc::Algorithm;
@@ -242,6 +243,7 @@ impl Endpoint {
 }
 
 /// Magic number and version of an export.
+#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
     magic: [u8; 8],
