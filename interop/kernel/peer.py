@@ -262,6 +262,7 @@ class Peer:
             return Ended("abort", "peer", cause)
         if number == errno.ECONNABORTED:
             return Ended("abort", "self", cause)
+        print(f"linux-peer: the association is lost: {errno.errorcode.get(number, number)}", file=sys.stderr)
         return Ended("lost", "self", cause)
 
     # The end
