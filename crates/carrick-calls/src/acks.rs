@@ -93,11 +93,12 @@ impl DelayedAcks {
         self.lock().remove(&key);
     }
 
-    /// Keeps an INVITE without an offer, which the ACK is later made from.
+    /// Keeps an INVITE without an offer, which the ACK is later made from. No INVITE precedes its dialog.
     fn before_send_request(&self, request: &mut Request) {
         if request.method != Method::Invite {
             return;
         }
+        self.sequencer.wait_for_begun();
         let Some((key, seq)) = key(request) else {
             return;
         };

@@ -54,12 +54,23 @@ impl DialogSequencer {
         self.lock().insert(key(dialog), DialogLock::default());
     }
 
-    /// Adds a dialog that a sent INVITE creates, with its lock taken.
-    pub(crate) fn begin_locked(&self, dialog: &DialogId) -> Option<OwnedMutexGuard<()>> {
+    /// Adds the dialog of an INVITE that `create` hands to the library, with its lock taken. The INVITE is not
+    /// sent before ([`Self::wait_for_begun`]), so that no response or request of the callee precedes its dialog.
+    pub(crate) fn begin_locked<T>(
+        &self,
+        create: impl FnOnce() -> Option<(DialogId, T)>,
+    ) -> Option<(T, Option<OwnedMutexGuard<()>>)> {
+        let mut dialogs = self.lock();
+        let (dialog, created) = create()?;
         let lock = DialogLock::default();
         let guard = Arc::clone(&lock.mutex).try_lock_owned().ok();
-        self.lock().insert(key(dialog), lock);
-        guard
+        dialogs.insert(key(&dialog), lock);
+        Some((created, guard))
+    }
+
+    /// Waits until the dialogs of INVITEs that are being created have been added.
+    pub(crate) fn wait_for_begun(&self) {
+        drop(self.lock());
     }
 
     /// Records a 2xx to an INVITE sent in this dialog.
@@ -83,5 +94,39 @@ impl DialogSequencer {
     /// Removes a dialog that has ended.
     pub(crate) fn forget(&self, dialog: &DialogId) {
         self.lock().remove(&key(dialog));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_fast_answer_finds_its_dialog() {
+        let sequencer = DialogSequencer::default();
+        let dialog = DialogId {
+            call_id: "call".into(),
+            local_tag: "local".into(),
+            remote_tag: String::new(),
+        };
+        let (waits, is_waiting) = channel();
+        let begun = sequencer.begin_locked(|| {
+            // The library's task, which sends the INVITE and receives the answer.
+            let (dialogs, answered) = (sequencer.clone(), key(&dialog));
+            let task = thread::spawn(move || {
+                waits.send(()).unwrap();
+                dialogs.wait_for_begun();
+                dialogs.answered(&answered);
+            });
+            is_waiting.recv().unwrap();
+            Some((dialog.clone(), task))
+        });
+        let (task, guard) = begun.unwrap();
+        assert!(guard.is_some());
+        task.join().unwrap();
+        assert!(sequencer.of(&dialog).answered);
     }
 }

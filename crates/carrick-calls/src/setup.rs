@@ -63,13 +63,16 @@ impl<P: Pinholes> Call<P> {
         let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
         let (reported, states) = layer.new_dialog_state_channel();
-        let Ok((dialog, answer)) = layer.do_invite_async(option, reported) else {
+        let begun = self.shared.sequencer.begin_locked(|| {
+            let (dialog, answer) = layer.do_invite_async(option, reported).ok()?;
+            self.shared.loops.add_sent(&dialog.id(), &to);
+            Some((dialog.id(), (dialog, answer)))
+        });
+        let Some(((dialog, answer), guard)) = begun else {
             let why = "the INVITE for the callee could not be created";
             self.refuse(RefusedBy::Agent, StatusCode::ServerInternalError, why);
             return None;
         };
-        self.shared.loops.add_sent(&dialog.id(), &to);
-        let guard = self.shared.sequencer.begin_locked(&dialog.id());
         let mut callee = CallLeg::new(dialog, states);
         // 3.
         let answering = self.answered(&mut callee, (answer, guard), offer.as_ref());
