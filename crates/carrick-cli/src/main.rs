@@ -1,5 +1,7 @@
 //! The `carrick` command: one module per subcommand.
 
+#[cfg(target_os = "linux")]
+mod capture;
 mod cat;
 #[cfg(target_os = "linux")]
 mod daemon;
@@ -58,6 +60,8 @@ enum Command {
     Daemon(daemon::Arguments),
     #[cfg(target_os = "linux")]
     Ss(ss::Arguments),
+    #[cfg(target_os = "linux")]
+    Capture(capture::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
 }
@@ -81,6 +85,8 @@ fn main() -> ExitCode {
         Command::Daemon(arguments) => daemon::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ss(arguments) => ss::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Capture(arguments) => capture::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };

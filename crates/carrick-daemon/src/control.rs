@@ -20,6 +20,7 @@ use rustix::net::{
     sendmsg, socketpair, sockopt,
 };
 
+use crate::capture::CaptureFilter;
 use crate::descriptor::{Descriptor, OutgoingFrame, describe};
 use crate::driver::{Driver, Token};
 
@@ -208,6 +209,13 @@ impl Driver {
         if request == Request::Statistics {
             return (self.counters_reply(), None);
         }
+        if let Request::Capture { association, port } = request {
+            let filter = CaptureFilter {
+                association: Some(association).filter(|id| *id != 0),
+                port: Some(port).filter(|port| *port != 0),
+            };
+            return self.start_capture(uid, filter);
+        }
         let cookie = attached.as_ref().map(sockopt::socket_cookie);
         let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
         let found = token.and_then(|token| Some((token, self.descriptors.remove(&token)?)));
@@ -301,7 +309,8 @@ impl Driver {
             Request::Socket { .. }
             | Request::List { .. }
             | Request::Statistics
-            | Request::TakeOver => ReplyContent::default(),
+            | Request::TakeOver
+            | Request::Capture { .. } => ReplyContent::default(),
             Request::Describe => {
                 let pending = self.sockets.pending_error(id).ok().flatten();
                 ReplyContent {

@@ -22,6 +22,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
 use crate::descriptor::Descriptor;
 use crate::statistics::Scrape;
@@ -94,6 +95,7 @@ pub(crate) struct Driver {
     pub(crate) owns_path: bool,
     /// Control connection of a process that takes over after this round.
     pub(crate) successor: Option<Client>,
+    pub(crate) captures: Captures,
 }
 
 impl Driver {
@@ -138,6 +140,7 @@ impl Driver {
             metrics: None,
             owns_path: false,
             successor: None,
+            captures: Captures::default(),
         })
     }
 
@@ -244,7 +247,9 @@ impl Driver {
 
     /// Processes received packets. Returns true if there were any.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let udp_port = self.transport().encapsulation_port();
         let (sockets, strays) = (&mut self.sockets, &mut self.strays);
+        let captures = &mut self.captures;
         self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packet(route, packet) => {
                 // A raw socket gets the packets for all SCTP implementations of the host.
@@ -252,6 +257,12 @@ impl Driver {
                     || sockets.has_port(route, &packet)
                     || strays.answers(now, ALL_PORTS, route.local, &packet)
                 {
+                    let received = DaemonPacket {
+                        is_sent: false,
+                        route: *route,
+                        bytes: &packet,
+                    };
+                    captures.record(sockets, udp_port, &received);
                     sockets.handle_datagram(now, route, packet);
                 }
             }
@@ -383,6 +394,7 @@ impl Driver {
     /// Sends the packets that the protocol has.
     fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
         self.network.flush(cx);
+        let udp_port = self.transport().encapsulation_port();
         loop {
             self.out.clear();
             let Some(transmit) = self.sockets.poll_transmit(now, &mut self.out) else {
@@ -392,6 +404,18 @@ impl Driver {
             if self.network.send(cx, &transmit, bytes) == TransmitOutcome::TooBig {
                 self.sockets
                     .handle_oversized(now, &transmit, bytes, route_mtu);
+                continue;
+            }
+            if self.captures.is_empty() {
+                continue;
+            }
+            for packet in bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()).max(1)) {
+                let sent = DaemonPacket {
+                    is_sent: true,
+                    route: transmit.route,
+                    bytes: packet,
+                };
+                self.captures.record(&self.sockets, udp_port, &sent);
             }
         }
     }

@@ -129,7 +129,7 @@ fn clock() -> u64 {
 }
 
 /// Returns whether a process of this user may have or give all descriptors: one of the same user, or the superuser.
-fn may_share(uid: u32) -> bool {
+pub(crate) fn may_share(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
@@ -165,7 +165,7 @@ fn send_with(
 }
 
 /// Receives a reply: its error, result and value, and what is attached.
-fn receive(connection: &OwnedFd) -> Result<(i32, i32, String, Vec<OwnedFd>), Reason> {
+pub(crate) fn receive(connection: &OwnedFd) -> Result<(i32, i32, String, Vec<OwnedFd>), Reason> {
     let mut buffer = vec![0; MAX_REPLY];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

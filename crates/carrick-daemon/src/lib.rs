@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod capture;
 mod control;
 mod descriptor;
 mod driver;
@@ -52,6 +53,8 @@ use rustix::net::{
 };
 use serde_json::Value;
 
+pub use capture::{Capture, CaptureFilter};
+pub use carrick_ipc::CapturedPacket;
 use driver::Driver;
 use statistics::MetricsServer;
 

@@ -20,7 +20,9 @@ const AF_INET6: u16 = 10;
 /// Offset of the address.
 const ADDRESS: usize = 40;
 /// Offset of the reserved field.
-const RESERVED: usize = 68;
+const RESERVED: usize = ADDRESS + ADDRESS_LEN;
+/// Size of a socket address in bytes, that of the larger kind (`sockaddr_in6`).
+pub(crate) const ADDRESS_LEN: usize = 28;
 const END: u16 = 1;
 const NOTIFICATION: u16 = 2;
 const REST: u16 = 4;
@@ -119,21 +121,7 @@ impl Header {
         put(28, &self.info.cum_tsn.to_ne_bytes());
         put(32, &self.info.context.to_ne_bytes());
         put(36, &self.info.association.to_ne_bytes());
-        match self.address {
-            None => {}
-            Some(SocketAddr::V4(v4)) => {
-                put(ADDRESS, &AF_INET.to_ne_bytes());
-                put(ADDRESS + 2, &v4.port().to_be_bytes());
-                put(ADDRESS + 4, &v4.ip().octets());
-            }
-            Some(SocketAddr::V6(v6)) => {
-                put(ADDRESS, &AF_INET6.to_ne_bytes());
-                put(ADDRESS + 2, &v6.port().to_be_bytes());
-                put(ADDRESS + 4, &v6.flowinfo().to_be_bytes());
-                put(ADDRESS + 8, &v6.ip().octets());
-                put(ADDRESS + 24, &v6.scope_id().to_ne_bytes());
-            }
-        }
+        put(ADDRESS, &address_bytes(self.address));
         bytes
     }
 
@@ -181,8 +169,30 @@ impl Header {
     }
 }
 
+/// Returns a socket address in Linux's layout, padded with zeros; zeros for none.
+pub(crate) fn address_bytes(address: Option<SocketAddr>) -> [u8; ADDRESS_LEN] {
+    let mut bytes = [0; ADDRESS_LEN];
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    match address {
+        None => {}
+        Some(SocketAddr::V4(v4)) => {
+            put(0, &AF_INET.to_ne_bytes());
+            put(2, &v4.port().to_be_bytes());
+            put(4, &v4.ip().octets());
+        }
+        Some(SocketAddr::V6(v6)) => {
+            put(0, &AF_INET6.to_ne_bytes());
+            put(2, &v6.port().to_be_bytes());
+            put(4, &v6.flowinfo().to_be_bytes());
+            put(8, &v6.ip().octets());
+            put(24, &v6.scope_id().to_ne_bytes());
+        }
+    }
+    bytes
+}
+
 /// Reads a socket address that is padded with zeros; zeros are none.
-fn address(bytes: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
+pub(crate) fn address(bytes: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
     let port = u16::from_be_bytes([bytes[2], bytes[3]]);
     let part = |at: usize| bytes.get(at..).unwrap_or_default();
     let octets: &[u8; 4] = part(4).first_chunk().ok_or(Malformed)?;

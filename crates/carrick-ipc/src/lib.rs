@@ -39,7 +39,7 @@
 //!
 //! # Requests and replies on the control socket
 //!
-//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 15 have the descriptor attached. Each request
+//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 16 have the descriptor attached. Each request
 //! has one reply, of up to [`MAX_REPLY`] bytes; a connection has one request in flight.
 //!
 //! | offset | size | field of a request |
@@ -68,6 +68,7 @@
 //! | 13 | none: sockets and associations of the host | socket of the last row, low and high half, -1 for the beginning; its association, or 0 | | |
 //! | 14 | none: counters of the host | | | |
 //! | 15 | none: handover to the process that sends the request | | | |
+//! | 16 | none: capture | association identifier or 0 for all, SCTP port or 0 for all | | |
 //!
 //! The value of the reply to 13 are JSON objects, one a line, each with the members `socket` and
 //! `association`; the result is 1 if rows follow. The result of 2 is the pending error of the socket (`SO_ERROR`),
@@ -83,6 +84,19 @@
 //! with its reason as the value, or none; after the latter the daemon sends an empty reply and ends. Until then it
 //! has all descriptors as well, and continues if the connection ends.
 //!
+//! The reply to 16 has the end of a pair attached, on which the daemon sends a copy of each packet
+//! ([`CapturedPacket`]) until that end is closed. It sends none that the pair has no room for.
+//!
+//! | offset | size | field of a copy |
+//! |---|---|---|
+//! | 0 | 4 | [`CAPTURE_MAGIC`] |
+//! | 4 | 4 | flags: 1 sent, 2 encapsulated in UDP; ECN field in bits 2 and 3 |
+//! | 8 | 8 | time in nanoseconds since 1970 |
+//! | 16 | 8 | number of packets not passed so far |
+//! | 24 | 28 | source, with its UDP port, or zeros |
+//! | 52 | 28 | destination |
+//! | 80 | rest | SCTP packet |
+//!
 //! | offset | size | field of a reply |
 //! |---|---|---|
 //! | 0 | 4 | [`REPLY_MAGIC`] |
@@ -94,11 +108,13 @@
 //! A [`Description`] has 12 bytes: flags (4), outbound streams (4), largest message in frames in bytes (4).
 #![forbid(unsafe_code)]
 
+mod capture;
 mod description;
 mod frame;
 mod reply;
 mod request;
 
+pub use capture::{CAPTURE_MAGIC, CapturedPacket, MAX_CAPTURED};
 pub use description::{DESCRIPTION, Description, Property};
 pub use frame::{
     FRAME_MAGIC, FrameKind, HEADER, Header, MAX_CONTROL, MAX_FRAME, MAX_PAYLOAD, MessageInfo,

@@ -93,6 +93,13 @@ pub enum Request<'a> {
     Statistics,
     /// Handover to the process that sends the request.
     TakeOver,
+    /// Copies of packets from now on.
+    Capture {
+        /// Association identifier, 0 for all associations.
+        association: i32,
+        /// SCTP port on either side, 0 for all ports.
+        port: u16,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -140,6 +147,9 @@ impl<'a> Request<'a> {
             }
             Self::Statistics => (14, [0; 3], none, none),
             Self::TakeOver => (15, [0; 3], none, none),
+            Self::Capture { association, port } => {
+                (16, [association, i32::from(port), 0], none, none)
+            }
         };
         let mut bytes = fields(code, numbers, first.len());
         bytes.extend(first);
@@ -163,7 +173,7 @@ impl<'a> Request<'a> {
         // Unused fields are 0, and unused values empty.
         let numbers = match code {
             1 | 13 => 3,
-            7 | 8 | 11 => 2,
+            7 | 8 | 11 | 16 => 2,
             4 | 6 | 12 => 1,
             _ => 0,
         };
@@ -212,6 +222,10 @@ impl<'a> Request<'a> {
             },
             14 => Self::Statistics,
             15 => Self::TakeOver,
+            16 => Self::Capture {
+                association: a,
+                port: u16::try_from(b).map_err(|_| Malformed)?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -281,6 +295,11 @@ mod tests {
                 data: b"message",
             },
             Request::Peeloff { association: 3 },
+            Request::TakeOver,
+            Request::Capture {
+                association: 9,
+                port: 38_412,
+            },
         ];
         for request in all {
             assert_eq!(Request::decode(&bytes_of(&request)), Ok(request));
@@ -290,7 +309,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..17,
+            code in 0u32..18,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),

@@ -1,6 +1,6 @@
 //! Sockets and associations of the host, as `ss` lists them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 
 use carrick_proto::{AssociationStats, PathStats};
@@ -58,7 +58,30 @@ pub enum OverviewSubject {
     },
 }
 
+/// SCTP ports and addresses by which the packets of an association are recognized.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AssociationAddresses {
+    /// Local SCTP port.
+    pub local_port: u16,
+    /// SCTP port of the peer.
+    pub peer_port: u16,
+    /// Addresses of the peer.
+    pub peers: Vec<IpAddr>,
+}
+
 impl Sockets {
+    /// Returns the ports and addresses of an association by its identifier; `None` if it does not exist.
+    pub fn association_addresses(&self, association: i32) -> Option<AssociationAddresses> {
+        let association = self.associations.get(&AssocId(association))?;
+        let port = self.ports.get(&association.port)?;
+        let paths = port.core.paths(association.core);
+        Some(AssociationAddresses {
+            local_port: port.number,
+            peer_port: association.peer.port(),
+            peers: paths.map(|path| path.remote).collect(),
+        })
+    }
+
     /// Returns the rows after a place, or all: the sockets in the order of their creation, each followed by
     /// its associations, then the associations whose sockets were closed. Sockets in accept queues are among
     /// them.

@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod c_libraries;
+#[cfg(target_os = "linux")]
+mod capture;
 mod cat;
 #[cfg(target_os = "linux")]
 mod handover;

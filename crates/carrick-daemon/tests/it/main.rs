@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use carrick::Transport;
-use carrick_daemon::{Config, Daemon, DaemonEnd, DaemonError, Limits, answers, counters, list};
+use carrick_daemon::{
+    Capture, CaptureFilter, Config, Daemon, DaemonEnd, DaemonError, Limits, answers, counters, list,
+};
 use carrick_ipc::{FrameKind, Header, MAX_REPLY, Reply, Request};
 use carrick_sockets::ancillary::{ControlMessage, write_control};
 use carrick_sockets::linux::{Layout, SCTP_SNDINFO, SO_ERROR, SOL_SOCKET, SndInfo};
@@ -309,6 +311,93 @@ async fn sockets_and_associations_are_listed() {
 }
 
 /// Returns the metrics of a daemon by name, read over HTTP.
+/// Returns the next packets of a capture: whether each was sent, and the type of its first chunk.
+fn captured(
+    runtime: &tokio::runtime::Runtime,
+    capture: &mut Capture,
+    count: usize,
+) -> Vec<(bool, u8)> {
+    let mut next = || {
+        let packet = runtime.block_on(capture.next()).unwrap().unwrap();
+        assert_eq!(packet.missed, 0);
+        assert!(packet.is_udp);
+        let ip: IpAddr = [127, 0, 0, 2].into();
+        for address in [packet.source, packet.destination] {
+            assert_eq!(address.map(|address| address.ip()), Some(ip));
+        }
+        (packet.is_sent, packet.packet[12])
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+#[tokio::test]
+async fn captures_have_the_packets_of_their_associations() {
+    serve(connected_to_itself("capture"), |path| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let start = |filter| Capture::start(&path, filter).unwrap();
+        let mut all = start(CaptureFilter::default());
+        let of_port = |port| {
+            start(CaptureFilter {
+                port: Some(port),
+                ..CaptureFilter::default()
+            })
+        };
+        let (mut this_port, mut other_port) = (of_port(5000), of_port(6000));
+        let client = client(&path);
+        let (_listener, socket) = connected(&client, 5000);
+        // INIT, INIT ACK, COOKIE ECHO, COOKIE ACK: each is sent by one end and received by the other.
+        let set_up = [1, 2, 10, 11].map(|kind| [(true, kind), (false, kind)]);
+        assert_eq!(captured(&runtime, &mut all, 8), set_up.concat());
+        assert_eq!(captured(&runtime, &mut this_port, 8), set_up.concat());
+
+        let mut associations = Vec::new();
+        list(&path, |row| {
+            associations.push(row["association"].as_i64().unwrap() as i32);
+            Ok(())
+        })
+        .unwrap();
+        associations.retain(|id| *id != 0);
+        let first = associations[0];
+        let mut own = start(CaptureFilter {
+            association: Some(first),
+            ..CaptureFilter::default()
+        });
+        let mut none = start(CaptureFilter {
+            association: Some(first + 100),
+            ..CaptureFilter::default()
+        });
+        send_frame(&socket, 0);
+        // DATA and its SACK.
+        let kinds = captured(&runtime, &mut all, 4);
+        assert_eq!(kinds[0], (true, 0));
+        assert_eq!(captured(&runtime, &mut own, 1).len(), 1);
+        for silent in [&mut other_port, &mut none] {
+            let within = Duration::from_millis(1);
+            let next = async { tokio::time::timeout(within, silent.next()).await.is_ok() };
+            assert!(!runtime.block_on(next));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn captures_are_limited_and_end_with_their_reader() {
+    serve(config("captures"), |path| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let start = || Capture::start(&path, CaptureFilter::default());
+        let all: Vec<Capture> = (0..8).map(|_| start().unwrap()).collect();
+        let error = start().unwrap_err();
+        assert!(error.to_string().contains("8 captures"), "{error}");
+        drop(all);
+        assert!(start().is_ok());
+    })
+    .await;
+}
+
 fn metrics(address: SocketAddr) -> BTreeMap<String, u64> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream

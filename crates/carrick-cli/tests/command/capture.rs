@@ -1,0 +1,100 @@
+//! `carrick capture`: files, and Wireshark's interface for capture programs.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{free_udp_port, run, start};
+
+#[test]
+fn a_capture_is_a_file_of_packets() {
+    let name = |what: &str| {
+        let name = format!("carrick-capture-{what}-{}", std::process::id());
+        std::env::temp_dir().join(name).to_str().unwrap().to_owned()
+    };
+    let (socket, file) = (name("socket"), name("file"));
+    let udp_port = free_udp_port();
+    let port: u16 = udp_port.parse().unwrap();
+    let mut daemon = start(&[
+        "daemon",
+        "--socket",
+        &socket,
+        "--bind",
+        "127.0.0.1",
+        "--udp-port",
+        &udp_port,
+    ]);
+    daemon.error_line();
+    let capture = start(&[
+        "capture", "--daemon", &socket, "--write", &file, "--count", "2", "--json",
+    ]);
+    // An INIT with a wrong checksum, which has no other effect, until the capture has begun and ended.
+    let init = [
+        &[0x13, 0x88, 0x17, 0x70],
+        &[0; 8][..],
+        &[1, 0, 0, 20],
+        &[1; 16],
+    ]
+    .concat();
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let is_over = AtomicBool::new(false);
+    let finished = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                peer.send_to(&init, ("127.0.0.1", port)).unwrap();
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let finished = capture.finish();
+        is_over.store(true, Ordering::Relaxed);
+        finished
+    });
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let counts = String::from_utf8(finished.out).unwrap();
+    assert_eq!(counts.trim(), r#"{"missed":0,"packets":2}"#);
+    let bytes = std::fs::read(&file).unwrap();
+    let section_header = [0x0a, 0x0d, 0x0d, 0x0a];
+    assert_eq!(bytes[..4], section_header);
+    let copies = |part: &[u8]| bytes.windows(part.len()).filter(|w| *w == part).count();
+    assert_eq!(copies(&init), 2);
+    let source = peer.local_addr().unwrap().port();
+    let ports = [source.to_be_bytes(), port.to_be_bytes()].concat();
+    assert_eq!(copies(&ports), 2, "UDP header");
+    std::fs::remove_file(&file).unwrap();
+    daemon.terminate();
+    assert_eq!(daemon.finish().code, Some(0));
+}
+
+#[test]
+fn a_capture_needs_a_daemon_and_a_file() {
+    let without = run(&["capture", "--daemon", "/nonexistent", "--write", "-"]);
+    assert_eq!(without.code, Some(1));
+    assert!(
+        without.errors.contains("/nonexistent"),
+        "{}",
+        without.errors
+    );
+    assert_eq!(run(&["capture"]).code, Some(2));
+    assert_eq!(run(&["capture", "--write", "-", "--json"]).code, Some(2));
+}
+
+#[test]
+fn wireshark_finds_the_interface() {
+    let lines = |arguments: &[&str]| {
+        let answer = run(&[&["capture"], arguments].concat());
+        assert_eq!(answer.code, Some(0), "{}", answer.errors);
+        String::from_utf8(answer.out).unwrap()
+    };
+    let interfaces = lines(&["--extcap-interfaces", "--extcap-version=4.0"]);
+    assert!(
+        interfaces.contains("\ninterface {value=carrick}"),
+        "{interfaces}"
+    );
+    let link = lines(&["--extcap-interface", "carrick", "--extcap-dlts"]);
+    assert!(link.starts_with("dlt {number=101}"), "{link}");
+    let options = lines(&["--extcap-interface", "carrick", "--extcap-config"]);
+    for option in ["--port", "--association", "--daemon"] {
+        assert!(options.contains(&format!("{{call={option}}}")), "{options}");
+    }
+}

@@ -1,0 +1,258 @@
+//! Captures: copies of the packets of all associations, or of some, for `carrick capture`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Reply, Request};
+use carrick_proto::{Ecn, Route};
+use carrick_sockets::{AssociationAddresses, Errno, Sockets};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno as SystemErrno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt};
+use tokio::net::UnixDatagram;
+
+use crate::connection;
+use crate::driver::Driver;
+use crate::handover::{may_share, receive};
+
+/// Limit of captures at a time.
+const MAX_CAPTURES: usize = 8;
+/// Size of the pair's buffer in bytes that is requested of the system, for a reader that is suspended for a while.
+const BUFFER: usize = 4 << 20;
+
+/// Packets that a capture selects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CaptureFilter {
+    /// Association by its identifier (`association` in the rows of [`crate::list`]), with all addresses that it has
+    /// meanwhile. Default: all.
+    pub association: Option<i32>,
+    /// SCTP port on either side. Default: all.
+    pub port: Option<u16>,
+}
+
+/// Packet as the daemon has it.
+pub(crate) struct DaemonPacket<'a> {
+    pub(crate) is_sent: bool,
+    pub(crate) route: Route,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// All captures.
+#[derive(Debug, Default)]
+pub(crate) struct Captures(Vec<RunningCapture>);
+
+#[derive(Debug)]
+struct RunningCapture {
+    /// End of the daemon. The reader has closed the other one when sending fails.
+    ours: OwnedFd,
+    filter: CaptureFilter,
+    /// Last addresses of the association: it may have ended.
+    known: Option<AssociationAddresses>,
+    missed: u64,
+}
+
+impl Captures {
+    /// Passes a copy of a packet to the captures that select it.
+    pub(crate) fn record(
+        &mut self,
+        sockets: &Sockets,
+        udp_port: Option<u16>,
+        packet: &DaemonPacket<'_>,
+    ) {
+        self.0
+            .retain_mut(|capture| capture.record(sockets, udp_port, packet));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Starts a capture; returns the end of the reader.
+    fn start(&mut self, filter: CaptureFilter) -> Result<OwnedFd, Errno> {
+        self.0.retain(RunningCapture::has_reader);
+        if self.0.len() >= MAX_CAPTURES {
+            return Err(Errno::EMFILE);
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.map_err(|_| Errno::ENOMEM)?;
+        // Beyond the limit of the system with privileges only. The size itself is no condition.
+        if sockopt::set_socket_send_buffer_size_force(&ours, BUFFER).is_err() {
+            let _ = sockopt::set_socket_send_buffer_size(&ours, BUFFER);
+        }
+        self.0.push(RunningCapture {
+            ours,
+            filter,
+            known: None,
+            missed: 0,
+        });
+        Ok(theirs)
+    }
+}
+
+impl RunningCapture {
+    /// Returns false if the reader has ended.
+    fn record(
+        &mut self,
+        sockets: &Sockets,
+        udp_port: Option<u16>,
+        packet: &DaemonPacket<'_>,
+    ) -> bool {
+        if !self.selects(sockets, packet) {
+            return true;
+        }
+        let route = &packet.route;
+        let own = route.local.map(|ip| {
+            let port = route.encapsulation.and(udp_port);
+            SocketAddr::new(ip, port.unwrap_or(0))
+        });
+        let peer = SocketAddr::new(route.remote, route.encapsulation.unwrap_or(0));
+        let (source, destination) = if packet.is_sent {
+            (own, Some(peer))
+        } else {
+            (Some(peer), own)
+        };
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let copy = CapturedPacket {
+            is_sent: packet.is_sent,
+            is_udp: route.encapsulation.is_some(),
+            ecn: match route.ecn {
+                Ecn::NotCapable => 0,
+                Ecn::Capable1 => 1,
+                Ecn::Capable0 => 2,
+                Ecn::CongestionExperienced => 3,
+            },
+            time: since.map_or(0, |time| time.as_nanos() as u64),
+            missed: self.missed,
+            source,
+            destination,
+            packet: packet.bytes,
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(&self.ours, &copy.encode(), flags) {
+            Ok(_) => true,
+            Err(SystemErrno::AGAIN | SystemErrno::NOBUFS) => {
+                self.missed += 1;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn selects(&mut self, sockets: &Sockets, packet: &DaemonPacket<'_>) -> bool {
+        let port = |at: usize| {
+            let part = packet.bytes.get(at..at + 2);
+            part.map_or(0, |part| u16::from_be_bytes([part[0], part[1]]))
+        };
+        let (source, destination) = (port(0), port(2));
+        let is_port = |port| source == port || destination == port;
+        if !self.filter.port.is_none_or(is_port) {
+            return false;
+        }
+        let Some(association) = self.filter.association else {
+            return true;
+        };
+        let (local, peer) = if packet.is_sent {
+            (source, destination)
+        } else {
+            (destination, source)
+        };
+        let is_of = |known: &AssociationAddresses| {
+            (known.local_port, known.peer_port) == (local, peer)
+                && known.peers.contains(&packet.route.remote)
+        };
+        if self.known.as_ref().is_some_and(is_of) {
+            return true;
+        }
+        // The peer's addresses may have changed.
+        if let Some(current) = sockets.association_addresses(association) {
+            self.known = Some(current);
+        }
+        self.known.as_ref().is_some_and(is_of)
+    }
+
+    fn has_reader(&self) -> bool {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut ends = [PollFd::new(&self.ours, PollFlags::empty())];
+        let polled = poll(&mut ends, Some(&at_once));
+        polled.is_ok() && !ends[0].revents().contains(PollFlags::HUP)
+    }
+}
+
+impl Driver {
+    /// Starts a capture for a client of the daemon's user or of the superuser: packets contain messages of all programs.
+    pub(crate) fn start_capture(
+        &mut self,
+        uid: u32,
+        filter: CaptureFilter,
+    ) -> (Vec<u8>, Option<OwnedFd>) {
+        let started = if may_share(uid) {
+            self.captures.start(filter)
+        } else {
+            Err(Errno::EPERM)
+        };
+        let reply = Reply {
+            error: started.as_ref().err().map_or(0, |error| error.number()),
+            ..Reply::default()
+        };
+        (reply.encode(), started.ok())
+    }
+}
+
+/// Reader of a capture of a running daemon.
+#[derive(Debug)]
+pub struct Capture {
+    /// Its type is that of a datagram socket, for which the runtime can wait; both keep the limits of packets.
+    packets: UnixDatagram,
+    buffer: Vec<u8>,
+}
+
+impl Capture {
+    /// Starts a capture of packets that a daemon receives and sends from now on. Must be called in a runtime.
+    ///
+    /// # Errors
+    /// No daemon answers; it belongs to another user (`PermissionDenied`); it has too many captures.
+    pub fn start(path: &Path, filter: CaptureFilter) -> io::Result<Self> {
+        let connection = connection(path)?;
+        let request = Request::Capture {
+            association: filter.association.unwrap_or(0),
+            port: filter.port.unwrap_or(0),
+        };
+        send(&connection, &request.encode().0, SendFlags::NOSIGNAL)?;
+        let (error, _, _, mut attached) = receive(&connection).map_err(io::Error::other)?;
+        let Some(packets) = attached.pop().filter(|_| error == 0) else {
+            return Err(match Errno::EMFILE.number() {
+                limit if error == limit => io::Error::other("the daemon has 8 captures already"),
+                _ if error == Errno::EPERM.number() => io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "only the user of the daemon and the superuser can capture",
+                ),
+                _ => io::Error::from_raw_os_error(error),
+            });
+        };
+        rustix::io::ioctl_fionbio(&packets, true)?;
+        Ok(Self {
+            packets: UnixDatagram::from_std(packets.into())?,
+            buffer: vec![0; MAX_CAPTURED],
+        })
+    }
+
+    /// Waits for the next packet; `None` when the daemon has ended or was replaced. A dropped call loses none.
+    ///
+    /// # Errors
+    /// The daemon sends something else.
+    pub async fn next(&mut self) -> io::Result<Option<CapturedPacket<'_>>> {
+        match self.packets.recv(&mut self.buffer).await? {
+            0 => Ok(None),
+            len => Ok(Some(
+                CapturedPacket::decode(&self.buffer[..len]).map_err(io::Error::other)?,
+            )),
+        }
+    }
+}
