@@ -115,7 +115,7 @@ impl NetworkSelection {
         } else if path.is_file() {
             ScenarioFile::load(path)?.world(cell, self.seed)?
         } else {
-            let experiments = Experiment::select(std::slice::from_ref(&self.scenario))?;
+            let experiments = Experiment::select(std::slice::from_ref(&self.scenario), false)?;
             let Some(experiment) = experiments.first() else {
                 return Err(Failure::Usage("name an experiment".into()));
             };

@@ -372,7 +372,7 @@ fn record(
         record.arrivals.clone_from(&receiver.state.arrivals);
         let id = receiver.state.id;
         let stats = id.and_then(|id| endpoint.association_stats(id));
-        record.unread = stats.map(|stats| stats.receivable_messages as u64);
+        record.accepted = stats.map(|stats| stats.counters.data_chunks_received);
     }
     record
 }

@@ -81,6 +81,7 @@ impl Published {
             title: root.needed("title", "the title of the paper", Item::read)?,
             place: root.needed("place", "the journal, conference or series", Item::read)?,
             year: root.needed("year", "a year", |item| item.whole(1900..=2200))?,
+            published_is: root.value_or("published_is", String::new(), Item::read)?,
         };
         let fitted = |item: &Item<'_>| {
             item.table(|section| {
@@ -542,16 +543,23 @@ impl Published {
         let (source, unit) = self.source(section, file)?;
         let constant = |key| section.value_or(key, None, |item| own.constant(item));
         let published = constant("published")?;
-        // In some lines of `each` the paper may have no value.
+        // In some lines of `each` the paper may have no value, or one that is compared.
         let why: Option<String> = section.value("not_compared", Item::read)?;
         let mut row = Row {
             id: section.needed("id", id, Item::read)?,
             label: section.needed("label", "the label of the row", Item::read)?,
             unit: section.value_or("unit", unit, Item::read)?,
             published,
-            not_compared: why.filter(|_| published.is_some()),
+            published_to: constant("published_to")?,
+            not_compared: why.filter(|why| !why.is_empty() && published.is_some()),
             ..Row::default()
         };
+        if row
+            .published_to
+            .is_some_and(|to| published.is_none_or(|from| to <= from))
+        {
+            return Err(section.error("published_to must be greater than published"));
+        }
         for (key, kind) in [
             ("at_least", BoundKind::Lower),
             ("at_most", BoundKind::Upper),
