@@ -2,7 +2,6 @@
 //! serial numbers wrap.
 //! The seed is fixed, so that runs are repeatable; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select another
 //! seed and more cases.
-//! `PROPTEST_CASES` choose another seed and more cases.
 
 mod extensions;
 mod hostile;
