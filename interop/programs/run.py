@@ -27,7 +27,7 @@ TIME_LIMIT = 60  # seconds for anything that a program is expected to do
 
 
 class Failed(Exception):
-    """A program did something else than it does on the kernel's sockets; the text says what."""
+    """A program did something else than it does on the kernel's sockets; the text describes it."""
 
 
 class Host:

@@ -42,7 +42,7 @@ NETWORK = [
 
 
 class Failed(Exception):
-    """A run that gave no answers; the text says why."""
+    """A run that gave no answers; the text is the reason."""
 
 
 def in_guest(arguments):

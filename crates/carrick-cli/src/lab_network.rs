@@ -269,7 +269,7 @@ fn describe(change: &ScheduledChange) -> String {
     format!("after {:.3} s: {change}", change.after.as_secs_f64())
 }
 
-/// Waits for a line on standard input; for ever if standard input ends.
+/// Waits for a line on standard input; without end if standard input ends.
 async fn wait_for_line() {
     let (sender, line_read) = oneshot::channel();
     // The thread may outlive the wait; it ends with the process.

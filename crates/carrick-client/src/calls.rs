@@ -26,7 +26,7 @@ use crate::{next, receive, table};
 #[repr(u8)]
 pub(crate) enum SocketSelection {
     Always = 1,
-    /// Sockets that the kernel does not support.
+    /// Only sockets whose type the kernel does not support.
     Missing,
     Never,
 }

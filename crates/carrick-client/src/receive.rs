@@ -20,7 +20,7 @@ use crate::calls::error_of;
 use crate::lock::ExclusiveAccess;
 use crate::next;
 
-/// Read message, notification, or part of one.
+/// A received message or notification, or a part of one.
 pub(crate) struct ReceivedMessage {
     /// Number of bytes in the program's buffer.
     pub(crate) len: usize,

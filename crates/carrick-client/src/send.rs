@@ -48,7 +48,7 @@ impl OutgoingMessage<'_> {
     }
 }
 
-/// Returns whether ancillary data has an existing stream, and no effect but on its message.
+/// Returns whether ancillary data names an existing stream and affects this message only.
 fn has_stream(control: &[u8], socket: Description) -> bool {
     match plain_stream(control) {
         Some(MessageStream::Given(stream)) => stream < socket.streams,

@@ -26,7 +26,7 @@ use crate::driver::{Driver, Token};
 
 /// Limit of the requests of a client in one turn.
 const TURN: usize = 16;
-/// Time without accepting clients after an error of the system.
+/// Pause of `accept` after a system error.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;

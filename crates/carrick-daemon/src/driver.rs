@@ -48,7 +48,7 @@ pub(crate) struct UserResources {
     pub(crate) descriptors: usize,
 }
 
-/// The task.
+/// Task of the daemon: owns the sockets, clients and descriptors.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) config: Config,
@@ -64,7 +64,7 @@ pub(crate) struct Driver {
     pub(crate) descriptors: BTreeMap<Token, Descriptor>,
     pub(crate) by_cookie: BTreeMap<u64, Token>,
     pub(crate) by_socket: BTreeMap<SocketId, Token>,
-    /// Descriptors for the results of set-ups that callers wait for.
+    /// Descriptors of callers blocked in connect, by association.
     pub(crate) setups: BTreeMap<AssocId, OwnedFd>,
     /// Descriptors to be served.
     pub(crate) ready: BTreeSet<Token>,

@@ -133,7 +133,7 @@ pub(crate) fn may_share(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Has calls on a connection block, but not for ever.
+/// Makes calls on a connection block, with a time limit.
 fn limit_waiting(connection: &OwnedFd, limit: Option<Duration>) -> rustix::io::Result<()> {
     ioctl_fionbio(connection, false)?;
     sockopt::set_socket_timeout(connection, sockopt::Timeout::Recv, limit)?;
@@ -404,7 +404,7 @@ impl Driver {
 }
 
 fn incomplete() -> Reason {
-    "the state has other descriptors than were passed".into()
+    "the number of passed descriptors does not match the exported state".into()
 }
 
 /// Requests a handover from the daemon on a control socket. Returns the daemon that continues, or the reason of the
@@ -428,7 +428,7 @@ fn try_take_over(config: Config) -> Result<Daemon, Reason> {
     match taken.and_then(|inherited| continued(config, &state, inherited)) {
         Ok(daemon) => {
             send_with(&connection, &Reply::default(), &[]).map_err(described)?;
-            // The predecessor has given up waiting if the connection ends.
+            // The predecessor has stopped waiting if the connection ends.
             limit_waiting(&connection, None).map_err(described)?;
             receive(&connection)?;
             Ok(daemon)

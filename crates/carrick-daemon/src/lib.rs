@@ -64,9 +64,9 @@ const BACKLOG: i32 = 128;
 /// Limits of the processes of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections of the control socket. Default: 1024.
+    /// Maximum number of connections of the control socket. Default: 1024.
     pub clients: usize,
-    /// Descriptors. Default: 8192.
+    /// Maximum number of descriptors. Default: 8192.
     pub descriptors: usize,
 }
 
@@ -225,8 +225,8 @@ pub enum DaemonError {
     #[error("{0}")]
     Network(#[from] carrick::BindError),
     /// A parameter of associations is out of its range.
-    #[error("association parameters are out of range")]
-    Association,
+    #[error("association parameters: {0}")]
+    Association(#[source] carrick_proto::ConfigError),
     /// Another daemon has the control socket.
     #[error("a daemon answers on {0}: use it, or choose another path with --socket")]
     Running(PathBuf),
@@ -251,7 +251,7 @@ pub enum DaemonError {
     NotTakenOver {
         /// Path of the control socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the predecessor or of this process.
         reason: String,
     },
     /// The system has no random numbers, or no epoll instance.
@@ -307,7 +307,7 @@ impl Daemon {
         let system = |error: getrandom::Error| DaemonError::System(io::Error::other(error));
         getrandom::fill(&mut seed).map_err(system)?;
         let parameters = parameters(&config, network.addresses(), seed);
-        let sockets = Sockets::new(parameters).map_err(|_| DaemonError::Association)?;
+        let sockets = Sockets::new(parameters).map_err(DaemonError::Association)?;
         if owns_path && answers(&config.socket) {
             return Err(DaemonError::Running(config.socket));
         }

@@ -59,7 +59,7 @@ pub fn control_socket() -> io::Result<Option<OwnedFd>> {
         && sockopt::socket_acceptconn(&socket)?;
     if !is_control {
         return Err(io::Error::other(
-            "the socket that was passed (LISTEN_FDS) is none for programs: use ListenSequentialPacket= with a path",
+            "the socket passed in LISTEN_FDS is not a SOCK_SEQPACKET listener: set ListenSequentialPacket= in the .socket unit",
         ));
     }
     rustix::io::ioctl_fionbio(&socket, true)?;

@@ -58,7 +58,7 @@ pub struct MessageInfo {
     pub tsn: u32,
     /// Cumulative TSN.
     pub cum_tsn: u32,
-    /// Context.
+    /// Context of the sender (`sinfo_context`).
     pub context: u32,
     /// Association identifier.
     pub association: i32,
@@ -67,7 +67,7 @@ pub struct MessageInfo {
 /// Header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Kind.
+    /// Type of the frame.
     pub kind: FrameKind,
     /// The frame ends its message.
     pub is_end: bool,

@@ -131,12 +131,12 @@ pub const SOCKETS_VARIABLE: &str = "CARRICK_SOCKETS";
 /// Path of the daemon's control socket, if no runtime directory of the user exists.
 pub const SYSTEM_SOCKET: &str = "/run/carrick/socket";
 
-/// Returns the path of the control socket below a user's runtime directory (`XDG_RUNTIME_DIR`).
+/// Returns the path of the control socket in a user's runtime directory (`XDG_RUNTIME_DIR`).
 pub fn user_socket(runtime_directory: &str) -> String {
     format!("{runtime_directory}/carrick/socket")
 }
 
-/// Error of a decoder: the bytes are no frame.
+/// Decoding error: not a valid frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 

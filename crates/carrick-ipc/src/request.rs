@@ -19,19 +19,19 @@ pub enum Request<'a> {
         domain: i32,
         /// Type, without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
         kind: i32,
-        /// Protocol.
+        /// IP protocol; 0 for the default of the type.
         protocol: i32,
     },
     /// Description of a descriptor.
     Describe,
     /// `bind`
     Bind {
-        /// Address.
+        /// Local address and port.
         address: &'a [u8],
     },
     /// `listen`
     Listen {
-        /// Backlog.
+        /// Requested limit of the accept queue.
         backlog: i32,
     },
     /// `connect`
@@ -46,20 +46,20 @@ pub enum Request<'a> {
     },
     /// `getsockopt`
     GetOption {
-        /// Level.
+        /// Protocol level, such as `IPPROTO_SCTP`.
         level: i32,
-        /// Name.
+        /// Name of the option at its level.
         name: i32,
         /// Content of the caller's buffer.
         buffer: &'a [u8],
     },
     /// `setsockopt`
     SetOption {
-        /// Level.
+        /// Protocol level, such as `IPPROTO_SCTP`.
         level: i32,
-        /// Name.
+        /// Name of the option at its level.
         name: i32,
-        /// Value.
+        /// Value of the option.
         value: &'a [u8],
     },
     /// `getsockname`
@@ -74,7 +74,7 @@ pub enum Request<'a> {
         address: &'a [u8],
         /// Ancillary data, or empty.
         control: &'a [u8],
-        /// Message.
+        /// Data of the message.
         data: &'a [u8],
     },
     /// `sctp_peeloff`

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Publication {
     /// Authors, as printed.
     pub authors: String,
-    /// Title.
+    /// Title of the paper.
     pub title: String,
     /// Journal, conference or series.
     pub place: String,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// Pause before the next attempt. Without file descriptors, each attempt fails at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Interval of reports.
+/// Minimum interval between failure reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Capacity of the channel of reports.

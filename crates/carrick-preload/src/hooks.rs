@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-/// Runs when the library is loaded. All calls of the program that close and duplicate descriptors pass through it.
+/// Library constructor; from now on close, dup and fcntl calls are intercepted.
 #[used]
 // SAFETY: the section has pointers to functions without arguments, as this one.
 #[unsafe(link_section = ".init_array")]
@@ -65,7 +65,7 @@ replace! {
     splice = splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
 }
 
-/// Ends the program if a buffer is smaller than the length of the call, as the `_chk` functions of libc do.
+/// Aborts if `len` exceeds the size of the buffer, as the `_chk` functions of libc do.
 fn check_space(len: size_t, space: size_t) {
     if len > space {
         std::process::abort();

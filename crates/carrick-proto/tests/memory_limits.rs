@@ -1,4 +1,5 @@
-//! Memory that peers can occupy with the default limits, see `docs/decisions/memory-limits.md`.
+//! Memory that peers can occupy with the default limits, see `docs/decisions/memory-limits.md`. In a binary of
+//! its own for the allocator that counts all memory of the process.
 
 use core::net::IpAddr;
 

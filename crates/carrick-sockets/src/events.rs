@@ -22,7 +22,7 @@ use crate::receive_queue::DataItem;
 use crate::socket::{SocketId, SocketState};
 use crate::sockets::Sockets;
 
-/// Cause code of an abort that the user asked for (RFC 9260, section 3.3.10.12).
+/// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
 impl Sockets {

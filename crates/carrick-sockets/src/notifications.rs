@@ -26,7 +26,7 @@ pub(crate) fn is_subscribed(events: u16, notification: &[u8]) -> bool {
         .is_some_and(|bit| events & bit != 0)
 }
 
-/// Joins a struct and what follows it.
+/// Appends the variable part to an encoded struct.
 fn join(layout: &impl Layout, rest: &[u8]) -> Bytes {
     let mut bytes = layout.encode();
     bytes.extend_from_slice(rest);

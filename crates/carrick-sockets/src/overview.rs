@@ -38,7 +38,7 @@ pub struct OverviewRow {
 pub enum OverviewSubject {
     /// The socket itself.
     Socket {
-        /// Style.
+        /// Style of the socket: one-to-one or one-to-many.
         style: Style,
         /// Limit of the accept queue of a socket that listens; `None` for others.
         backlog: Option<usize>,

@@ -24,7 +24,7 @@ pub(crate) struct PortId(pub(crate) u64);
 
 portable_tuple! { PortId(number) }
 
-/// Families of a wildcard address.
+/// Address families that a wildcard bind covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wildcard {
     v4: bool,

@@ -93,7 +93,7 @@ impl Portable for Readiness {
 /// Change of the readiness of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadinessChange {
-    /// Socket.
+    /// Identifier of the socket.
     pub socket: SocketId,
     /// Conditions that occurred since the last change, also those that were in place before: each
     /// message is an edge of [`Readiness::READABLE`].

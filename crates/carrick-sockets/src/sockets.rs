@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::{Endpoint, EndpointConfig, IcmpInput, Route, Time, Transmit};
+use carrick_proto::{ConfigError, Endpoint, EndpointConfig, IcmpInput, Route, Time, Transmit};
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -126,8 +126,8 @@ impl Sockets {
     /// Creates an empty set of sockets.
     ///
     /// # Errors
-    /// `EINVAL` if a parameter of associations is out of its range.
-    pub fn new(config: Config) -> Result<Self, Errno> {
+    /// Returns the first parameter of associations that is out of its range.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
         let mut random = ChaCha12Rng::from_seed(config.seed);
         let mut seed = [0; 32];
         random.fill_bytes(&mut seed);
@@ -135,7 +135,7 @@ impl Sockets {
         stray.accept = false;
         stray.association = config.association.clone();
         stray.source_selection = (config.source_selection)();
-        let stray = Endpoint::new(stray).map_err(|_| Errno::EINVAL)?;
+        let stray = Endpoint::new(stray)?;
         Ok(Self {
             config,
             random,

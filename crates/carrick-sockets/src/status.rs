@@ -11,7 +11,7 @@ use crate::sockets::Sockets;
 /// Status of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Style.
+    /// Style of the socket: one-to-one or one-to-many.
     pub style: Style,
     /// Address family.
     pub family: Family,

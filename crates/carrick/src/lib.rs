@@ -123,6 +123,11 @@ struct CrateReadme;
 #[doc = include_str!("../../../docs/extensions.md")]
 struct ExtensionsPage;
 
+/// Doc test of the guide's first program.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/first-program.md")]
+struct FirstProgramPage;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,

@@ -1,4 +1,5 @@
-//! Resident memory of a process whose peer sends packets that occupy as much as possible.
+//! Resident memory of a process whose peer sends packets that occupy as much as possible. In a binary of its
+//! own, since that is the memory of the whole process.
 #![cfg(target_os = "linux")]
 
 mod attacker;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_daemon::{Capture, CaptureFilter, CapturedPacket, default_socket};
-use carrick_netsim::pcapng::{PacketDirection, Writer};
+use carrick_netsim::pcapng::{PacketDirection, PcapngWriter};
 use carrick_netsim::{Ecn, Packet, Protocol, Time};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -113,7 +113,7 @@ async fn capture(
         io::ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => cannot_write(path, &error),
     };
-    let mut file = Writer::new(out, &["carrick"]).map_err(failed)?;
+    let mut file = PcapngWriter::new(out, &["carrick"]).map_err(failed)?;
     let style = ProgressStyle::with_template("{pos} packets, {elapsed}");
     let progress = ProgressBar::new_spinner();
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

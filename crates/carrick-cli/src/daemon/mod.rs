@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     /// Check the configuration and exit.
     #[arg(long, requires = "config")]
     check: bool,
-    /// Continue the sockets of the daemon on the control socket, which then ends. It must have the same user, or
-    /// this command that of the superuser, and the same UDP port.
+    /// Continue the sockets of the daemon on the control socket, which then ends. Both have the same user and
+    /// the same UDP port; root may continue the daemon of any user.
     #[arg(long)]
     take_over: bool,
     /// Path of the control socket [default: that of the environment variable `CARRICK_DAEMON`,

@@ -27,7 +27,7 @@ pub(super) struct Settings {
     linger: Option<LingerTime>,
     /// The network below the sockets.
     pub(super) network: NetworkSettings,
-    /// Limits.
+    /// Limits of users and of the host.
     pub(super) limits: LimitSettings,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum TransportSetting {
     Udp,
     /// IP protocol 132.
     Raw,
-    /// Both.
+    /// UDP and IP protocol 132.
     Both,
 }
 

@@ -557,7 +557,7 @@ fn a_thousand_sockets_leave_nothing() {
     served.end();
 }
 
-/// docs/containers.md: the example files have options that exist, and the toolchain that is promised.
+/// docs/containers.md: the example files have options that exist, and the toolchain of Cargo.toml.
 #[test]
 fn commands_of_container_examples_are_valid() {
     let dockerfile = include_str!("../../../../docs/examples/container/Dockerfile");

@@ -202,7 +202,7 @@ fn send_frame(socket: &OwnedFd, stream: u16) {
 
 /// A process may have an outdated description of the socket. Each request follows the messages before it.
 #[tokio::test]
-async fn messages_that_are_refused_are_pending_errors() {
+async fn a_refused_message_sets_so_error() {
     serve(connected_to_itself("refused"), |path| {
         let client = client(&path);
         let (listener, socket) = connected(&client, 5000);

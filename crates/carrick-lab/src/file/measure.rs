@@ -262,7 +262,7 @@ pub(super) struct Transmission {
     /// TSN of the chunk; `None` for TCP.
     pub(super) tsn: Option<Tsn>,
     pub(super) bytes: usize,
-    /// Retransmission.
+    /// The transmission is a retransmission.
     pub(super) again: bool,
 }
 

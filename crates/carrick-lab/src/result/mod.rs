@@ -261,7 +261,7 @@ pub struct ScenarioResult {
     /// Rows of the table.
     #[serde(serialize_with = "with_verdicts")]
     pub rows: Vec<Row>,
-    /// Figures.
+    /// Figures of the report.
     #[serde(skip)]
     pub figures: Vec<Figure>,
     /// Drawing of the network.

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_name_what_differs() {
+    fn counts_name_the_differences() {
         let row =
             |id: &str, value: f64| Row::new(id, "b", "ms").published(100.0).measured(&[value]);
         let mut result = crate::result::tests::sample();

@@ -1,12 +1,12 @@
 //! Dynamic addresses (RFC 5061): what requests and answers change in paths, data and packets. The
 //! state and the rules are in [`crate::addresses`].
 //!
-//! An ASCONF of the peer is processed in these steps (RFC 5061, section 5.2):
+//! [`Association::on_asconf`] processes an ASCONF of the peer in these steps (RFC 5061, section 5.2):
 //!
 //! 1. Compare its serial number; a retransmitted one gets the kept answer (rules E1, E2, E5).
-//! 2. Check each request in order and apply it: add, delete, prefer (rules V1 to V3; section 5.3,
-//!    rules F7 to F14).
-//! 3. Keep the answer (rules V4, V5) and send it to the source of the ASCONF (rule E6).
+//! 2. Check each request in order, apply it and write its answer: add, delete, prefer (rules V1 to V3;
+//!    section 5.3, rules F7 to F14).
+//! 3. Keep the answer (rules V4 and V5), and send it to the source of the ASCONF (rule E6).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -98,7 +98,7 @@ impl Association {
         dynamic.is_some_and(|d| d.is_being_added(local))
     }
 
-    /// SET PEER PRIMARY: asks the peer to send to this address of ours.
+    /// Requests that the peer sends to this local address (Set Primary IP Address).
     pub(crate) fn set_peer_primary(
         &mut self,
         address: IpAddr,
@@ -211,9 +211,12 @@ impl Association {
         }
         let Some(dynamic) = &self.dynamic else { return };
         let serial = asconf.serial;
+        // 1.
         let answer = match dynamic.check_serial(serial) {
             SerialCheck::Expected => {
+                // 2.
                 let value = self.answer_requests(asconf, route, cx);
+                // 3.
                 if let Some(dynamic) = &mut self.dynamic {
                     dynamic.processed(serial, value.clone(), first);
                 }
@@ -228,7 +231,7 @@ impl Association {
         self.reply_asconf_ack(route, answer);
     }
 
-    /// Applies the requests of an ASCONF and returns the value of the ASCONF-ACK.
+    /// Step 2 of an ASCONF: applies its requests and returns the value of the ASCONF-ACK.
     fn answer_requests(
         &mut self,
         asconf: &Asconf<'_>,
@@ -261,6 +264,7 @@ impl Association {
         value
     }
 
+    /// Applies the changes of a granted request (step 2). A refused one changes nothing.
     fn apply_changes(
         &mut self,
         changes: &AddressChanges,

@@ -134,7 +134,7 @@ impl Association {
         self.receiver.has_received() || self.sender.was_acknowledged()
     }
 
-    /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.
+    /// ERROR with Stale Cookie (section 5.2.6): a new INIT requests a longer life, a few times.
     pub(crate) fn on_stale_cookie(&mut self, cx: &mut Context<'_>) {
         let State::CookieEchoed(echoed) = &self.state else {
             return;

@@ -101,9 +101,9 @@ pub(crate) struct Context<'a> {
     pub(crate) replies: &'a mut Replies,
 }
 
-/// Transmission control block (RFC 9260 section 14.2). Parts with private state are `advertised`,
-/// `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and `events`, besides paths,
-/// sender and receiver; the association applies what one part returns to the other parts.
+/// Transmission control block (RFC 9260 section 14.2). Parts keep their state private: paths, sender,
+/// receiver, `advertised`, `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and
+/// `events`; the association applies the results of one part to the other parts.
 #[derive(Debug)]
 pub(crate) struct Association {
     pub(crate) id: AssociationId,
@@ -140,7 +140,7 @@ pub(crate) struct Association {
     pub(crate) trace: Trace,
     pub(crate) counters: AssociationCounters,
     accepted: bool,
-    /// A UDP port of the peer changed, or an address was confirmed, since the endpoint asked.
+    /// A UDP port of the peer changed, or an address was confirmed, since the last query of the endpoint.
     peer_entries_changed: bool,
 }
 

@@ -360,7 +360,7 @@ impl Association {
             return;
         };
         ending.chunk.due = false;
-        // An INIT, which anybody can send, asks for a SHUTDOWN ACK but does not put off T2.
+        // An INIT can be forged: it causes a SHUTDOWN ACK, but does not restart T2-shutdown.
         ending.chunk.timer.get_or_insert(expires);
         ending.answer = None;
         ending.sent_to = Some(route);

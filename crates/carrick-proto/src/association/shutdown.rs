@@ -95,7 +95,8 @@ impl Association {
                 return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
             }
             Err(SackError::NonRenegableReneged) => {
-                return self.violation("data acknowledged as non-renegable was taken back", cx);
+                return self
+                    .violation("SHUTDOWN reneges on data acknowledged as non-renegable", cx);
             }
         };
         self.report_abandoned();

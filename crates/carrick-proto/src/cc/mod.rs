@@ -156,7 +156,7 @@ pub struct Acknowledged {
     /// Round-trip time of the last chunk that this SACK acknowledged, if that had been sent once. It
     /// includes the delay of the SACK by the peer.
     pub rtt: Option<Duration>,
-    /// The window, and nothing else, held data of this path back when data was last looked for.
+    /// The window, and nothing else, limited transmission on this path at the last attempt to send.
     pub window_limited: bool,
     /// Highest of the chunks of this path that were acknowledged, counted from the first that was ever
     /// sent.

@@ -38,7 +38,7 @@ pub trait Portable: Sized {
     fn read(input: &mut Reader<'_>) -> Result<Self, ImportError>;
 }
 
-/// Export in the making.
+/// Encoder of an export.
 #[doc(hidden)]
 pub struct Writer {
     pub(super) bytes: Vec<u8>,

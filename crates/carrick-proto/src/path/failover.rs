@@ -136,7 +136,7 @@ impl Paths {
             return None;
         }
         let path = &self[primary];
-        if !path.thresholds.gives_up_primary(path.error_count) {
+        if !path.thresholds.replaces_primary(path.error_count) {
             return None;
         }
         self.set_primary(current);

@@ -329,7 +329,7 @@ impl Path {
         }
     }
 
-    /// Confirmed, active and not potentially failed: fit for data.
+    /// Returns whether data may be sent: confirmed, active and not potentially failed.
     pub(crate) fn usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }

@@ -1,5 +1,5 @@
-//! The receiver of I-DATA: any order of arrival gives the same messages, and lies change nothing but
-//! the end of the association.
+//! The receiver of I-DATA: messages are the same for any order of arrival, and invalid chunks only abort
+//! the association.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -13,7 +13,7 @@ use super::*;
 
 /// A chunk as a sender would make it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentChunk {
     tsn: u32,
     stream: u16,
     unordered: bool,
@@ -26,13 +26,13 @@ struct Sent {
 /// Stream, order and MID.
 type Name = (u16, bool, u32);
 
-impl Sent {
+impl SentChunk {
     fn name(&self) -> Name {
         (self.stream, self.unordered, self.mid)
     }
 }
 
-fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
+fn give(receiver: &mut Receiver, sent: &SentChunk) -> DataOutcome {
     let fragment = match sent.fsn {
         0 => Place::First(Ppid(7)),
         fsn => Place::Later(Fsn::new(fsn)),
@@ -40,7 +40,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
     give_as(receiver, sent, fragment)
 }
 
-fn give_as(receiver: &mut Receiver, sent: &Sent, fragment: Place) -> DataOutcome {
+fn give_as(receiver: &mut Receiver, sent: &SentChunk, fragment: Place) -> DataOutcome {
     let datagram = Bytes::from(sent.payload.clone());
     let header = IDataHeader {
         tsn: Tsn::new(sent.tsn),
@@ -62,14 +62,18 @@ fn give_as(receiver: &mut Receiver, sent: &Sent, fragment: Place) -> DataOutcome
 
 /// Messages fragmented into chunks of three bytes; `order` selects the stream of each chunk, and the TSNs
 /// begin with `tsn`. A stream begins a message when its previous message is complete.
-fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Index]) -> Vec<Sent> {
-    let mut lines: BTreeMap<u16, Vec<Sent>> = BTreeMap::new();
+fn chunks(
+    tsn: u32,
+    messages: &[(u16, bool, usize)],
+    order: &[prop::sample::Index],
+) -> Vec<SentChunk> {
+    let mut lines: BTreeMap<u16, Vec<SentChunk>> = BTreeMap::new();
     let mut next: BTreeMap<(u16, bool), u32> = BTreeMap::new();
     for (number, &(stream, unordered, len)) in messages.iter().enumerate() {
         let counter = next.entry((stream, unordered)).or_default();
         let bytes: Vec<u8> = (0..len).map(|i| (number * 31 + i) as u8).collect();
         for (fsn, piece) in bytes.chunks(3).enumerate() {
-            lines.entry(stream).or_default().push(Sent {
+            lines.entry(stream).or_default().push(SentChunk {
                 tsn: 0,
                 stream,
                 unordered,
@@ -85,7 +89,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
         line.reverse();
     }
     let mut picks = order.iter().cycle();
-    let mut all: Vec<Sent> = Vec::new();
+    let mut all: Vec<SentChunk> = Vec::new();
     while !lines.is_empty() {
         let streams: Vec<u16> = lines.keys().copied().collect();
         let stream = picks.next().map_or(streams[0], |pick| *pick.get(&streams));
@@ -100,7 +104,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
 }
 
 /// Naive model of the messages to deliver once the chunks in `arrived` have arrived.
-fn naive(sent: &[Sent], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
+fn naive(sent: &[SentChunk], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
     let mut whole: BTreeMap<Name, Vec<u8>> = BTreeMap::new();
     let mut broken: BTreeSet<Name> = BTreeSet::new();
     for chunk in sent {
@@ -240,7 +244,7 @@ proptest! {
         let mut receiver = receiver(1, BUFFER);
         let mut reader = Reader::default();
         let mut step = 0;
-        let mut missing: Vec<&Sent> = order.iter().map(|pick| pick.get(&sent)).collect();
+        let mut missing: Vec<&SentChunk> = order.iter().map(|pick| pick.get(&sent)).collect();
         // The sender repeats what is not acknowledged until all of it is, lowest first.
         for round in 0..2000 {
             for chunk in missing.drain(..) {
@@ -275,7 +279,7 @@ proptest! {
         const BUFFER: usize = 1500;
         let mut receiver = receiver(1, BUFFER);
         for (tsn, stream, unordered, beginning, ending, mid, fsn) in chunks {
-            let sent = Sent { tsn, stream, unordered, mid, fsn, ending, payload: vec![0; 100] };
+            let sent = SentChunk { tsn, stream, unordered, mid, fsn, ending, payload: vec![0; 100] };
             let fragment = if beginning { Place::First(Ppid(0)) } else { Place::Later(Fsn::new(fsn)) };
             give_as(&mut receiver, &sent, fragment);
             prop_assert!(receiver.buffered_bytes() <= BUFFER + 116);
@@ -287,8 +291,8 @@ proptest! {
 }
 
 /// A chunk of an ordered message of stream 1.
-fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> Sent {
-    Sent {
+fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> SentChunk {
+    SentChunk {
         tsn,
         stream: 1,
         unordered: false,
@@ -302,7 +306,7 @@ fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> Sent {
 /// RFC 8260, section 2.2.3.
 #[test]
 fn inconsistent_fragments_are_a_violation() {
-    let lies: [(&str, &[Sent]); 8] = [
+    let lies: [(&str, &[SentChunk]); 8] = [
         (
             "two first fragments",
             &[piece(1, 0, 0, false), piece(2, 0, 0, false)],
@@ -394,7 +398,7 @@ fn absurd_mids_and_fsns_wait_within_the_buffer() {
 #[test]
 fn ordered_and_unordered_mids_are_separate() {
     let mut receiver = receiver(1, 10_000);
-    let unordered = |chunk: Sent| Sent {
+    let unordered = |chunk: SentChunk| SentChunk {
         unordered: true,
         ..chunk
     };
@@ -439,7 +443,7 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
     for fsn in 0..30 {
         for stream in [1, 2] {
             tsn += 1;
-            let chunk = Sent {
+            let chunk = SentChunk {
                 stream,
                 ..piece(tsn, 0, fsn, false)
             };
@@ -448,7 +452,7 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
     }
     let first = receiver.receive().map(|m| m.part);
     assert_eq!(first, Some(Part::First));
-    let whole = Sent {
+    let whole = SentChunk {
         stream: 3,
         ..piece(tsn + 1, 0, 0, true)
     };

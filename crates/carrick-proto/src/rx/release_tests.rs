@@ -252,7 +252,7 @@ fn a_restart_frees_the_space_of_unfit_messages() {
         }
         let read = read_all(&mut receiver).len();
         receiver.release_at_end();
-        // Only where TSNs say that nothing is missing, DATA needs no number that fits.
+        // Where the TSNs prove that nothing is missing, a message in DATA is delivered with any SSN.
         let expected = if interleaving { 2 } else { 4 };
         assert_eq!(read + read_all(&mut receiver).len(), expected);
         receiver.restart(Tsn::new(9000), STREAMS, interleaving, &config());
@@ -346,7 +346,7 @@ fn mid() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    /// Whatever a peer sends before, while and after something waits for a reset.
+    /// Arbitrary DATA before, during and after a deferred stream reset.
     /// RFC 9260, section 6.2.
     #[test]
     fn an_end_and_a_restart_free_the_whole_buffer(

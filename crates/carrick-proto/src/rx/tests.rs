@@ -11,7 +11,7 @@ use super::*;
 
 /// A chunk as a sender would make it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentChunk {
     tsn: u32,
     stream: u16,
     ssn: u16,
@@ -21,7 +21,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
+fn give(receiver: &mut Receiver, sent: &SentChunk) -> DataOutcome {
     let datagram = Bytes::from(sent.payload.clone());
     let data = Data {
         tsn: Tsn::new(sent.tsn),
@@ -42,7 +42,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
 }
 
 /// Messages cut into chunks of three bytes, numbered from `tsn`.
-fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<Sent> {
+fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<SentChunk> {
     let mut next = [0_u16; 8];
     let mut all = Vec::new();
     for (number, &(stream, unordered, len)) in messages.iter().enumerate() {
@@ -53,7 +53,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<Sent> {
         let bytes: Vec<u8> = (0..len).map(|i| (number * 31 + i) as u8).collect();
         let pieces: Vec<&[u8]> = bytes.chunks(3).collect();
         for (i, piece) in pieces.iter().enumerate() {
-            all.push(Sent {
+            all.push(SentChunk {
                 tsn: tsn.wrapping_add(all.len() as u32),
                 stream,
                 ssn,
@@ -168,7 +168,7 @@ proptest! {
         let mut receiver = receiver(1, BUFFER);
         let mut got = Vec::new();
         let mut step = 0;
-        let mut missing: Vec<&Sent> = order.iter().map(|pick| pick.get(&sent)).collect();
+        let mut missing: Vec<&SentChunk> = order.iter().map(|pick| pick.get(&sent)).collect();
         // The sender repeats what is not acknowledged until all of it is, lowest first.
         for round in 0..2000 {
             for chunk in missing.drain(..) {
@@ -201,8 +201,8 @@ proptest! {
     }
 }
 
-fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> Sent {
-    Sent {
+fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> SentChunk {
+    SentChunk {
         tsn,
         stream,
         ssn,
@@ -215,7 +215,7 @@ fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> S
 
 #[test]
 fn fragments_that_do_not_fit_together_are_a_violation() {
-    let violation = |first: Sent, second: Sent| {
+    let violation = |first: SentChunk, second: SentChunk| {
         for (a, b) in [(&first, &second), (&second, &first)] {
             let mut receiver = receiver(1, 10_000);
             assert_eq!(give(&mut receiver, a), DataOutcome::Accepted);

@@ -209,7 +209,7 @@ impl Streams {
             return Decision::ResetIncoming(streams);
         }
         if reset.last_tsn.since(cumulative) > REACH {
-            // No peer can have sent that many: the reset would wait for ever.
+            // No peer can have sent that many: the reset would never complete.
             return DENIED;
         }
         self.deferred = Some(Box::new(DeferredReset {
@@ -294,7 +294,7 @@ impl Streams {
     }
 
     /// SSN/TSN Reset Request (RFC 6525, section 5.2.4, steps G1 to G6). Outstanding data is not
-    /// abandoned for it: until all of it is acknowledged, the peer is asked to repeat the request, and
+    /// abandoned for it: until all of it is acknowledged, the answer "In progress" lets the peer repeat the request, and
     /// new messages wait.
     pub(crate) fn on_numbers_reset(&mut self, cx: &PeerRequestContext<'_>) -> Decision {
         if !cx.config.streams.grants.reset_association || !cx.established {

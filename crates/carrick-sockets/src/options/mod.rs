@@ -323,7 +323,7 @@ impl Sockets {
         }
     }
 
-    /// Returns what an association identifier of `setsockopt` means: on sockets with one association
+    /// Returns the scope of an association identifier in `setsockopt`: on sockets with one association
     /// the only one, whatever the identifier; `SCTP_FUTURE_ASSOC`, `SCTP_CURRENT_ASSOC` and
     /// `SCTP_ALL_ASSOC` on one-to-many sockets (RFC 6458, section 7.1).
     fn target(&self, socket: &Socket, id: i32) -> Result<OptionScope, Errno> {

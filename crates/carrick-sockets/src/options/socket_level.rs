@@ -118,7 +118,7 @@ impl Sockets {
     }
 }
 
-/// Returns the size of a buffer in bytes: twice what the user asks for, as in Linux.
+/// Returns the size of a buffer in bytes: twice the requested size, as in Linux.
 fn buffer_size(asked: i32, min: i32) -> usize {
     let doubled = asked.clamp(0, MAX_BUFFER / 2) * 2;
     doubled.max(min) as usize

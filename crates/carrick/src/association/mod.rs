@@ -193,10 +193,10 @@ impl Association {
         self.recv.recv().await
     }
 
-    /// Returns the next message if it is there now. See [`Self::recv`] for messages in parts.
+    /// Returns the next message if one is queued. See [`Self::recv`] for messages in parts.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if no message is there now, [`TryRecvError::Finished`] after a graceful
+    /// [`TryRecvError::Empty`] if no message is queued, [`TryRecvError::Finished`] after a graceful
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
         self.recv.try_recv()

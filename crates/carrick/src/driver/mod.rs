@@ -66,7 +66,7 @@ impl Limits {
 
 type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
 
-/// The task.
+/// Task of an endpoint: owns the protocol and its sockets.
 pub(crate) struct Driver {
     core: Core,
     below: LowerLayer,

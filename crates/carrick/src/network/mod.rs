@@ -116,7 +116,7 @@ pub enum InheritedKind {
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// Kind.
+    /// Transport of the socket.
     pub kind: InheritedKind,
     /// Local address.
     pub address: IpAddr,
@@ -265,7 +265,7 @@ impl Network {
         any
     }
 
-    /// Follows the host: opens the sockets of new addresses and closes those of addresses that are gone.
+    /// Follows the host: opens the sockets of new addresses and closes those of removed addresses.
     /// `known` are the addresses that the protocol has. Added addresses have to be passed to the protocol
     /// before removed ones, because an association keeps its last address until there is another one.
     pub fn poll_host(&mut self, cx: &mut Context<'_>, known: &[IpAddr]) -> HostChanges {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_together_is_cut_into_its_datagrams() {
+    fn a_coalesced_buffer_is_split_into_datagrams() {
         let bytes: Vec<u8> = (0..=255).cycle().take(64_000).collect();
         for stride in [1, 100, 1452, 5999, 6001, 64_000] {
             let mut datagrams = Vec::new();

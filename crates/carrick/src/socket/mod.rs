@@ -45,7 +45,7 @@ const MAX_QUEUED: usize = 1 << 20;
 pub(crate) enum SocketTransport {
     /// UDP, with this local port; 0 lets the system choose one.
     Udp { port: u16 },
-    /// IP.
+    /// Socket of IP protocol 132.
     Raw,
 }
 

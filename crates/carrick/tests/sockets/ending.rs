@@ -196,7 +196,7 @@ async fn an_abort_carries_its_reason() {
 }
 
 #[tokio::test]
-async fn what_arrived_before_an_abort_is_received() {
+async fn messages_before_an_abort_are_received() {
     let (_client, _server, a, mut b) = pair().await;
     for number in 0..10 {
         a.send(content(number, 100), on(0)).await.unwrap();
@@ -216,7 +216,7 @@ async fn what_arrived_before_an_abort_is_received() {
 }
 
 #[tokio::test]
-async fn an_abort_gives_back_what_was_not_delivered() {
+async fn an_abort_returns_undelivered_messages() {
     let (_client, _server, mut a, b) = pair().await;
     for number in 0..100 {
         a.try_send(content(number, 10_000), on(0)).ok();
@@ -432,7 +432,7 @@ async fn an_association_is_aborted_after_the_linger_time() {
 }
 
 #[test]
-fn handles_that_outlive_the_runtime_say_so() {
+fn calls_after_the_end_of_the_runtime_fail() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (client, _server, mut a, _b) = runtime.block_on(pair());
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -134,7 +134,7 @@ async fn a_message_above_the_assembly_limit_comes_in_parts() {
 }
 
 #[tokio::test]
-async fn what_the_association_cannot_take_is_refused() {
+async fn invalid_streams_and_sizes_are_refused() {
     let (_client, _server, a, _b) = pair().await;
     let streams = a.outbound_streams();
     let error = a.send("x", on(streams)).await.unwrap_err();

@@ -29,7 +29,7 @@ pub(super) struct Published {
 pub(super) struct RowTemplate {
     /// Row without measured values and notes.
     pub(super) row: Row,
-    pub(super) source: Source,
+    pub(super) source: ValueSource,
     notes: Vec<Note>,
     /// The row is one of the table, not only of formulas and live runs.
     pub(super) listed: bool,
@@ -39,7 +39,7 @@ pub(super) struct RowTemplate {
 
 /// Origin of the measured values of a row.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     /// The runs of a cell.
     Measured(MeasuredColumn),
     /// A formula over other rows: over their values in each repetition if it is paired, otherwise over
@@ -132,8 +132,8 @@ impl Published {
     /// Returns whether the cells of a row, or of the rows of its formula, have runs.
     pub(super) fn has_runs(&self, template: &RowTemplate, cells: &[CellRuns]) -> bool {
         match &template.source {
-            Source::Measured(_) => !template.runs(cells).is_empty(),
-            Source::Computed { formula, .. } => {
+            ValueSource::Measured(_) => !template.runs(cells).is_empty(),
+            ValueSource::Computed { formula, .. } => {
                 self.used(formula).all(|row| self.has_runs(row, cells))
             }
         }
@@ -145,10 +145,10 @@ impl Published {
         for template in &self.rows {
             let row = template.row.clone();
             rows.push(match &template.source {
-                Source::Measured(own) => {
+                ValueSource::Measured(own) => {
                     row.measured_in(&file.cells[own.cell].0, &template.values(file, cells))
                 }
-                Source::Computed {
+                ValueSource::Computed {
                     formula,
                     paired: true,
                 } => {
@@ -158,7 +158,7 @@ impl Published {
                         ..row.measured(&values)
                     }
                 }
-                Source::Computed { formula, .. } => computed(row, formula, &rows),
+                ValueSource::Computed { formula, .. } => computed(row, formula, &rows),
             });
         }
         let noted = self.rows.iter().zip(&rows).map(|(template, row)| {
@@ -182,8 +182,8 @@ impl RowTemplate {
     /// Returns the column that is measured; `None` for a computed row.
     pub(super) fn measured(&self) -> Option<&MeasuredColumn> {
         match &self.source {
-            Source::Measured(own) => Some(own),
-            Source::Computed { .. } => None,
+            ValueSource::Measured(own) => Some(own),
+            ValueSource::Computed { .. } => None,
         }
     }
 
@@ -598,7 +598,7 @@ impl Published {
         &self,
         section: &Section<'_>,
         file: &ScenarioFile,
-    ) -> Result<(Source, String), FileError> {
+    ) -> Result<(ValueSource, String), FileError> {
         let of_cell = ["cell", "measure", "where", "scale"].map(|key| section.get(key));
         let paired = section.get("paired");
         if let Some(value) = section.get("value") {
@@ -610,7 +610,7 @@ impl Published {
                 rows: &|id| self.row(id).is_some(),
                 expected: "rows above it in brackets and numbers",
             };
-            let source = Source::Computed {
+            let source = ValueSource::Computed {
                 formula: above.formula_of(&value)?,
                 paired: paired.map_or(Ok(false), |item| item.read())?,
             };
@@ -636,7 +636,7 @@ impl Published {
             rows: &|_| false,
             expected: &expected,
         };
-        let source = Source::Measured(MeasuredColumn {
+        let source = ValueSource::Measured(MeasuredColumn {
             cell,
             column,
             only: section.value("where", |item| measures.formula_of(item))?,

@@ -12,7 +12,7 @@ use carrick_proto::{
 };
 
 use super::super::measure::{FlowRecord, Transmission};
-use super::super::model::Reader;
+use super::super::model::ReceiverSpeed;
 use super::{Carried, Sender};
 use crate::numbered::{message, number_of};
 use crate::sctp_host::Application;
@@ -37,7 +37,7 @@ pub(in crate::file) struct Session {
     /// Address to set as primary.
     pub(in crate::file) primary: Option<IpAddr>,
     pub(in crate::file) wait_for_paths: bool,
-    pub(in crate::file) reader: Reader,
+    pub(in crate::file) reader: ReceiverSpeed,
     /// Random numbers of a slow reader.
     pub(in crate::file) random: Random,
     /// Program with its own messages.
@@ -321,7 +321,7 @@ impl SctpProgram {
 
     fn wait_to_read(&mut self, now: Time, session: usize) {
         let session = &mut self.sessions[session];
-        if let Reader::Slow(mean) = session.reader {
+        if let ReceiverSpeed::Slow(mean) = session.reader {
             let wait = session
                 .random
                 .exponential(mean)
@@ -500,7 +500,7 @@ impl Application for SctpProgram {
                 own.program.handle_message(now, stream, payload);
             }
             self.pump(now, endpoint, session);
-        } else if self.sessions[session].reader == Reader::Fast {
+        } else if self.sessions[session].reader == ReceiverSpeed::Fast {
             while self.read(now, endpoint, id, session) {}
         }
     }

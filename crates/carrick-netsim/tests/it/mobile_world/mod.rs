@@ -1,7 +1,5 @@
 //! A home network, two visited networks and a correspondent, for the tests of Mobile IP.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 

@@ -396,7 +396,7 @@ impl Sender {
             .is_some_and(|f| f.point() >= first)
     }
 
-    /// Makes a FORWARD-TSN that the peer has not acknowledged due once more, on any path. Returns the
+    /// Makes a FORWARD-TSN that the peer has not acknowledged due again, on any path. Returns the
     /// bytes of the chunk, if there is one to be sent.
     pub(crate) fn repeat_forward(&mut self) -> Option<usize> {
         if !self.awaits_forward() {

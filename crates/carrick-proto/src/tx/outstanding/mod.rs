@@ -504,7 +504,7 @@ impl Outstanding {
 
     /// Finds the lowest chunk in flight on a path.
     ///
-    /// Chunks in flight once more are found in [`Self::in_flight_again`]. So the search through all others
+    /// Retransmitted chunks in flight are found in [`Self::in_flight_again`]. So the search through all others
     /// never goes back: it examines each chunk once for each path.
     pub(super) fn update_earliest(&self, path: &mut Path) {
         let (id, flight) = (path.id(), path.flight_mut());

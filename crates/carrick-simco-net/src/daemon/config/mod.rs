@@ -86,10 +86,10 @@ pub struct DaemonSettings {
     /// True if wildcards in addresses and ports are allowed.
     #[serde(default = "yes")]
     pub wildcards: bool,
-    /// Limits.
+    /// Limits of sessions, rules and messages.
     #[serde(default)]
     pub limits: LimitsEntry,
-    /// Agents.
+    /// Agents that may open sessions.
     #[serde(default)]
     pub agents: Vec<AgentEntry>,
 }
