@@ -197,14 +197,6 @@ impl Endpoint {
         if at_source.is_some_and(|id| has_tag(&id)) {
             return at_source;
         }
-        let has_source = |id: &AssociationId| {
-            let association = self.registry.get(*id);
-            association.is_some_and(|a| a.paths.has_address(route.remote))
-        };
-        let left_out = self.registry.find_by_tag(tag, port).filter(has_source);
-        if left_out.is_some() {
-            return left_out;
-        }
         let named = self
             .find_by_init_ack(route, packet, first)
             .or_else(|| self.find_by_asconf(route, packet, first));
