@@ -96,7 +96,7 @@ impl Endpoint {
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                let len = packet.bytes().len() + route.header_len();
+                let len = packet.bytes().len();
                 self.handle_init(now, route, (packet.header(), len), &init, opened_by);
             }
             Ok(_) => self.stats.wrong_tag += 1,
