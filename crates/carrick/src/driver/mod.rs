@@ -18,6 +18,7 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome};
 use crate::strays::StrayInits;
+use crate::unread_memory::UnreadMemory;
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
 
@@ -46,7 +48,7 @@ pub(crate) struct Limits {
     send_queue: usize,
     receive_queue: usize,
     receive_queue_messages: usize,
-    assembly: usize,
+    unread_memory: usize,
     notifications: usize,
     linger: Duration,
 }
@@ -57,7 +59,7 @@ impl Limits {
             send_queue: config.send_queue,
             receive_queue: config.receive_queue,
             receive_queue_messages: config.receive_queue_messages,
-            assembly: config.assembly_limit,
+            unread_memory: config.unread_memory,
             notifications: config.notifications,
             linger: config.linger,
         }
@@ -73,6 +75,7 @@ pub(crate) struct Driver {
     network: Network,
     strays: StrayInits,
     limits: Limits,
+    unread: Arc<UnreadMemory>,
     /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
     commands: mpsc::WeakUnboundedSender<Command>,
     orders: mpsc::UnboundedReceiver<Command>,
@@ -110,6 +113,7 @@ impl Driver {
             network,
             strays: StrayInits::default(),
             limits,
+            unread: Arc::new(UnreadMemory::new(limits.unread_memory)),
             commands: commands.downgrade(),
             orders,
             batch: Vec::with_capacity(COMMANDS),
