@@ -94,7 +94,8 @@ pub struct Config {
     /// Accepts associations from peers.
     pub accept: bool,
     /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
-    /// yet, at least 1; further ones are aborted.
+    /// yet, at least 1; further ones are aborted. Those of one source may take a quarter of it, at least
+    /// 16: an IPv4 address or /64 network of IPv6.
     pub backlog: usize,
     /// Limit of associations.
     pub max_associations: usize,

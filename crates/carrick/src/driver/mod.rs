@@ -4,11 +4,13 @@
 //! SACK per batch, not per packet.
 //!
 //! - `below`: DTLS between the protocol and the sockets, if any
+//! - `backlog`: associations that wait to be accepted
 //! - `commands`: commands of the handles
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
 
+mod backlog;
 mod below;
 mod commands;
 mod end;
@@ -33,6 +35,7 @@ use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome};
 use crate::strays::StrayInits;
 use crate::unread_memory::UnreadMemory;
+pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
 
@@ -81,7 +84,7 @@ pub(crate) struct Driver {
     orders: mpsc::UnboundedReceiver<Command>,
     batch: Vec<Command>,
     /// `None` when no peer is accepted any more.
-    accepted: Option<mpsc::Sender<Association>>,
+    accepted: Option<Backlog>,
     entries: BTreeMap<AssociationId, AssociationEntry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations without handles are aborted.
@@ -105,7 +108,7 @@ impl Driver {
         limits: Limits,
         commands: &Commands,
         orders: mpsc::UnboundedReceiver<Command>,
-        accepted: mpsc::Sender<Association>,
+        accepted: Backlog,
     ) -> Self {
         Self {
             core,
