@@ -7,7 +7,7 @@
 #   ./test.sh NAME...     only these checks (see the end of this file)
 #
 # CARRICK_WORLD_SEEDS random worlds (500, long 20,000), CARRICK_FUZZ_SECONDS for each fuzz target
-# (10, long 120). ./check is the fast part of it.
+# (10, long 120), CARRICK_REPEAT_ROUNDS runs of the unit tests (long 10). ./check is the fast part of it.
 set -u
 cd "$(dirname "$0")"
 long=
@@ -119,6 +119,11 @@ measures() {
   cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
 }
 
+# The unit tests ten times, half of them with all cores kept busy.
+repeat() {
+  scripts/repeat.sh "${CARRICK_REPEAT_ROUNDS:-10}"
+}
+
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
 # on macOS; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
@@ -171,6 +176,7 @@ computing() {
   need python3 docs docs
   if [ -n "$long" ]; then
     check handover handover
+    check repeat repeat
     check measures measures
     check reproduce-full full_experiments
     need valgrind instructions instructions

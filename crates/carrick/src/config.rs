@@ -94,7 +94,8 @@ pub struct Config {
     /// Accepts associations from peers.
     pub accept: bool,
     /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
-    /// yet, at least 1; further ones are aborted.
+    /// yet, at least 1; further ones are aborted. Those of one source may take a quarter of it, at least
+    /// 16: an IPv4 address or /64 network of IPv6.
     pub backlog: usize,
     /// Limit of associations.
     pub max_associations: usize,
@@ -127,12 +128,14 @@ pub struct Config {
     pub receive_queue: usize,
     /// Length of the same queue in messages. At least 1.
     pub receive_queue_messages: usize,
-    /// Memory for the reassembly of messages that are larger than the receive buffer, for each
-    /// association: bytes, with a cost of 128 for each DATA chunk. A message that would exceed it is
-    /// delivered in parts.
-    pub assembly_limit: usize,
+    /// Limit of the memory for what programs cannot receive yet or have not received, of all associations
+    /// in bytes: parts of messages that are larger than the receive buffer, and notifications beyond 1 KiB
+    /// of each association. The sources of the associations share it as `receive_memory`: each may use as
+    /// much as is still free, so a single source leaves half of it to others. A message that would
+    /// exceed it is delivered in parts; a notification is discarded.
+    pub unread_memory: usize,
     /// Length of the queue of notifications, for each association, at least 1; further notifications
-    /// are discarded and counted in [`crate::Notification::Lagged`].
+    /// are discarded, as those beyond `unread_memory`, and counted in [`crate::Notification::Lagged`].
     pub notifications: usize,
     /// Time that an association has for its shutdown after its last handle was dropped; then it is
     /// aborted.
@@ -167,7 +170,7 @@ impl Config {
             send_queue: 256 << 10,
             receive_queue: 256 << 10,
             receive_queue_messages: 1024,
-            assembly_limit: 64 << 20,
+            unread_memory: 32 << 20,
             notifications: 256,
             linger: Duration::from_secs(30),
             socket_buffer: 4 << 20,

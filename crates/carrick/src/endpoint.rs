@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::association::Association;
 use crate::command::{Command, Commands, ConnectRequest};
 use crate::config::{Config, ConnectOptions, Transport};
-use crate::driver::{Driver, Limits, LowerLayer};
+use crate::driver::{Driver, Limits, LowerLayer, WaitingAssociation, backlog};
 use crate::error::{BindError, ConfigError, ConnectError, OperationError};
 use crate::incoming::Incoming;
 use crate::network::{HostRoutes, Network, NetworkWatch};
@@ -31,7 +31,7 @@ pub struct Endpoint {
 
 struct Inner {
     commands: Commands,
-    accepted: Mutex<mpsc::Receiver<Association>>,
+    accepted: Mutex<mpsc::Receiver<WaitingAssociation>>,
     port: u16,
     /// With the UDP port that it has.
     transport: Transport,
@@ -76,7 +76,7 @@ impl Endpoint {
             below,
         );
         let (commands, orders) = mpsc::unbounded_channel();
-        let (accepted, to_accept) = mpsc::channel(config.backlog);
+        let (accepted, to_accept) = backlog(config.backlog);
         let mut watch = None;
         if config.auto_addresses {
             watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
@@ -153,8 +153,8 @@ impl Endpoint {
     ///
     /// Cancel-safe.
     pub async fn accept(&self) -> Option<Incoming> {
-        let association = self.inner.accepted.lock().await.recv().await?;
-        Some(Incoming::new(association))
+        let waiting = self.inner.accepted.lock().await.recv().await?;
+        Some(Incoming::new(waiting.into_association()))
     }
 
     /// Changes parameters of the associations that are set up from now on, by peers or with

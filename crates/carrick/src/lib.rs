@@ -107,6 +107,7 @@ mod shared;
 mod socket;
 mod strays;
 mod telemetry;
+mod unread_memory;
 
 /// Doc test of the README.
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 //! own, since that is the memory of the whole process.
 #![cfg(target_os = "linux")]
 
+#[expect(dead_code, reason = "`memory.rs` uses all of it")]
 mod attacker;
 
 use std::time::Duration;

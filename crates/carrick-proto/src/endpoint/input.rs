@@ -96,7 +96,7 @@ impl Endpoint {
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                let len = packet.bytes().len() + route.header_len();
+                let len = packet.bytes().len();
                 self.handle_init(now, route, (packet.header(), len), &init, opened_by);
             }
             Ok(_) => self.stats.wrong_tag += 1,
@@ -196,14 +196,6 @@ impl Endpoint {
                 .find_by_address_and_tag(route.remote, port, tag, route.encapsulation);
         if at_source.is_some_and(|id| has_tag(&id)) {
             return at_source;
-        }
-        let has_source = |id: &AssociationId| {
-            let association = self.registry.get(*id);
-            association.is_some_and(|a| a.paths.has_address(route.remote))
-        };
-        let left_out = self.registry.find_by_tag(tag, port).filter(has_source);
-        if left_out.is_some() {
-            return left_out;
         }
         let named = self
             .find_by_init_ack(route, packet, first)

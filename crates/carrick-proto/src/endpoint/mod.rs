@@ -77,6 +77,7 @@ pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
 pub use icmp::{IcmpInput, IcmpKind};
 
 pub use parameters::ParameterChanges;
+pub use source_table::SourceKey;
 
 /// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]

@@ -82,9 +82,9 @@ pub(crate) struct Registry {
     free: Vec<u32>,
     peers: PeerIndex,
     sources: SourceTable,
-    /// Associations by local tag and peer port: those with a chunk protection and those that an address of
+    /// Associations by peer port and local tag: those with a chunk protection and those that an address of
     /// their peer does not identify, or all of them.
-    tags: BTreeMap<(u32, u16), AssociationId>,
+    tags: BTreeMap<(u16, u32), AssociationId>,
     /// `tags` has all associations.
     all_tags: bool,
     /// Timeouts, earliest first. An association has an entry for the time for which it was last
@@ -301,7 +301,8 @@ impl Registry {
     }
 
     /// Returns the association to which a packet with this source address, port, tag and UDP source
-    /// port may belong. The caller checks the tag.
+    /// port may belong: the one with this tag, also if the index leaves it out, or else another one at
+    /// the address. The caller checks the tag.
     pub(crate) fn find_by_address_and_tag(
         &self,
         remote: IpAddr,
@@ -310,7 +311,16 @@ impl Registry {
         encapsulation: Option<u16>,
     ) -> Option<AssociationId> {
         let found = self.peers.find((remote, port), tag, encapsulation);
-        found.map(|slot| self.id(slot))
+        let found = found.map(|slot| self.id(slot));
+        if found.is_some_and(|id| self.get(id).is_some_and(|a| a.local_tag == tag)) {
+            return found;
+        }
+        let has_address = |id: &AssociationId| {
+            let association = self.get(*id);
+            association.is_some_and(|a| a.paths.has_address(remote))
+        };
+        let left_out = self.find_by_tag(tag, port).filter(has_address);
+        left_out.or(found)
     }
 
     /// Returns the association in which this address is confirmed and has this encapsulation. An
@@ -327,7 +337,8 @@ impl Registry {
     }
 
     /// Returns the association that sent a quoted packet to this address, port and UDP port. `has_tag`
-    /// compares the verification tag of the quoted packet.
+    /// compares the verification tag of the quoted packet, which is the peer's, so that associations
+    /// that the index of addresses leaves out have to be searched.
     pub(crate) fn find_quoted_sender(
         &self,
         remote: IpAddr,
@@ -335,11 +346,21 @@ impl Registry {
         encapsulation: Option<u16>,
         has_tag: impl Fn(&Association) -> bool,
     ) -> Option<AssociationId> {
-        self.at_address(remote, port)
-            .find(|found| {
-                found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
+        let listed = self.at_address(remote, port).find(|found| {
+            found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
+        });
+        if listed.is_some() || !self.peers.leaves_out((remote, port)) {
+            return listed.map(|found| found.id);
+        }
+        let of_port = (port, 0)..=(port, u32::MAX);
+        let mut tagged = self.tags.range(of_port).map(|(_, id)| *id);
+        tagged.find(|id| {
+            self.get(*id).is_some_and(|association| {
+                association.paths.has_address(remote)
+                    && association.paths.encapsulation(remote).flatten() == encapsulation
+                    && has_tag(association)
             })
-            .map(|found| found.id)
+        })
     }
 
     /// Returns all associations with a peer at this address and port.
@@ -376,7 +397,7 @@ impl Registry {
 
     /// Returns the association with this local tag and peer port, if it is in the index by tag.
     pub(crate) fn find_by_tag(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
-        self.tags.get(&(tag.0, port)).copied()
+        self.tags.get(&(port, tag.0)).copied()
     }
 
     /// Returns the association with this local tag and peer port, if it has a chunk protection.
@@ -407,12 +428,12 @@ impl Registry {
         if let Some(old) = slot.indexed_tag.replace(tag) {
             self.remove_tag(old, port, id);
         }
-        self.tags.insert((tag.0, port), id);
+        self.tags.insert((port, tag.0), id);
     }
 
     fn remove_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
-        if self.tags.get(&(tag.0, port)) == Some(&id) {
-            self.tags.remove(&(tag.0, port));
+        if self.tags.get(&(port, tag.0)) == Some(&id) {
+            self.tags.remove(&(port, tag.0));
         }
     }
 

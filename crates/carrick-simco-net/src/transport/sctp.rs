@@ -39,10 +39,9 @@ pub fn association(streams: u16) -> AssociationConfig {
     })
 }
 
-/// Applies these parameters to an endpoint. SIMCO messages are reassembled completely.
+/// Applies these parameters to an endpoint.
 pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
     let mut config = config.linger(LINGER).association(association(streams));
-    config.assembly_limit = 2 * MAX_MESSAGE;
     config.receive_queue_messages = 4 * BATCH;
     config
 }

@@ -4,11 +4,13 @@
 //! SACK per batch, not per packet.
 //!
 //! - `below`: DTLS between the protocol and the sockets, if any
+//! - `backlog`: associations that wait to be accepted
 //! - `commands`: commands of the handles
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
 
+mod backlog;
 mod below;
 mod commands;
 mod end;
@@ -18,6 +20,7 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -31,6 +34,8 @@ use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome};
 use crate::strays::StrayInits;
+use crate::unread_memory::UnreadMemory;
+pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
 
@@ -46,7 +51,7 @@ pub(crate) struct Limits {
     send_queue: usize,
     receive_queue: usize,
     receive_queue_messages: usize,
-    assembly: usize,
+    unread_memory: usize,
     notifications: usize,
     linger: Duration,
 }
@@ -57,7 +62,7 @@ impl Limits {
             send_queue: config.send_queue,
             receive_queue: config.receive_queue,
             receive_queue_messages: config.receive_queue_messages,
-            assembly: config.assembly_limit,
+            unread_memory: config.unread_memory,
             notifications: config.notifications,
             linger: config.linger,
         }
@@ -73,12 +78,13 @@ pub(crate) struct Driver {
     network: Network,
     strays: StrayInits,
     limits: Limits,
+    unread: Arc<UnreadMemory>,
     /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
     commands: mpsc::WeakUnboundedSender<Command>,
     orders: mpsc::UnboundedReceiver<Command>,
     batch: Vec<Command>,
     /// `None` when no peer is accepted any more.
-    accepted: Option<mpsc::Sender<Association>>,
+    accepted: Option<Backlog>,
     entries: BTreeMap<AssociationId, AssociationEntry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations without handles are aborted.
@@ -102,7 +108,7 @@ impl Driver {
         limits: Limits,
         commands: &Commands,
         orders: mpsc::UnboundedReceiver<Command>,
-        accepted: mpsc::Sender<Association>,
+        accepted: Backlog,
     ) -> Self {
         Self {
             core,
@@ -110,6 +116,7 @@ impl Driver {
             network,
             strays: StrayInits::default(),
             limits,
+            unread: Arc::new(UnreadMemory::new(limits.unread_memory)),
             commands: commands.downgrade(),
             orders,
             batch: Vec::with_capacity(COMMANDS),

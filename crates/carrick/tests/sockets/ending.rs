@@ -367,6 +367,39 @@ async fn a_full_backlog_refuses() {
     drop(first.unwrap());
 }
 
+/// A peer with many ports, and a program that accepts nothing.
+#[tokio::test]
+async fn one_source_fills_a_quarter_of_the_backlog() {
+    let mut slow = config(&["127.0.0.1"]);
+    slow.backlog = 80;
+    let server = Endpoint::bind(slow).unwrap();
+    let mut connected = Vec::new();
+    for _ in 0..25 {
+        let client = endpoint(&["127.0.0.2"]);
+        let peers = [ip("127.0.0.1")];
+        let set_up = client.connect_with((&peers, server.port()), to(&server));
+        // The ABORT may arrive before the COOKIE ACK or after it.
+        connected.push((soon("set-up", set_up).await.ok(), client));
+    }
+    let client = endpoint(&["127.0.0.3"]);
+    let peers = [ip("127.0.0.1")];
+    let set_up = client.connect_with((&peers, server.port()), to(&server));
+    let mut other = soon("set-up", set_up).await.unwrap();
+    assert_eq!(server.associations().await.unwrap(), 21);
+    for _ in 0..21 {
+        let incoming = soon("accept", server.accept()).await.unwrap();
+        if incoming.peer_addresses() == [ip("127.0.0.3")] {
+            drop(incoming.accept().send("welcome", on(0)).await);
+        }
+    }
+    let message = soon("message", other.recv()).await.unwrap().unwrap();
+    assert!(message.payload == b"welcome"[..]);
+    // The places are free again.
+    let client = endpoint(&["127.0.0.2"]);
+    let (again, accepted) = associate(&client, &server, &["127.0.0.1"]).await;
+    drop((again, accepted, connected));
+}
+
 #[tokio::test]
 async fn close_ends_everything() {
     let (client, server, a, mut b) = pair().await;

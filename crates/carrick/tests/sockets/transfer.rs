@@ -114,10 +114,10 @@ async fn a_message_beyond_the_receive_buffer_is_whole() {
 }
 
 #[tokio::test]
-async fn a_message_above_the_assembly_limit_comes_in_parts() {
+async fn a_message_above_the_memory_limit_comes_in_parts() {
     let mut config = Config::udp([ip("127.0.0.1")]).encapsulation_port(0);
     config.association.buffers.receive_buffer = 50_000;
-    config.assembly_limit = 100_000;
+    config.unread_memory = 200_000;
     let server = Endpoint::bind(config).unwrap();
     let client = endpoint(&["127.0.0.1"]);
     let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
