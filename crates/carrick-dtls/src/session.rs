@@ -294,7 +294,7 @@ impl PacketSession for DtlsSession {
         }
     }
 
-    fn has_shown_itself(&self) -> bool {
+    fn has_validated_address(&self) -> bool {
         self.shown || self.state == SessionState::Established
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carrick_proto::{Message, Part};
+use carrick_proto::{Message, MessagePart};
 
 use crate::shared::memory;
 
@@ -29,13 +29,13 @@ impl Assembly {
     /// Adds a message or a part of one. Returns the message or part that is delivered now.
     pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         match message.part {
-            Part::Whole => Some(message),
-            Part::First => {
+            MessagePart::Whole => Some(message),
+            MessagePart::First => {
                 let cost = memory(&message.payload);
                 self.hold(message, cost)
             }
-            Part::Middle | Part::Last => self.go_on(message),
-            Part::Aborted => self.abort(message),
+            MessagePart::Middle | MessagePart::Last => self.go_on(message),
+            MessagePart::Aborted => self.abort(message),
         }
     }
 
@@ -71,8 +71,8 @@ impl Assembly {
         self.held -= cost;
         let cost = cost + memory(&part.payload);
         message.payload.append(part.payload);
-        if part.part == Part::Last {
-            message.part = Part::Whole;
+        if part.part == MessagePart::Last {
+            message.part = MessagePart::Whole;
             return Some(message);
         }
         self.hold(message, cost)
@@ -137,7 +137,7 @@ mod tests {
 
     /// Sends four interleaved messages of 40 KB; returns the result of an assembly with this limit: streams,
     /// parts and lengths.
-    fn assembled(limit: usize) -> Vec<(u16, Part, usize)> {
+    fn assembled(limit: usize) -> Vec<(u16, MessagePart, usize)> {
         let mut ends = ends();
         let mut now = Time::from_millis(1);
         let config = ends[0].default_config();
@@ -184,7 +184,7 @@ mod tests {
     fn interleaved_messages_are_reassembled() {
         let mut all = assembled(1 << 20);
         all.sort_unstable_by_key(|m| m.0);
-        let whole = |stream| (stream, Part::Whole, 40_000);
+        let whole = |stream| (stream, MessagePart::Whole, 40_000);
         assert_eq!(all, [0, 1, 2, 3].map(whole));
     }
 
@@ -221,8 +221,8 @@ mod tests {
             message
         };
         let mut assembly = Assembly::new(LIMIT);
-        let mut given = assembly.take(part(Part::First));
-        let middle = part(Part::Middle);
+        let mut given = assembly.take(part(MessagePart::First));
+        let middle = part(MessagePart::Middle);
         while given.is_none() {
             let open = assembly.open.values();
             let pieces: usize = open.map(|(m, _)| m.payload.pieces().count()).sum();
@@ -231,7 +231,7 @@ mod tests {
         }
         let queue = ReceiveQueue::new(100, LIMIT);
         assert!(!queue.has_room() && queue.accept());
-        let (mut waiting, whole) = (0, part(Part::Whole));
+        let (mut waiting, whole) = (0, part(MessagePart::Whole));
         while queue.has_room() {
             queue.add(&whole);
             waiting += 6000;
@@ -243,14 +243,17 @@ mod tests {
     fn abandonment_is_reported_after_a_first_part_only() {
         for (limit, delivered) in [(1 << 20, false), (100, true)] {
             let mut part = received();
-            part.part = Part::First;
+            part.part = MessagePart::First;
             let mut aborted = part.clone();
-            aborted.part = Part::Aborted;
+            aborted.part = MessagePart::Aborted;
             aborted.payload = carrick_proto::Payload::default();
             let mut assembly = Assembly::new(limit);
             assert_eq!(assembly.take(part).is_some(), delivered);
             let last = assembly.take(aborted);
-            assert_eq!(last.map(|m| m.part), delivered.then_some(Part::Aborted));
+            assert_eq!(
+                last.map(|m| m.part),
+                delivered.then_some(MessagePart::Aborted)
+            );
             assert!(assembly.open.is_empty() && assembly.held == 0);
         }
     }
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn the_limit_is_shared_by_all_messages() {
         let all = assembled(50_000);
-        assert!(all.iter().any(|m| m.1 != Part::Whole));
+        assert!(all.iter().any(|m| m.1 != MessagePart::Whole));
         for stream in 0..4 {
             let of_stream = all.iter().filter(|m| m.0 == stream);
             assert_eq!(of_stream.map(|m| m.2).sum::<usize>(), 40_000);

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use carrick_wire::{Init, ParameterType, VerificationTag};
 
 use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
-use super::state::{CookieEchoed, CookieWait, Repeat, State};
+use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
 use super::{Association, Context};
 use crate::addresses::AdvertisedAddresses;
 use crate::auth::Auth;
@@ -47,7 +47,7 @@ impl Association {
             self.paths
                 .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
-        self.state = State::CookieWait(CookieWait {
+        self.state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,
@@ -63,7 +63,7 @@ impl Association {
         datagram: &Bytes,
         cx: &mut Context<'_>,
     ) {
-        let State::CookieWait(wait) = &self.state else {
+        let AssociationState::CookieWait(wait) = &self.state else {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
@@ -89,7 +89,7 @@ impl Association {
             self.paths[current].on_rtt_measured(rtt, &self.config);
         }
         self.liveness.clear_errors();
-        self.state = State::CookieEchoed(CookieEchoed {
+        self.state = AssociationState::CookieEchoed(CookieEchoed {
             echo: Repeat::now(),
             cookie: datagram.slice_ref(cookie),
             unrecognized: padded_concat(&peer.unrecognized),
@@ -271,7 +271,7 @@ impl Association {
 
     /// COOKIE ACK: only COOKIE-ECHOED waits for it (section 5.2.5).
     pub(crate) fn on_cookie_ack(&mut self, cx: &mut Context<'_>) {
-        let State::CookieEchoed(echoed) = &self.state else {
+        let AssociationState::CookieEchoed(echoed) = &self.state else {
             return;
         };
         if let Some(sent) = echoed.sent {
@@ -363,7 +363,7 @@ impl Association {
 
     /// Enters ESTABLISHED: notifies the user, verifies addresses, starts heartbeats.
     pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
-        self.state = State::Established;
+        self.state = AssociationState::Established;
         self.accepted = accepted;
         self.liveness.clear_errors();
         cx.stats.established += 1;

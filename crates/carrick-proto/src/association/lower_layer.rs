@@ -1,7 +1,7 @@
 //! Reports of the layers below: ICMP (RFC 9260 section 10), and the connection that carries the
 //! association's packets (RFC 8261 section 6.1).
 
-use super::state::{Repeat, State};
+use super::state::{AssociationState, Repeat};
 use super::{Association, Context};
 use crate::event::CloseReason;
 use crate::path::PathId;
@@ -12,7 +12,7 @@ impl Association {
     /// begins again with an INIT.
     pub(crate) fn lower_layer_changed(&mut self, _: &mut Context<'_>) {
         let rto_initial = self.config.timers.rto_initial;
-        if let State::CookieWait(wait) = &mut self.state {
+        if let AssociationState::CookieWait(wait) = &mut self.state {
             wait.init = Repeat::now();
             wait.sent = None;
             self.liveness.clear_errors();

@@ -80,7 +80,7 @@ use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, shortened};
 use replies::{Reply, ReplyQueue};
-use state::State;
+use state::AssociationState;
 
 /// Identifier of an association of an endpoint. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -127,7 +127,7 @@ pub(crate) struct Association {
     pub(crate) auth: Auth,
     /// Present where chunks are protected on the wire.
     pub(crate) protection: Option<Box<Protected>>,
-    pub(crate) state: State,
+    pub(crate) state: AssociationState,
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
@@ -169,7 +169,7 @@ impl Association {
         local_tag: VerificationTag,
         local_initial_tsn: Tsn,
         advertised: AddressVersion,
-        state: State,
+        state: AssociationState,
     ) -> Box<Self> {
         let sender = Sender::new(local_initial_tsn, &config);
         let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
@@ -272,7 +272,7 @@ impl Association {
             | CloseReason::ProtocolUnreachable => {}
             _ => cx.stats.aborted += 1,
         }
-        self.state = State::Closed;
+        self.state = AssociationState::Closed;
         self.receiver.release_at_end();
         self.notify_aborted_messages();
         if self.receiver.take_notification() {

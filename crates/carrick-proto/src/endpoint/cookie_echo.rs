@@ -10,7 +10,7 @@ use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBui
 
 use super::Endpoint;
 use super::source_table::SourceKey;
-use crate::association::state::State;
+use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, cookie_while_shutting_down};
 use crate::auth::Auth;
 use crate::cookie::{Cookie, TieTags};
@@ -191,7 +191,7 @@ impl Endpoint {
             cookie.local_tag,
             cookie.local_initial_tsn,
             cookie.address_version,
-            State::Established,
+            AssociationState::Established,
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.establish_from(cookie, route, &mut cx);

@@ -166,7 +166,7 @@ impl Endpoint {
 /// may have lost its mapping: if another path works, only this one has failed.
 fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
     let others = association.paths.iter().filter(|p| p.remote() != remote);
-    if others.into_iter().any(Path::usable) && !association.state.is_setup() {
+    if others.into_iter().any(Path::is_usable) && !association.state.is_setup() {
         IcmpKind::DestinationUnreachable
     } else {
         IcmpKind::ProtocolUnreachable

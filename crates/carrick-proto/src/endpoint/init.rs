@@ -10,7 +10,7 @@ use carrick_wire::{
 
 use super::{AddressVersion, Endpoint};
 use crate::addresses::InitAckAddresses;
-use crate::association::state::State;
+use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, InitFault, PeerParameters, shortened};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
@@ -116,7 +116,7 @@ impl Endpoint {
         }
         // Step 2.
         let setting_up = association.state.is_setup();
-        let waiting = matches!(association.state, State::CookieWait(_));
+        let waiting = matches!(association.state, AssociationState::CookieWait(_));
         let added = if waiting {
             Vec::new()
         } else {

@@ -74,6 +74,7 @@ use crate::tx::message::SendOptions;
 use registry::Registry;
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
+pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};
 
 pub use parameters::ParameterChanges;

@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 use super::peer_index::{PeerEntry, PeerIndex};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
 use crate::stats::AssociationCounters;
 use crate::time::Time;
@@ -61,7 +61,7 @@ pub(super) struct AddressMatch {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct AssociationSlot {
     generation: u32,
     /// The association is in the queue of those that may have packets to send.
     is_ready: bool,
@@ -78,7 +78,7 @@ struct Slot {
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    slots: Vec<Slot>,
+    slots: Vec<AssociationSlot>,
     free: Vec<u32>,
     peers: PeerIndex,
     sources: SourceTable,
@@ -96,7 +96,7 @@ pub(crate) struct Registry {
 }
 
 /// Returns the slot of an association that has not been removed.
-fn current(slots: &mut [Slot], id: AssociationId) -> Option<&mut Slot> {
+fn current(slots: &mut [AssociationSlot], id: AssociationId) -> Option<&mut AssociationSlot> {
     let slot = slots.get_mut(id.slot as usize)?;
     (slot.generation == id.generation).then_some(slot)
 }
@@ -131,7 +131,7 @@ impl Registry {
                 // four.
                 self.slots.reserve_exact(self.slots.len().max(1));
             }
-            self.slots.push(Slot::default());
+            self.slots.push(AssociationSlot::default());
             self.slots.len() as u32 - 1
         });
         AssociationId {
@@ -148,10 +148,10 @@ impl Registry {
         accepted: bool,
     ) {
         let AssociationId { slot, generation } = association.id;
-        self.slots[slot as usize] = Slot {
+        self.slots[slot as usize] = AssociationSlot {
             generation,
             source: Some(self.sources.add(source, accepted)),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.index(&association, |_| true);
         self.slots[slot as usize].association = Some(association);
@@ -258,9 +258,9 @@ impl Registry {
             return AssociationCounters::default();
         };
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
-        *slot = Slot {
+        *slot = AssociationSlot {
             generation: slot.generation.wrapping_add(1),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.free.push(id.slot);
         self.len -= 1;
@@ -505,7 +505,7 @@ impl Registry {
 /// Associations with their identifiers and timeouts. The indexes by address, tag and source follow from the
 /// associations.
 impl Portable for Registry {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             slots,
             free,
@@ -531,9 +531,9 @@ impl Portable for Registry {
         ready.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let hash = KeyedHash::read(input)?;
-        let read: Vec<SlotState> = Portable::read(input)?;
+        let read: Vec<AssociationSlotState> = Portable::read(input)?;
         let mut registry = Self {
             slots: Vec::with_capacity(read.len()),
             free: Portable::read(input)?,
@@ -554,20 +554,20 @@ impl Portable for Registry {
     }
 }
 
-/// Exported part of a [`Slot`].
-struct SlotState {
+/// Exported part of a [`AssociationSlot`].
+struct AssociationSlotState {
     generation: u32,
     association: Option<Box<Association>>,
     scheduled: Option<Time>,
     source: Option<SourceKey>,
 }
 
-portable_struct! { SlotState { generation, association, scheduled, source } }
+portable_struct! { AssociationSlotState { generation, association, scheduled, source } }
 
 impl Registry {
     /// Adds the next slot of an import.
-    fn restore(&mut self, state: SlotState, number: u32) -> Result<(), ImportError> {
-        let SlotState {
+    fn restore(&mut self, state: AssociationSlotState, number: u32) -> Result<(), ImportError> {
+        let AssociationSlotState {
             generation,
             association,
             scheduled,
@@ -577,10 +577,10 @@ impl Registry {
             slot: number,
             generation,
         };
-        let mut slot = Slot {
+        let mut slot = AssociationSlot {
             generation,
             scheduled,
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         if let Some(association) = association {
             let (Some(source), true) = (source, association.id == id) else {

@@ -330,7 +330,7 @@ impl Path {
     }
 
     /// Confirmed, active and not potentially failed: fit for data.
-    pub(crate) fn usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
 

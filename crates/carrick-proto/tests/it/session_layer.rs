@@ -57,7 +57,7 @@ impl PacketSession for Pipe {
         true
     }
 
-    fn has_shown_itself(&self) -> bool {
+    fn has_validated_address(&self) -> bool {
         self.established
     }
 
