@@ -19,7 +19,7 @@ const MAX_ADVERTISED: usize = 100;
 /// Returns the local addresses to advertise in a packet on this route: those that the peer can use. Empty
 /// if that is only the source, which the peer learns from the packet, also behind a NAT (RFC 9260
 /// section 3.3.2.1.2 and RFC 6951 section 5.7).
-fn is_usable(
+fn usable(
     local: &[IpAddr],
     route: &Route,
     supported: impl Fn(IpAddr) -> bool,

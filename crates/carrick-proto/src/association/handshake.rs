@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Init, ParameterType, VerificationTag};
+use carrick_wire::{Init, ParameterType, Tsn, VerificationTag};
 
 use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
 use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
 use super::{Association, Context};
-use crate::addresses::AdvertisedAddresses;
-use crate::auth::Auth;
+use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses};
+use crate::auth::{Auth, KeyVector};
 use crate::cookie::Cookie;
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
@@ -53,6 +53,22 @@ impl Association {
             preserve: None,
             stale: 0,
         });
+    }
+
+    /// Returns the tag, initial TSN, address version and key vector of this side's INIT, which an INIT ACK
+    /// repeats during set-up (section 5.2.1). The addresses that were removed since are left out. The same
+    /// tag implies the same random number (RFC 4895, section 6.1).
+    pub(crate) fn repeat_init(
+        &mut self,
+        local_addresses: &LocalAddresses,
+    ) -> (VerificationTag, Tsn, AddressVersion, KeyVector) {
+        self.advertised.leave_out_removed(local_addresses);
+        (
+            self.local_tag,
+            self.local_initial_tsn,
+            self.advertised.version(),
+            self.auth.key_vector().cloned().unwrap_or_default(),
+        )
     }
 
     /// INIT ACK in COOKIE-WAIT (sections 3.3.3 and 5.1 C). In any other state it is discarded.

@@ -170,7 +170,7 @@ impl Association {
     }
 
     /// Marks the data in flight on a path for retransmission: MTU discovery found its packets too large.
-    fn resend_oversized(&mut self, id: PathId, now: Time) {
+    pub(super) fn resend_oversized(&mut self, id: PathId, now: Time) {
         self.sender.resend_path(id, now, &mut self.paths);
         self.report_abandoned();
     }
@@ -182,14 +182,18 @@ impl Association {
         }
     }
 
-    /// ICMP: packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10, ICMP7).
-    /// Returns whether the reported MTU was plausible.
-    pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
-        let effect = self.paths[id].on_packet_too_big(mtu, now);
-        if effect.in_flight {
-            self.resend_oversized(id, now);
+    /// Limits the path MTU of a path.
+    pub(crate) fn set_path_mtu(
+        &mut self,
+        id: PathId,
+        mtu: usize,
+        now: Time,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
         }
-        effect.plausible
+        self.paths[id].limit_mtu(mtu, now);
+        Ok(())
     }
 
     /// CHANGE HEARTBEAT (section 11.1.9).

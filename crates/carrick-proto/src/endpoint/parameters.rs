@@ -143,10 +143,8 @@ impl Endpoint {
         changes: &ParameterChanges,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            let config = changes.applied(&association.config);
-            let config = config.map_err(OperationError::InvalidConfig)?;
-            association.receiver.set_sack_timing(&config);
-            association.config = Arc::new(config);
+            let config = changes.applied(association.config());
+            association.set_config(config.map_err(OperationError::InvalidConfig)?);
             Ok(())
         })
     }

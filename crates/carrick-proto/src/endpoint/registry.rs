@@ -43,10 +43,10 @@ impl BuildHasher for KeyedHash {
 /// counts as plain IP.
 fn peer_entry(association: &Association, remote: IpAddr) -> PeerEntry {
     PeerEntry {
-        tag: association.local_tag,
-        encapsulation: association.paths.encapsulation(remote).flatten(),
-        slot: association.id.slot,
-        confirmed: association.paths.is_confirmed(remote),
+        tag: association.local_tag(),
+        encapsulation: association.paths().encapsulation(remote).flatten(),
+        slot: association.id().slot,
+        confirmed: association.paths().is_confirmed(remote),
     }
 }
 
@@ -147,7 +147,7 @@ impl Registry {
         source: SourceKey,
         accepted: bool,
     ) {
-        let AssociationId { slot, generation } = association.id;
+        let AssociationId { slot, generation } = association.id();
         self.slots[slot as usize] = AssociationSlot {
             generation,
             source: Some(self.sources.add(source, accepted)),
@@ -174,7 +174,7 @@ impl Registry {
             && let (Some(association), Some(source)) = (&mut slot.association, slot.source)
         {
             let limit = self.sources.limit(source, slot.charged, budget);
-            association.receiver.set_limit(limit);
+            association.limit_receive_buffer(limit);
         }
     }
 
@@ -183,7 +183,7 @@ impl Registry {
         if let Some(slot) = current(&mut self.slots, id)
             && let Some(association) = &slot.association
         {
-            let held = association.receiver.charged_bytes();
+            let held = association.receive_memory();
             let before = core::mem::replace(&mut slot.charged, held);
             if let Some(source) = slot.source.filter(|_| before != held) {
                 self.sources.update_received(source, before, held);
@@ -195,9 +195,13 @@ impl Registry {
     /// peers claim an address so often that an entry is left out, its tag identifies the association.
     fn index(&mut self, association: &Association, wanted: impl Fn(&PeerEntry) -> bool) {
         let slots = &self.slots;
-        let (id, tag, port) = (association.id, association.local_tag, association.peer_port);
+        let (id, tag, port) = (
+            association.id(),
+            association.local_tag(),
+            association.peer_port(),
+        );
         let mut is_listed = true;
-        for remote in association.paths.remotes() {
+        for remote in association.paths().remotes() {
             let describe = |slot: u32| {
                 Some(peer_entry(
                     slots[slot as usize].association.as_deref()?,
@@ -230,7 +234,7 @@ impl Registry {
         else {
             return;
         };
-        self.unindex(before.iter().copied(), association.peer_port, id.slot);
+        self.unindex(before.iter().copied(), association.peer_port(), id.slot);
         self.index(&association, |_| true);
         self.slots[id.slot as usize].association = Some(association);
     }
@@ -269,13 +273,13 @@ impl Registry {
             self.sources.remove(source, association.was_accepted());
         }
         self.unlink_association(&association, tag);
-        association.counters
+        association.counters()
     }
 
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
     fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
-        let (id, port) = (association.id, association.peer_port);
-        self.unindex(association.paths.remotes(), port, id.slot);
+        let (id, port) = (association.id(), association.peer_port());
+        self.unindex(association.paths().remotes(), port, id.slot);
         if let Some(tag) = tag {
             self.remove_tag(tag, port, id);
         }
@@ -382,7 +386,7 @@ impl Registry {
     /// Returns the association with this local tag and peer port, if it has a chunk protection.
     pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
         let found = self.find_by_tag(tag, port);
-        found.filter(|id| self.get(*id).is_some_and(|a| a.protection.is_some()))
+        found.filter(|id| self.get(*id).is_some_and(|a| a.is_protected()))
     }
 
     /// Updates the index by tag.
@@ -393,10 +397,9 @@ impl Registry {
         let Some(association) = &slot.association else {
             return;
         };
-        let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted =
-            self.all_tags || association.protection.is_some() || slot.indexed_tag.is_some();
-        if wanted && slot.indexed_tag != Some(tag) && !association.state.is_closed() {
+        let (tag, port) = (association.local_tag(), association.peer_port());
+        let wanted = self.all_tags || association.is_protected() || slot.indexed_tag.is_some();
+        if wanted && slot.indexed_tag != Some(tag) && !association.state().is_closed() {
             self.add_tag(id, tag, port);
         }
     }
@@ -419,7 +422,7 @@ impl Registry {
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.slots
             .iter()
-            .filter_map(|s| s.association.as_ref().map(|a| a.id))
+            .filter_map(|s| s.association.as_ref().map(|a| a.id()))
     }
 
     /// Updates all that the registry derives from an association: its tag in the index, its next
@@ -583,11 +586,11 @@ impl Registry {
             ..AssociationSlot::default()
         };
         if let Some(association) = association {
-            let (Some(source), true) = (source, association.id == id) else {
+            let (Some(source), true) = (source, association.id() == id) else {
                 return Err(ImportError::Malformed("identifier of an association"));
             };
             let index = self.sources.add(source, association.was_accepted());
-            slot.charged = association.receiver.charged_bytes();
+            slot.charged = association.receive_memory();
             self.sources.update_received(index, 0, slot.charged);
             slot.source = Some(index);
             slot.association = Some(association);
@@ -635,7 +638,7 @@ impl Registry {
     /// Adds an association that has not ended to the index, under the addresses that `wanted` selects.
     fn index_again(&mut self, id: AssociationId, wanted: impl Fn(&PeerEntry) -> bool) {
         let slot = &mut self.slots[id.slot as usize];
-        let is_open = |association: &mut Box<Association>| !association.state.is_closed();
+        let is_open = |association: &mut Box<Association>| !association.state().is_closed();
         if let Some(association) = slot.association.take_if(is_open) {
             self.index(&association, wanted);
             self.slots[id.slot as usize].association = Some(association);
