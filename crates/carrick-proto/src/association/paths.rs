@@ -3,6 +3,7 @@
 //! [`crate::path`].
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::{Association, Context};
 use crate::error::{AbortCause, OperationError};
@@ -208,6 +209,31 @@ impl Association {
         }
         self.paths[id].enable_heartbeats(enabled, cx.now, &self.config, cx.random);
         Ok(())
+    }
+
+    /// Returns HB.interval of a path, if the path exists.
+    pub(crate) fn heartbeat_interval(&self, id: PathId) -> Option<Duration> {
+        let path = self.paths.contains(id).then(|| &self.paths[id])?;
+        Some(path.heartbeat_interval(&self.config))
+    }
+
+    /// Sets HB.interval of a path.
+    pub(crate) fn set_heartbeat_interval(
+        &mut self,
+        id: PathId,
+        interval: Duration,
+        cx: &mut Context<'_>,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths[id].set_heartbeat_interval(interval, cx.now, &self.config, cx.random);
+        Ok(())
+    }
+
+    /// Gives all paths HB.interval of the association.
+    pub(crate) fn unset_heartbeat_intervals(&mut self) {
+        self.paths.unset_heartbeat_intervals();
     }
 
     /// REQUEST HEARTBEAT (section 11.1.10).

@@ -52,6 +52,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use bytes::Bytes;
 use carrick_wire::StreamId;
@@ -231,6 +232,28 @@ impl Endpoint {
         self.update_open_association(now, id, |association, cx| {
             association.set_heartbeat(path, enabled, cx)
         })
+    }
+
+    /// Sets HB.interval of a path (RFC 6458, section 8.1.12). Its next heartbeat is scheduled again. For all
+    /// paths, see [`ParameterChanges::hb_interval`].
+    ///
+    /// # Errors
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
+    pub fn set_heartbeat_interval(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        interval: Duration,
+    ) -> Result<(), OperationError> {
+        self.update_open_association(now, id, |association, cx| {
+            association.set_heartbeat_interval(path, interval, cx)
+        })
+    }
+
+    /// Returns HB.interval of a path.
+    pub fn heartbeat_interval(&self, id: AssociationId, path: PathId) -> Option<Duration> {
+        self.registry.get(id)?.heartbeat_interval(path)
     }
 
     /// Sends a heartbeat on a path: REQUEST HEARTBEAT of RFC 9260, section 11.1.10.
