@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick_ipc::{Description, FrameKind, HEADER, Header, Property};
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::portable_struct;
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
@@ -34,12 +34,12 @@ pub(crate) struct OutgoingFrame {
 
 /// The attached descriptor is passed beside the state.
 impl Portable for OutgoingFrame {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.header.encode().write(out);
         self.payload.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let header: [u8; HEADER] = Portable::read(input)?;
         Ok(Self {
             header: Header::decode(&header).map_err(|_| ImportError::Malformed("frame"))?,

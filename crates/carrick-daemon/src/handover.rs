@@ -24,7 +24,7 @@ use bytes::Bytes;
 use carrick::Transport;
 use carrick::network::{InheritedKind, InheritedSocket, Network, NetworkConfig};
 use carrick_ipc::{MAX_ATTACHED, MAX_REPLY, Reply, Request};
-use carrick_proto::export::{Format, Portable, Reader};
+use carrick_proto::export::{ExportReader, Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct, portable_tuple};
 use carrick_sockets::{AssocId, Sockets};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
@@ -557,7 +557,7 @@ fn continued(
 }
 
 fn read(bytes: &[u8]) -> Result<DaemonState, ImportError> {
-    let mut input = Reader::new(FORMAT.open(bytes)?, Time::ZERO, None);
+    let mut input = ExportReader::new(FORMAT.open(bytes)?, Time::ZERO, None);
     let state = DaemonState::read(&mut input)?;
     input.finish()?;
     Ok(state)
@@ -565,7 +565,7 @@ fn read(bytes: &[u8]) -> Result<DaemonState, ImportError> {
 
 #[cfg(test)]
 mod tests {
-    use carrick_proto::export::Writer;
+    use carrick_proto::export::ExportWriter;
 
     use super::*;
 
@@ -574,7 +574,7 @@ mod tests {
         let refused = |bytes: &[u8]| read(bytes).map(drop).unwrap_err();
         assert_eq!(refused(b"state"), ImportError::NoExport);
         let other = Format::new(*b"carrickd", 2);
-        let other = other.export(Time::ZERO, |_: &mut Writer| {}).unwrap();
+        let other = other.export(Time::ZERO, |_: &mut ExportWriter| {}).unwrap();
         let version = ImportError::Version {
             found: 2,
             supported: 1,

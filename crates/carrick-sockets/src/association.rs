@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::{CloseReason, PathId, Time, portable_struct};
 
 use crate::options::SendDefaults;
@@ -40,11 +40,11 @@ impl fmt::Display for AssocId {
 }
 
 impl Portable for AssocId {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         (self.0 as u32).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = u32::read(input)? as i32;
         if number < Self::FIRST.0 {
             return Err(ImportError::Malformed("association identifier"));

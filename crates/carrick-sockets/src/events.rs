@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, Part, PathId, Time,
+    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId, Time,
 };
 
 use crate::association::AssocId;
@@ -214,7 +214,7 @@ impl Sockets {
             return;
         };
         association.last_use = now;
-        if message.part == Part::Aborted {
+        if message.part == MessagePart::Aborted {
             if socket.queue.partial == Some(id) {
                 socket.queue.end_partial();
             }
@@ -228,7 +228,7 @@ impl Sockets {
         if queue.waiting.front() == Some(&id) {
             queue.waiting.rotate_left(1);
         }
-        let is_end = matches!(message.part, Part::Whole | Part::Last);
+        let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
         let data = DataItem {
             stream: message.stream.0,
             ssn: message.ssn.map_or(0, |ssn| ssn.value()),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use carrick_proto::export::{Format, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
 use carrick_proto::{Endpoint, ExportError, ImportConfig, ImportError, Time};
 
 use crate::association::{AssocId, Association};
@@ -74,13 +74,13 @@ impl Sockets {
     pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
         let state = FORMAT.open(bytes)?;
         let parts = parts(&config);
-        let mut input = Reader::new(state, now, Some(&parts));
+        let mut input = ExportReader::new(state, now, Some(&parts));
         let sockets = Self::read_state(&mut input, config)?;
         input.finish()?;
         Ok(sockets)
     }
 
-    fn write_state(&self, out: &mut Writer) {
+    fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             config,
             random,
@@ -129,7 +129,7 @@ impl Sockets {
         }
     }
 
-    fn read_state(input: &mut Reader<'_>, mut config: Config) -> Result<Self, ImportError> {
+    fn read_state(input: &mut ExportReader<'_>, mut config: Config) -> Result<Self, ImportError> {
         let stray = read_endpoint(input, &config)?;
         config.addresses = Portable::read(input)?;
         let mut sockets = Self {
@@ -284,7 +284,7 @@ impl Sockets {
 }
 
 /// Appends the export of an endpoint.
-pub(crate) fn write_endpoint(core: &Endpoint, out: &mut Writer) {
+pub(crate) fn write_endpoint(core: &Endpoint, out: &mut ExportWriter) {
     match core.export(out.now()) {
         Ok(export) => out.octets(export.as_bytes()),
         Err(error) => out.fail(error),
@@ -296,7 +296,7 @@ pub(crate) fn write_endpoint(core: &Endpoint, out: &mut Writer) {
 /// # Errors
 /// [`ImportError`]
 pub(crate) fn read_endpoint(
-    input: &mut Reader<'_>,
+    input: &mut ExportReader<'_>,
     config: &Config,
 ) -> Result<Endpoint, ImportError> {
     let bytes = input.octets()?;
@@ -313,7 +313,10 @@ fn parts(config: &Config) -> ImportConfig {
     }
 }
 
-fn read_ports(input: &mut Reader<'_>, config: &Config) -> Result<Vec<(PortId, Port)>, ImportError> {
+fn read_ports(
+    input: &mut ExportReader<'_>,
+    config: &Config,
+) -> Result<Vec<(PortId, Port)>, ImportError> {
     let count = usize::read(input)?;
     let mut ports: Vec<(PortId, Port)> = Vec::new();
     for _ in 0..count {
@@ -326,7 +329,7 @@ fn read_ports(input: &mut Reader<'_>, config: &Config) -> Result<Vec<(PortId, Po
     Ok(ports)
 }
 
-fn read_setups(input: &mut Reader<'_>) -> Result<SetupResults, ImportError> {
+fn read_setups(input: &mut ExportReader<'_>) -> Result<SetupResults, ImportError> {
     let count = usize::read(input)?;
     let mut setups = SetupResults::new();
     for _ in 0..count {

@@ -68,7 +68,7 @@
 //! | `SCTP_SOCKOPT_CONNECTX3`, `SCTP_SOCKOPT_CONNECTX_OLD` | the value has a pointer, or is deprecated: [`Sockets::connectx`] |
 //! | `SO_BINDTODEVICE`, `IP_TOS` | interfaces and packets are matters of the caller, to whom the core has no way to pass them |
 //! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` or `SPP_DSCP` | the core has neither |
-//! | `SCTP_PEER_ADDR_PARAMS` with a heartbeat interval or SACK delay of one path of several | the core has one for all paths of an association |
+//! | `SCTP_PEER_ADDR_PARAMS` with a SACK delay of one path of several | the core has one for all paths of an association |
 //! | `SCTP_ENABLE_STREAM_RESET` of an existing association | the core reads it at set-up |
 //! | `SCTP_STREAM_SCHEDULER`, reading one that the configuration has set | Linux's header has numbers for three of the core's six schedulers |
 //! | ancillary data `SCTP_AUTHINFO` | the core has one active key for all messages |

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::{
     Endpoint, EndpointConfig, Time, portable_enum, portable_struct, portable_tuple,
 };
@@ -79,7 +79,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Appends the state. Sockets, associations and received bytes follow from those.
-    pub(crate) fn write_state(&self, out: &mut Writer) {
+    pub(crate) fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             core,
             number: _,
@@ -98,7 +98,10 @@ impl Port {
     ///
     /// # Errors
     /// [`ImportError`]
-    pub(crate) fn read_state(input: &mut Reader<'_>, config: &Config) -> Result<Self, ImportError> {
+    pub(crate) fn read_state(
+        input: &mut ExportReader<'_>,
+        config: &Config,
+    ) -> Result<Self, ImportError> {
         let core = read_endpoint(input, config)?;
         Ok(Self {
             number: core.port(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carrick_proto::{Message, Part, Payload};
+use carrick_proto::{Message, MessagePart, Payload};
 
 use crate::unread_memory::SourceMemory;
 
@@ -35,11 +35,11 @@ impl Assembly {
     /// now.
     pub(crate) fn take(&mut self, message: Message, memory: &SourceMemory<'_>) -> Option<Message> {
         match message.part {
-            Part::Whole => Some(message),
-            Part::First => self.begin(message, memory),
-            Part::Middle => self.go_on(message, memory),
-            Part::Last => self.finish(message, memory),
-            Part::Aborted => self.abort(message, memory),
+            MessagePart::Whole => Some(message),
+            MessagePart::First => self.begin(message, memory),
+            MessagePart::Middle => self.go_on(message, memory),
+            MessagePart::Last => self.finish(message, memory),
+            MessagePart::Aborted => self.abort(message, memory),
         }
     }
 
@@ -82,7 +82,7 @@ impl Assembly {
         let is_open = self.open.contains_key(&part.tsn.value());
         let mut message = self.finished(part, memory)?;
         if is_open {
-            message.part = Part::Whole;
+            message.part = MessagePart::Whole;
         }
         Some(message)
     }
@@ -194,7 +194,7 @@ mod tests {
 
     /// Sends four interleaved messages of 40 KB; returns the result of an assembly with this limit: streams,
     /// parts and lengths.
-    fn assembled(limit: usize) -> Vec<(u16, Part, usize)> {
+    fn assembled(limit: usize) -> Vec<(u16, MessagePart, usize)> {
         with_memory(limit, |assembly, memory| {
             assembled_in(limit, assembly, memory)
         })
@@ -204,7 +204,7 @@ mod tests {
         limit: usize,
         assembly: &mut Assembly,
         memory: &SourceMemory<'_>,
-    ) -> Vec<(u16, Part, usize)> {
+    ) -> Vec<(u16, MessagePart, usize)> {
         let mut ends = ends();
         let mut now = Time::from_millis(1);
         let config = ends[0].default_config();
@@ -250,7 +250,7 @@ mod tests {
     fn interleaved_messages_are_reassembled() {
         let mut all = assembled(1 << 20);
         all.sort_unstable_by_key(|m| m.0);
-        let whole = |stream| (stream, Part::Whole, 40_000);
+        let whole = |stream| (stream, MessagePart::Whole, 40_000);
         assert_eq!(all, [0, 1, 2, 3].map(whole));
     }
 
@@ -287,8 +287,8 @@ mod tests {
             message
         };
         with_memory(LIMIT, |assembly, memory| {
-            assert!(assembly.take(part(Part::First), memory).is_none());
-            let mut one = part(Part::Middle);
+            assert!(assembly.take(part(MessagePart::First), memory).is_none());
+            let mut one = part(MessagePart::Middle);
             one.payload = fragmented(1);
             let mut parts = 1;
             let given = loop {
@@ -304,7 +304,7 @@ mod tests {
         });
         let queue = ReceiveQueue::new(100, LIMIT);
         assert!(!queue.has_room() && queue.accept());
-        let (mut waiting, whole) = (0, part(Part::Whole));
+        let (mut waiting, whole) = (0, part(MessagePart::Whole));
         while queue.has_room() {
             queue.add(&whole);
             waiting += 6000;
@@ -316,14 +316,17 @@ mod tests {
     fn abandonment_is_reported_after_a_first_part_only() {
         for (limit, delivered) in [(1 << 20, false), (100, true)] {
             let mut part = received();
-            part.part = Part::First;
+            part.part = MessagePart::First;
             let mut aborted = part.clone();
-            aborted.part = Part::Aborted;
+            aborted.part = MessagePart::Aborted;
             aborted.payload = carrick_proto::Payload::default();
             with_memory(limit, |assembly, memory| {
                 assert_eq!(assembly.take(part, memory).is_some(), delivered);
                 let last = assembly.take(aborted, memory);
-                assert_eq!(last.map(|m| m.part), delivered.then_some(Part::Aborted));
+                assert_eq!(
+                    last.map(|m| m.part),
+                    delivered.then_some(MessagePart::Aborted)
+                );
                 assert!(assembly.open.is_empty() && assembly.held == 0);
             });
         }
@@ -332,7 +335,7 @@ mod tests {
     #[test]
     fn the_limit_is_shared_by_all_messages() {
         let all = assembled(50_000);
-        assert!(all.iter().any(|m| m.1 != Part::Whole));
+        assert!(all.iter().any(|m| m.1 != MessagePart::Whole));
         for stream in 0..4 {
             let of_stream = all.iter().filter(|m| m.0 == stream);
             assert_eq!(of_stream.map(|m| m.2).sum::<usize>(), 40_000);

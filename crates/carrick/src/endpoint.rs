@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use carrick_proto::{EndpointConfig, EndpointStats, ParameterChanges, PeerAddress};
+use carrick_proto::{
+    AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -165,6 +167,36 @@ impl Endpoint {
     /// A parameter would be out of its range, or the endpoint is closed.
     pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
         let changed = self.look(move |core| core.change_default_parameters(&changes));
+        changed
+            .await?
+            .map_err(|error| ConfigError::from(error).into())
+    }
+
+    /// Returns the parameters of the associations that are set up from now on.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn default_config(&self) -> Result<Arc<AssociationConfig>, OperationError> {
+        self.look(|core| core.default_config()).await
+    }
+
+    /// Changes any parameters of the associations that are set up from now on, by peers or with
+    /// [`Self::connect`], among them those without a field in [`ParameterChanges`]: streams and attempts
+    /// of the set-up (`SCTP_INITMSG`, RFC 6458 section 8.1.3), and the lifetime of cookies
+    /// (`SCTP_ASSOCINFO`, section 8.1.2). Existing associations keep theirs.
+    /// [`PathConfig::wildcard_peers`](carrick_proto::PathConfig::wildcard_peers) stays as it was bound.
+    ///
+    /// # Errors
+    /// A parameter would be out of its range, or the endpoint is closed; then none is changed.
+    pub async fn change_default_config(
+        &self,
+        change: impl FnOnce(&mut AssociationConfig) + Send + 'static,
+    ) -> Result<(), OperationError> {
+        let changed = self.look(move |core| {
+            let mut config = AssociationConfig::clone(&core.default_config());
+            change(&mut config);
+            core.set_default_config(config)
+        });
         changed
             .await?
             .map_err(|error| ConfigError::from(error).into())

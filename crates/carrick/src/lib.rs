@@ -134,7 +134,7 @@ pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
     AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, Extensions,
-    Grants, HmacId, KeyError, LowerLayer, Message, Mid, MtuConfig, ParameterChanges, Part,
+    Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, ParameterChanges,
     PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds,
     Payload, PeerError, PeerText, Ppid, ReconfigError, ReconfigOutcome, Reliability,
     ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use carrick_wire::{Asconf, AsconfAck, CauseCode, ChunkType, PacketBuilder};
 
 use super::output::single;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::{
     AddressChanges, DynamicAddresses, IllegalAsconfAck, PeerRequestContext, PeerRequests,
@@ -74,7 +74,7 @@ impl Association {
     /// Returns whether ASCONFs are sent and processed in this state (RFC 5061, section 5.1.1, rule
     /// C4).
     fn changes_addresses(&self) -> bool {
-        self.state.sends_data() || matches!(self.state, State::ShutdownSent(_))
+        self.state.sends_data() || matches!(self.state, AssociationState::ShutdownSent(_))
     }
 
     /// Returns whether no local address is known to the peer; only ASCONF may be sent.

@@ -3,6 +3,7 @@
 //! [`crate::path`].
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::{Association, Context};
 use crate::error::{AbortCause, OperationError};
@@ -170,7 +171,7 @@ impl Association {
     }
 
     /// Marks the data in flight on a path for retransmission: MTU discovery found its packets too large.
-    fn resend_oversized(&mut self, id: PathId, now: Time) {
+    pub(super) fn resend_oversized(&mut self, id: PathId, now: Time) {
         self.sender.resend_path(id, now, &mut self.paths);
         self.report_abandoned();
     }
@@ -182,14 +183,18 @@ impl Association {
         }
     }
 
-    /// ICMP: packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10, ICMP7).
-    /// Returns whether the reported MTU was plausible.
-    pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
-        let effect = self.paths[id].on_packet_too_big(mtu, now);
-        if effect.in_flight {
-            self.resend_oversized(id, now);
+    /// Limits the path MTU of a path.
+    pub(crate) fn set_path_mtu(
+        &mut self,
+        id: PathId,
+        mtu: usize,
+        now: Time,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
         }
-        effect.plausible
+        self.paths[id].limit_mtu(mtu, now);
+        Ok(())
     }
 
     /// CHANGE HEARTBEAT (section 11.1.9).
@@ -204,6 +209,31 @@ impl Association {
         }
         self.paths[id].enable_heartbeats(enabled, cx.now, &self.config, cx.random);
         Ok(())
+    }
+
+    /// Returns HB.interval of a path, if the path exists.
+    pub(crate) fn heartbeat_interval(&self, id: PathId) -> Option<Duration> {
+        let path = self.paths.contains(id).then(|| &self.paths[id])?;
+        Some(path.heartbeat_interval(&self.config))
+    }
+
+    /// Sets HB.interval of a path.
+    pub(crate) fn set_heartbeat_interval(
+        &mut self,
+        id: PathId,
+        interval: Duration,
+        cx: &mut Context<'_>,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths[id].set_heartbeat_interval(interval, cx.now, &self.config, cx.random);
+        Ok(())
+    }
+
+    /// Gives all paths HB.interval of the association.
+    pub(crate) fn unset_heartbeat_intervals(&mut self) {
+        self.paths.unset_heartbeat_intervals();
     }
 
     /// REQUEST HEARTBEAT (section 11.1.10).

@@ -20,7 +20,7 @@ use carrick_wire::{
 use super::input::PacketProgress;
 use super::output::single;
 use super::oversized::fill_up;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::event::Event;
 use crate::route::{Route, Transmit};
@@ -47,12 +47,14 @@ impl Association {
     /// Returns an error if the user may not request a re-configuration now.
     pub(crate) fn may_reconfigure(&self) -> Result<(), ReconfigError> {
         match self.state {
-            State::Closed => Err(ReconfigError::UnknownAssociation),
-            State::Established if !self.extensions.reconfiguration => {
+            AssociationState::Closed => Err(ReconfigError::UnknownAssociation),
+            AssociationState::Established if !self.extensions.reconfiguration => {
                 Err(ReconfigError::NotInForce)
             }
-            State::Established if self.streams.is_busy() => Err(ReconfigError::InProgress),
-            State::Established => Ok(()),
+            AssociationState::Established if self.streams.is_busy() => {
+                Err(ReconfigError::InProgress)
+            }
+            AssociationState::Established => Ok(()),
             _ => Err(ReconfigError::WrongState),
         }
     }
@@ -254,7 +256,7 @@ impl Association {
         let request_cx = PeerRequestContext {
             now: cx.now,
             config: &self.config,
-            established: matches!(self.state, State::Established),
+            established: matches!(self.state, AssociationState::Established),
             sender: &self.sender,
             receiver: &self.receiver,
             room: self.room_for_reconfig(),

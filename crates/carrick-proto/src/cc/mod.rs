@@ -56,7 +56,9 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use crate::export::{ExportError, ImportError, Portable, Reader, Writer, from_bytes, to_bytes};
+use crate::export::{
+    ExportError, ExportReader, ExportWriter, ImportError, Portable, from_bytes, to_bytes,
+};
 use crate::time::Time;
 
 pub use cubic::Cubic;
@@ -271,16 +273,34 @@ pub trait Controller: Debug + Send {
     }
 }
 
+/// Algorithm of congestion control, by its name.
+impl Portable for Arc<dyn Algorithm> {
+    fn write(&self, out: &mut ExportWriter) {
+        out.octets(self.name().as_bytes());
+    }
+
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
+        let name = input.octets()?;
+        let listed = input
+            .parts()
+            .into_iter()
+            .flat_map(|parts| &parts.algorithms);
+        let mut known = listed.cloned().chain(algorithms());
+        let found = known.find(|algorithm| algorithm.name().as_bytes() == name);
+        found.ok_or_else(|| ImportError::unknown_algorithm(name))
+    }
+}
+
 /// Controller of a path, continued by the algorithm of its association.
 impl Portable for Box<dyn Controller> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         match self.export(out.now()) {
             Some(state) => out.octets(&state),
             None => out.fail(ExportError::Controller),
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (now, state) = (input.now(), input.octets()?);
         let algorithm = &input.association()?.research.policies.congestion;
         let controller = algorithm.import(now, state);

@@ -133,9 +133,9 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let (local, peer) = (association.local_tag, association.peer_tag);
-        let setting_up = association.state.is_setup();
-        if association.state.is_closed() {
+        let (local, peer) = (association.local_tag(), association.peer_tag());
+        let setting_up = association.state().is_setup();
+        if association.state().is_closed() {
             return self.handle_out_of_the_blue(route, packet);
         }
         if first.kind == ChunkType::SHUTDOWN_ACK && setting_up {
@@ -202,7 +202,8 @@ impl Endpoint {
             .or_else(|| self.find_by_asconf(route, packet, first));
         let is_theirs = |id: &AssociationId| {
             let association = self.registry.get(*id);
-            reflects_tag(&first) || association.is_some_and(|a| a.paths.is_confirmed(route.remote))
+            reflects_tag(&first)
+                || association.is_some_and(|a| a.paths().is_confirmed(route.remote))
         };
         let tagged = named.filter(has_tag);
         tagged.or(at_source.filter(is_theirs)).or(named)
@@ -210,7 +211,7 @@ impl Endpoint {
 
     /// Returns whether this is the local tag of the association.
     fn has_tag(&self, id: AssociationId, tag: VerificationTag) -> bool {
-        self.registry.get(id).is_some_and(|a| a.local_tag == tag)
+        self.registry.get(id).is_some_and(|a| a.local_tag() == tag)
     }
 
     /// Passes an INIT ACK to its association and updates the index by the addresses in it.
@@ -230,7 +231,7 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let before: alloc::vec::Vec<_> = association.paths.remotes().collect();
+        let before: alloc::vec::Vec<_> = association.paths().remotes().collect();
         self.update_association(now, id, |association, cx| {
             association.handle_packet(route, packet, datagram, cx)
         });

@@ -22,7 +22,8 @@ pub struct ParameterChanges {
     pub rto_max: Option<Duration>,
     /// Association.Max.Retrans.
     pub association_max_retrans: Option<u32>,
-    /// HB.interval, for heartbeats scheduled from now on.
+    /// HB.interval, for heartbeats scheduled from now on. It replaces those of single paths
+    /// ([`Endpoint::set_heartbeat_interval`]).
     pub hb_interval: Option<Duration>,
     /// Delay of SACKs, at most 500 ms. A SACK that is already delayed keeps its deadline.
     pub sack_delay: Option<Duration>,
@@ -143,10 +144,11 @@ impl Endpoint {
         changes: &ParameterChanges,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            let config = changes.applied(&association.config);
-            let config = config.map_err(OperationError::InvalidConfig)?;
-            association.receiver.set_sack_timing(&config);
-            association.config = Arc::new(config);
+            let config = changes.applied(association.config());
+            association.set_config(config.map_err(OperationError::InvalidConfig)?);
+            if changes.hb_interval.is_some() {
+                association.unset_heartbeat_intervals();
+            }
             Ok(())
         })
     }

@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 use super::peer_index::{PeerEntry, PeerIndex};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
 use crate::stats::AssociationCounters;
 use crate::time::Time;
@@ -43,10 +43,10 @@ impl BuildHasher for KeyedHash {
 /// counts as plain IP.
 fn peer_entry(association: &Association, remote: IpAddr) -> PeerEntry {
     PeerEntry {
-        tag: association.local_tag,
-        encapsulation: association.paths.encapsulation(remote).flatten(),
-        slot: association.id.slot,
-        confirmed: association.paths.is_confirmed(remote),
+        tag: association.local_tag(),
+        encapsulation: association.paths().encapsulation(remote).flatten(),
+        slot: association.id().slot,
+        confirmed: association.paths().is_confirmed(remote),
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) struct AddressMatch {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct AssociationSlot {
     generation: u32,
     /// The association is in the queue of those that may have packets to send.
     is_ready: bool,
@@ -78,7 +78,7 @@ struct Slot {
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    slots: Vec<Slot>,
+    slots: Vec<AssociationSlot>,
     free: Vec<u32>,
     peers: PeerIndex,
     sources: SourceTable,
@@ -96,7 +96,7 @@ pub(crate) struct Registry {
 }
 
 /// Returns the slot of an association that has not been removed.
-fn current(slots: &mut [Slot], id: AssociationId) -> Option<&mut Slot> {
+fn current(slots: &mut [AssociationSlot], id: AssociationId) -> Option<&mut AssociationSlot> {
     let slot = slots.get_mut(id.slot as usize)?;
     (slot.generation == id.generation).then_some(slot)
 }
@@ -131,7 +131,7 @@ impl Registry {
                 // four.
                 self.slots.reserve_exact(self.slots.len().max(1));
             }
-            self.slots.push(Slot::default());
+            self.slots.push(AssociationSlot::default());
             self.slots.len() as u32 - 1
         });
         AssociationId {
@@ -147,11 +147,11 @@ impl Registry {
         source: SourceKey,
         accepted: bool,
     ) {
-        let AssociationId { slot, generation } = association.id;
-        self.slots[slot as usize] = Slot {
+        let AssociationId { slot, generation } = association.id();
+        self.slots[slot as usize] = AssociationSlot {
             generation,
             source: Some(self.sources.add(source, accepted)),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.index(&association, |_| true);
         self.slots[slot as usize].association = Some(association);
@@ -174,7 +174,7 @@ impl Registry {
             && let (Some(association), Some(source)) = (&mut slot.association, slot.source)
         {
             let limit = self.sources.limit(source, slot.charged, budget);
-            association.receiver.set_limit(limit);
+            association.limit_receive_buffer(limit);
         }
     }
 
@@ -183,7 +183,7 @@ impl Registry {
         if let Some(slot) = current(&mut self.slots, id)
             && let Some(association) = &slot.association
         {
-            let held = association.receiver.charged_bytes();
+            let held = association.receive_memory();
             let before = core::mem::replace(&mut slot.charged, held);
             if let Some(source) = slot.source.filter(|_| before != held) {
                 self.sources.update_received(source, before, held);
@@ -195,9 +195,13 @@ impl Registry {
     /// peers claim an address so often that an entry is left out, its tag identifies the association.
     fn index(&mut self, association: &Association, wanted: impl Fn(&PeerEntry) -> bool) {
         let slots = &self.slots;
-        let (id, tag, port) = (association.id, association.local_tag, association.peer_port);
+        let (id, tag, port) = (
+            association.id(),
+            association.local_tag(),
+            association.peer_port(),
+        );
         let mut is_listed = true;
-        for remote in association.paths.remotes() {
+        for remote in association.paths().remotes() {
             let describe = |slot: u32| {
                 Some(peer_entry(
                     slots[slot as usize].association.as_deref()?,
@@ -230,7 +234,7 @@ impl Registry {
         else {
             return;
         };
-        self.unindex(before.iter().copied(), association.peer_port, id.slot);
+        self.unindex(before.iter().copied(), association.peer_port(), id.slot);
         self.index(&association, |_| true);
         self.slots[id.slot as usize].association = Some(association);
     }
@@ -258,9 +262,9 @@ impl Registry {
             return AssociationCounters::default();
         };
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
-        *slot = Slot {
+        *slot = AssociationSlot {
             generation: slot.generation.wrapping_add(1),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.free.push(id.slot);
         self.len -= 1;
@@ -269,13 +273,13 @@ impl Registry {
             self.sources.remove(source, association.was_accepted());
         }
         self.unlink_association(&association, tag);
-        association.counters
+        association.counters()
     }
 
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
     fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
-        let (id, port) = (association.id, association.peer_port);
-        self.unindex(association.paths.remotes(), port, id.slot);
+        let (id, port) = (association.id(), association.peer_port());
+        self.unindex(association.paths().remotes(), port, id.slot);
         if let Some(tag) = tag {
             self.remove_tag(tag, port, id);
         }
@@ -312,12 +316,12 @@ impl Registry {
     ) -> Option<AssociationId> {
         let found = self.peers.find((remote, port), tag, encapsulation);
         let found = found.map(|slot| self.id(slot));
-        if found.is_some_and(|id| self.get(id).is_some_and(|a| a.local_tag == tag)) {
+        if found.is_some_and(|id| self.get(id).is_some_and(|a| a.local_tag() == tag)) {
             return found;
         }
         let has_address = |id: &AssociationId| {
             let association = self.get(*id);
-            association.is_some_and(|a| a.paths.has_address(remote))
+            association.is_some_and(|a| a.paths().has_address(remote))
         };
         let left_out = self.find_by_tag(tag, port).filter(has_address);
         left_out.or(found)
@@ -356,8 +360,8 @@ impl Registry {
         let mut tagged = self.tags.range(of_port).map(|(_, id)| *id);
         tagged.find(|id| {
             self.get(*id).is_some_and(|association| {
-                association.paths.has_address(remote)
-                    && association.paths.encapsulation(remote).flatten() == encapsulation
+                association.paths().has_address(remote)
+                    && association.paths().encapsulation(remote).flatten() == encapsulation
                     && has_tag(association)
             })
         })
@@ -403,7 +407,7 @@ impl Registry {
     /// Returns the association with this local tag and peer port, if it has a chunk protection.
     pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
         let found = self.find_by_tag(tag, port);
-        found.filter(|id| self.get(*id).is_some_and(|a| a.protection.is_some()))
+        found.filter(|id| self.get(*id).is_some_and(|a| a.is_protected()))
     }
 
     /// Updates the index by tag.
@@ -414,10 +418,9 @@ impl Registry {
         let Some(association) = &slot.association else {
             return;
         };
-        let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted =
-            self.all_tags || association.protection.is_some() || slot.indexed_tag.is_some();
-        if wanted && slot.indexed_tag != Some(tag) && !association.state.is_closed() {
+        let (tag, port) = (association.local_tag(), association.peer_port());
+        let wanted = self.all_tags || association.is_protected() || slot.indexed_tag.is_some();
+        if wanted && slot.indexed_tag != Some(tag) && !association.state().is_closed() {
             self.add_tag(id, tag, port);
         }
     }
@@ -440,7 +443,7 @@ impl Registry {
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.slots
             .iter()
-            .filter_map(|s| s.association.as_ref().map(|a| a.id))
+            .filter_map(|s| s.association.as_ref().map(|a| a.id()))
     }
 
     /// Updates all that the registry derives from an association: its tag in the index, its next
@@ -526,7 +529,7 @@ impl Registry {
 /// Associations with their identifiers and timeouts. The indexes by address, tag and source follow from the
 /// associations.
 impl Portable for Registry {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             slots,
             free,
@@ -552,9 +555,9 @@ impl Portable for Registry {
         ready.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let hash = KeyedHash::read(input)?;
-        let read: Vec<SlotState> = Portable::read(input)?;
+        let read: Vec<AssociationSlotState> = Portable::read(input)?;
         let mut registry = Self {
             slots: Vec::with_capacity(read.len()),
             free: Portable::read(input)?,
@@ -575,20 +578,20 @@ impl Portable for Registry {
     }
 }
 
-/// Exported part of a [`Slot`].
-struct SlotState {
+/// Exported part of a [`AssociationSlot`].
+struct AssociationSlotState {
     generation: u32,
     association: Option<Box<Association>>,
     scheduled: Option<Time>,
     source: Option<SourceKey>,
 }
 
-portable_struct! { SlotState { generation, association, scheduled, source } }
+portable_struct! { AssociationSlotState { generation, association, scheduled, source } }
 
 impl Registry {
     /// Adds the next slot of an import.
-    fn restore(&mut self, state: SlotState, number: u32) -> Result<(), ImportError> {
-        let SlotState {
+    fn restore(&mut self, state: AssociationSlotState, number: u32) -> Result<(), ImportError> {
+        let AssociationSlotState {
             generation,
             association,
             scheduled,
@@ -598,17 +601,17 @@ impl Registry {
             slot: number,
             generation,
         };
-        let mut slot = Slot {
+        let mut slot = AssociationSlot {
             generation,
             scheduled,
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         if let Some(association) = association {
-            let (Some(source), true) = (source, association.id == id) else {
+            let (Some(source), true) = (source, association.id() == id) else {
                 return Err(ImportError::Malformed("identifier of an association"));
             };
             let index = self.sources.add(source, association.was_accepted());
-            slot.charged = association.receiver.charged_bytes();
+            slot.charged = association.receive_memory();
             self.sources.update_received(index, 0, slot.charged);
             slot.source = Some(index);
             slot.association = Some(association);
@@ -656,7 +659,7 @@ impl Registry {
     /// Adds an association that has not ended to the index, under the addresses that `wanted` selects.
     fn index_again(&mut self, id: AssociationId, wanted: impl Fn(&PeerEntry) -> bool) {
         let slot = &mut self.slots[id.slot as usize];
-        let is_open = |association: &mut Box<Association>| !association.state.is_closed();
+        let is_open = |association: &mut Box<Association>| !association.state().is_closed();
         if let Some(association) = slot.association.take_if(is_open) {
             self.index(&association, wanted);
             self.slots[id.slot as usize].association = Some(association);

@@ -34,7 +34,7 @@ impl SourceKey {
 
 /// Totals of the associations of one source.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SourceTotals {
     source: SourceKey,
     associations: usize,
     /// Associations that the peers initiated.
@@ -52,7 +52,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct SourceTable {
     map: HashMap<SourceKey, u32, KeyedHash>,
-    entries: Vec<Entry>,
+    entries: Vec<SourceTotals>,
     unused: Vec<u32>,
     received: usize,
 }
@@ -89,7 +89,7 @@ impl SourceTable {
 
     /// Adds an association; `accepted` if the peer initiated it.
     pub(super) fn add(&mut self, source: SourceKey, accepted: bool) -> SourceIndex {
-        let new = Entry {
+        let new = SourceTotals {
             source,
             associations: 0,
             accepted: 0,

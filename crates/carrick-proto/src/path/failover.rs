@@ -132,7 +132,7 @@ impl Paths {
     /// the data (RFC 7829 section 5). Returns the new primary path.
     pub(crate) fn switch_over_primary(&mut self) -> Option<PathId> {
         let (primary, current) = (self.primary(), self.current());
-        if primary == current || !self.contains(primary) || !self[current].usable() {
+        if primary == current || !self.contains(primary) || !self[current].is_usable() {
             return None;
         }
         let path = &self[primary];

@@ -6,7 +6,7 @@ use super::{Path, PathId, Paths};
 impl Paths {
     /// Some path is fit for data.
     pub(crate) fn any_usable(&self) -> bool {
-        self.iter().any(Path::usable)
+        self.iter().any(Path::is_usable)
     }
 
     /// Returns whether any path has the states of RFC 7829.

@@ -330,7 +330,7 @@ impl Path {
     }
 
     /// Returns whether data may be sent: confirmed, active and not potentially failed.
-    pub(crate) fn usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
 

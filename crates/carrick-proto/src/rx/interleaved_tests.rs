@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use carrick_wire::{Fragment as Place, Fsn, IDataHeader, Mid, Ppid};
 use proptest::prelude::*;
 
-use super::message::Part;
+use super::message::MessagePart;
 use super::*;
 
 /// A chunk as a sender would make it.
@@ -163,7 +163,7 @@ impl Reader {
         assert_eq!(message.ppid, Ppid(7));
         let bytes = message.payload.clone().into_bytes().to_vec();
         let tsn = message.tsn.value();
-        if matches!(message.part, Part::Whole | Part::First) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::First) {
             assert!(self.open.insert(tsn, (name, Vec::new())).is_none());
             self.order.push(name);
             self.most = self.most.max(self.open.len());
@@ -174,7 +174,7 @@ impl Reader {
             .expect("the first part of the message");
         assert_eq!(*begun, name);
         so_far.extend(bytes);
-        if matches!(message.part, Part::Whole | Part::Last) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::Last) {
             let (name, bytes) = self
                 .open
                 .remove(&tsn)
@@ -451,7 +451,7 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
         }
     }
     let first = receiver.receive().map(|m| m.part);
-    assert_eq!(first, Some(Part::First));
+    assert_eq!(first, Some(MessagePart::First));
     let whole = SentChunk {
         stream: 3,
         ..piece(tsn + 1, 0, 0, true)
@@ -459,14 +459,17 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
     give(&mut receiver, &whole);
     receiver.restart(Tsn::new(7000), 8, true, &AssociationConfig::rfc9260());
     let left: Vec<_> = core::iter::from_fn(|| receiver.receive()).collect();
-    assert!(left.iter().all(|m| m.part == Part::Whole), "{left:?}");
+    assert!(
+        left.iter().all(|m| m.part == MessagePart::Whole),
+        "{left:?}"
+    );
     assert_eq!(left.len(), 1);
     assert_eq!(receiver.buffered_bytes(), 0);
     assert_eq!(
         give(&mut receiver, &piece(7000, 0, 0, true)),
         DataOutcome::Accepted
     );
-    assert_eq!(receiver.receive().map(|m| m.part), Some(Part::Whole));
+    assert_eq!(receiver.receive().map(|m| m.part), Some(MessagePart::Whole));
 }
 
 /// RFC 8260, section 2.1.

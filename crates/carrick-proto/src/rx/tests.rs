@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use carrick_wire::{DataFlags, Ppid, Ssn};
 use proptest::prelude::*;
 
-use super::message::Part;
+use super::message::MessagePart;
 use super::*;
 
 /// A chunk as a sender would make it.
@@ -81,11 +81,11 @@ fn drain(receiver: &mut Receiver) -> Vec<(u16, bool, Vec<u8>)> {
     while let Some(message) = receiver.receive() {
         let bytes = message.payload.clone().into_bytes().to_vec();
         match message.part {
-            Part::Whole | Part::First => {
+            MessagePart::Whole | MessagePart::First => {
                 messages.push((message.stream.0, message.ssn.is_none(), bytes))
             }
-            Part::Middle | Part::Last => messages.last_mut().unwrap().2.extend(bytes),
-            Part::Aborted => drop(messages.pop()),
+            MessagePart::Middle | MessagePart::Last => messages.last_mut().unwrap().2.extend(bytes),
+            MessagePart::Aborted => drop(messages.pop()),
         }
     }
     messages
@@ -101,7 +101,7 @@ fn a_restart_drops_parts_of_incomplete_messages() {
         }
         assert!(receiver.receivable() > 0, "a partial delivery began");
         if read_some {
-            assert_eq!(receiver.receive().map(|m| m.part), Some(Part::First));
+            assert_eq!(receiver.receive().map(|m| m.part), Some(MessagePart::First));
             for chunk in &sent[70..90] {
                 give(&mut receiver, chunk);
             }
@@ -113,7 +113,7 @@ fn a_restart_drops_parts_of_incomplete_messages() {
         assert_eq!(receiver.buffered_bytes(), 0);
         give(&mut receiver, &chunks(7000, &[(1, false, 3)])[0]);
         let message = receiver.receive().map(|m| (m.part, m.payload.len()));
-        assert_eq!(message, Some((Part::Whole, 3)));
+        assert_eq!(message, Some((MessagePart::Whole, 3)));
     }
 }
 
@@ -258,12 +258,12 @@ fn a_message_above_the_buffer_size_arrives_in_parts() {
         assert_eq!(give(&mut receiver, chunk), DataOutcome::Accepted);
         parts.extend(core::iter::from_fn(|| receiver.receive()));
     }
-    assert_eq!(parts.first().map(|p| p.part), Some(Part::First));
-    assert_eq!(parts.last().map(|p| p.part), Some(Part::Last));
+    assert_eq!(parts.first().map(|p| p.part), Some(MessagePart::First));
+    assert_eq!(parts.last().map(|p| p.part), Some(MessagePart::Last));
     assert_eq!(parts.iter().map(|p| p.payload.len()).sum::<usize>(), 5000);
     assert!(
         parts[1..parts.len() - 1]
             .iter()
-            .all(|p| p.part == Part::Middle)
+            .all(|p| p.part == MessagePart::Middle)
     );
 }

@@ -477,7 +477,7 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
     let Some(max) = config.buffers.max_send_buffer else {
         return config.buffers.send_buffer;
     };
-    let windows = paths.iter().filter(|p| p.usable());
+    let windows = paths.iter().filter(|p| p.is_usable());
     let cwnd: usize = windows.map(|p| p.congestion().window()).sum();
     let wanted = cwnd
         .saturating_mul(2)

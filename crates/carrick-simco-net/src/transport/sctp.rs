@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use carrick::{
-    Association, AssociationConfig, Endpoint, Message, Part, Ppid, RecvHalf, SendHalf, SendOptions,
-    StreamId,
+    Association, AssociationConfig, Endpoint, Message, MessagePart, Ppid, RecvHalf, SendHalf,
+    SendOptions, StreamId,
 };
 
 use super::{BoxFuture, MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
@@ -93,7 +93,7 @@ impl SctpReader {
 }
 
 fn stream_message(message: Message) -> Result<StreamMessage, ReadEnd> {
-    let fits = message.payload.len() <= MAX_MESSAGE && message.part == Part::Whole;
+    let fits = message.payload.len() <= MAX_MESSAGE && message.part == MessagePart::Whole;
     if !fits || message.ppid != Ppid(PPID) {
         return Err(ReadEnd::NotSimco);
     }

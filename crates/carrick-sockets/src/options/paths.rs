@@ -80,8 +80,8 @@ impl Sockets {
         Ok((target, self.path(socket, Some(association), address)?))
     }
 
-    /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. Heartbeat
-    /// interval and SACK delay are those of all paths.
+    /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. The SACK
+    /// delay is that of all paths.
     pub(super) fn set_peer_addr_params(
         &mut self,
         now: Time,
@@ -111,12 +111,15 @@ impl Sockets {
         if flags & SPP_HB_DEMAND != 0 && target.associations.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let mut changes = ParameterChanges::new();
-        changes.hb_interval = if flags & SPP_HB_TIME_IS_ZERO != 0 {
+        let interval = if flags & SPP_HB_TIME_IS_ZERO != 0 {
             Some(Duration::ZERO)
         } else {
             duration(params.hb_interval)
         };
+        let mut changes = ParameterChanges::new();
+        if path.is_none() {
+            changes.hb_interval = interval;
+        }
         changes.sack_delay = duration(params.sack_delay);
         if flags & SPP_SACKDELAY_DISABLE != 0 {
             changes.sack_frequency = Some(1);
@@ -127,6 +130,11 @@ impl Sockets {
             self.check_common(&target, &changes)?;
         }
         for association in target.associations.clone() {
+            if let (Some(path), Some(interval)) = (path, interval) {
+                let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+                core.set_heartbeat_interval(now, core_id, path.id, interval)
+                    .map_err(operation)?;
+            }
             self.set_path_params(now, association, path.map(|p| p.id), &params)?;
         }
         self.change_parameters(now, id, &target, &changes, |config| {
@@ -142,11 +150,8 @@ impl Sockets {
             };
             let config = core.association_config(core_id).ok_or(Errno::EINVAL)?;
             let same = changes
-                .hb_interval
-                .is_none_or(|i| i == config.paths.hb_interval)
-                && changes
-                    .sack_delay
-                    .is_none_or(|d| d == config.timers.sack_delay)
+                .sack_delay
+                .is_none_or(|d| d == config.timers.sack_delay)
                 && changes
                     .sack_frequency
                     .is_none_or(|f| f == config.timers.sack_frequency);
@@ -242,9 +247,12 @@ impl Sockets {
         let heartbeat = path
             .and_then(|path| known?.heartbeats.get(&path.id).copied())
             .unwrap_or(config.paths.heartbeat);
-        let thresholds = association
-            .and_then(|id| self.core_ref(id))
-            .and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let core = association.and_then(|id| self.core_ref(id));
+        let thresholds =
+            core.and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let interval = core
+            .zip(path)
+            .and_then(|((core, core_id), path)| core.heartbeat_interval(core_id, path.id));
         let max_retrans = thresholds.map_or(config.paths.path_max_retrans, |t| t.path_max_retrans);
         let mut flags = if heartbeat {
             SPP_HB_ENABLE
@@ -264,7 +272,7 @@ impl Sockets {
         let params = PaddrParams {
             assoc_id: asked.assoc_id,
             address: asked.address,
-            hb_interval: millis(config.paths.hb_interval),
+            hb_interval: millis(interval.unwrap_or(config.paths.hb_interval)),
             path_max_rxt: u16::try_from(max_retrans).unwrap_or(u16::MAX),
             path_mtu: path.map_or(0, |p| p.mtu) as u32,
             sack_delay: millis(config.timers.sack_delay),

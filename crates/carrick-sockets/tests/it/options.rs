@@ -1,8 +1,10 @@
 //! Socket options (RFC 6458, section 8).
 
+use std::net::SocketAddr;
+
 use carrick_proto::AssociationConfig;
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Style};
+use carrick_sockets::{Errno, Family, Style};
 
 use crate::world::*;
 
@@ -139,6 +141,53 @@ fn peer_address_parameters_of_a_path() {
         w.set(A, a, SCTP_PEER_ADDR_PARAMS, &unknown),
         Err(Errno::EINVAL)
     );
+}
+
+/// RFC 6458, section 8.1.12
+#[test]
+fn peer_address_parameters_of_one_path_of_two() {
+    let mut w = World::new();
+    let a = w.one_to_one(A);
+    let b = w.look(B).socket(Style::OneToOne, Family::Inet).unwrap();
+    let second = SocketAddr::new(ip(B, 1), PORT);
+    w.look(B).bindx_add(b, &[at(B, PORT), second]).unwrap();
+    w.on(B, |s, _| s.listen(b, 5)).unwrap();
+    assert_eq!(w.connect(a, at(B, PORT)), Err(Errno::EINPROGRESS));
+    w.run(ms(100));
+    let of = |address: SocketAddr| PaddrParams {
+        address: address.into(),
+        ..PaddrParams::default()
+    };
+    let changed = PaddrParams {
+        hb_interval: 5000,
+        path_max_rxt: 3,
+        ..of(second)
+    };
+    w.set(A, a, SCTP_PEER_ADDR_PARAMS, &changed).unwrap();
+    let values = |w: &mut World, asked: PaddrParams| {
+        let found = w.get(A, a, SCTP_PEER_ADDR_PARAMS, &asked).unwrap();
+        (found.hb_interval, found.path_max_rxt)
+    };
+    assert_eq!(values(&mut w, of(second)), (5000, 3));
+    assert_eq!(values(&mut w, of(at(B, PORT))), (30_000, 5));
+    assert_eq!(values(&mut w, PaddrParams::default()), (30_000, 5));
+    let delayed = PaddrParams {
+        sack_delay: 100,
+        flags: SPP_SACKDELAY_ENABLE as u32,
+        ..of(second)
+    };
+    assert_eq!(
+        w.set(A, a, SCTP_PEER_ADDR_PARAMS, &delayed),
+        Err(Errno::ENOPROTOOPT),
+        "the delay is that of the association"
+    );
+    let all = PaddrParams {
+        hb_interval: 7000,
+        ..PaddrParams::default()
+    };
+    w.set(A, a, SCTP_PEER_ADDR_PARAMS, &all).unwrap();
+    assert_eq!(values(&mut w, of(second)), (7000, 3));
+    assert_eq!(values(&mut w, of(at(B, PORT))), (7000, 5));
 }
 
 /// RFC 6458, sections 8.1.9 and 6.1.2; RFC 7829, section 7.2

@@ -11,8 +11,8 @@ use carrick_dtls::{
 };
 use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionLayerConfig};
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Part,
-    PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,
+    AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event,
+    MessagePart, PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,
 };
 
 pub(crate) const PORT: u16 = 5000;
@@ -207,7 +207,7 @@ impl World {
     pub(crate) fn received(&mut self, node: usize, id: AssociationId) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(message) = self.nodes[node].core.receive(id) {
-            assert_eq!(message.part, Part::Whole);
+            assert_eq!(message.part, MessagePart::Whole);
             all.push(message.payload.into_bytes().to_vec());
         }
         self.pump();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carrick_netsim::Random;
 use carrick_proto::{
-    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, Part, PathId, Ppid,
-    SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
+    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, MessagePart, PathId,
+    Ppid, SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
 };
 
 use super::super::measure::{FlowRecord, Transmission};
@@ -335,16 +335,16 @@ impl SctpProgram {
 fn complete(parts: &mut Vec<(Tsn, Ppid, u64)>, message: Message) -> Option<(Ppid, u64)> {
     let (tsn, ppid) = (message.tsn, message.ppid);
     match message.part {
-        Part::Whole => Some((ppid, number_of(&message.payload.into_bytes())?)),
-        Part::First => {
+        MessagePart::Whole => Some((ppid, number_of(&message.payload.into_bytes())?)),
+        MessagePart::First => {
             parts.push((tsn, ppid, number_of(&message.payload.into_bytes())?));
             None
         }
-        Part::Middle => None,
-        Part::Last | Part::Aborted => {
+        MessagePart::Middle => None,
+        MessagePart::Last | MessagePart::Aborted => {
             let at = parts.iter().position(|(own, ..)| *own == tsn)?;
             let (_, ppid, number) = parts.swap_remove(at);
-            (message.part == Part::Last).then_some((ppid, number))
+            (message.part == MessagePart::Last).then_some((ppid, number))
         }
     }
 }
@@ -491,7 +491,7 @@ impl Application for SctpProgram {
         };
         if let Some(own) = &mut self.sessions[session].carried {
             while let Some(message) = endpoint.receive(id) {
-                if message.part != Part::Whole {
+                if message.part != MessagePart::Whole {
                     let what = "a message was delivered partially";
                     self.failure.get_or_insert_with(|| what.into());
                 }

@@ -6,7 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use carrick_wire::{StreamId, Tsn};
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
 use crate::streams::StreamSet;
 use crate::tx::Sender;
@@ -37,7 +37,7 @@ struct Deferred {
 
 /// Deferred messages; the indexes are rebuilt.
 impl Portable for Deferred {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             streams,
             pending,
@@ -55,7 +55,7 @@ impl Portable for Deferred {
         last_before_renumbering.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut read = Self {
             streams: Portable::read(input)?,
             pending: Portable::read(input)?,
