@@ -102,7 +102,7 @@ pub use config::{
     AssociationConfig, BufferConfig, ConfigError, EndpointConfig, MtuConfig, PathConfig,
     ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
 };
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges, SourceKey};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,

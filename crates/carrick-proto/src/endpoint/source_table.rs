@@ -15,15 +15,16 @@ use hashbrown::HashMap;
 use super::registry::KeyedHash;
 use crate::rx::MIN_RECEIVE;
 
-/// IPv4 address, or /64 network of an IPv6 address, since one host may use all addresses of a /64.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SourceKey(IpAddr);
+/// Source of a peer's packets, for limits: IPv4 address, or /64 network of an IPv6 address, since one host may use
+/// all addresses of a /64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceKey(IpAddr);
 
 portable_tuple! { SourceKey(value) }
 
 impl SourceKey {
     /// Returns the source of packets from this address.
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub fn of(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
             IpAddr::V4(v4) => IpAddr::V4(v4),
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
