@@ -38,7 +38,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -230,6 +230,9 @@ pub enum DaemonError {
     /// Another daemon has the control socket.
     #[error("a daemon answers on {0}: use it, or choose another path with --socket")]
     Running(PathBuf),
+    /// The path of the control socket has a file that is no socket.
+    #[error("{0} exists and is no socket: remove it, or choose another path with --socket")]
+    NotASocket(PathBuf),
     /// The control socket could not be opened.
     #[error("cannot open the control socket {path}: {source}")]
     Control {
@@ -312,11 +315,7 @@ impl Daemon {
             return Err(DaemonError::Running(config.socket));
         }
         let listener = config.metrics.map(MetricsServer::bind).transpose()?;
-        let opened = control.map_or_else(|| open_control(&config.socket), Ok);
-        let control = opened.map_err(|source| DaemonError::Control {
-            path: config.socket.clone(),
-            source,
-        })?;
+        let control = control.map_or_else(|| open_control(&config.socket), Ok)?;
         let socket = config.socket.clone();
         let driver = Driver::new(config, network, sockets, control);
         let mut driver = Box::new(driver.map_err(|error| DaemonError::System(error.into()))?);
@@ -368,7 +367,7 @@ impl Daemon {
             // Without a free descriptor, a successor opens the socket again.
             let listener = metrics.duplicate().ok();
             self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(log);
+            let (tasks, scrapes) = metrics.start(self.driver.failures.clone(), log);
             self.driver.answer_scrapes(scrapes);
             tasks
         });
@@ -387,7 +386,7 @@ impl Daemon {
         }
         if self.driver.owns_path && end == DaemonEnd::Stopped {
             // The path may have been taken by another daemon only after it did not answer.
-            let _ = std::fs::remove_file(&self.socket);
+            let _ = remove_socket(&self.socket);
         }
         end
     }
@@ -412,16 +411,33 @@ fn path_of(socket: &OwnedFd) -> Option<PathBuf> {
     Some(std::ffi::OsStr::from_bytes(path).into())
 }
 
-/// Opens the control socket. A path whose daemon does not answer is replaced. With the privileges of the
+/// Opens the control socket. A socket whose daemon does not answer is replaced. With the privileges of the
 /// superuser every user may connect.
-fn open_control(path: &Path) -> io::Result<OwnedFd> {
+fn open_control(path: &Path) -> Result<OwnedFd, DaemonError> {
+    let failed = |source| DaemonError::Control {
+        path: path.to_owned(),
+        source,
+    };
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-        std::fs::create_dir_all(directory)?;
+        std::fs::create_dir_all(directory).map_err(failed)?;
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    if !remove_socket(path).map_err(failed)? {
+        return Err(DaemonError::NotASocket(path.to_owned()));
     }
+    listen_at(path).map_err(failed)
+}
+
+/// Removes a socket. Returns false for another file, which remains; a symbolic link is one.
+fn remove_socket(path: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => Ok(false),
+        Ok(_) => std::fs::remove_file(path).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
-use carrick_proto::{CloseReason, PathId, Time, portable_struct};
+use carrick_proto::{CloseReason, PathId, SourceKey, Time, portable_struct};
 
 use crate::options::SendDefaults;
 use crate::ports::PortId;
@@ -87,11 +87,27 @@ pub(crate) struct Association {
     pub(crate) last_use: Time,
     /// Time of its entry among those that may be idle.
     pub(crate) idle_check: Option<Time>,
+    /// Owner of its socket, also after that was closed.
+    pub(crate) owner: u32,
+    /// Source of the peer; `None` after its end in the core.
+    pub(crate) source: Option<SourceKey>,
+    /// The peer initiated it.
+    pub(crate) is_accepted: bool,
+    /// Bytes of received data in the core.
+    pub(crate) held: usize,
+}
+
+impl Association {
+    /// Returns the source to whose associations it counts.
+    pub(crate) fn counted_source(&self) -> Option<SourceKey> {
+        self.source.filter(|_| self.is_accepted)
+    }
 }
 
 portable_struct! {
     Association {
         port, core, socket, is_established, is_setup_watched, ended, peer, indexed, events, send, context, active_key,
-        heartbeats, streams, last_notifications, autoclose, last_use, idle_check,
+        heartbeats, streams, last_notifications, autoclose, last_use, idle_check, owner,
     }
+    rebuilt { source: None, is_accepted: false, held: 0 }
 }

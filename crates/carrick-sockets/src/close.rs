@@ -116,6 +116,9 @@ impl Sockets {
         self.unindex_peer(id);
         self.setting_up.remove(&id);
         self.end_setup(id, Err(Errno::ECONNREFUSED));
+        if let Some(port) = self.associations.get(&id).map(|a| a.port) {
+            self.count_received(port);
+        }
         let Some(association) = self.associations.remove(&id) else {
             return;
         };
@@ -124,6 +127,7 @@ impl Sockets {
             self.idle.remove(&(time, id));
         }
         self.by_core.remove(&(association.port, association.core));
+        self.shares.remove(&association);
         if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id)) {
             socket.associations.remove(&id);
             socket.full.remove(&id);

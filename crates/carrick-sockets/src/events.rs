@@ -43,6 +43,7 @@ impl Sockets {
             };
             self.on_event(now, id, event);
         }
+        self.count_received(port);
         if let Some(found) = self.ports.get_mut(&port) {
             let held = found.core.stats().receive_memory;
             let before = std::mem::replace(&mut found.received, held);
@@ -64,7 +65,8 @@ impl Sockets {
             .paths(core)
             .find(|path| Some(path.id) == primary)?
             .remote;
-        let Some(socket_id) = self.admit(port, ip, number) else {
+        let (source, _) = endpoint.source(core)?;
+        let Some(socket_id) = self.admit(port, (ip, number), source) else {
             if let Some(port) = self.ports.get_mut(&port) {
                 // It was established just before.
                 let _ = port
@@ -187,6 +189,12 @@ impl Sockets {
             let Some(id) = next.filter(|_| queue.has_room()) else {
                 return;
             };
+            if let Some(association) = self.associations.get(&id)
+                && let Some(source) = association.source
+            {
+                // Reading opens the window, as far as its share goes.
+                self.limit_received(association.port, Some(id), source);
+            }
             let message = self
                 .core_of(id)
                 .and_then(|(core, core_id)| core.receive(core_id));
@@ -531,8 +539,9 @@ impl Sockets {
             return;
         };
         let peer = present(socket, peer);
-        let limit = socket.options.receive_buffer();
-        if socket.queue.push_notification(id, peer, bytes, limit, must) {
+        let is_accepted = socket.listener.is_none();
+        let queue = &mut socket.queue;
+        if queue.push_notification(id, peer, bytes, is_accepted, must) {
             self.raise(socket_id, Readiness::READABLE);
         }
     }

@@ -14,6 +14,7 @@ use crate::association::{AssocId, Association};
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::ports::{Port, PortId};
+use crate::shares::Shares;
 use crate::socket::{Socket, SocketId};
 use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
 
@@ -96,6 +97,7 @@ impl Sockets {
             next_port,
             numbers: _,
             received: _,
+            shares: _,
             stray,
             removed,
             ready: _,
@@ -152,6 +154,7 @@ impl Sockets {
             setting_up: BTreeSet::new(),
             numbers: BTreeMap::new(),
             received: 0,
+            shares: Shares::default(),
             ready: ReadyPorts::default(),
             timers: PortTimers::default(),
             idle: BTreeSet::new(),
@@ -250,7 +253,12 @@ impl Sockets {
                 port.sockets.insert(*id);
             }
         }
-        for (id, association) in &self.associations {
+        for (id, association) in &mut self.associations {
+            let core = self.ports.get(&association.port).map(|port| &port.core);
+            let source = core.and_then(|core| core.source(association.core));
+            association.source = source.map(|(source, _)| source);
+            association.is_accepted = source.is_some_and(|(_, is_accepted)| is_accepted);
+            self.shares.add(association);
             let socket = association.socket.and_then(|id| self.table.get_mut(&id));
             if let Some(socket) = socket {
                 socket.associations.insert(*id);
@@ -267,6 +275,10 @@ impl Sockets {
             }
             let idle = association.idle_check.map(|time| (time, *id));
             self.idle.extend(idle);
+        }
+        let ports: Vec<PortId> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.count_received(port);
         }
         // An association has taken the place of one with the same peer that has ended.
         let (ended, open): (Vec<_>, Vec<_>) = self

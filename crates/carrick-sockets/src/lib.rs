@@ -22,7 +22,8 @@
 //!
 //! Every table and queue is bounded: sockets, associations and accept queues by [`Config`]; received
 //! messages by the receive buffer of their association, and 32 messages or 64 KiB of each socket ahead of
-//! the user; notifications by 4096 and the bytes of `SO_RCVBUF` for each socket. At that limit
+//! the user; notifications by 64 KiB of each socket, 4 KiB in an accept queue. Sources of peers and owners of sockets
+//! have shares ([`Config::max_associations_per_source`], [`Sockets::set_owner`]). At the limit of notifications
 //! one-to-many sockets refuse associations, and notifications other than the end of an association are
 //! dropped and counted ([`Sockets::dropped_notifications`]).
 //!
@@ -102,6 +103,7 @@ mod readiness;
 mod receive;
 mod receive_queue;
 mod send;
+mod shares;
 mod socket;
 mod sockets;
 mod statistics;
@@ -110,7 +112,7 @@ mod stop;
 
 pub use association::AssocId;
 pub use close::Closed;
-pub use config::Config;
+pub use config::{Config, ReservedPorts};
 pub use errno::Errno;
 pub use export::SocketsExport;
 pub use options::Timeout;

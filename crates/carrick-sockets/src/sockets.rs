@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::{ConfigError, Endpoint, EndpointConfig, IcmpInput, Route, Time, Transmit};
+use carrick_proto::{
+    ConfigError, Endpoint, EndpointConfig, IcmpInput, Route, SourceKey, Time, Transmit,
+};
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -14,6 +16,7 @@ use crate::errno::Errno;
 use crate::linux;
 use crate::options::Options;
 use crate::ports::{Port, PortId, present};
+use crate::shares::Shares;
 use crate::socket::{Family, Socket, SocketId, SocketState, Style};
 use crate::statistics::HostCounters;
 
@@ -40,6 +43,7 @@ pub struct Sockets {
     pub(crate) numbers: BTreeMap<u16, Vec<PortId>>,
     /// Bytes of received data of all ports.
     pub(crate) received: usize,
+    pub(crate) shares: Shares,
     /// Endpoint that answers packets to ports without a socket.
     pub(crate) stray: Endpoint,
     /// Counters of the endpoints that have been removed.
@@ -151,6 +155,7 @@ impl Sockets {
             next_port: 0,
             numbers: BTreeMap::new(),
             received: 0,
+            shares: Shares::default(),
             stray,
             removed: HostCounters::default(),
             ready: ReadyPorts::default(),
@@ -303,18 +308,17 @@ impl Sockets {
     /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, bytes: Bytes) {
         self.now = now;
-        let port = self.port_of(route, &bytes);
-        match port.and_then(|id| Some((id, self.ports.get_mut(&id)?))) {
-            Some((id, port)) => {
-                // What the other ports have left.
-                let others = self.received.saturating_sub(port.received);
-                let budget = self.config.receive_memory.saturating_sub(others);
-                port.core.set_receive_memory(budget);
-                port.core.handle_datagram(now, route, bytes);
-                self.settle(id);
-            }
-            None => self.stray.handle_datagram(now, route, bytes),
+        let Some(id) = self.port_of(route, &bytes) else {
+            return self.stray.handle_datagram(now, route, bytes);
+        };
+        let number = bytes.get(..2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let peer = (id, route.remote, number.unwrap_or(0));
+        let association = self.by_peer.get(&peer).copied();
+        self.limit_received(id, association, SourceKey::of(route.remote));
+        if let Some(port) = self.ports.get_mut(&id) {
+            port.core.handle_datagram(now, route, bytes);
         }
+        self.settle(id);
     }
 
     /// Processes an ICMP message about a packet of this host.

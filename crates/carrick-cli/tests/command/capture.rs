@@ -1,11 +1,12 @@
 //! `carrick capture`: files, and Wireshark's interface for capture programs.
 
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{free_udp_port, run, start};
+use crate::support::{free_udp_port, run, start, start_with};
 
 #[test]
 fn a_capture_is_a_file_of_packets() {
@@ -26,9 +27,24 @@ fn a_capture_is_a_file_of_packets() {
         &udp_port,
     ]);
     daemon.error_line();
-    let capture = start(&[
-        "capture", "--daemon", &socket, "--write", &file, "--count", "2", "--json",
-    ]);
+    // Packets contain the messages of all programs, so that the file is private whatever the umask.
+    let capture = start_with(
+        "sh",
+        &[
+            "-c",
+            "umask 0; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_carrick"),
+            "capture",
+            "--daemon",
+            &socket,
+            "--write",
+            &file,
+            "--count",
+            "2",
+            "--json",
+        ],
+    );
     // An INIT with a wrong checksum, which has no other effect, until the capture has begun and ended.
     let init = [
         &[0x13, 0x88, 0x17, 0x70],
@@ -61,6 +77,8 @@ fn a_capture_is_a_file_of_packets() {
     let source = peer.local_addr().unwrap().port();
     let ports = [source.to_be_bytes(), port.to_be_bytes()].concat();
     assert_eq!(copies(&ports), 2, "UDP header");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     std::fs::remove_file(&file).unwrap();
     daemon.terminate();
     assert_eq!(daemon.finish().code, Some(0));

@@ -647,6 +647,27 @@ async fn a_client_that_reads_no_replies_is_ended() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_no_socket_is_not_replaced() {
+    let config = config("file");
+    let path = config.socket.clone();
+    std::fs::write(&path, "keys").unwrap();
+    let error = Daemon::bind(config.clone()).unwrap_err();
+    assert!(matches!(&error, DaemonError::NotASocket(at) if *at == path));
+    assert!(error.to_string().contains("--socket"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"keys");
+    std::fs::remove_file(&path).unwrap();
+    // A socket that a daemon has left is replaced.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let daemon = Daemon::bind(config).unwrap();
+    // At the end, too, only a socket is removed.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "keys").unwrap();
+    daemon.run(async {}).await;
+    assert_eq!(std::fs::read(&path).unwrap(), b"keys");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
 async fn a_second_daemon_does_not_take_the_path() {
     let config = config("second");
     let daemon = Daemon::bind(config.clone()).unwrap();

@@ -77,6 +77,7 @@ use registry::Registry;
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
 pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};
+pub use source_table::SourceKey;
 
 pub use parameters::ParameterChanges;
 pub use source_table::SourceKey;
@@ -475,6 +476,31 @@ impl Endpoint {
     /// before is kept.
     pub fn set_receive_memory(&mut self, bytes: usize) {
         self.config.receive_memory = bytes;
+    }
+
+    /// Limits the received data of the associations that the next inputs concern to what each holds and `room`
+    /// bytes more, but at least to 4 KiB, instead of their shares of [`EndpointConfig::receive_memory`]. For users
+    /// with several endpoints, which share memory. `None`, as at first, restores the shares.
+    pub fn set_receive_room(&mut self, room: Option<usize>) {
+        self.registry.set_receive_room(room);
+    }
+
+    /// Records the associations whose received data changes, for [`Self::poll_receive_change`], which has to be
+    /// called after each input and operation from now on. The first ones are those that hold any.
+    pub fn record_receive_changes(&mut self) {
+        self.registry.record_receive_changes();
+    }
+
+    /// Returns an association whose received data has changed, with the bytes that it holds, as they are
+    /// counted for [`EndpointConfig::receive_memory`]; 0 bytes after its removal.
+    pub fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
+        self.registry.poll_receive_change()
+    }
+
+    /// Returns the source of an association, as the limits of [`EndpointConfig`] have it, and whether the peer
+    /// initiated it.
+    pub fn source(&self, id: AssociationId) -> Option<(SourceKey, bool)> {
+        self.registry.source(id)
     }
 
     /// Returns the identifiers of all associations.

@@ -16,6 +16,7 @@ use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
+use crate::rx::MIN_RECEIVE;
 use crate::stats::AssociationCounters;
 use crate::time::Time;
 
@@ -93,6 +94,10 @@ pub(crate) struct Registry {
     /// Associations that may have something to send.
     ready: VecDeque<AssociationId>,
     len: usize,
+    /// Bytes that the association of the next input may receive, in place of its share of the budget.
+    receive_room: Option<usize>,
+    /// Associations whose received data has changed; `None` if the changes are not recorded.
+    receive_changes: Option<Vec<AssociationId>>,
 }
 
 /// Returns the slot of an association that has not been removed.
@@ -115,6 +120,8 @@ impl Registry {
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             len: 0,
+            receive_room: None,
+            receive_changes: None,
         }
     }
 
@@ -168,12 +175,52 @@ impl Registry {
         self.sources.received()
     }
 
+    /// Returns the source of an association, and whether the peer initiated it.
+    pub(super) fn source(&self, id: AssociationId) -> Option<(SourceKey, bool)> {
+        let association = self.get(id)?;
+        let index = self.slots[id.slot as usize].source?;
+        Some((self.sources.source(index), association.was_accepted()))
+    }
+
+    pub(super) fn set_receive_room(&mut self, room: Option<usize>) {
+        self.receive_room = room;
+    }
+
+    /// Records changes of received data from now on, and the present state as the first ones.
+    pub(super) fn record_receive_changes(&mut self) {
+        let holding = self.ids().filter(|id| self.charged(*id) > 0).collect();
+        self.receive_changes = Some(holding);
+    }
+
+    /// Returns an association whose received data has changed, with its bytes.
+    pub(super) fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
+        let id = self.receive_changes.as_mut()?.pop()?;
+        Some((id, self.charged(id)))
+    }
+
+    fn charged(&self, id: AssociationId) -> usize {
+        let slot = self.slots.get(id.slot as usize);
+        let slot = slot.filter(|slot| slot.generation == id.generation);
+        slot.map_or(0, |slot| slot.charged)
+    }
+
+    fn record_receive_change(&mut self, id: AssociationId) {
+        if let Some(changes) = &mut self.receive_changes
+            && changes.last() != Some(&id)
+        {
+            changes.push(id);
+        }
+    }
+
     /// Limits the receive buffer of an association to its share of the budget of all.
     pub(crate) fn limit_receiver(&mut self, id: AssociationId, budget: usize) {
         if let Some(slot) = current(&mut self.slots, id)
             && let (Some(association), Some(source)) = (&mut slot.association, slot.source)
         {
-            let limit = self.sources.limit(source, slot.charged, budget);
+            let limit = match self.receive_room {
+                Some(room) => slot.charged.saturating_add(room).max(MIN_RECEIVE),
+                None => self.sources.limit(source, slot.charged, budget),
+            };
             association.limit_receive_buffer(limit);
         }
     }
@@ -187,6 +234,7 @@ impl Registry {
             let before = core::mem::replace(&mut slot.charged, held);
             if let Some(source) = slot.source.filter(|_| before != held) {
                 self.sources.update_received(source, before, held);
+                self.record_receive_change(id);
             }
         }
     }
@@ -271,6 +319,9 @@ impl Registry {
         if let Some(source) = source {
             self.sources.update_received(source, charged, 0);
             self.sources.remove(source, association.was_accepted());
+        }
+        if charged > 0 {
+            self.record_receive_change(id);
         }
         self.unlink_association(&association, tag);
         association.counters()
@@ -540,6 +591,8 @@ impl Portable for Registry {
             timers,
             ready,
             len: _,
+            receive_room: _,
+            receive_changes: _,
         } = self;
         peers.hash().write(out);
         slots.len().write(out);
@@ -568,6 +621,8 @@ impl Portable for Registry {
             timers: Vec::read(input)?.into(),
             ready: Portable::read(input)?,
             len: 0,
+            receive_room: None,
+            receive_changes: None,
         };
         for (state, number) in read.into_iter().zip(0..) {
             registry.restore(state, number)?;

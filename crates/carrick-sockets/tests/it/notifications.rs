@@ -294,7 +294,7 @@ fn unread_notifications_are_bounded() {
     let b = w.listener(Style::OneToMany, 5);
     w.subscribe(B, b, &[SCTP_ASSOC_CHANGE]);
     let mut refused = false;
-    for _ in 0..4200 {
+    for _ in 0..500 {
         let a = w.one_to_one(A);
         w.connect(a, at(B, PORT)).unwrap_err();
         w.run(ms(50));
@@ -305,7 +305,8 @@ fn unread_notifications_are_bounded() {
     }
     assert!(refused, "a full queue refuses associations");
     let read = w.recv_all(B, b).len();
-    assert!((4096..=4098).contains(&read), "{read}");
+    // 64 KiB with the memory of each entry.
+    assert!((250..=500).contains(&read), "{read}");
     assert_eq!(w.look(B).association_count(), 0);
     let a = w.one_to_one(A);
     w.connect(a, at(B, PORT)).unwrap_err();
