@@ -40,10 +40,20 @@ pub(crate) fn choice() -> SocketSelection {
         3 => return SocketSelection::Never,
         _ => {}
     }
-    let choice = match std::env::var(SOCKETS_VARIABLE).as_deref() {
-        Ok("missing") => SocketSelection::Missing,
-        Ok("never") => SocketSelection::Never,
-        _ => SocketSelection::Always,
+    let given = std::env::var_os(SOCKETS_VARIABLE).unwrap_or_default();
+    let choice = match given.to_str() {
+        Some("missing") => SocketSelection::Missing,
+        Some("never") => SocketSelection::Never,
+        Some("always" | "") => SocketSelection::Always,
+        _ => {
+            let line = format!(
+                "carrick: {SOCKETS_VARIABLE} is neither always, missing nor never, but {given:?}: all SCTP sockets are \
+                 Carrick's\n"
+            );
+            // The program may have closed standard error.
+            let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+            SocketSelection::Always
+        }
     };
     KNOWN.store(choice as u8, Ordering::Relaxed);
     choice

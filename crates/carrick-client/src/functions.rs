@@ -3,7 +3,7 @@
 //!
 //! The pointers are those of the program: as with libc, it guarantees that they and the sizes beside them
 //! are valid.
-// Some fields of `msghdr` have another width with musl.
+// Some fields of `msghdr` and constants have another width with musl.
 #![allow(clippy::unnecessary_cast)]
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::null;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use carrick_ipc::{Description, Header, Property, Request};
+use carrick_ipc::{Description, Header, MAX_PAYLOAD, Property, Request};
 use carrick_sockets::ancillary::{ControlMessage, read_control, write_control};
 use carrick_sockets::linux::{
     Layout, MSG_EOR, MSG_NOTIFICATION, RcvInfo, SCTP_RCVINFO, SCTP_SNDRCV, SndRcvInfo,
@@ -413,7 +413,8 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
 /// # Safety
 /// As for `ioctl` of libc.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    if request != libc::FIONREAD || table::find(fd).is_none() {
+    // As the kernel, musl has 32 bits for the request.
+    if request as u32 != libc::FIONREAD as u32 || table::find(fd).is_none() {
         // SAFETY: the arguments are the program's.
         return unsafe { next::ioctl(fd, request, argument) };
     }
@@ -643,8 +644,14 @@ pub unsafe fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     let (Some(socket), false) = (table::find(fd), messages.is_null()) else {
-        // SAFETY: the arguments are the program's.
-        return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
+        // SAFETY: the arguments are the program's, and the kernel has written the messages that it counts.
+        return unsafe {
+            let received = next::recvmmsg(fd, messages, count, flags, timeout);
+            for message in 0..usize::try_from(received).unwrap_or(0) {
+                forget_passed(&(*messages.add(message)).msg_hdr);
+            }
+            received
+        };
     };
     // SAFETY: the arguments are the program's.
     let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
@@ -831,17 +838,143 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     done
 }
 
-/// Copies a file to a descriptor; `EINVAL` on one of Carrick.
+/// Flags of a transfer that has an offset (`preadv2`) as those of `recv` and `send`.
+///
+/// # Errors
+/// As on every socket: `ESPIPE` for an offset other than -1, `EOPNOTSUPP` for flags without a meaning.
+fn transfer_flags(offset: i64, flags: c_int) -> Result<c_int, Errno> {
+    if offset != -1 {
+        return Err(Errno::SPIPE);
+    }
+    match flags {
+        0 => Ok(0),
+        libc::RWF_NOWAIT => Ok(libc::MSG_DONTWAIT),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Receives a message into several buffers. `RWF_NOWAIT` is the only flag.
+///
+/// # Safety
+/// As for `preadv2` of libc.
+pub unsafe fn preadv2(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::offset_call(libc::SYS_preadv2, fd, list, count, offset, flags) };
+    };
+    size(transfer_flags(offset, flags).and_then(|flags| {
+        // SAFETY: the arguments are the program's.
+        let mut parts = unsafe { parts_mut(list, entries) };
+        receive_checked(fd, socket, &mut parts, flags).map(|received| received.len)
+    }))
+}
+
+/// Sends a message of several parts. `RWF_NOWAIT` is the only flag.
+///
+/// # Safety
+/// As for `pwritev2` of libc.
+pub unsafe fn pwritev2(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::offset_call(libc::SYS_pwritev2, fd, list, count, offset, flags) };
+    };
+    size(transfer_flags(offset, flags).and_then(|flags| {
+        // SAFETY: the arguments are the program's.
+        let parts = unsafe { parts(list, entries) };
+        let message = OutgoingMessage {
+            parts: &parts,
+            flags,
+            address: &[],
+            control: &[],
+        };
+        send_message(borrow(fd), socket, &message)
+    }))
+}
+
+/// Copies a file to a descriptor, in messages of 64 KiB on one of Carrick.
 ///
 /// # Safety
 /// As for `sendfile` of libc.
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t {
-    if table::find(out).is_none() {
+    let Some(socket) = table::find(out) else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendfile(out, from, offset, count) };
+    };
+    // SAFETY: the program guarantees the offset, unless it is null.
+    size(send_file(
+        out,
+        socket,
+        from,
+        unsafe { offset.as_mut() },
+        count,
+    ))
+}
+
+/// `sendfile` to a descriptor of Carrick.
+fn send_file(
+    out: c_int,
+    mut socket: Description,
+    from: c_int,
+    offset: Option<&mut i64>,
+    count: usize,
+) -> Result<usize, Errno> {
+    if from < 0 {
+        return Err(Errno::BADF);
     }
-    // Programs copy themselves where a file cannot be sent.
-    size(Err(Errno::INVAL))
+    let file = borrow(from);
+    // Only a file with positions can be sent, as on every socket.
+    let own = rustix::fs::tell(file).map_err(|error| match error {
+        Errno::SPIPE => Errno::INVAL,
+        error => error,
+    })?;
+    let start = match &offset {
+        Some(offset) => u64::try_from(**offset).map_err(|_| Errno::INVAL)?,
+        None => own,
+    };
+    let mut buffer = vec![0; count.min(MAX_PAYLOAD)];
+    let mut done = 0;
+    while done < count {
+        let space = &mut buffer[..(count - done).min(MAX_PAYLOAD)];
+        let sent = match rustix::io::pread(file, space, start + done as u64) {
+            Ok(0) => break,
+            Ok(len) => {
+                let message = OutgoingMessage {
+                    parts: &[IoSlice::new(&buffer[..len])],
+                    flags: 0,
+                    address: &[],
+                    control: &[],
+                };
+                send_message(borrow(out), socket, &message)
+            }
+            failed => failed,
+        };
+        match sent {
+            Ok(len) => done += len,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        socket = table::find(out).unwrap_or(socket);
+    }
+    let end = start + done as u64;
+    match offset {
+        Some(offset) => *offset = end as i64,
+        None => {
+            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))?;
+        }
+    }
+    Ok(done)
 }
 
 /// Moves data between descriptors; `EINVAL` on one of Carrick.

@@ -125,6 +125,31 @@ fn malformed_frames_end_the_descriptor() {
 }
 
 #[test]
+fn system_calls_by_number_reach_carrick() {
+    check("syscalls");
+}
+
+#[test]
+fn other_names_of_functions_reach_carrick() {
+    check("names");
+}
+
+#[test]
+fn a_file_is_sent_in_messages() {
+    check("file");
+}
+
+#[test]
+fn a_passed_descriptor_is_recognised() {
+    check("passed");
+}
+
+#[test]
+fn dup2_over_a_descriptor_ends_its_association() {
+    check("replaced");
+}
+
+#[test]
 fn each_message_is_an_edge() {
     check("edges");
 }

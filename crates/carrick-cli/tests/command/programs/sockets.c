@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -325,12 +327,27 @@ static void executed(int fd)
 	CHECK(send(0, "gnip", 4, 0) == 4);
 }
 
+/* `write` without a function that a library could replace. */
+static long bypassing_write(long fd, const void *data, long size)
+{
+#if defined(__x86_64__)
+	long result = SYS_write;
+	__asm__ volatile("syscall" : "+a"(result) : "D"(fd), "S"(data), "d"(size) : "rcx", "r11", "memory");
+	return result;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_write, x0 __asm__("x0") = fd, x2 __asm__("x2") = size;
+	register const void *x1 __asm__("x1") = data;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+	return x0;
+#endif
+}
+
 /* Bytes that did not pass the library end the descriptor. */
 static void garbage(void)
 {
 	int a, b;
 	pair(&a, &b);
-	CHECK(syscall(SYS_write, a, "GET / HTTP/1.1", 14) == 14);
+	CHECK(bypassing_write(a, "GET / HTTP/1.1", 14) == 14);
 	char buffer[10];
 	CHECK(recv(a, buffer, sizeof buffer, 0) == -1 && errno == ECONNABORTED);
 	CHECK(recv(b, buffer, sizeof buffer, 0) == -1 && errno == ECONNRESET);
@@ -720,6 +737,201 @@ static void branched(void)
 	}
 }
 
+/* The system calls of sockets by their numbers. */
+static void syscalls(void)
+{
+	struct sockaddr_in a = loopback(0);
+	socklen_t len = sizeof a;
+	int l = syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(l >= 0);
+	CHECK(syscall(SYS_bind, l, &a, len) == 0);
+	CHECK(syscall(SYS_listen, l, 5) == 0);
+	CHECK(syscall(SYS_getsockname, l, &a, &len) == 0 && a.sin_port != 0);
+	int c = syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(syscall(SYS_connect, c, &a, len) == 0);
+	int s = syscall(SYS_accept4, l, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(s >= 0 && syscall(SYS_fcntl, s, F_GETFD) == FD_CLOEXEC);
+	struct sockaddr_in peer;
+	CHECK(syscall(SYS_getpeername, c, &peer, &len) == 0 && peer.sin_port == a.sin_port);
+	int on = 1, value = 0;
+	CHECK(syscall(SYS_setsockopt, c, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
+	len = sizeof value;
+	CHECK(syscall(SYS_getsockopt, c, IPPROTO_SCTP, SCTP_NODELAY, &value, &len) == 0 && value == 1);
+
+	char in[20];
+	struct iovec v = { "vector", 6 }, w = { in, sizeof in };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 }, n = { .msg_iov = &w, .msg_iovlen = 1 };
+	struct mmsghdr many = { .msg_hdr = m }, received = { .msg_hdr = n };
+	CHECK(syscall(SYS_write, c, "write", 5) == 5);
+	CHECK(syscall(SYS_read, s, in, sizeof in) == 5 && memcmp(in, "write", 5) == 0);
+	CHECK(syscall(SYS_sendto, c, "sendto", 6, 0, NULL, 0) == 6);
+	len = sizeof peer;
+	CHECK(syscall(SYS_recvfrom, s, in, sizeof in, 0, &peer, &len) == 6 && len == sizeof peer);
+	CHECK(syscall(SYS_writev, c, &v, 1) == 6);
+	CHECK(syscall(SYS_readv, s, &w, 1) == 6 && memcmp(in, "vector", 6) == 0);
+	CHECK(syscall(SYS_pwritev2, c, &v, 1, -1L, -1L, 0) == 6);
+	CHECK(syscall(SYS_preadv2, s, &w, 1, -1L, -1L, 0) == 6);
+	CHECK(syscall(SYS_pwritev2, c, &v, 1, 0L, 0L, 0) == -1 && errno == ESPIPE);
+	CHECK(syscall(SYS_preadv2, s, &w, 1, -1L, -1L, 8 /* RWF_NOWAIT */) == -1 && errno == EAGAIN);
+	CHECK(syscall(SYS_sendmsg, c, &m, 0) == 6);
+	CHECK(syscall(SYS_recvmsg, s, &n, 0) == 6 && n.msg_flags == MSG_EOR);
+	CHECK(syscall(SYS_sendmmsg, c, &many, 1, 0) == 1 && many.msg_len == 6);
+	CHECK(syscall(SYS_recvmmsg, s, &received, 1, 0, NULL) == 1 && received.msg_len == 6);
+	CHECK(syscall(SYS_write, c, "unread", 6) == 6);
+	struct pollfd p = { .fd = s, .events = POLLIN };
+	CHECK(poll(&p, 1, 5000) == 1);
+	CHECK(syscall(SYS_ioctl, s, FIONREAD, &value) == 0 && value == 6);
+	int t = syscall(SYS_dup, s);
+	CHECK(syscall(SYS_dup3, t, 100, O_CLOEXEC) == 100);
+	CHECK(syscall(SYS_close, s) == 0 && syscall(SYS_close, t) == 0);
+	CHECK(syscall(SYS_read, 100, in, sizeof in) == 6);
+	CHECK(syscall(SYS_shutdown, c, SHUT_WR) == 0);
+	CHECK(syscall(SYS_read, 100, in, sizeof in) == 0);
+	CHECK(syscall(SYS_close_range, 100, 100, 0) == 0);
+
+	/* All others are the kernel's. */
+	CHECK(syscall(SYS_getpid) == getpid());
+	int ends[2];
+	CHECK(syscall(SYS_pipe2, ends, 0) == 0);
+	CHECK(syscall(SYS_write, ends[1], "pipe", 4) == 4 && syscall(SYS_read, ends[0], in, sizeof in) == 4);
+	CHECK(syscall(SYS_splice, ends[0], NULL, c, NULL, 4, 0) == -1 && errno == EINVAL);
+	CHECK(syscall(SYS_write, -1, "x", 1) == -1 && errno == EBADF);
+	CHECK(syscall(100000L) == -1 && errno == ENOSYS);
+	void *page = (void *)syscall(SYS_mmap, NULL, 4096L, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+	CHECK(page != MAP_FAILED && *(char *)page == 0);
+}
+
+#ifdef __GLIBC__
+extern ssize_t __read(int, void *, size_t), __write(int, const void *, size_t), __send(int, const void *, size_t, int);
+extern int __close(int), __connect(int, const struct sockaddr *, socklen_t), __dup2(int, int), __fcntl(int, int, ...);
+#endif
+
+/* Other names of the functions, in glibc, and those with an offset. */
+static void names(void)
+{
+#ifdef __GLIBC__
+	int port, l = listening(&port);
+	int a = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in there = loopback(port);
+	CHECK(__connect(a, (struct sockaddr *)&there, sizeof there) == 0);
+	int b = accept(l, NULL, NULL);
+	char in[20];
+	CHECK(__write(a, "write", 5) == 5 && __read(b, in, sizeof in) == 5);
+	CHECK(__send(a, "send", 4, 0) == 4 && read(b, in, sizeof in) == 4);
+	struct iovec v = { "vector", 6 }, w = { in, sizeof in };
+	CHECK(pwritev2(a, &v, 1, -1, 0) == 6 && preadv2(b, &w, 1, -1, 0) == 6);
+	CHECK(memcmp(in, "vector", 6) == 0);
+	CHECK(preadv2(b, &w, 1, -1, RWF_NOWAIT) == -1 && errno == EAGAIN);
+	CHECK(preadv2(b, &w, 1, 0, 0) == -1 && errno == ESPIPE);
+	CHECK(pwritev2(a, &v, 1, -1, RWF_APPEND) == -1 && errno == EOPNOTSUPP);
+	CHECK(__dup2(b, 50) == 50 && __fcntl(b, F_DUPFD, 60) == 60 && __close(b) == 0);
+	CHECK(write(a, "copy", 4) == 4 && read(50, in, sizeof in) == 4);
+	CHECK(write(a, "copy", 4) == 4 && read(60, in, sizeof in) == 4);
+
+	FILE *file = tmpfile();
+	CHECK(fwrite("a file", 6, 1, file) == 1 && fflush(file) == 0);
+	w.iov_len = 2;
+	CHECK(preadv2(fileno(file), &w, 1, 2, 0) == 2 && memcmp(in, "fi", 2) == 0);
+	CHECK(pwritev2(fileno(file), &v, 1, 2, 0) == 6);
+#endif
+}
+
+/* Sends a file, in messages that the peer receives in full. */
+static void file(void)
+{
+	int a, b;
+	pair(&a, &b);
+	static char out[150000], in[sizeof out];
+	for (size_t n = 0; n < sizeof out; n++)
+		out[n] = n % 251;
+	FILE *stored = tmpfile();
+	CHECK(fwrite(out, sizeof out, 1, stored) == 1 && fflush(stored) == 0);
+	int from = fileno(stored);
+	CHECK(lseek(from, 50000, SEEK_SET) == 50000);
+	for (int round = 0; round < 2; round++) {
+		/* With an offset, the position of the file remains; without, it is the offset. */
+		off_t offset = 10, begin = round == 0 ? offset : 50000;
+		size_t size = sizeof out - begin, done = 0;
+		CHECK(sendfile(a, from, round == 0 ? &offset : NULL, sizeof out) == (ssize_t)size);
+		CHECK(offset == (round == 0 ? (off_t)sizeof out : 10));
+		CHECK(lseek(from, 0, SEEK_CUR) == (round == 0 ? 50000 : (off_t)sizeof out));
+		while (done < size) {
+			ssize_t n = recv(b, in + done, sizeof in - done, 0);
+			CHECK(n > 0 && n <= 65536);
+			done += n;
+		}
+		CHECK(done == size && memcmp(in, out + begin, size) == 0);
+	}
+	off_t offset = -1;
+	CHECK(sendfile(a, from, &offset, 1) == -1 && errno == EINVAL);
+	int ends[2];
+	CHECK(pipe(ends) == 0);
+	CHECK(sendfile(a, ends[0], NULL, 1) == -1 && errno == EINVAL);
+	CHECK(sendfile(a, -1, NULL, 1) == -1 && errno == EBADF);
+	CHECK(recv(b, in, sizeof in, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
+/* A descriptor that is received over another socket takes the number of a file that libc has closed unseen. */
+static void passed(void)
+{
+	int a, b, ends[2];
+	pair(&a, &b);
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+	for (int round = 0; round < 2; round++) {
+		char space[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0, in[10];
+		struct iovec v = { &byte, 1 };
+		struct mmsghdr one = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = space,
+						    .msg_controllen = sizeof space } };
+		struct cmsghdr *c = CMSG_FIRSTHDR(&one.msg_hdr);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &b, sizeof b);
+		CHECK(sendmsg(ends[0], &one.msg_hdr, 0) == 1);
+		FILE *stored = fopen("/dev/zero", "r");
+		int number = fileno(stored), got;
+		CHECK(read(number, in, 1) == 1);
+		fclose(stored);
+		if (round == 0)
+			CHECK(recvmsg(ends[1], &one.msg_hdr, 0) == 1);
+		else
+			CHECK(recvmmsg(ends[1], &one, 1, 0, NULL) == 1);
+		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&one.msg_hdr)), sizeof got);
+		CHECK(got == number);
+		CHECK(send(a, "passed", 6, 0) == 6);
+		CHECK(recv(got, in, sizeof in, 0) == 6 && memcmp(in, "passed", 6) == 0);
+		close(got);
+	}
+}
+
+/* dup2 over a descriptor ends its association, and the number is that of the other file. */
+static void replaced(void)
+{
+	int a, b, c, d;
+	pair(&a, &b);
+	pair(&c, &d);
+	char in[10];
+	CHECK(dup2(c, a) == a);
+	CHECK(recv(b, in, sizeof in, 0) == 0);
+	CHECK(send(a, "other", 5, 0) == 5);
+	CHECK(recv(d, in, sizeof in, 0) == 5 && memcmp(in, "other", 5) == 0);
+	CHECK(close(c) == 0);
+	CHECK(send(d, "remains", 7, 0) == 7);
+	CHECK(recv(a, in, sizeof in, 0) == 7);
+	int null = open("/dev/null", O_RDWR);
+	CHECK(dup3(null, a, O_CLOEXEC) == a);
+	CHECK(recv(d, in, sizeof in, 0) == 0);
+	CHECK(read(a, in, sizeof in) == 0 && write(a, "null", 4) == 4);
+	CHECK(getsockopt(a, SOL_SOCKET, SO_TYPE, in, &(socklen_t){ 4 }) == -1 && errno == ENOTSOCK);
+	/* And back. */
+	int l, port;
+	l = listening(&port);
+	CHECK(dup2(connected(port), a) == a);
+	CHECK(option(a, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_SCTP);
+	b = accept(l, NULL, NULL);
+	CHECK(write(a, "again", 5) == 5 && read(b, in, sizeof in) == 5);
+}
+
 int main(int count, char **arguments)
 {
 	const char *name = count > 1 ? arguments[1] : "";
@@ -740,6 +952,16 @@ int main(int count, char **arguments)
 		executed(atoi(arguments[2]));
 	else if (!strcmp(name, "garbage"))
 		garbage();
+	else if (!strcmp(name, "syscalls"))
+		syscalls();
+	else if (!strcmp(name, "names"))
+		names();
+	else if (!strcmp(name, "file"))
+		file();
+	else if (!strcmp(name, "passed"))
+		passed();
+	else if (!strcmp(name, "replaced"))
+		replaced();
 	else if (!strcmp(name, "edges"))
 		edges();
 	else if (!strcmp(name, "times"))
