@@ -238,6 +238,58 @@ def sctp_test(near, far, _):
     server.wait_for_output("SHUTDOWN_COMPLETE|SHUTDOWN_EVENT")
 
 
+ECHO_CLIENT = """out=$(mktemp)
+{ echo hello; until grep -q hello "$out"; do sleep 0.1; done; echo bye; until grep -q bye "$out"; do sleep 0.1; done; } | "$@" >"$out"
+status=$?
+cat "$out"
+exit $status"""
+
+
+def echo(near, far, *command):
+    """Two lines go to `cat` behind an ncat, come back, and the end of the input ends both."""
+    server = far.start("ncat", *command, "-v", "-l", far.addresses[0], "7000", "-e", "/bin/cat")
+    server.wait_until_it_listens(7000)
+    output = near.run("ncat-client", "sh", "-c", ECHO_CLIENT, "sh", *command, far.addresses[0], "7000")
+    if not output.endswith("hello\nbye\n"):
+        raise Failed(f"the lines came back otherwise:\n{output}")
+    server.wait()
+
+
+def ncat(near, far, _):
+    """ncat on one-to-one sockets."""
+    echo(near, far, "ncat", "--sctp")
+
+
+def withsctp(near, far, _):
+    """ncat on TCP sockets, of which the script of lksctp-tools makes SCTP sockets."""
+    echo(near, far, "withsctp", "ncat")
+
+
+def darn(near, far, *style):
+    """Two messages arrive with their attributes. Returns the output of the server."""
+    server = far.start("sctp_darn", "stdbuf", "-oL", "sctp_darn", "-H", far.addresses[0], "-P", "7000", "-l", *style)
+    server.wait_until_it_listens(7000)
+    addresses = ["-H", near.addresses[0], "-P", "7001", "-h", far.addresses[0], "-p", "7000"]
+    script = '{ printf "hello\\nworld\\n"; exec sleep 1000; } | stdbuf -oL sctp_darn "$@" -s'
+    client = near.start("sctp_darn-client", "sh", "-c", script, "sh", *addresses, *style)
+    end = server.wait_for_output(r"DATA\(7\): +hello")
+    server.wait_for_output(r"DATA\(7\): +world", end)
+    client.wait_for_output("New connection, peer addresses")
+    return server.output()
+
+
+def sctp_darn(near, far, _):
+    """One-to-many sockets with notifications."""
+    output = darn(near, far)
+    if "NOTIFICATION: ASSOC_CHANGE - COMM_UP" not in output:
+        raise Failed(f"sctp_darn printed no notification:\n{output}")
+
+
+def sctp_darn_stream(near, far, _):
+    """One-to-one sockets."""
+    darn(near, far, "-t")
+
+
 def pysctp(near, far, _):
     """The Python module of PyPI: its own test over loopback, and a transfer between the hosts."""
     target = os.path.join(near.directory, "pysctp")
@@ -252,7 +304,7 @@ def pysctp(near, far, _):
         raise Failed(f"pysctp's test_loopback.py printed otherwise:\n{output}")
 
 
-PROGRAMS = [freediameterd, kamailio, netperfmeter, sctp_test, pysctp]
+PROGRAMS = [freediameterd, kamailio, ncat, netperfmeter, sctp_darn, sctp_darn_stream, sctp_test, withsctp, pysctp]
 TRANSPORTS = {"udp": [], "ip": ["--raw"]}
 
 
