@@ -14,7 +14,7 @@ use nix::unistd::{Pid, mkdtemp};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::daemon::{NetworkArguments, not_started};
+use crate::daemon::{NetworkArguments, ProtocolArguments, not_started};
 use crate::failure::Failure;
 use crate::{runtime, sctp_library};
 
@@ -35,7 +35,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Sockets of the program with protocol SCTP are Carrick's; all others are the kernel's. The program has to
 /// be dynamically linked. Where libsctp.so.1 is not installed, it gets Carrick's. If no daemon answers, this
 /// command serves the program itself, until the program has ended and its messages are delivered, or for 5
-/// more seconds. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// more seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -44,6 +44,8 @@ pub(crate) struct Arguments {
     daemon: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArguments,
+    #[command(flatten)]
+    protocol: ProtocolArguments,
     /// Program and its arguments.
     #[arg(
         value_name = "PROGRAM",
@@ -153,7 +155,7 @@ async fn serve_in(
     library: &Path,
     directory: &Path,
 ) -> Result<ExitStatus, Failure> {
-    let mut config = arguments.network.config();
+    let mut config = arguments.network.config(&arguments.protocol)?;
     config.socket = directory.join("socket");
     config.linger = LINGER;
     let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;
