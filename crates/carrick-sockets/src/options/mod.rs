@@ -150,7 +150,15 @@ impl Sockets {
             (IPPROTO_SCTP, _) => self.set_sctp(now, id, name, value),
             _ => Err(Errno::ENOPROTOOPT),
         };
-        done.map(|()| 0)
+        self.counted(done).map(|()| 0)
+    }
+
+    /// Counts the option that a result refuses.
+    fn counted<T>(&mut self, result: Result<T, Errno>) -> Result<T, Errno> {
+        if matches!(result, Err(Errno::ENOPROTOOPT)) {
+            self.removed.refused_options += 1;
+        }
+        result
     }
 
     /// Returns the value of an option of a socket: `getsockopt`. `buffer` is the buffer of the caller with
@@ -167,11 +175,12 @@ impl Sockets {
     ) -> Result<Vec<u8>, Errno> {
         self.now = now;
         self.socket_ref(id)?;
-        match level {
+        let value = match level {
             SOL_SOCKET | IPPROTO_IPV6 => self.get_socket_level(id, (level, name), buffer),
             IPPROTO_SCTP => self.get_sctp(id, name, buffer),
             _ => Err(Errno::ENOPROTOOPT),
-        }
+        };
+        self.counted(value)
     }
 
     fn set_sctp(&mut self, now: Time, id: SocketId, name: i32, value: &[u8]) -> Result<(), Errno> {
