@@ -1,7 +1,9 @@
 //! `carrick run`: runs an unmodified program with Carrick's SCTP.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -144,7 +146,16 @@ async fn serve(arguments: &Arguments, library: &Path) -> Result<ExitStatus, Fail
             parent.display()
         ))
     })?;
-    let done = serve_in(arguments, library, &directory).await;
+    // The control socket has the permissions: that of the superuser also serves a program that drops its privileges.
+    let mode = Permissions::from_mode(0o711);
+    let opened = std::fs::set_permissions(&directory, mode);
+    let done = match opened {
+        Ok(()) => serve_in(arguments, library, &directory).await,
+        Err(error) => Err(Failure::Run(format!(
+            "cannot set the permissions of {}: {error}",
+            directory.display()
+        ))),
+    };
     // The directory is empty, unless the program has put something there.
     let _ = std::fs::remove_dir(&directory);
     done
