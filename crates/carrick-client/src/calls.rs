@@ -228,6 +228,21 @@ fn wait_connected(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     Err(Errno::CONNREFUSED)
 }
 
+/// Waits for the end of the associations of a closed socket, at most for the time of `SO_LINGER`. Does not wait if
+/// another descriptor refers to the socket. A signal ends the wait, as on Linux.
+pub(crate) fn linger(cookie: u64) {
+    // Without an answer, the daemon has ended with all associations.
+    let answer = client::request(&Request::Linger { cookie }, None, true);
+    let Ok(Some((closing, seconds))) = answer.map(|a| Some((a.attached?, a.result))) else {
+        return;
+    };
+    let limit = Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    };
+    let _ = poll(&mut [PollFd::new(&closing, PollFlags::IN)], Some(&limit));
+}
+
 /// Waits for the result of the set-up of an association of a one-to-many socket.
 fn wait_setup(fd: BorrowedFd<'_>, result: &OwnedFd) -> Result<(), Errno> {
     let wait = PollFd::new(result, PollFlags::IN);

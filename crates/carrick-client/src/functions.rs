@@ -16,8 +16,8 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use carrick_ipc::{Description, Header, MAX_PAYLOAD, Property, Request};
 use carrick_sockets::ancillary::{ControlMessage, read_control, write_control};
 use carrick_sockets::linux::{
-    Layout, MSG_EOR, MSG_NOTIFICATION, RcvInfo, SCTP_RCVINFO, SCTP_SNDRCV, SndRcvInfo,
-    write_address,
+    Layout, MSG_EOR, MSG_NOTIFICATION, NxtInfo, RcvInfo, SCTP_NOTIFICATION, SCTP_NXTINFO,
+    SCTP_RCVINFO, SCTP_SNDRCV, SndRcvInfo, write_address,
 };
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
@@ -337,14 +337,23 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     number(calls::call(borrow(fd), &Request::Shutdown { how }).map(|_| 0))
 }
 
-/// Closes a descriptor.
+/// Closes a descriptor; with `SO_LINGER` waits for the end of the association if no other descriptor refers to the
+/// socket.
 ///
 /// # Safety
 /// As for `close` of libc.
 pub unsafe fn close(fd: c_int) -> c_int {
+    let known = table::known(fd);
     table::forget(fd);
     // SAFETY: the argument is the program's.
-    unsafe { next::close(fd) }
+    let closed = unsafe { next::close(fd) };
+    if let Some((cookie, socket)) = known
+        && closed == 0
+        && socket.has(Property::Lingers)
+    {
+        calls::linger(cookie);
+    }
+    closed
 }
 
 /// Closes a range of descriptors.
@@ -408,15 +417,24 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     }
 }
 
-/// Performs a command on a device; `FIONREAD` returns the unread bytes of the next message.
+/// Performs a command on a device; `FIONREAD` returns the unread bytes of the next message. `TIOCOUTQ` fails with
+/// `ENOTTY` as on Linux: `SCTP_STATUS` has the unacknowledged data.
 ///
 /// # Safety
 /// As for `ioctl` of libc.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     // As the kernel, musl has 32 bits for the request.
-    if request as u32 != libc::FIONREAD as u32 || table::find(fd).is_none() {
+    let request_bits = request as u32;
+    let is_handled = [libc::FIONREAD as u32, libc::TIOCOUTQ as u32].contains(&request_bits);
+    let Some(socket) = is_handled.then(|| table::find(fd)).flatten() else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::ioctl(fd, request, argument) };
+    };
+    if request_bits == libc::TIOCOUTQ as u32 {
+        return number(Err(Errno::NOTTY));
+    }
+    if is_listener(socket) {
+        return number(Err(Errno::NOTCONN));
     }
     let unread = crate::receive::unread(borrow(fd));
     // SAFETY: the argument of FIONREAD is the address of an integer of the program's.
@@ -440,7 +458,7 @@ unsafe fn receive_into(
 ) -> Result<ReceivedMessage, Errno> {
     // SAFETY: as above.
     let mut parts = [IoSliceMut::new(unsafe { bytes_mut(buffer, len) })];
-    receive_checked(fd, socket, &mut parts, flags)
+    receive_checked(fd, socket, &mut parts, flags, false)
 }
 
 fn receive_checked(
@@ -448,14 +466,17 @@ fn receive_checked(
     socket: Description,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
+    describes_next: bool,
 ) -> Result<ReceivedMessage, Errno> {
-    if socket.has(Property::Listening) && !socket.has(Property::OneToMany) {
+    if is_listener(socket) {
         return Err(Errno::NOTCONN);
     }
-    if flags & libc::MSG_OOB != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
-    receive(borrow(fd), parts, flags)
+    receive(borrow(fd), parts, flags, describes_next)
+}
+
+/// Returns whether associations are read from a socket instead of messages.
+fn is_listener(socket: Description) -> bool {
+    socket.has(Property::Listening) && !socket.has(Property::OneToMany)
 }
 
 /// Receives a message into a buffer.
@@ -482,7 +503,7 @@ pub unsafe fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     };
     // SAFETY: the arguments are the program's.
     let mut parts = unsafe { parts_mut(list, entries) };
-    size(receive_checked(fd, socket, &mut parts, 0).map(|received| received.len))
+    size(receive_checked(fd, socket, &mut parts, 0, false).map(|received| received.len))
 }
 
 /// Receives a message with flags.
@@ -526,7 +547,27 @@ pub unsafe fn recvfrom(
     }))
 }
 
-/// Returns the ancillary data of a message.
+/// Returns `SCTP_NXTINFO` (RFC 6458, section 5.3.6): the size is that of the part that has arrived.
+fn nxtinfo((header, len): &(Header, usize)) -> NxtInfo {
+    let info = header.info;
+    if header.is_notification {
+        return NxtInfo {
+            flags: SCTP_NOTIFICATION as u16,
+            length: *len as u32,
+            assoc_id: info.association,
+            ..NxtInfo::default()
+        };
+    }
+    NxtInfo {
+        sid: info.stream,
+        flags: info.flags,
+        ppid: info.ppid,
+        length: *len as u32,
+        assoc_id: info.association,
+    }
+}
+
+/// Returns the attributes of a message as ancillary data.
 fn ancillary(socket: Description, header: &Header) -> Vec<ControlMessage> {
     let info = header.info;
     let mut control = Vec::new();
@@ -572,7 +613,8 @@ unsafe fn receive_message(
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
     let mut parts = unsafe { parts_mut(message.msg_iov, message.msg_iovlen as usize) };
-    let received = receive_checked(fd, socket, &mut parts, flags)?;
+    let describes_next = socket.has(Property::NxtInfo);
+    let received = receive_checked(fd, socket, &mut parts, flags, describes_next)?;
     message.msg_flags = if received.is_end { MSG_EOR } else { 0 };
     let mut control = Vec::new();
     let mut address = Vec::new();
@@ -580,7 +622,9 @@ unsafe fn receive_message(
         if header.is_notification {
             message.msg_flags |= MSG_NOTIFICATION;
         } else {
-            control = ancillary(socket, header);
+            let next = received.next.as_ref().map(nxtinfo);
+            control.extend(next.map(|info| ControlMessage::sctp(SCTP_NXTINFO, info.encode())));
+            control.extend(ancillary(socket, header));
         }
         address = header.address.map(write_address).unwrap_or_default();
     }

@@ -87,11 +87,18 @@ pub(crate) struct Association {
     pub(crate) last_use: Time,
     /// Time of its entry among those that may be idle.
     pub(crate) idle_check: Option<Time>,
+    /// Values that the user has set and are reported: cookie life in milliseconds, exposure of the state
+    /// "potentially failed" in Linux's numbers, discovery of the path MTU and DSCP.
+    pub(crate) cookie_life: u32,
+    pub(crate) exposed_pf: u32,
+    pub(crate) discovers_mtu: bool,
+    pub(crate) dscp: Option<u8>,
 }
 
 portable_struct! {
     Association {
         port, core, socket, is_established, is_setup_watched, ended, peer, indexed, events, send, context, active_key,
         heartbeats, streams, last_notifications, autoclose, last_use, idle_check,
+        cookie_life, exposed_pf, discovers_mtu, dscp,
     }
 }

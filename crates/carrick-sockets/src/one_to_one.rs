@@ -10,7 +10,7 @@ use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, Time};
 use crate::association::{AssocId, Association};
 use crate::errno::Errno;
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
-use crate::options::apply_init;
+use crate::options::{SCTP_PF_EXPOSE_UNSET, apply_init, cookie_life};
 use crate::ports::{PortId, canonical, present};
 use crate::readiness::Readiness;
 use crate::socket::{Socket, SocketId, SocketState};
@@ -171,8 +171,13 @@ impl Sockets {
         }
         let addresses = peers.iter().map(|peer| canonical(socket, *peer));
         let addresses = addresses.collect::<Result<Vec<IpAddr>, Errno>>()?;
+        // An address of link scope needs a zone, which the core does not have.
+        let is_link_local = |a: &IpAddr| matches!(a, IpAddr::V6(v6) if v6.is_unicast_link_local());
         if addresses.iter().any(|a| {
-            a.is_unspecified() || a.is_multicast() || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
+            is_link_local(a)
+                || a.is_unspecified()
+                || a.is_multicast()
+                || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
         }) {
             return Err(Errno::EINVAL);
         }
@@ -263,6 +268,10 @@ impl Sockets {
             autoclose: options.map_or(0, |o| o.autoclose),
             last_use: self.now,
             idle_check: None,
+            cookie_life: options.map_or(0, |o| cookie_life(&o.config)),
+            exposed_pf: options.map_or(SCTP_PF_EXPOSE_UNSET, |o| o.exposed_pf),
+            discovers_mtu: options.is_none_or(|o| o.discovers_mtu),
+            dscp: options.and_then(|o| o.dscp),
         };
         self.associations.insert(id, association);
         self.by_core.insert((port, core), id);

@@ -327,17 +327,20 @@ static void executed(int fd)
 	CHECK(send(0, "gnip", 4, 0) == 4);
 }
 
-/* `write` without a function that a library could replace. */
-static long bypassing_write(long fd, const void *data, long size)
+/* A system call without a function that a library could replace. The result is negative for an error. */
+static long kernel_call(long number, long a, long b, long c, long d, long e)
 {
 #if defined(__x86_64__)
-	long result = SYS_write;
-	__asm__ volatile("syscall" : "+a"(result) : "D"(fd), "S"(data), "d"(size) : "rcx", "r11", "memory");
-	return result;
+	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e;
+	__asm__ volatile("syscall"
+			 : "+a"(number)
+			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return number;
 #elif defined(__aarch64__)
-	register long x8 __asm__("x8") = SYS_write, x0 __asm__("x0") = fd, x2 __asm__("x2") = size;
-	register const void *x1 __asm__("x1") = data;
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c, x3 __asm__("x3") = d, x4 __asm__("x4") = e;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
 	return x0;
 #endif
 }
@@ -347,7 +350,7 @@ static void garbage(void)
 {
 	int a, b;
 	pair(&a, &b);
-	CHECK(bypassing_write(a, "GET / HTTP/1.1", 14) == 14);
+	CHECK(kernel_call(SYS_write, a, (long)"GET / HTTP/1.1", 14, 0, 0) == 14);
 	char buffer[10];
 	CHECK(recv(a, buffer, sizeof buffer, 0) == -1 && errno == ECONNABORTED);
 	CHECK(recv(b, buffer, sizeof buffer, 0) == -1 && errno == ECONNRESET);
@@ -932,6 +935,186 @@ static void replaced(void)
 	CHECK(write(a, "again", 5) == 5 && read(b, in, sizeof in) == 5);
 }
 
+/* Addresses of a socket by SCTP_GET_LOCAL_ADDRS or SCTP_GET_PEER_ADDRS; returns their number. */
+static int addresses_of(int s, int name, struct sockaddr_in *found, int space)
+{
+	static char value[4096];
+	struct sctp_getaddrs *list = (struct sctp_getaddrs *)value;
+	memset(value, 0, sizeof value);
+	socklen_t len = sizeof value;
+	CHECK(getsockopt(s, IPPROTO_SCTP, name, value, &len) == 0);
+	int count = list->addr_num, kept = 0;
+	for (char *at = (char *)list->addrs; count-- > 0;) {
+		struct sockaddr *one = (struct sockaddr *)at;
+		if (one->sa_family == AF_INET && kept < space)
+			memcpy(&found[kept++], one, sizeof *found);
+		at += one->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	}
+	return list->addr_num;
+}
+
+static int addresses_become(int s, int name, int count)
+{
+	struct sockaddr_in found[8];
+	for (int n = 0; n < 500; n++) {
+		if (addresses_of(s, name, found, 8) == count)
+			return 1;
+		usleep(10000);
+	}
+	return 0;
+}
+
+/* Addresses of both families and their mapped forms, those of a wildcard bind, and those that change. The host has
+ * 127.0.0.1, 127.0.0.2 and ::1. */
+static void addresses(void)
+{
+	/* A client of IPv4 at a socket of IPv6 has a mapped address there, and a mapped address reaches IPv4. */
+	int l = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 }, seen;
+	CHECK(bind(l, (struct sockaddr *)&any, sizeof any) == 0 && listen(l, 5) == 0);
+	socklen_t len = sizeof any;
+	CHECK(getsockname(l, (struct sockaddr *)&any, &len) == 0 && IN6_IS_ADDR_UNSPECIFIED(&any.sin6_addr));
+	struct sockaddr_in found[8];
+	CHECK(addresses_of(l, SCTP_GET_LOCAL_ADDRS, found, 8) == 3);
+	int a = connected(ntohs(any.sin6_port));
+	len = sizeof seen;
+	int b = accept(l, (struct sockaddr *)&seen, &len);
+	CHECK(b >= 0 && len == sizeof seen && seen.sin6_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&seen.sin6_addr));
+	close(a);
+	close(b);
+	a = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in6 mapped = any;
+	CHECK(inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr) == 1);
+	CHECK(connect(a, (struct sockaddr *)&mapped, sizeof mapped) == 0);
+	len = sizeof seen;
+	CHECK(getpeername(a, (struct sockaddr *)&seen, &len) == 0 && IN6_IS_ADDR_V4MAPPED(&seen.sin6_addr));
+	CHECK((b = accept(l, NULL, NULL)) >= 0);
+	close(a);
+	close(b);
+	close(l);
+	/* Not where the socket is for IPv6 alone. */
+	int on = 1;
+	a = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(setsockopt(a, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+	CHECK(connect(a, (struct sockaddr *)&mapped, sizeof mapped) == -1);
+	close(a);
+
+	/* Off by default, as on Linux (RFC 5061, RFC 4895). */
+	const int extensions[] = { SCTP_AUTH_SUPPORTED, SCTP_ASCONF_SUPPORTED };
+	struct sctp_assoc_value enabled = { .assoc_value = 1 };
+
+	/* A second address with port 0 gets the port of the first one. */
+	int port;
+	l = listening(&port);
+	struct sockaddr_in second = loopback(0);
+	second.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	CHECK(setsockopt(l, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &second, sizeof second) == 0);
+	CHECK(addresses_of(l, SCTP_GET_LOCAL_ADDRS, found, 8) == 2);
+	CHECK(ntohs(found[0].sin_port) == port && ntohs(found[1].sin_port) == port);
+	struct sockaddr_in one = loopback(0);
+	a = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	for (int n = 0; n < 2; n++) {
+		CHECK(setsockopt(l, IPPROTO_SCTP, extensions[n], &enabled, sizeof enabled) == 0);
+		CHECK(setsockopt(a, IPPROTO_SCTP, extensions[n], &enabled, sizeof enabled) == 0);
+	}
+	CHECK(bind(a, (struct sockaddr *)&one, sizeof one) == 0);
+	one = loopback(port);
+	CHECK(connect(a, (struct sockaddr *)&one, sizeof one) == 0);
+	b = accept(l, NULL, NULL);
+	CHECK(addresses_of(a, SCTP_GET_PEER_ADDRS, found, 8) == 2);
+	CHECK(addresses_of(b, SCTP_GET_PEER_ADDRS, found, 8) == 1);
+
+	/* Added and removed while the association is up. */
+	second.sin_port = local_address(a).sin_port;
+	CHECK(setsockopt(a, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &second, sizeof second) == 0);
+	CHECK(addresses_become(b, SCTP_GET_PEER_ADDRS, 2));
+	one = local_address(a);
+	one.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	CHECK(setsockopt(a, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_REM, &one, sizeof one) == 0);
+	CHECK(addresses_become(b, SCTP_GET_PEER_ADDRS, 1));
+	char in[10];
+	CHECK(send(a, "remains", 7, 0) == 7 && recv(b, in, sizeof in, 0) == 7);
+}
+
+static volatile sig_atomic_t pipe_signals;
+
+static void count_pipe_signal(int signal)
+{
+	(void)signal;
+	pipe_signals++;
+}
+
+/* The errors of Linux, each by its cause. ECONNREFUSED and ECONNRESET are in other checks. */
+static void errors(void)
+{
+	int port;
+	CHECK(listening(&port) >= 0);
+	struct sockaddr_in a = loopback(port);
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EADDRINUSE);
+	a.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99 */
+	a.sin_port = 0;
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EADDRNOTAVAIL);
+
+	/* Nothing answers on this UDP port. */
+	int silent = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in there = loopback(0);
+	socklen_t len = sizeof there;
+	CHECK(bind(silent, (struct sockaddr *)&there, len) == 0);
+	CHECK(getsockname(silent, (struct sockaddr *)&there, &len) == 0);
+	struct sctp_udpencaps encapsulation = { .sue_port = there.sin_port };
+	encapsulation.sue_address.ss_family = AF_INET;
+	CHECK(setsockopt(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encapsulation, sizeof encapsulation) == 0);
+	struct sctp_initmsg set_up = { .sinit_max_attempts = 1, .sinit_max_init_timeo = 100 };
+	CHECK(setsockopt(s, IPPROTO_SCTP, SCTP_INITMSG, &set_up, sizeof set_up) == 0);
+	a = loopback(port);
+	CHECK(connect(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == ETIMEDOUT);
+	close(s);
+
+	s = connected(port);
+	static char huge[3 << 20];
+	CHECK(option(s, SOL_SOCKET, SO_SNDBUF) < (int)sizeof huge);
+	CHECK(send(s, huge, sizeof huge, 0) == -1 && errno == EMSGSIZE);
+	struct sigaction action = { .sa_handler = count_pipe_signal };
+	sigaction(SIGPIPE, &action, NULL);
+	CHECK(shutdown(s, SHUT_WR) == 0);
+	CHECK(send(s, "x", 1, 0) == -1 && errno == EPIPE && pipe_signals == 1);
+	CHECK(write(s, "x", 1) == -1 && errno == EPIPE && pipe_signals == 2);
+	CHECK(send(s, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE && pipe_signals == 2);
+}
+
+/* Run by a user other than root. */
+static void privileged(void)
+{
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in a = loopback(1023);
+	CHECK(geteuid() != 0);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EACCES);
+	a.sin_port = htons(1024);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == 0);
+}
+
+/* CARRICK_SOCKETS selects whose sockets are used. */
+static void selection(void)
+{
+	const char *selected = getenv("CARRICK_SOCKETS");
+	int in_kernel = kernel_call(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP, 0, 0) >= 0;
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), domain = 0;
+	socklen_t len = sizeof domain;
+	/* A descriptor of Carrick is a pair. */
+	kernel_call(SYS_getsockopt, s, SOL_SOCKET, SO_DOMAIN, (long)&domain, (long)&len);
+	if (!strcmp(selected, "never"))
+		CHECK(in_kernel ? domain == AF_INET : s == -1 && errno == EPROTONOSUPPORT);
+	else if (!strcmp(selected, "missing"))
+		CHECK(domain == (in_kernel ? AF_INET : AF_UNIX));
+	else
+		CHECK(domain == AF_UNIX);
+	/* TCP is the kernel's. */
+	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	s = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
+}
+
 int main(int count, char **arguments)
 {
 	const char *name = count > 1 ? arguments[1] : "";
@@ -962,6 +1145,14 @@ int main(int count, char **arguments)
 		passed();
 	else if (!strcmp(name, "replaced"))
 		replaced();
+	else if (!strcmp(name, "addresses"))
+		addresses();
+	else if (!strcmp(name, "errors"))
+		errors();
+	else if (!strcmp(name, "privileged"))
+		privileged();
+	else if (!strcmp(name, "selection"))
+		selection();
 	else if (!strcmp(name, "edges"))
 		edges();
 	else if (!strcmp(name, "times"))
