@@ -102,9 +102,10 @@ linux_sockets() {
   make -C interop >/dev/null && python3 interop/sockets/run.py --check
 }
 
-# Programs of Debian and PyPI on Carrick's sockets.
+# Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
-  interop/install.sh --programs && python3 interop/programs/run.py
+  interop/install.sh --programs && make -C interop >/dev/null && python3 interop/programs/run.py &&
+    python3 interop/programs/kernel.py
 }
 
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
@@ -118,16 +119,22 @@ measures() {
 }
 
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
-# on macOS; and everything with the oldest Rust that Cargo.toml promises.
+# on macOS, all that programs need on 64-bit Arm; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
-  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu oldest
+  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu arm=aarch64-unknown-linux-gnu oldest
   oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-  rustup target add thumbv7em-none-eabi "$mac" "$windows" &&
+  rustup target add thumbv7em-none-eabi "$mac" "$windows" "$arm" &&
     cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
     cargo check --locked --target "$windows" -p carrick &&
     cargo check --locked --target "$mac" -p carrick -p carrick-cli &&
+    cargo check --locked --target "$arm" -p carrick-preload -p carrick-client -p carrick-c -p carrick-daemon -p carrick-cli &&
     rustup toolchain install "$oldest" --profile minimal &&
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
+}
+
+# The preload library and libcarrick with musl.
+musl() {
+  scripts/musl.sh
 }
 
 # The list of crate carrick's public API is that of its sources.
@@ -165,6 +172,7 @@ computing() {
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
+    need musl-gcc musl musl
     need python3 public-api public_api
     check packages packages
   fi
