@@ -104,8 +104,8 @@ linux_sockets() {
 
 # Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
-  interop/install.sh --programs && make -C interop >/dev/null && python3 interop/programs/run.py &&
-    python3 interop/programs/kernel.py
+  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
+    python3 interop/programs/run.py && python3 interop/programs/kernel.py
 }
 
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).

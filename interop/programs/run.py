@@ -23,6 +23,8 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 
 from network import PATHS, Network, NetworkError, address  # noqa: E402
 
+# Debian's openssl is built without SCTP; openssl.sh builds this one.
+OPENSSL = os.path.abspath(os.path.join(HERE, "../../target/interop/dtls/openssl"))
 TIME_LIMIT = 60  # seconds for anything that a program is expected to do
 
 
@@ -42,7 +44,10 @@ class Host:
         self.socket = os.path.join(directory, f"{side}.socket")
 
     def start_daemon(self, options):
-        daemon = Program(self, "daemon", [self.carrick, "daemon", "--socket", self.socket, *options])
+        path = os.path.join(self.directory, f"{self.side}-daemon.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("[protocol]\nauthentication = true\n")  # for DTLS
+        daemon = Program(self, "daemon", [self.carrick, "daemon", "--socket", self.socket, "--config", path, *options])
         daemon.wait_for_output("serving")
 
     def start(self, name, *arguments):
@@ -290,6 +295,29 @@ def sctp_darn_stream(near, far, _):
     darn(near, far, "-t")
 
 
+DTLS_CLIENT = """out=$(mktemp)
+{ echo hello; until grep -q olleh "$out"; do sleep 0.1; done; echo Q; } | "$@" >"$out" 2>&1
+status=$?
+cat "$out"
+exit $status"""
+
+
+def dtls(near, far, _):
+    """DTLS over SCTP (RFC 6083) of OpenSSL, which authenticates chunks with keys of the session: a line comes back reversed."""
+    if not os.access(OPENSSL, os.X_OK):
+        raise Failed("openssl with SCTP is missing; run interop/programs/openssl.sh target/interop/dtls")
+    certificates(far.directory, ["far"])
+    accepts = ["-accept", f"{far.addresses[0]}:7000", "-naccept", "1", "-rev", "-cert", "far.pem", "-key", "far.key"]
+    server = far.start("openssl", OPENSSL, "s_server", "-dtls", "-sctp", *accepts)
+    server.wait_until_it_listens(7000)
+    connects = ["-connect", f"{far.addresses[0]}:7000", "-CAfile", os.path.join(far.directory, "ca.pem")]
+    output = near.run("openssl-client", "sh", "-c", DTLS_CLIENT, "sh", OPENSSL, "s_client", "-dtls", "-sctp", *connects)
+    for expected in ["DTLSv1.2", "Verify return code: 0 (ok)", "olleh"]:
+        if expected not in output:
+            raise Failed(f"openssl printed no '{expected}':\n{output}")
+    server.wait()
+
+
 def pysctp(near, far, _):
     """The Python module of PyPI: its own test over loopback, and a transfer between the hosts."""
     target = os.path.join(near.directory, "pysctp")
@@ -304,7 +332,7 @@ def pysctp(near, far, _):
         raise Failed(f"pysctp's test_loopback.py printed otherwise:\n{output}")
 
 
-PROGRAMS = [freediameterd, kamailio, ncat, netperfmeter, sctp_darn, sctp_darn_stream, sctp_test, withsctp, pysctp]
+PROGRAMS = [dtls, freediameterd, kamailio, ncat, netperfmeter, sctp_darn, sctp_darn_stream, sctp_test, withsctp, pysctp]
 TRANSPORTS = {"udp": [], "ip": ["--raw"]}
 
 
