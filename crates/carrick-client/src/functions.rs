@@ -979,10 +979,11 @@ fn send_file(
     }
     let file = borrow(from);
     // Only a file with positions can be sent, as on every socket.
-    let own = rustix::fs::tell(file).map_err(|error| match error {
-        Errno::SPIPE => Errno::INVAL,
-        error => error,
-    })?;
+    let own =
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Current(0)).map_err(|error| match error {
+            Errno::SPIPE => Errno::INVAL,
+            error => error,
+        })?;
     let start = match &offset {
         Some(offset) => u64::try_from(**offset).map_err(|_| Errno::INVAL)?,
         None => own,
