@@ -156,7 +156,7 @@ fn dup2_over_a_descriptor_ends_its_association() {
     check("replaced");
 }
 
-/// RFC 6458, sections 4.1.2 and 9.1; RFC 5061, section 4.2
+/// RFC 6458, sections 4.1.2 and 9.1; RFC 5061, section 5.3
 #[test]
 fn addresses_are_mapped_listed_added_and_removed() {
     check_on(&["127.0.0.1", "127.0.0.2", "::1"], "addresses");
