@@ -104,9 +104,10 @@ linux_sockets() {
   make -C interop >/dev/null && python3 interop/sockets/run.py --check
 }
 
-# Programs of Debian and PyPI on Carrick's sockets.
+# Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
-  interop/install.sh --programs && python3 interop/programs/run.py
+  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
+    python3 interop/programs/run.py && python3 interop/programs/kernel.py
 }
 
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
@@ -125,14 +126,15 @@ repeat() {
 }
 
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
-# on macOS; and everything with the oldest Rust that Cargo.toml promises.
+# on macOS, all that programs need on 64-bit Arm; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
-  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu oldest
+  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu arm=aarch64-unknown-linux-gnu oldest
   oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-  rustup target add thumbv7em-none-eabi "$mac" "$windows" &&
+  rustup target add thumbv7em-none-eabi "$mac" "$windows" "$arm" &&
     cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
     cargo check --locked --target "$windows" -p carrick &&
     cargo check --locked --target "$mac" -p carrick -p carrick-cli &&
+    cargo check --locked --target "$arm" -p carrick-preload -p carrick-client -p carrick-c -p carrick-daemon -p carrick-cli &&
     rustup toolchain install "$oldest" --profile minimal &&
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
@@ -143,6 +145,11 @@ packages() {
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
       -p carrick -p carrick-netsim -p carrick-simco -p carrick-lab
+}
+
+# The preload library and libcarrick with musl.
+musl() {
+  scripts/musl.sh
 }
 
 # The book of docs/, with each of its links. This package of PyPI has the program of mdBook's release.
@@ -181,6 +188,7 @@ computing() {
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
+    need musl-gcc musl musl
     check packages packages
     need pip3 book book
   fi

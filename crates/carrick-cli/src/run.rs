@@ -1,7 +1,9 @@
 //! `carrick run`: runs an unmodified program with Carrick's SCTP.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -14,7 +16,7 @@ use nix::unistd::{Pid, mkdtemp};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::daemon::{NetworkArguments, not_started};
+use crate::daemon::{NetworkArguments, ProtocolArguments, not_started};
 use crate::failure::Failure;
 use crate::{runtime, sctp_library};
 
@@ -35,7 +37,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Sockets of the program with protocol SCTP are Carrick's; all others are the kernel's. The program has to
 /// be dynamically linked. Where libsctp.so.1 is not installed, it gets Carrick's. If no daemon answers, this
 /// command serves the program itself, until the program has ended and its messages are delivered, or for 5
-/// more seconds. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// more seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -44,6 +46,8 @@ pub(crate) struct Arguments {
     daemon: Option<PathBuf>,
     #[command(flatten)]
     network: NetworkArguments,
+    #[command(flatten)]
+    protocol: ProtocolArguments,
     /// Program and its arguments.
     #[arg(
         value_name = "PROGRAM",
@@ -142,7 +146,16 @@ async fn serve(arguments: &Arguments, library: &Path) -> Result<ExitStatus, Fail
             parent.display()
         ))
     })?;
-    let done = serve_in(arguments, library, &directory).await;
+    // The control socket has the permissions: that of the superuser also serves a program that drops its privileges.
+    let mode = Permissions::from_mode(0o711);
+    let opened = std::fs::set_permissions(&directory, mode);
+    let done = match opened {
+        Ok(()) => serve_in(arguments, library, &directory).await,
+        Err(error) => Err(Failure::Run(format!(
+            "cannot set the permissions of {}: {error}",
+            directory.display()
+        ))),
+    };
     // The directory is empty, unless the program has put something there.
     let _ = std::fs::remove_dir(&directory);
     done
@@ -153,7 +166,7 @@ async fn serve_in(
     library: &Path,
     directory: &Path,
 ) -> Result<ExitStatus, Failure> {
-    let mut config = arguments.network.config();
+    let mut config = arguments.network.config(&arguments.protocol)?;
     config.socket = directory.join("socket");
     config.linger = LINGER;
     let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;

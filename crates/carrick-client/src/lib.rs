@@ -21,7 +21,9 @@ mod lock;
 mod next;
 mod receive;
 mod send;
+mod system_calls;
 mod table;
 
 pub use functions::*;
+pub use system_calls::syscall;
 pub use table::remember_other_descriptors;

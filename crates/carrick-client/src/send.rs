@@ -63,9 +63,6 @@ pub(crate) fn send(
     socket: Description,
     message: &OutgoingMessage<'_>,
 ) -> Result<usize, Errno> {
-    if message.flags & libc::MSG_OOB != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
     if message.fits_in_band(socket) {
         return send_in_band(fd, message);
     }

@@ -216,6 +216,9 @@ impl Driver {
             };
             return self.start_capture(uid, filter);
         }
+        if let Request::Linger { cookie } = request {
+            return self.linger(now, uid, cookie);
+        }
         let cookie = attached.as_ref().map(sockopt::socket_cookie);
         let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
         let found = token.and_then(|token| Some((token, self.descriptors.remove(&token)?)));
@@ -310,6 +313,7 @@ impl Driver {
             | Request::List { .. }
             | Request::Statistics
             | Request::TakeOver
+            | Request::Linger { .. }
             | Request::Capture { .. } => ReplyContent::default(),
             Request::Describe => {
                 let pending = self.sockets.pending_error(id).ok().flatten();

@@ -250,4 +250,5 @@ pub(crate) fn describe(status: &Status) -> Description {
         .with(Property::NxtInfo, status.has_nxtinfo)
         .with(Property::SndRcv, status.has_sndrcv)
         .with(Property::NoDefaultStream, !status.has_default_stream)
+        .with(Property::Lingers, status.lingers)
 }

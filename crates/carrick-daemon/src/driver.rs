@@ -25,6 +25,7 @@ use tokio::time::Sleep;
 use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
 use crate::descriptor::Descriptor;
+use crate::linger::LingeringSocket;
 use crate::statistics::Scrape;
 use crate::{Config, DaemonEnd};
 
@@ -66,6 +67,8 @@ pub(crate) struct Driver {
     pub(crate) by_socket: BTreeMap<SocketId, Token>,
     /// Descriptors of callers blocked in connect, by association.
     pub(crate) setups: BTreeMap<AssocId, OwnedFd>,
+    /// Closed sockets with `SO_LINGER`, by the cookies of their descriptors.
+    pub(crate) lingering: BTreeMap<u64, LingeringSocket>,
     /// Descriptors to be served.
     pub(crate) ready: BTreeSet<Token>,
     /// Clients with requests.
@@ -122,6 +125,7 @@ impl Driver {
             by_cookie: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             setups: BTreeMap::new(),
+            lingering: BTreeMap::new(),
             ready: BTreeSet::new(),
             ready_clients: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -208,6 +212,7 @@ impl Driver {
             self.transmit(cx, now);
             self.poll_scrapes(cx);
             self.collect_changes();
+            self.end_lingering();
             if let Some(client) = self.successor.take()
                 && let Some(process) = self.hand_over(now, &client)
             {

@@ -27,6 +27,7 @@ mod descriptor;
 mod driver;
 mod ended;
 mod handover;
+mod linger;
 mod list;
 mod metrics;
 mod serve;

@@ -31,7 +31,12 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     let counters = &statistics.host.counters;
     let endpoints = endpoint_counters(&counters.endpoints).into_iter();
     let associations = chunk_counters(&counters.associations, &counters.endpoints);
-    for (name, help, value) in endpoints.chain(associations) {
+    let refused = (
+        "refused_options",
+        "Socket options refused with ENOPROTOOPT",
+        counters.refused_options,
+    );
+    for (name, help, value) in endpoints.chain(associations).chain([refused]) {
         registry.register(name, help, ConstCounter::new(value));
     }
     let host = &statistics.host;

@@ -6,12 +6,13 @@ use std::os::fd::OwnedFd;
 use bytes::Bytes;
 use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
-use carrick_sockets::{Errno, OutgoingMessage, Readiness, Received, Style};
+use carrick_sockets::{Closed, Errno, OutgoingMessage, Readiness, Received, Style};
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use crate::descriptor::{Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe};
 use crate::driver::{Driver, Token};
+use crate::linger::LingeringSocket;
 
 /// Maximum number of frames per direction in one turn of a descriptor.
 const TURN: usize = 64;
@@ -144,7 +145,12 @@ impl Driver {
         let _ = if descriptor.was_reset && descriptor.has_data && !listens {
             self.sockets.abort(now, descriptor.socket)
         } else {
-            self.sockets.close(now, descriptor.socket).map(drop)
+            let closed = self.sockets.close(now, descriptor.socket);
+            if let Ok(Closed::Lingers(time)) = closed {
+                let lingering = LingeringSocket::new(descriptor, time);
+                self.lingering.insert(descriptor.cookie, lingering);
+            }
+            closed.map(drop)
         };
     }
 

@@ -39,7 +39,7 @@
 //!
 //! # Requests and replies on the control socket
 //!
-//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 16 have the descriptor attached. Each request
+//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 17 have the descriptor attached. Each request
 //! has one reply, of up to [`MAX_REPLY`] bytes; a connection has one request in flight.
 //!
 //! | offset | size | field of a request |
@@ -69,6 +69,7 @@
 //! | 14 | none: counters of the host | | | |
 //! | 15 | none: handover to the process that sends the request | | | |
 //! | 16 | none: capture | association identifier or 0 for all, SCTP port or 0 for all | | |
+//! | 17 | none: end of a closed socket | cookie of its descriptor, low and high half | | |
 //!
 //! The value of the reply to 13 are JSON objects, one a line, each with the members `socket` and
 //! `association`; the result is 1 if rows follow. The result of 2 is the pending error of the socket (`SO_ERROR`),
@@ -77,6 +78,10 @@
 //! The message of 11 may be a file instead (`memfd_create`, sealed against changes), attached behind the
 //! descriptor. With 12 the daemon reads the frames that are unread on the attached descriptor and sends them again, on the
 //! pair to which they belong; the program does not read meanwhile.
+//!
+//! The reply to 17 has another descriptor attached if the closed descriptor was the last one of a socket with
+//! `SO_LINGER` and its associations have not ended. The result is the time of `SO_LINGER` in seconds; the daemon
+//! closes the other end when the associations have ended.
 //!
 //! A handover (15) takes several messages, all of them replies by their layout. The reply of the daemon has its
 //! state as a file attached, and the number of its file descriptors as the result; or an error with the reason as the

@@ -100,6 +100,11 @@ pub enum Request<'a> {
         /// SCTP port on either side, 0 for all ports.
         port: u16,
     },
+    /// End of the associations of a socket whose descriptor the program has closed (`SO_LINGER`).
+    Linger {
+        /// `SO_COOKIE` of the descriptor.
+        cookie: u64,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -150,6 +155,7 @@ impl<'a> Request<'a> {
             Self::Capture { association, port } => {
                 (16, [association, i32::from(port), 0], none, none)
             }
+            Self::Linger { cookie } => (17, [cookie as i32, (cookie >> 32) as i32, 0], none, none),
         };
         let mut bytes = fields(code, numbers, first.len());
         bytes.extend(first);
@@ -173,7 +179,7 @@ impl<'a> Request<'a> {
         // Unused fields are 0, and unused values empty.
         let numbers = match code {
             1 | 13 => 3,
-            7 | 8 | 11 | 16 => 2,
+            7 | 8 | 11 | 16 | 17 => 2,
             4 | 6 | 12 => 1,
             _ => 0,
         };
@@ -225,6 +231,9 @@ impl<'a> Request<'a> {
             16 => Self::Capture {
                 association: a,
                 port: u16::try_from(b).map_err(|_| Malformed)?,
+            },
+            17 => Self::Linger {
+                cookie: u64::from(b as u32) << 32 | u64::from(a as u32),
             },
             _ => return Err(Malformed),
         })
@@ -299,6 +308,9 @@ mod tests {
             Request::Capture {
                 association: 9,
                 port: 38_412,
+            },
+            Request::Linger {
+                cookie: 0xfedc_ba98_7654_3210,
             },
         ];
         for request in all {

@@ -95,6 +95,12 @@ pub(crate) struct Association {
     pub(crate) is_accepted: bool,
     /// Bytes of received data in the core.
     pub(crate) held: usize,
+    /// Values that the user has set and are reported: cookie life in milliseconds, exposure of the state
+    /// "potentially failed" in Linux's numbers, discovery of the path MTU and DSCP.
+    pub(crate) cookie_life: u32,
+    pub(crate) exposed_pf: u32,
+    pub(crate) discovers_mtu: bool,
+    pub(crate) dscp: Option<u8>,
 }
 
 impl Association {
@@ -108,6 +114,7 @@ portable_struct! {
     Association {
         port, core, socket, is_established, is_setup_watched, ended, peer, indexed, events, send, context, active_key,
         heartbeats, streams, last_notifications, autoclose, last_use, idle_check, owner,
+        cookie_life, exposed_pf, discovers_mtu, dscp,
     }
     rebuilt { source: None, is_accepted: false, held: 0 }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use carrick_proto::{AssociationConfig, MatchingAddress, SourceSelection};
+use carrick_proto::{AssociationConfig, Grants, MatchingAddress, SourceSelection};
 
 /// Ports of one owner of sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,11 +83,17 @@ impl Config {
 
     /// Returns the parameters with which sockets are created by default: those of
     /// [`AssociationConfig::default`], but as on Linux a path is potentially failed after one timeout,
-    /// which RFC 7829, section 3 recommends, and this state is not exposed.
+    /// which RFC 7829, section 3 recommends, this state is not exposed, and no requests of the peer to change
+    /// streams are granted (RFC 6525, section 6.3.1).
     pub fn default_association() -> AssociationConfig {
         AssociationConfig::default().with(|c| {
             c.paths.potentially_failed_max_retrans = Some(0);
             c.paths.expose_potentially_failed = false;
+            c.streams.grants = Grants {
+                reset_streams: false,
+                reset_association: false,
+                change_streams: false,
+            };
         })
     }
 }

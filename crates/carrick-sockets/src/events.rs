@@ -1,10 +1,12 @@
 //! Events of the protocol core: changes of sockets, and notifications for their users.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId, Time,
+    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId,
+    SendFailure, StateName, Time,
 };
 
 use crate::association::AssocId;
@@ -28,6 +30,8 @@ const USER_INITIATED_ABORT: u16 = 12;
 impl Sockets {
     /// Takes all events of an endpoint.
     pub(crate) fn dispatch(&mut self, now: Time, port: PortId) {
+        // Unsent messages of associations whose end is reported next.
+        let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
         while let Some((core, event)) = self.ports.get_mut(&port).and_then(|p| p.core.poll_event())
         {
             self.ready.insert(port);
@@ -41,7 +45,16 @@ impl Sockets {
                 }
                 _ => continue,
             };
-            self.on_event(now, id, event);
+            match event {
+                Event::SendFailed(failure) if self.has_closed(id) => {
+                    unsent.entry(id).or_default().push(*failure);
+                }
+                Event::Closed(reason) => {
+                    let unsent = unsent.remove(&id).unwrap_or_default();
+                    self.on_closed(id, &reason, &unsent);
+                }
+                event => self.on_event(now, id, event),
+            }
         }
         self.count_received(port);
         if let Some(found) = self.ports.get_mut(&port) {
@@ -91,7 +104,6 @@ impl Sockets {
             } => self.on_established(now, id, (outbound_streams, inbound_streams)),
             Event::MessageReceived => self.on_messages(now, id),
             Event::SendBufferFree => self.on_send_room(id),
-            Event::Closed(reason) => self.on_closed(id, &reason),
             Event::PeerShutdown => self.on_peer_shutdown(id),
             event => self.notify_of(id, event),
         }
@@ -255,7 +267,7 @@ impl Sockets {
         }
     }
 
-    fn on_send_room(&mut self, id: AssocId) {
+    pub(crate) fn on_send_room(&mut self, id: AssocId) {
         let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
             return;
         };
@@ -283,10 +295,10 @@ impl Sockets {
     ///
     /// 1. Record the reason; without a socket, remove the association.
     /// 2. Notify the user by `SCTP_ASSOC_CHANGE` (RFC 6458, section 6.1.1), behind the messages that have
-    ///    arrived.
+    ///    arrived, and of the messages that were not sent or not acknowledged.
     /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
     /// 4. Move messages to the receive queue, and raise the edges of readiness.
-    fn on_closed(&mut self, id: AssocId, reason: &CloseReason) {
+    fn on_closed(&mut self, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
@@ -324,6 +336,9 @@ impl Sockets {
         let error = code.to_be();
         let change = notifications::assoc_change(id, state, error, (0, 0), &information);
         self.notify_last(id, change);
+        for failure in unsent {
+            self.notify_unsent(id, failure, error);
+        }
         if let Some(socket) = self.table.get_mut(&socket_id)
             && (socket.is_one_to_one() || socket.is_peeled_off)
         {
@@ -381,11 +396,7 @@ impl Sockets {
                     notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
                 );
             }
-            Event::SendFailed(failure) => {
-                for notification in notifications::send_failed(id, &failure) {
-                    self.notify(id, notification);
-                }
-            }
+            Event::SendFailed(failure) => self.notify_unsent(id, &failure, 0),
             Event::AllAcknowledged => self.notify(id, notifications::sender_dry(id)),
             Event::PathConfirmed(path) => self.notify_path(id, path, SCTP_ADDR_CONFIRMED),
             Event::PathFailed(path) => self.notify_path(id, path, SCTP_ADDR_UNREACHABLE),
@@ -446,6 +457,21 @@ impl Sockets {
             }
             // A partial delivery that ends is reported in the order of messages, by `fill`.
             _ => {}
+        }
+    }
+
+    /// Returns whether the core has ended an association.
+    fn has_closed(&self, id: AssocId) -> bool {
+        let core = self.core_ref(id);
+        let stats = core.and_then(|(core, core_id)| core.association_stats(core_id));
+        stats.is_none_or(|stats| stats.state == StateName::Closed)
+    }
+
+    /// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
+    /// association in network byte order, or 0.
+    fn notify_unsent(&mut self, id: AssocId, failure: &SendFailure, error: u16) {
+        for notification in notifications::send_failed(id, failure, error) {
+            self.notify(id, notification);
         }
     }
 

@@ -10,7 +10,7 @@ use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, SourceKey, Tim
 use crate::association::{AssocId, Association};
 use crate::errno::Errno;
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
-use crate::options::apply_init;
+use crate::options::{SCTP_PF_EXPOSE_UNSET, apply_init, cookie_life};
 use crate::ports::{PortId, canonical, is_link_local, present};
 use crate::readiness::Readiness;
 use crate::socket::{Socket, SocketId, SocketState};
@@ -278,6 +278,10 @@ impl Sockets {
             source: source.map(|(source, _)| source),
             is_accepted: source.is_some_and(|(_, is_accepted)| is_accepted),
             held: 0,
+            cookie_life: options.map_or(0, |o| cookie_life(&o.config)),
+            exposed_pf: options.map_or(SCTP_PF_EXPOSE_UNSET, |o| o.exposed_pf),
+            discovers_mtu: options.is_none_or(|o| o.discovers_mtu),
+            dscp: options.and_then(|o| o.dscp),
         };
         self.shares.add(&association);
         self.associations.insert(id, association);

@@ -46,7 +46,7 @@ pub struct Sockets {
     pub(crate) shares: Shares,
     /// Endpoint that answers packets to ports without a socket.
     pub(crate) stray: Endpoint,
-    /// Counters of the endpoints that have been removed.
+    /// Counters of the endpoints that have been removed, and those of the host.
     pub(crate) removed: HostCounters,
     /// Endpoints that may have packets to send.
     pub(crate) ready: ReadyPorts,

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 use crate::log::LogFormat;
 use crate::units;
 
+use super::protocol::ProtocolSettings;
+
 /// Content of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -29,6 +31,8 @@ pub(super) struct Settings {
     pub(super) network: NetworkSettings,
     /// Limits of users and of the host.
     pub(super) limits: LimitSettings,
+    /// Extensions that are offered to peers.
+    pub(super) protocol: ProtocolSettings,
 }
 
 /// The network below the sockets.
@@ -190,6 +194,10 @@ mod tests {
                 "line 2, addresses: link-local",
             ),
             ("[limits]\nclients = 0\n", "line 2, clients: "),
+            (
+                "[protocol]\nauthentication = 1\n",
+                "line 2, authentication: invalid type",
+            ),
             ("log = \"xml\"\n", "line 1, log: unknown variant `xml`"),
             (
                 "[network]\ntransport = \"raw\"\nudp-port = 1\n",
@@ -230,9 +238,10 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 15, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 23, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
+        all.protocol.apply(&mut config.association);
         let default = Config::new(carrick::Transport::Raw);
         assert_eq!(config.limits, default.limits);
         assert_eq!(config.max_associations, default.max_associations);
@@ -240,6 +249,10 @@ mod tests {
         assert_eq!(
             config.first_unprivileged_port,
             default.first_unprivileged_port
+        );
+        assert_eq!(
+            config.association.extensions,
+            default.association.extensions
         );
         assert_eq!(all.log, Some(LogFormat::Text));
     }

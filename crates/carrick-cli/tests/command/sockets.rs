@@ -66,21 +66,28 @@ pub(crate) fn build_package(name: &str) {
 
 /// Runs a check of the C program with a daemon for it alone.
 fn check(name: &str) {
-    let Some(program) = program() else {
-        return;
-    };
+    check_on(&["127.0.0.1"], name);
+}
+
+/// Runs a check with a daemon of these addresses.
+fn check_on(addresses: &[&str], name: &str) {
+    if let Some(program) = program() {
+        succeeds(addresses, &[program.to_str().unwrap(), name]);
+    }
+}
+
+/// Runs a program with a daemon for it alone, and returns what it has written to standard error.
+fn succeeds(addresses: &[&str], program: &[&str]) -> String {
     let port = free_port().to_string();
-    let finished = crate::support::run(&[
-        "run",
-        "--udp-port",
-        &port,
-        "--bind",
-        "127.0.0.1",
-        "--",
-        program.to_str().unwrap(),
-        name,
-    ]);
+    let mut arguments = vec!["run", "--udp-port", &port];
+    for address in addresses {
+        arguments.extend(["--bind", address]);
+    }
+    arguments.push("--");
+    arguments.extend(program);
+    let finished = crate::support::run(&arguments);
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    finished.errors
 }
 
 /// Returns a UDP port that was free on the loopback address just now.
@@ -122,6 +129,70 @@ fn exec_keeps_an_association() {
 #[test]
 fn malformed_frames_end_the_descriptor() {
     check("garbage");
+}
+
+#[test]
+fn system_calls_by_number_reach_carrick() {
+    check("syscalls");
+}
+
+#[test]
+fn other_names_of_functions_reach_carrick() {
+    check("names");
+}
+
+#[test]
+fn a_file_is_sent_in_messages() {
+    check("file");
+}
+
+#[test]
+fn a_passed_descriptor_is_recognised() {
+    check("passed");
+}
+
+#[test]
+fn dup2_over_a_descriptor_ends_its_association() {
+    check("replaced");
+}
+
+/// RFC 6458, sections 4.1.2 and 9.1; RFC 5061, section 5.3
+#[test]
+fn addresses_are_mapped_listed_added_and_removed() {
+    check_on(&["127.0.0.1", "127.0.0.2", "::1"], "addresses");
+}
+
+#[test]
+fn errors_are_those_of_linux() {
+    check("errors");
+}
+
+/// Runs the check of `CARRICK_SOCKETS` with a value, and returns what it has written to standard error.
+fn selected(value: &str) -> String {
+    let Some(program) = program() else {
+        return String::new();
+    };
+    let variable = format!("CARRICK_SOCKETS={value}");
+    let command = ["env", &variable, program.to_str().unwrap(), "selection"];
+    succeeds(&["127.0.0.1"], &command)
+}
+
+#[test]
+fn no_socket_is_carricks_if_never_is_selected() {
+    assert_eq!(selected("never"), "");
+}
+
+#[test]
+fn missing_selects_what_the_kernel_does_not_have() {
+    assert_eq!(selected("missing"), "");
+}
+
+#[test]
+fn an_unknown_selection_is_reported_once() {
+    let errors = selected("sometimes");
+    let begin = "carrick: CARRICK_SOCKETS is neither always, missing nor never, but \"sometimes\"";
+    assert!(program().is_none() || errors.starts_with(begin), "{errors}");
+    assert!(errors.lines().count() <= 1, "{errors}");
 }
 
 #[test]
@@ -623,6 +694,26 @@ impl Drop for Image {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ports_of_root_are_refused_to_other_users() {
+    let Some(program) = program() else {
+        return;
+    };
+    let image = Image::new();
+    let check = image.0.join("checks");
+    std::fs::copy(program, &check).unwrap();
+    let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let port = free_port().to_string();
+    let carrick = image.0.join("carrick");
+    let run = ["run", "--udp-port", &port, "--bind", "127.0.0.1", "--"];
+    let command = [carrick.to_str().unwrap()];
+    let program = [check.to_str().unwrap(), "privileged"];
+    let arguments = [&user[..], &command, &run, &program].concat();
+    let finished = start_with("setpriv", &arguments).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
 }
 
 /// docs/containers.md: no capability is needed, and a container that was killed starts again.

@@ -436,8 +436,13 @@ async fn metrics_outlast_their_associations() {
         let connect = Request::Connect { addresses: &own };
         assert_eq!(ask(&client, &connect, Some(socket.as_fd())).0, 115);
         poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).unwrap();
+        // IP_TTL
+        let (level, name, value) = (0, 2, &[64, 0, 0, 0]);
+        let unsupported = Request::SetOption { level, name, value };
+        assert_eq!(ask(&client, &unsupported, Some(socket.as_fd())).0, 92);
         let before = metrics(address);
         for (name, value) in [
+            ("refused_options_total", 1),
             ("curr_estab", 2),
             ("active_estabs_total", 1),
             ("passive_estabs_total", 1),
