@@ -102,6 +102,11 @@ linux_sockets() {
   make -C interop >/dev/null && python3 interop/sockets/run.py --check
 }
 
+# Carrick answers to the calls of the sockets API as Linux, but for the differences that are listed with their reason.
+sockets_probe() {
+  make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
+}
+
 # Programs of Debian and PyPI on Carrick's sockets.
 programs() {
   interop/install.sh --programs && python3 interop/programs/run.py
@@ -174,7 +179,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox interop; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -188,6 +193,7 @@ waiting() {
 # What waits besides, next to it.
 other_waiting() {
   if [ -n "$installed" ]; then
+    check sockets-probe sockets_probe
     check interop interop
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
@@ -212,6 +218,7 @@ fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
 need python3 conformance python3 scripts/conformance.py --check
+need python3 differences python3 scripts/sockets_differences.py --check
 need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
   waiting &

@@ -3,7 +3,8 @@
 
     run.py --store              runs it in the guest (user-mode Linux) and stores linux-6.1.txt
     run.py --check              runs it in the guest and compares with linux-6.1.txt
-    run.py [OPTIONS] -- PREFIX...   runs it with a command prefix, such as `-- target/debug/carrick run --`, and compares
+    run.py [OPTIONS] --carrick      runs it on Carrick's sockets, with the extensions of the guest, and compares
+    run.py [OPTIONS] -- PREFIX...   runs it with another command prefix, and compares
 
 Cases may be given by --only, also by the beginning of their names. What differs must be in differences.toml, with
 the reason, and what is there must differ; --draft prints the steps that it lacks. Exit status 0:
@@ -28,6 +29,9 @@ PROBE = os.path.abspath(os.path.join(HERE, "../../target/interop/sockets-probe")
 STORED = os.path.join(HERE, "linux-6.1.txt")
 DIFFERENCES = os.path.join(HERE, "differences.toml")
 TIME_LIMIT = 900  # seconds of a run
+CARRICK = os.path.abspath(os.path.join(HERE, "../../target/debug/carrick"))
+# What the guest enables (kernel/init.py) and Carrick does not by default.
+EXTENSIONS = ["authentication", "dynamic-addresses", "dynamic-addresses-without-authentication"]
 # The network of a run, beside 127.0.0.1 and ::1. 192.0.2.2 is a neighbour that does not answer.
 NETWORK = [
     ["ip", "address", "add", "127.0.0.2/8", "dev", "lo"],
@@ -171,9 +175,10 @@ def stored():
 
 
 def main():
-    parser = argparse.ArgumentParser(usage="run.py [--only CASE,...] [--jobs N] (--store | --check | [--here] -- PREFIX...)")
+    parser = argparse.ArgumentParser(usage="run.py [--only CASE,...] [--jobs N] (--store | --check | --carrick | [--here] -- PREFIX...)")
     parser.add_argument("--store", action="store_true", help="store what Linux answers")
     parser.add_argument("--check", action="store_true", help="compare Linux with what is stored")
+    parser.add_argument("--carrick", action="store_true", help="run it on Carrick's sockets")
     parser.add_argument("--only", default="", help="cases, or beginnings of names, separated by commas")
     parser.add_argument("--jobs", type=int, default=4, help="cases at a time (4)")
     parser.add_argument("--here", action="store_true", help="no network namespace; its network must exist already")
@@ -183,6 +188,10 @@ def main():
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     arguments = ["-j", str(options.jobs), *only]
+    if options.carrick and not options.prefix:
+        options.prefix = [CARRICK, "run", *(f"--enable={name}" for name in EXTENSIONS), "--"]
+        if not os.path.exists(CARRICK):
+            raise Missing("target/debug/carrick is missing; run cargo build -p carrick-cli -p carrick-preload")
     if options.store + options.check + bool(options.prefix) != 1 or options.store and only:
         parser.error("give one of --store (without --only), --check and a command prefix behind --")
     if not os.path.exists(PROBE):
