@@ -232,7 +232,7 @@ async fn messages_that_are_refused_are_pending_errors() {
 
 /// RFC 6458, section 8.1.4: the last descriptor waits for the end of the association.
 #[tokio::test]
-async fn closing_the_last_descriptor_waits_as_so_linger_has_it() {
+async fn closing_the_last_descriptor_lingers() {
     serve(connected_to_itself("linger"), |path| {
         let client = client(&path);
         let (listener, socket) = connected(&client, 5000);
