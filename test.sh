@@ -104,6 +104,11 @@ linux_sockets() {
   make -C interop >/dev/null && python3 interop/sockets/run.py --check
 }
 
+# Carrick answers to the calls of the sockets API as Linux, but for the differences that are listed with their reason.
+sockets_probe() {
+  make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
+}
+
 # Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
   interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
@@ -198,7 +203,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox interop; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -212,6 +217,7 @@ waiting() {
 # What waits besides, next to it.
 other_waiting() {
   if [ -n "$installed" ]; then
+    check sockets-probe sockets_probe
     check interop interop
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
@@ -236,6 +242,7 @@ fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
 need python3 conformance python3 scripts/conformance.py --check
+need python3 differences python3 scripts/sockets_differences.py --check
 need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
   waiting &

@@ -55,7 +55,8 @@ def page():
         rows = {}
         for step, result in group["steps"].items():
             call, answer = linux.get(step, ("", "no such step"))
-            row = (cell(call), cell(answer), cell(result))
+            results = result if isinstance(result, list) else [result]
+            row = (cell(call), cell(answer), " or ".join(map(cell, results)))
             rows.setdefault(row, []).append(step)
         lines = ["| step | call | Linux 6.1 | Carrick |", "|---|---|---|---|"]
         for row, steps in rows.items():

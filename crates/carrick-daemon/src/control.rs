@@ -236,9 +236,14 @@ impl Driver {
             description: status.map(|s| describe(&s)).unwrap_or_default(),
             value: &answer.value[..answer.value.len().min(MAX_REPLY - 64)],
         };
+        let reply = reply.encode();
         self.descriptors.insert(token, descriptor);
+        if matches!(request, Request::Shutdown { .. }) {
+            // Readiness has changed when the call returns.
+            self.serve(now, token);
+        }
         self.ready.insert(token);
-        (reply.encode(), answer.attached)
+        (reply, answer.attached)
     }
 
     /// `socket`

@@ -16,7 +16,9 @@ use carrick_daemon::{
 };
 use carrick_ipc::{FrameKind, Header, MAX_REPLY, Reply, Request};
 use carrick_sockets::ancillary::{ControlMessage, write_control};
-use carrick_sockets::linux::{Layout, SCTP_SNDINFO, SO_ERROR, SOL_SOCKET, SndInfo};
+use carrick_sockets::linux::{
+    Layout, Linger, SCTP_SNDINFO, SO_ERROR, SO_LINGER, SOL_SOCKET, SndInfo,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -224,6 +226,43 @@ async fn a_refused_message_sets_so_error() {
         send_frame(&socket, 0);
         assert_eq!(error(), 0);
         drop(listener);
+    })
+    .await;
+}
+
+/// RFC 6458, section 8.1.4: the last descriptor waits for the end of the association.
+#[tokio::test]
+async fn closing_the_last_descriptor_lingers() {
+    serve(connected_to_itself("linger"), |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let linger = Linger { on: 1, seconds: 30 }.encode();
+        let option = Request::SetOption {
+            level: SOL_SOCKET,
+            name: SO_LINGER,
+            value: &linger,
+        };
+        assert_eq!(ask(&client, &option, Some(socket.as_fd())).0, 0);
+        // More than the peer, which does not read, has room for.
+        let frame = [&Header::new(FrameKind::Send).encode()[..], &[7; 65_000]].concat();
+        for _ in 0..32 {
+            send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
+        }
+        let cookie = rustix::net::sockopt::socket_cookie(&socket).unwrap();
+        let wait = Request::Linger { cookie };
+        let duplicate = socket.try_clone().unwrap();
+        drop(socket);
+        assert!(ask(&client, &wait, None).1.is_none(), "another descriptor");
+        drop(duplicate);
+        let (error, ended) = ask(&client, &wait, None);
+        assert_eq!(error, 0);
+        let ended = ended.unwrap();
+        assert!(!conditions(&ended).contains(PollFlags::HUP));
+        // The unread messages end the association.
+        drop(listener);
+        poll(&mut [PollFd::new(&ended, PollFlags::IN)], None).unwrap();
+        let unknown = Request::Linger { cookie: 1 };
+        assert!(ask(&client, &unknown, None).1.is_none());
     })
     .await;
 }
