@@ -34,7 +34,7 @@ impl Association {
             let mut locals = self.advertised_locals(None, cx);
             // The first ASCONF deletes addresses that were removed during the set-up.
             locals.extend(self.advertised.removed(cx.local_addresses));
-            locals.retain(|a| self.is_in_scope(*a));
+            locals.retain(|a| self.paths.have_in_scope(*a));
             // It also adds those that were added during the set-up.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
             let before_peer_initial_tsn = self.receiver.cumulative_tsn();
@@ -53,14 +53,9 @@ impl Association {
         let mut known = self.advertised.present(cx.local_addresses);
         known.retain(|a| match route {
             Some(route) => route.has_in_scope(*a),
-            None => self.is_in_scope(*a),
+            None => self.paths.have_in_scope(*a),
         });
         known
-    }
-
-    /// Returns whether a local address is in scope on the route of a path.
-    fn is_in_scope(&self, local: IpAddr) -> bool {
-        self.paths.iter().any(|p| p.route().has_in_scope(local))
     }
 
     /// Returns the local addresses that packets of this association may leave from.
@@ -128,7 +123,7 @@ impl Association {
         let wildcards = self.config.paths.wildcard_addresses;
         let dynamic = self.dynamic.as_mut()?;
         if let Some(preferred) = dynamic.create_asconf(local, &self.paths, wildcards) {
-            self.reject_set_primary(preferred);
+            self.events.reject_set_primary(preferred);
         }
         let dynamic = self.dynamic.as_mut()?;
         let asconf = dynamic.transmit(local, &self.paths, cx.selection, cx.now)?;
@@ -143,12 +138,6 @@ impl Association {
         // The receiver may have to find the association by an address in the chunk (RFC 9653 section
         // 5.2).
         Some(single(route, self.auth.finish(packet, slot, false)))
-    }
-
-    /// Notifies the user that the peer can't be asked to prefer this address.
-    fn reject_set_primary(&mut self, address: IpAddr) {
-        self.events
-            .push_limited(Event::Address(AddressEvent::Refused { address, code: 0 }));
     }
 
     /// T4-rto expired (RFC 5061, section 5.1, rules B1 to B5).

@@ -124,7 +124,7 @@ impl Association {
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
             self.apply_extensions_to_receiver();
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
-            self.sender.release();
+            self.sender.queue_mut().release();
             self.start_dynamic_addresses(cx);
         }
     }

@@ -397,7 +397,7 @@ impl Association {
     fn notify_established(&mut self) {
         self.events.push(Event::Established {
             peer_addresses: self.paths.iter().map(|p| p.remote()).collect(),
-            outbound_streams: self.sender.outbound_streams(),
+            outbound_streams: self.sender.queue().outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             accepted: self.accepted,
         });

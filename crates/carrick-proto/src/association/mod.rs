@@ -247,7 +247,7 @@ impl Association {
     }
 
     pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
-        self.sender.set_scheduler(scheduler);
+        self.sender.queue_mut().set_scheduler(scheduler);
     }
 
     /// Sets the scheduler's value of an outbound stream.
@@ -256,7 +256,7 @@ impl Association {
         stream: StreamId,
         value: u16,
     ) -> Result<(), OperationError> {
-        let exists = self.sender.set_stream_value(stream, value);
+        let exists = self.sender.queue_mut().set_stream_value(stream, value);
         exists.then_some(()).ok_or(OperationError::InvalidStream)
     }
 

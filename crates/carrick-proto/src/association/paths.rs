@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Association, Context};
 use crate::error::{AbortCause, OperationError};
 use crate::event::{CloseReason, Event};
-use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathChange, PathId, PathThresholds};
+use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathId, PathThresholds};
 use crate::time::Time;
 use crate::trace::TraceEvent;
 
@@ -33,14 +33,6 @@ impl Association {
         self.events.set_dormant(self.paths.are_dormant());
     }
 
-    fn notify_path_change(&mut self, id: PathId, change: Option<PathChange>) {
-        self.events.extend(change.map(|change| match change {
-            PathChange::Failed => Event::PathFailed(id),
-            PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
-            PathChange::Recovered => Event::PathRecovered(id),
-        }));
-    }
-
     /// Starts verification and monitoring when the association is established.
     pub(super) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         self.paths.start_heartbeats(cx.now, &self.config, cx.random);
@@ -58,7 +50,7 @@ impl Association {
                 // does (RFC 7829 section 4). A new path may be the only one, if the addresses before it
                 // were deleted.
                 let frequent =
-                    self.paths[id].is_potentially_failed() && self.has_outstanding_data();
+                    self.paths[id].is_potentially_failed() && self.sender.has_outstanding_data();
                 self.on_path_error(id, id == self.paths.current() && !frequent, cx);
                 if self.state.is_closed() {
                     return;
@@ -99,10 +91,10 @@ impl Association {
         // Step 3.
         let path = &mut self.paths[id];
         let change = path.clear_errors_by_heartbeat(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
         // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
         // the association works.
-        if !self.has_outstanding_data() {
+        if !self.sender.has_outstanding_data() {
             self.liveness.clear_errors();
         }
         self.liveness.on_heartbeat_ack(cx.now);
@@ -114,14 +106,10 @@ impl Association {
         }
     }
 
-    fn has_outstanding_data(&self) -> bool {
-        self.sender.outstanding_chunks() > 0
-    }
-
     /// Clears the error counter of a path: a packet sent to it was acknowledged.
     pub(super) fn on_path_alive(&mut self, id: PathId, cx: &mut Context<'_>) {
         let change = self.paths[id].clear_errors(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
     }
 
     /// Counts an error of a path: a packet sent to it was not acknowledged in time (sections 8.1 and
@@ -139,7 +127,7 @@ impl Association {
     ) {
         // Step 1.
         let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
         // Step 2.
         if !self.paths[id].is_active() {
             self.try_other_local_address(id, cx);
@@ -276,7 +264,7 @@ impl Association {
         }
         for path in self.paths.ids().filter(|p| id.is_none_or(|id| id == *p)) {
             let change = self.paths[path].set_thresholds(thresholds, &self.config);
-            self.notify_path_change(path, change);
+            self.events.notify_path_change(path, change);
         }
         self.choose_path();
         Ok(())

@@ -92,7 +92,7 @@ impl Association {
 
     /// Returns the counters of an outbound stream, if it exists.
     pub(crate) fn stream_stats(&self, stream: StreamId) -> Option<StreamStats> {
-        let exists = stream.0 < self.sender.outbound_streams();
+        let exists = stream.0 < self.sender.queue().outbound_streams();
         exists.then(|| StreamStats {
             abandoned: self.sender.abandoned_on(stream),
         })
@@ -110,7 +110,7 @@ impl Association {
     pub(crate) fn stats(&self) -> AssociationStats {
         AssociationStats {
             state: self.state.name(),
-            outbound_streams: self.sender.outbound_streams(),
+            outbound_streams: self.sender.queue().outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             peer_rwnd: self.sender.rwnd(),
             a_rwnd: self.receiver.a_rwnd(),

@@ -43,7 +43,7 @@ impl Association {
     /// acknowledged (RFC 3758 section 3.5, A2): a FORWARD-TSN that the peer has not acknowledged leaves
     /// in front of the chunk.
     pub(crate) fn advance_shutdown(&mut self, cx: &Context<'_>) {
-        if !self.sender.is_finished() || self.awaits_renumbering() {
+        if !self.sender.is_finished() || self.streams.awaits_renumbering() {
             return;
         }
         let guard = Some(cx.now + self.config.shutdown_guard());

@@ -29,7 +29,9 @@ impl Endpoint {
 
     /// Returns the stream scheduler of an association.
     pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
-        self.registry.get(id).map(|a| a.sender().scheduler())
+        self.registry
+            .get(id)
+            .map(|a| a.sender().queue().scheduler())
     }
 
     /// Sets the scheduler's value of an outbound stream: `SCTP_STREAM_SCHEDULER_VALUE` of RFC 8260,
@@ -53,6 +55,6 @@ impl Endpoint {
 
     /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.
     pub fn stream_value(&self, id: AssociationId, stream: StreamId) -> Option<u16> {
-        self.registry.get(id)?.sender().stream_value(stream)
+        self.registry.get(id)?.sender().queue().stream_value(stream)
     }
 }

@@ -284,6 +284,11 @@ impl Paths {
         self.remotes().any(|known| known == remote)
     }
 
+    /// Returns whether a local address is in scope on the route of a path.
+    pub(crate) fn have_in_scope(&self, local: IpAddr) -> bool {
+        self.iter().any(|p| p.route().has_in_scope(local))
+    }
+
     /// All addresses of the peer, those without a path included.
     pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let paths = self.list.iter().map(|p| p.remote);

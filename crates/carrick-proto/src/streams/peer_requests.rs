@@ -232,14 +232,14 @@ impl Streams {
         if !cx.config.streams.grants.reset_streams || !cx.established || !fits {
             return DENIED;
         }
-        if !streams.fits(cx.sender.outbound_streams()) {
+        if !streams.fits(cx.sender.queue().outbound_streams()) {
             return WRONG_STREAM;
         }
         let ours = self.operation.as_ref();
         if ours.is_some_and(|o| o.covers(&streams)) {
             return NOTHING_TO_DO;
         }
-        if ours.is_none() && cx.sender.is_reset(&streams) {
+        if ours.is_none() && cx.sender.queue().is_reset(&streams) {
             return NOTHING_TO_DO;
         }
         self.grant_by_request(reset.request, kind)
@@ -265,7 +265,7 @@ impl Streams {
         add: AddStreams,
         cx: &PeerRequestContext<'_>,
     ) -> Decision {
-        let total = cx.sender.outbound_streams().checked_add(add.count);
+        let total = cx.sender.queue().outbound_streams().checked_add(add.count);
         if !cx.config.streams.grants.change_streams
             || !cx.established
             || total.is_none_or(|total| total > cx.config.streams.max_outbound_streams)

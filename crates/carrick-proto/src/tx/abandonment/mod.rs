@@ -321,10 +321,7 @@ impl Sender {
         self.window.marked(before - self.outstanding.in_flight());
         // 2.
         if !tracked.complete
-            && let Some(pending) = self
-                .queue
-                .remove(number)
-                .or_else(|| self.deferred.remove_numbered(number))
+            && let Some(pending) = self.queue.remove(number)
         {
             if pending.begun {
                 self.outstanding
