@@ -100,6 +100,11 @@ pub enum Request<'a> {
         /// SCTP port on either side, 0 for all ports.
         port: u16,
     },
+    /// SCTP port for a process with its own protocol stack ([`crate::LeaseFrame`]).
+    Lease {
+        /// Local addresses with the port, 0 for an ephemeral one, packed.
+        addresses: &'a [u8],
+    },
 }
 
 impl<'a> Request<'a> {
@@ -150,6 +155,7 @@ impl<'a> Request<'a> {
             Self::Capture { association, port } => {
                 (16, [association, i32::from(port), 0], none, none)
             }
+            Self::Lease { addresses } => (17, [0; 3], addresses, none),
         };
         let mut bytes = fields(code, numbers, first.len());
         bytes.extend(first);
@@ -177,7 +183,7 @@ impl<'a> Request<'a> {
             4 | 6 | 12 => 1,
             _ => 0,
         };
-        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11);
+        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 17);
         let unused = numbers < 3 && c != 0 || numbers < 2 && b != 0 || numbers < 1 && a != 0;
         if unused || !has_first && len > 0 || code != 11 && !second.is_empty() {
             return Err(Malformed);
@@ -226,6 +232,7 @@ impl<'a> Request<'a> {
                 association: a,
                 port: u16::try_from(b).map_err(|_| Malformed)?,
             },
+            17 => Self::Lease { addresses: first },
             _ => return Err(Malformed),
         })
     }
@@ -300,6 +307,7 @@ mod tests {
                 association: 9,
                 port: 38_412,
             },
+            Request::Lease { addresses: b"any" },
         ];
         for request in all {
             assert_eq!(Request::decode(&bytes_of(&request)), Ok(request));
@@ -309,7 +317,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..18,
+            code in 0u32..19,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),
