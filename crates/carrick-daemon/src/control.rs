@@ -36,6 +36,8 @@ const ENOTSOCK: i32 = 88;
 pub(crate) struct Client {
     pub(crate) connection: OwnedFd,
     pub(crate) uid: u32,
+    /// Process id.
+    pub(crate) process: i32,
 }
 
 /// Result of a request.
@@ -105,7 +107,13 @@ impl Driver {
             }
             usage.clients += 1;
             if let Ok(token) = self.watch(&connection) {
-                self.clients.insert(token, Client { connection, uid });
+                let process = peer.pid.as_raw_nonzero().get();
+                let client = Client {
+                    connection,
+                    uid,
+                    process,
+                };
+                self.clients.insert(token, client);
             } else if let Some(usage) = self.users.get_mut(&uid) {
                 usage.clients -= 1;
             }
@@ -146,19 +154,27 @@ impl Driver {
     }
 
     fn serve_request(&mut self, now: Time, client: &Client) -> rustix::io::Result<Served> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let received = receive(&client.connection, &mut buffer);
-        let handled = received.and_then(|(len, attached)| {
+        // Returned after the request: its values are in the buffer.
+        let mut buffer = std::mem::take(&mut self.request);
+        let served = receive(&client.connection, &mut buffer).and_then(|(len, attached)| {
             if len == 0 {
                 return Err(SystemErrno::PIPE);
             }
             let request = Request::decode(&buffer[..len]).map_err(|_| SystemErrno::PROTO)?;
-            // Reading a pair uses the buffer as well.
-            Ok((bytes_of(&request), attached))
+            self.answer_request(now, client, &request, attached)
         });
-        self.buffer = buffer;
-        let (request, attached) = handled?;
-        if Request::decode(&request) == Ok(Request::TakeOver) {
+        self.request = buffer;
+        served
+    }
+
+    fn answer_request(
+        &mut self,
+        now: Time,
+        client: &Client,
+        request: &Request<'_>,
+        attached: Vec<OwnedFd>,
+    ) -> rustix::io::Result<Served> {
+        if *request == Request::TakeOver {
             let Some(reason) = self.refuses_handover(client.uid) else {
                 return Ok(Served::Handover);
             };
@@ -170,7 +186,7 @@ impl Driver {
             send_reply(&client.connection, &reply.encode(), None)?;
             return Ok(Served::Request);
         }
-        let (reply, sent) = self.handle(now, client.uid, &request, attached);
+        let (reply, sent) = self.handle(now, (client.uid, client.process), request, attached);
         send_reply(&client.connection, &reply, sent.as_ref())?;
         Ok(Served::Request)
     }
@@ -178,27 +194,24 @@ impl Driver {
     fn handle(
         &mut self,
         now: Time,
-        uid: u32,
-        request: &[u8],
+        (uid, process): (u32, i32),
+        request: &Request<'_>,
         attached: Vec<OwnedFd>,
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        let Ok(request) = Request::decode(request) else {
-            return (not_ours(), None);
-        };
         let mut attached = attached.into_iter();
         let (attached, message) = (attached.next(), attached.next());
         if let Request::Socket {
             domain,
             kind,
             protocol,
-        } = request
+        } = *request
         {
-            return self.socket(uid, (domain, kind, protocol));
+            return self.socket((uid, process), (domain, kind, protocol));
         }
         if let Request::List {
             socket,
             association,
-        } = request
+        } = *request
         {
             let after = OverviewKey {
                 socket,
@@ -206,10 +219,10 @@ impl Driver {
             };
             return (self.list((socket >= 0).then_some(after)), None);
         }
-        if request == Request::Statistics {
+        if *request == Request::Statistics {
             return (self.counters_reply(), None);
         }
-        if let Request::Capture { association, port } = request {
+        if let Request::Capture { association, port } = *request {
             let filter = CaptureFilter {
                 association: Some(association).filter(|id| *id != 0),
                 port: Some(port).filter(|port| *port != 0),
@@ -217,7 +230,10 @@ impl Driver {
             return self.start_capture(uid, filter);
         }
         if let Request::Linger { cookie } = request {
-            return self.linger(now, uid, cookie);
+            return self.linger(now, uid, *cookie);
+        }
+        if let Request::Lease { addresses } = *request {
+            return self.lease(now, (uid, process), addresses);
         }
         let cookie = attached.as_ref().map(sockopt::socket_cookie);
         let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
@@ -228,7 +244,7 @@ impl Driver {
         // The event of messages that were sent before the request may not have been read.
         descriptor.is_readable |= !descriptor.is_ended;
         self.drain(now, token, &mut descriptor);
-        let answer = self.call(now, token, &mut descriptor, (&request, &attached, message));
+        let answer = self.call(now, token, &mut descriptor, (request, &attached, message));
         let status = self.sockets.status(descriptor.socket);
         let reply = Reply {
             error: answer.error,
@@ -249,7 +265,7 @@ impl Driver {
     /// `socket`
     fn socket(
         &mut self,
-        uid: u32,
+        (uid, process): (u32, i32),
         (domain, kind, protocol): (i32, i32, i32),
     ) -> (Vec<u8>, Option<OwnedFd>) {
         let usage = self.users.get(&uid).copied().unwrap_or_default();
@@ -259,7 +275,7 @@ impl Driver {
             }
             let id = self.sockets.socket(style, family)?;
             self.sockets.set_privileged(id, uid == 0)?;
-            let pair = self.insert_descriptor(id, uid);
+            let pair = self.insert_descriptor(id, (uid, process));
             let (theirs, token) = pair.map_err(|_| Errno::ENOMEM)?;
             if style == Style::OneToOne
                 && let Some(descriptor) = self.descriptors.get_mut(&token)
@@ -319,7 +335,8 @@ impl Driver {
             | Request::Statistics
             | Request::TakeOver
             | Request::Linger { .. }
-            | Request::Capture { .. } => ReplyContent::default(),
+            | Request::Capture { .. }
+            | Request::Lease { .. } => ReplyContent::default(),
             Request::Describe => {
                 let pending = self.sockets.pending_error(id).ok().flatten();
                 ReplyContent {
@@ -396,6 +413,7 @@ impl Driver {
         match self.sockets.bind(descriptor.socket, address) {
             Err(Errno::EADDRINUSE) => {
                 self.close_closed(now, address.port());
+                self.end_closed_leases(now);
                 // An event of this descriptor may have been among those that were read.
                 descriptor.is_readable = true;
                 self.sockets.bind(descriptor.socket, address)
@@ -550,7 +568,8 @@ impl Driver {
             Ok(id) => id,
             Err(error) => return ReplyContent::error(error),
         };
-        let Ok((theirs, token)) = self.insert_descriptor(id, descriptor.uid) else {
+        let Ok((theirs, token)) = self.insert_descriptor(id, (descriptor.uid, descriptor.process))
+        else {
             // The association has no descriptor, and cannot return to its socket.
             let _ = self.sockets.abort(now, id);
             return ReplyContent::error(Errno::ENOMEM);
@@ -623,12 +642,6 @@ fn take_unread(theirs: &OwnedFd, buffer: &mut [u8]) -> VecDeque<OutgoingFrame> {
         rest = usize::MAX;
     }
     frames
-}
-
-fn bytes_of(request: &Request<'_>) -> Vec<u8> {
-    let (mut bytes, data) = request.encode();
-    bytes.extend(data);
-    bytes
 }
 
 fn address_of(address: Result<std::net::SocketAddr, Errno>) -> ReplyContent {

@@ -63,11 +63,13 @@ portable_struct! { ProgramMessage { control, data } }
 pub(crate) struct PartialMessage {
     pub(crate) control: Vec<u8>,
     pub(crate) data: Vec<u8>,
+    /// Offset of the data behind the header and the ancillary data of its first frame.
+    pub(crate) start: usize,
     /// The message is larger than the send buffer; its data is dropped.
     pub(crate) is_too_large: bool,
 }
 
-portable_struct! { PartialMessage { control, data, is_too_large } }
+portable_struct! { PartialMessage { control, data, start, is_too_large } }
 
 /// Descriptor of a program.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub(crate) struct Descriptor {
     pub(crate) socket: SocketId,
     /// User whose limits apply.
     pub(crate) uid: u32,
+    /// Process id of the process that opened the socket.
+    pub(crate) process: i32,
     /// The daemon's end; `None` after a set-up that failed.
     pub(crate) ours: Option<OwnedFd>,
     /// Identity of the program's end (`SO_COOKIE`).
@@ -120,7 +124,7 @@ pub(crate) struct Descriptor {
 // The daemon's end is passed beside the state, and watched by the successor as at first.
 portable_struct! {
     Descriptor {
-        socket, uid, cookie, inode, outgoing, refused, partial, is_plugged, is_readable, has_data, is_closed,
+        socket, uid, process, cookie, inode, outgoing, refused, partial, is_plugged, is_readable, has_data, is_closed,
         was_reset, shutdown, failure_sent, end_sent, is_write_refused, is_ended, is_broken, error, sequence,
     }
     rebuilt { ours: None, waits_for_room: false }
@@ -128,11 +132,15 @@ portable_struct! {
 
 impl Descriptor {
     /// Creates the socket pair of a socket. Returns the program's end as well.
-    pub(crate) fn new(socket: SocketId, uid: u32) -> rustix::io::Result<(Self, OwnedFd)> {
+    pub(crate) fn new(
+        socket: SocketId,
+        (uid, process): (u32, i32),
+    ) -> rustix::io::Result<(Self, OwnedFd)> {
         let (ours, theirs, cookie, inode) = pair()?;
         let descriptor = Self {
             socket,
             uid,
+            process,
             ours: Some(ours),
             cookie,
             inode,
@@ -159,7 +167,7 @@ impl Descriptor {
 
     /// Replaces the pair after the end of an association. Returns the program's end of the new pair.
     pub(crate) fn renew(&mut self) -> rustix::io::Result<OwnedFd> {
-        let (new, theirs) = Self::new(self.socket, self.uid)?;
+        let (new, theirs) = Self::new(self.socket, (self.uid, self.process))?;
         *self = new;
         Ok(theirs)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
-use carrick_ipc::{MAX_FRAME, MAX_REQUEST};
+use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
 use carrick_proto::Time;
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
@@ -25,6 +25,7 @@ use tokio::time::Sleep;
 use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
 use crate::descriptor::Descriptor;
+use crate::lease::Leases;
 use crate::linger::LingeringSocket;
 use crate::statistics::Scrape;
 use crate::{Config, DaemonEnd};
@@ -76,7 +77,11 @@ pub(crate) struct Driver {
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
     pub(crate) users: BTreeMap<u32, UserResources>,
-    /// Buffer of received frames and requests.
+    /// Buffer of a received frame of a program, empty between two; large messages keep it.
+    pub(crate) frame: Vec<u8>,
+    /// Buffer of received requests.
+    pub(crate) request: Vec<u8>,
+    /// Buffer of other frames.
     pub(crate) buffer: Vec<u8>,
     /// Buffer of outgoing packets.
     out: Vec<u8>,
@@ -99,6 +104,7 @@ pub(crate) struct Driver {
     /// Control connection of a process that takes over after this round.
     pub(crate) successor: Option<Client>,
     pub(crate) captures: Captures,
+    pub(crate) leases: Leases,
 }
 
 impl Driver {
@@ -130,8 +136,10 @@ impl Driver {
             ready_clients: BTreeSet::new(),
             ended: BTreeSet::new(),
             users: BTreeMap::new(),
-            // One byte more than the largest frame, to detect larger ones.
-            buffer: vec![0; MAX_REQUEST.max(MAX_FRAME) + 1],
+            frame: Vec::new(),
+            // One byte more than the largest request and frame, to detect larger ones.
+            request: vec![0; MAX_REQUEST + 1],
+            buffer: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
             out: Vec::new(),
             epoch: Instant::now(),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -145,6 +153,7 @@ impl Driver {
             owns_path: false,
             successor: None,
             captures: Captures::default(),
+            leases: Leases::default(),
         })
     }
 
@@ -209,6 +218,7 @@ impl Driver {
             busy |= self.follow_host(cx, now);
             self.serve_clients(now);
             self.serve_descriptors(now);
+            busy |= self.serve_leases(cx, now);
             self.transmit(cx, now);
             self.poll_scrapes(cx);
             self.collect_changes();
@@ -254,8 +264,8 @@ impl Driver {
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let udp_port = self.transport().encapsulation_port();
         let (sockets, strays) = (&mut self.sockets, &mut self.strays);
-        let captures = &mut self.captures;
-        self.network.poll_receive(cx, |arrival| match arrival {
+        let (captures, leases) = (&mut self.captures, &mut self.leases);
+        let any = self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packet(route, packet) => {
                 // A raw socket gets the packets for all SCTP implementations of the host.
                 if route.encapsulation.is_some()
@@ -268,11 +278,18 @@ impl Driver {
                         bytes: &packet,
                     };
                     captures.record(sockets, udp_port, &received);
-                    sockets.handle_datagram(now, route, packet);
+                    if let Some(packet) = leases.take(sockets, route, packet) {
+                        sockets.handle_datagram(now, route, packet);
+                    }
                 }
             }
-            NetworkInput::Icmp(icmp) => sockets.handle_icmp(now, &icmp),
-        })
+            NetworkInput::Icmp(icmp) => {
+                leases.pass_icmp(&icmp);
+                sockets.handle_icmp(now, &icmp);
+            }
+        });
+        self.leases.flush();
+        any
     }
 
     /// Reads the readiness of descriptors and clients; ready if there was any.
@@ -315,6 +332,8 @@ impl Driver {
                 self.accept_clients(now);
             } else if self.clients.contains_key(&token) {
                 self.ready_clients.insert(token);
+            } else if self.leases.mark_readable(token) {
+                // Served in this round.
             } else if let Some(descriptor) = self.descriptors.get_mut(&token) {
                 let input = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 let flags = event.flags;
@@ -411,17 +430,8 @@ impl Driver {
                     .handle_oversized(now, &transmit, bytes, route_mtu);
                 continue;
             }
-            if self.captures.is_empty() {
-                continue;
-            }
-            for packet in bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()).max(1)) {
-                let sent = DaemonPacket {
-                    is_sent: true,
-                    route: transmit.route,
-                    bytes: packet,
-                };
-                self.captures.record(&self.sockets, udp_port, &sent);
-            }
+            let sent = (&transmit, bytes);
+            self.captures.record_sent(&self.sockets, udp_port, sent);
         }
     }
 

@@ -62,9 +62,10 @@ portable_struct! { NetworkEntry { kind, address } }
 struct ClientEntry {
     token: Token,
     uid: u32,
+    process: i32,
 }
 
-portable_struct! { ClientEntry { token, uid } }
+portable_struct! { ClientEntry { token, uid, process } }
 
 /// State of a daemon besides its descriptors, which follow in the order of the fields.
 struct DaemonState {
@@ -258,6 +259,8 @@ impl Driver {
 
     fn try_hand_over(&mut self, now: Time, connection: &OwnedFd) -> Result<(), Reason> {
         limit_waiting(connection, Some(PATIENCE)).map_err(described)?;
+        // They are renewed, with the daemon that then serves.
+        self.end_leases(now);
         let refuse = |reason: Reason| {
             let reply = Reply {
                 error: Errno::CANCELED.raw_os_error(),
@@ -308,6 +311,7 @@ impl Driver {
         let clients = self.clients.iter().map(|(token, client)| ClientEntry {
             token: *token,
             uid: client.uid,
+            process: client.process,
         });
         let state = DaemonState {
             clock: clock().saturating_sub(since),
@@ -365,11 +369,21 @@ impl Driver {
         if !tokens.chain(descriptors.keys()).all(is_known) || attached.len() != descriptors.len() {
             return Err(incomplete());
         }
-        for ClientEntry { token, uid } in clients {
+        for ClientEntry {
+            token,
+            uid,
+            process,
+        } in clients
+        {
             let connection = take()?;
             self.watch_as(&connection, token).map_err(described)?;
             self.users.entry(uid).or_default().clients += 1;
-            self.clients.insert(token, Client { connection, uid });
+            let client = Client {
+                connection,
+                uid,
+                process,
+            };
+            self.clients.insert(token, client);
         }
         for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
             let frames = descriptor.outgoing.iter_mut();
@@ -587,7 +601,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0xa25b_0793;
+    const LAYOUT: u32 = 0xc889_453a;
 
     #[test]
     fn version_stands_for_the_layout() {

@@ -14,6 +14,9 @@
 //!   descriptor becomes not writable.
 //! - While an association is being set up, a plug frame makes the descriptor not writable.
 //!
+//! A process with its own protocol stack ([`carrick::Config::daemon`]) leases an SCTP port, and gets its packets instead of
+//! messages.
+//!
 //! A successor continues all sockets in another process ([`Daemon::take_over`]).
 //!
 //! Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
@@ -27,6 +30,7 @@ mod descriptor;
 mod driver;
 mod ended;
 mod handover;
+mod lease;
 mod linger;
 mod list;
 mod metrics;
@@ -154,9 +158,9 @@ pub fn answers(path: &Path) -> bool {
 }
 
 /// Passes the sockets and associations of a daemon to `row`, each as a JSON object. Rows of sockets have the
-/// members `socket`, `user`, `inode`, `local`, `style`, `backlog`, `waiting` and `associations`; those of
-/// associations, which have an `association` other than 0, `socket`, `user`, `inode`, `local`, `peer`, `state`,
-/// `stats` and `paths`. Stops when `row` returns an error, and returns it.
+/// members `socket`, `user`, `process` (of the process that opened it), `inode`, `local`, `style`, `backlog`,
+/// `waiting` and `associations`; those of associations, which have an `association` other than 0, `socket`, `user`,
+/// `process`, `inode`, `local`, `peer`, `state`, `stats`, `settings` and `paths`. Stops when `row` returns an error, and returns it.
 ///
 /// # Errors
 /// No daemon answers, or it sends something else; or that of `row`.

@@ -1,14 +1,16 @@
 //! Service of a descriptor: messages from the program to the protocol, and from the protocol to the
 //! program.
 
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
 use carrick_sockets::{Closed, Errno, OutgoingMessage, Readiness, Received, Style};
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, Shutdown, recv, recvmsg, shutdown};
 
 use crate::descriptor::{Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe};
 use crate::driver::{Driver, Token};
@@ -47,9 +49,9 @@ impl Driver {
     pub(crate) fn insert_descriptor(
         &mut self,
         socket: carrick_sockets::SocketId,
-        uid: u32,
+        (uid, process): (u32, i32),
     ) -> rustix::io::Result<(OwnedFd, Token)> {
-        let (descriptor, theirs) = Descriptor::new(socket, uid)?;
+        let (descriptor, theirs) = Descriptor::new(socket, (uid, process))?;
         let ours = descriptor.ours.as_ref().ok_or(SystemErrno::BADF)?;
         let token = self.watch(ours)?;
         self.by_cookie.insert(descriptor.cookie, token);
@@ -186,17 +188,21 @@ impl Driver {
             let Some(ours) = &descriptor.ours else {
                 return ReadResult::Dry;
             };
-            let space = &mut self.buffer[..=MAX_FRAME];
-            let len = match recv(ours, space, RecvFlags::DONTWAIT) {
-                Ok((0, _)) if descriptor.is_write_refused && !descriptor.is_closed => {
+            self.frame.clear();
+            let received = match &mut descriptor.partial {
+                Some(partial) => partial.receive(ours, &mut self.frame),
+                None => receive(ours, &mut self.frame),
+            };
+            let len = match received {
+                Ok(0) if descriptor.is_write_refused && !descriptor.is_closed => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
                 }
-                Ok((0, _)) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok(0) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return ReadResult::Closed,
                     _ => return ReadResult::Invalid("an empty frame"),
                 },
-                Ok((len, _)) => len,
+                Ok(len) => len,
                 Err(SystemErrno::AGAIN) => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
@@ -210,7 +216,7 @@ impl Driver {
             };
             let limit = self.sockets.status(descriptor.socket);
             let limit = limit.map_or(0, |status| status.max_message);
-            match parse(&self.buffer[..len], &mut descriptor.partial, limit) {
+            match parse(len, &mut self.frame, &mut descriptor.partial, limit) {
                 ProgramFrame::Ignored => {}
                 ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
                 ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
@@ -288,7 +294,7 @@ impl Driver {
         let level = self.sockets.readiness(id)?;
         let status = self.sockets.status(id).ok()?;
         if status.is_listening && status.style == Style::OneToOne {
-            return self.next_accepted(now, descriptor.uid, id);
+            return self.next_accepted(now, (descriptor.uid, descriptor.process), id);
         }
         let is_empty = self.sockets.unread(id) == Ok(0);
         if !level.contains(Readiness::ERROR) {
@@ -320,13 +326,13 @@ impl Driver {
     fn next_accepted(
         &mut self,
         now: Time,
-        uid: u32,
+        owner: (u32, i32),
         listener: carrick_sockets::SocketId,
     ) -> Option<OutgoingFrame> {
         loop {
             let (id, peer) = self.sockets.accept(listener).ok()?;
             // Without a descriptor, or an association that has ended meanwhile, the next one is accepted.
-            let Ok((theirs, _)) = self.insert_descriptor(id, uid) else {
+            let Ok((theirs, _)) = self.insert_descriptor(id, owner) else {
                 let _ = self.sockets.abort(now, id);
                 continue;
             };
@@ -429,35 +435,89 @@ impl Driver {
     }
 }
 
-/// Reads a frame of the program. `limit` is the size of the largest message in parts, in bytes.
-fn parse(bytes: &[u8], partial: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
-    let Ok(header) = Header::decode(bytes) else {
+/// Size from which the data of a message stays where it was received, in bytes. What waits for the protocol then
+/// keeps at most four times its size of memory; smaller data is copied.
+const IN_PLACE: usize = MAX_FRAME / 4;
+
+/// Receives a frame of the program into an empty buffer, of which it uses the capacity. Returns its length, which
+/// is larger than [`MAX_FRAME`] for a larger one.
+fn receive(ours: &OwnedFd, frame: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    frame.reserve_exact(MAX_FRAME + 1);
+    let (len, _) = recv(ours, spare_capacity(frame), RecvFlags::DONTWAIT)?;
+    Ok(len)
+}
+
+impl PartialMessage {
+    /// Receives the next part of the message: its header into an empty buffer, and its data behind the data that
+    /// the message has. Returns the length of the frame.
+    fn receive(&mut self, ours: &OwnedFd, header: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        let before = self.data.len();
+        header.resize(HEADER, 0);
+        self.data.resize(before + MAX_PAYLOAD + 1, 0);
+        let mut parts = [
+            IoSliceMut::new(header),
+            IoSliceMut::new(&mut self.data[before..]),
+        ];
+        let mut control = RecvAncillaryBuffer::default();
+        let received = recvmsg(ours, &mut parts, &mut control, RecvFlags::DONTWAIT);
+        let len = received.as_ref().map_or(0, |received| received.bytes);
+        header.truncate(len);
+        self.data.truncate(before + len.saturating_sub(HEADER));
+        received.map(|received| received.bytes)
+    }
+}
+
+/// Reads a frame of `len` bytes of the program. `frame` has all of it, or the header alone if it continues a
+/// message, whose data [`PartialMessage::receive`] has added. `limit` is the size of the largest message in parts,
+/// in bytes.
+fn parse(
+    len: usize,
+    frame: &mut Vec<u8>,
+    partial: &mut Option<PartialMessage>,
+    limit: usize,
+) -> ProgramFrame {
+    let Ok(header) = Header::decode(frame) else {
         return ProgramFrame::Invalid("bytes that are no frame");
     };
     match header.kind {
-        FrameKind::Plug => return ProgramFrame::Ignored,
-        FrameKind::Send if bytes.len() <= MAX_FRAME => {}
+        FrameKind::Plug => {
+            if let Some(message) = partial {
+                let plug = len.saturating_sub(HEADER).min(MAX_PAYLOAD + 1);
+                message.data.truncate(message.data.len() - plug);
+            }
+            return ProgramFrame::Ignored;
+        }
+        FrameKind::Send if len <= MAX_FRAME => {}
         _ => return ProgramFrame::Invalid("a frame of another kind"),
     }
-    let body = &bytes[HEADER..];
-    let Some((control, data)) = body.split_at_checked(header.control.into()) else {
-        return ProgramFrame::Invalid("a frame that is too short");
+    let start = HEADER + usize::from(header.control);
+    let mut message = match partial.take() {
+        Some(_) if header.control > 0 => {
+            return ProgramFrame::Invalid("ancillary data within a message");
+        }
+        Some(message) => message,
+        None if start > len => return ProgramFrame::Invalid("a frame that is too short"),
+        None if header.is_end => {
+            return ProgramFrame::Message(ProgramMessage {
+                control: frame[HEADER..start].to_vec(),
+                data: if len - start < IN_PLACE {
+                    Bytes::copy_from_slice(&frame[start..])
+                } else {
+                    Bytes::from(std::mem::take(frame)).slice(start..)
+                },
+            });
+        }
+        None => PartialMessage {
+            control: frame[HEADER..start].to_vec(),
+            data: std::mem::take(frame),
+            start,
+            is_too_large: false,
+        },
     };
-    if partial.is_none() && header.is_end {
-        return ProgramFrame::Message(ProgramMessage {
-            control: control.to_vec(),
-            data: Bytes::copy_from_slice(data),
-        });
-    }
-    let mut message = partial.take().unwrap_or_else(|| PartialMessage {
-        control: control.to_vec(),
-        ..PartialMessage::default()
-    });
-    if message.is_too_large || message.data.len() + data.len() > limit {
+    if message.is_too_large || message.data.len() - message.start > limit {
         message.is_too_large = true;
         message.data.clear();
-    } else {
-        message.data.extend(data);
+        message.start = 0;
     }
     if !header.is_end {
         *partial = Some(message);
@@ -468,7 +528,7 @@ fn parse(bytes: &[u8], partial: &mut Option<PartialMessage>, limit: usize) -> Pr
     }
     ProgramFrame::Message(ProgramMessage {
         control: message.control,
-        data: message.data.into(),
+        data: Bytes::from(message.data).slice(message.start..),
     })
 }
 
@@ -501,6 +561,8 @@ fn frame_of(received: Received) -> OutgoingFrame {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
     use super::*;
 
     fn frame(header: Header, body: &[u8]) -> Vec<u8> {
@@ -509,20 +571,36 @@ mod tests {
         bytes
     }
 
+    /// Passes a frame through a pair, as a program and the daemon do.
+    fn pass(frame: &[u8], parts: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        send(&theirs, frame, SendFlags::empty()).unwrap();
+        let mut buffer = Vec::new();
+        let len = match parts {
+            Some(partial) => partial.receive(&ours, &mut buffer),
+            None => receive(&ours, &mut buffer),
+        };
+        parse(len.unwrap(), &mut buffer, parts, limit)
+    }
+
+    fn part(is_end: bool, control: u16, body: &[u8]) -> Vec<u8> {
+        let header = Header {
+            is_end,
+            control,
+            ..Header::new(FrameKind::Send)
+        };
+        frame(header, body)
+    }
+
     #[test]
     fn parts_become_one_message() {
         let mut parts = None;
-        let part = |is_end, control, body: &[u8]| {
-            let header = Header {
-                is_end,
-                control,
-                ..Header::new(FrameKind::Send)
-            };
-            frame(header, body)
-        };
-        let first = parse(&part(false, 3, b"ctlabc"), &mut parts, 6);
+        let first = pass(&part(false, 3, b"ctlabc"), &mut parts, 6);
         assert!(matches!(first, ProgramFrame::Ignored));
-        let ProgramFrame::Message(message) = parse(&part(true, 0, b"def"), &mut parts, 6) else {
+        let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
+        assert!(matches!(pass(&plug, &mut parts, 6), ProgramFrame::Ignored));
+        let ProgramFrame::Message(message) = pass(&part(true, 0, b"def"), &mut parts, 6) else {
             panic!("no message");
         };
         assert_eq!(
@@ -530,12 +608,38 @@ mod tests {
             (&b"ctl"[..], &b"abcdef"[..])
         );
         assert!(parts.is_none());
-        parse(&part(false, 0, b"1234"), &mut parts, 6);
-        let third = parse(&part(false, 0, b"567"), &mut parts, 6);
+        pass(&part(false, 0, b"1234"), &mut parts, 6);
+        let third = pass(&part(false, 0, b"567"), &mut parts, 6);
         assert!(matches!(third, ProgramFrame::Ignored));
-        let end = parse(&part(true, 0, b"8"), &mut parts, 6);
+        let end = pass(&part(true, 0, b"8"), &mut parts, 6);
         assert!(matches!(end, ProgramFrame::TooLarge));
         assert!(parts.is_none());
+        pass(&part(false, 0, b"1234"), &mut parts, 6);
+        let control = pass(&part(true, 1, b"c5"), &mut parts, 6);
+        assert!(matches!(control, ProgramFrame::Invalid(_)));
+    }
+
+    /// Large data is not copied after it was received; what is kept of small data has its size.
+    #[test]
+    fn data_stays_where_it_was_received() {
+        let mut buffer = part(true, 0, &vec![7; IN_PLACE]);
+        buffer.reserve_exact(MAX_FRAME + 1 - buffer.len());
+        let data = buffer[HEADER..].as_ptr();
+        let ProgramFrame::Message(message) = parse(buffer.len(), &mut buffer, &mut None, 0) else {
+            panic!("no message");
+        };
+        assert_eq!(
+            (message.data.as_ptr(), message.data.len()),
+            (data, IN_PLACE)
+        );
+        assert_eq!(buffer.capacity(), 0, "the message has the buffer");
+        let mut buffer = part(true, 0, &[7; 100]);
+        let len = buffer.len();
+        let ProgramFrame::Message(message) = parse(len, &mut buffer, &mut None, 0) else {
+            panic!("no message");
+        };
+        let kept = Vec::from(message.data);
+        assert_eq!((kept.len(), kept.capacity(), buffer.len()), (100, 100, len));
     }
 
     #[test]
@@ -543,14 +647,14 @@ mod tests {
         let mut parts = None;
         let message = frame(Header::new(FrameKind::Message), b"");
         assert!(matches!(
-            parse(&message, &mut parts, 9),
+            pass(&message, &mut parts, 9),
             ProgramFrame::Invalid(_)
         ));
         assert!(matches!(
-            parse(b"GET / HTTP/1.1", &mut parts, 9),
+            pass(b"GET / HTTP/1.1", &mut parts, 9),
             ProgramFrame::Invalid(_)
         ));
         let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
-        assert!(matches!(parse(&plug, &mut parts, 9), ProgramFrame::Ignored));
+        assert!(matches!(pass(&plug, &mut parts, 9), ProgramFrame::Ignored));
     }
 }

@@ -22,7 +22,7 @@ const ADDRESS: usize = 40;
 /// Offset of the reserved field.
 const RESERVED: usize = ADDRESS + ADDRESS_LEN;
 /// Size of a socket address in bytes, that of the larger kind (`sockaddr_in6`).
-pub(crate) const ADDRESS_LEN: usize = 28;
+pub const ADDRESS_LEN: usize = 28;
 const END: u16 = 1;
 const NOTIFICATION: u16 = 2;
 const REST: u16 = 4;
@@ -170,7 +170,7 @@ impl Header {
 }
 
 /// Returns a socket address in Linux's layout, padded with zeros; zeros for none.
-pub(crate) fn address_bytes(address: Option<SocketAddr>) -> [u8; ADDRESS_LEN] {
+pub fn address_bytes(address: Option<SocketAddr>) -> [u8; ADDRESS_LEN] {
     let mut bytes = [0; ADDRESS_LEN];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
     match address {

@@ -20,6 +20,7 @@
 //! | 12 | 2 | size of the ancillary data in bytes |
 //! | 14 | 2 | stream |
 //! | 16 | 2 | stream sequence number |
+//! | 17 | none: lease of an SCTP port ([`LeaseFrame`]); the pair is attached to the reply, whose value is a [`LeaseGrant`] | | local addresses with the port, packed | |
 //! | 18 | 2 | flags of `SCTP_RCVINFO` |
 //! | 20 | 4 | payload protocol identifier, with the bytes of the program's memory |
 //! | 24 | 4 | TSN |
@@ -116,14 +117,17 @@
 mod capture;
 mod description;
 mod frame;
+mod lease;
 mod reply;
 mod request;
 
 pub use capture::{CAPTURE_MAGIC, CapturedPacket, MAX_CAPTURED};
 pub use description::{DESCRIPTION, Description, Property};
 pub use frame::{
-    FRAME_MAGIC, FrameKind, HEADER, Header, MAX_CONTROL, MAX_FRAME, MAX_PAYLOAD, MessageInfo,
+    ADDRESS_LEN, FRAME_MAGIC, FrameKind, HEADER, Header, MAX_CONTROL, MAX_FRAME, MAX_PAYLOAD,
+    MessageInfo, address_bytes,
 };
+pub use lease::{LEASE_FIELDS, LEASE_MAGIC, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED};
 pub use reply::{MAX_ATTACHED, MAX_REPLY, REPLY_MAGIC, Reply};
 pub use request::{MAX_REQUEST, REQUEST_MAGIC, Request};
 

@@ -105,6 +105,11 @@ pub enum Request<'a> {
         /// `SO_COOKIE` of the descriptor.
         cookie: u64,
     },
+    /// SCTP port for a process with its own protocol stack ([`crate::LeaseFrame`]).
+    Lease {
+        /// Local addresses with the port, 0 for an ephemeral one, packed.
+        addresses: &'a [u8],
+    },
 }
 
 impl<'a> Request<'a> {
@@ -156,6 +161,7 @@ impl<'a> Request<'a> {
                 (16, [association, i32::from(port), 0], none, none)
             }
             Self::Linger { cookie } => (17, [cookie as i32, (cookie >> 32) as i32, 0], none, none),
+            Self::Lease { addresses } => (18, [0; 3], addresses, none),
         };
         let mut bytes = fields(code, numbers, first.len());
         bytes.extend(first);
@@ -183,7 +189,7 @@ impl<'a> Request<'a> {
             4 | 6 | 12 => 1,
             _ => 0,
         };
-        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11);
+        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 17);
         let unused = numbers < 3 && c != 0 || numbers < 2 && b != 0 || numbers < 1 && a != 0;
         if unused || !has_first && len > 0 || code != 11 && !second.is_empty() {
             return Err(Malformed);
@@ -235,6 +241,7 @@ impl<'a> Request<'a> {
             17 => Self::Linger {
                 cookie: u64::from(b as u32) << 32 | u64::from(a as u32),
             },
+            18 => Self::Lease { addresses: first },
             _ => return Err(Malformed),
         })
     }
@@ -312,6 +319,7 @@ mod tests {
             Request::Linger {
                 cookie: 0xfedc_ba98_7654_3210,
             },
+            Request::Lease { addresses: b"any" },
         ];
         for request in all {
             assert_eq!(Request::decode(&bytes_of(&request)), Ok(request));
@@ -321,7 +329,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..18,
+            code in 0u32..19,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),

@@ -119,7 +119,9 @@ pub use config::{Config, ReservedPorts};
 pub use errno::Errno;
 pub use export::SocketsExport;
 pub use options::Timeout;
-pub use overview::{AssociationAddresses, OverviewKey, OverviewRow, OverviewSubject};
+pub use overview::{
+    AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
+};
 pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
 pub use send::OutgoingMessage;

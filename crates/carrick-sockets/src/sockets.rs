@@ -300,6 +300,12 @@ impl Sockets {
         self.port_of(route, packet).is_some()
     }
 
+    /// Returns a socket that has a port at a local address, or at any address if it is `None`.
+    pub fn socket_at(&self, local: Option<IpAddr>, port: u16) -> Option<SocketId> {
+        let port = self.ports.get(&self.find_port(port, local)?)?;
+        port.sockets.first().copied()
+    }
+
     fn port_of(&self, route: &Route, packet: &[u8]) -> Option<PortId> {
         let number = packet.get(2..4)?;
         self.find_port(u16::from_be_bytes([number[0], number[1]]), route.local)

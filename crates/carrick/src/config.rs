@@ -83,6 +83,15 @@ pub struct Config {
     /// Local UDP port instead of the one in `transport`; 0 lets the system choose one. An error on an
     /// endpoint on plain IP alone.
     pub encapsulation_port: Option<u16>,
+    /// Path of the control socket of a `carrick daemon`, whose UDP port the endpoint shares instead of opening
+    /// sockets: the daemon leases it the SCTP port, with the checks that a socket of a program gets, and passes
+    /// the packets on. `transport` is then the daemon's, and `addresses` are among its addresses. The endpoint
+    /// and the daemon are in one network namespace.
+    ///
+    /// If the daemon is restarted, or hands over, the endpoint renews the lease, and its associations continue; if
+    /// no daemon answers for 10 s, they end ([`crate::Endpoint::failure`]).
+    #[cfg(target_os = "linux")]
+    pub daemon: Option<std::path::PathBuf>,
     /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
     /// packets in the clear. Associations then have one path; its address in [`crate::PathStats`]
     /// represents the session.
@@ -155,6 +164,8 @@ impl Config {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },
             encapsulation_port: None,
+            #[cfg(target_os = "linux")]
+            daemon: None,
             #[cfg(feature = "dtls")]
             dtls: None,
             #[cfg(feature = "dtls")]
@@ -203,6 +214,14 @@ impl Config {
     #[must_use]
     pub fn encapsulation_port(mut self, port: u16) -> Self {
         self.encapsulation_port = Some(port);
+        self
+    }
+
+    /// Shares the UDP port of a daemon, by the path of its control socket.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn daemon(mut self, socket: impl Into<std::path::PathBuf>) -> Self {
+        self.daemon = Some(socket.into());
         self
     }
 
@@ -275,6 +294,14 @@ impl Config {
 
     /// Merges the fields that replace parts of others, and validates.
     pub(crate) fn merge(&mut self) -> Result<(), ConfigError> {
+        #[cfg(target_os = "linux")]
+        if self.daemon.is_some() {
+            let fits = self.encapsulation_port.is_none();
+            #[cfg(feature = "dtls")]
+            let fits = fits && self.dtls.is_none();
+            let why = "the daemon's UDP port carries SCTP packets: set neither encapsulation_port nor dtls";
+            fits.then_some(()).ok_or(ConfigError::new("daemon", why))?;
+        }
         if let Some(port) = self.encapsulation_port.take() {
             let error = ConfigError::new("encapsulation_port", "plain IP has no UDP port");
             self.transport = self.transport.with_port(port).ok_or(error)?;

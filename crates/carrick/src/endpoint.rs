@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use carrick_proto::{
     AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress,
@@ -16,6 +16,8 @@ use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Driver, Limits, LowerLayer, WaitingAssociation, backlog};
 use crate::error::{BindError, ConfigError, ConnectError, OperationError};
 use crate::incoming::Incoming;
+#[cfg(target_os = "linux")]
+use crate::network::LeasedPort;
 use crate::network::{HostRoutes, Network, NetworkWatch};
 use crate::peer::Peer;
 use crate::port::PortClaim;
@@ -37,6 +39,7 @@ struct Inner {
     port: u16,
     /// With the UDP port that it has.
     transport: Transport,
+    failure: Arc<OnceLock<String>>,
 }
 
 impl Drop for Inner {
@@ -57,12 +60,12 @@ impl Endpoint {
         let limits = Limits::new(&config);
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(BindError::Random)?;
-        let bound = addresses::resolve(&config.addresses)?;
-        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
-        let transport = sockets.transport();
-        let claim = PortClaim::new(&config, transport.encapsulation_port(), &bound)?;
-        let number = claim.port();
-        sockets.hold(claim);
+        let OpenNetwork {
+            network,
+            bound,
+            port: number,
+        } = OpenNetwork::open(&mut config)?;
+        let transport = network.transport();
         let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
@@ -79,12 +82,9 @@ impl Endpoint {
         );
         let (commands, orders) = mpsc::unbounded_channel();
         let (accepted, to_accept) = backlog(config.backlog);
-        let mut watch = None;
-        if config.auto_addresses {
-            watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
-        }
-        let network = Network::new(sockets, watch);
-        let driver = Driver::new(core, network, limits, &commands, orders, accepted);
+        let failure = Arc::new(OnceLock::new());
+        let queues = (&commands, orders, accepted);
+        let driver = Driver::new(core, network, limits, queues, Arc::clone(&failure));
         runtime.spawn(driver);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -92,6 +92,7 @@ impl Endpoint {
                 accepted: Mutex::new(to_accept),
                 port: number,
                 transport,
+                failure,
             }),
         })
     }
@@ -259,6 +260,13 @@ impl Endpoint {
         self.inner.transport.encapsulation_port()
     }
 
+    /// Returns why the endpoint has ended before it was closed: the daemon that carried its packets
+    /// ([`Config::daemon`]) has ended and no other one has answered. Its associations have then ended with
+    /// [`crate::CloseReason::LowerLayerLost`].
+    pub fn failure(&self) -> Option<&str> {
+        self.inner.failure.get().map(String::as_str)
+    }
+
     /// Adds a local address: opens a socket for it. Associations that are set up from now on use it, and
     /// those with dynamic addresses (RFC 5061) advertise it to their peers. With
     /// [`Config::auto_addresses`] no call is needed.
@@ -306,6 +314,44 @@ impl fmt::Debug for Endpoint {
             .field("port", &self.inner.port)
             .field("transport", &self.inner.transport)
             .finish_non_exhaustive()
+    }
+}
+
+/// Network of an endpoint, with its addresses and SCTP port.
+struct OpenNetwork {
+    network: Network,
+    bound: Vec<IpAddr>,
+    port: u16,
+}
+
+impl OpenNetwork {
+    /// Opens sockets, or shares those of a daemon, whose transport the configuration then has.
+    fn open(config: &mut Config) -> Result<Self, BindError> {
+        let mut watch = None;
+        if config.auto_addresses {
+            let watched = NetworkWatch::new(config.addresses.clone());
+            watch = Some(watched.map_err(BindError::WatchAddresses)?);
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(daemon) = &config.daemon {
+            let lease = LeasedPort::request(daemon, &config.addresses, config.port)?;
+            config.transport = lease.transport();
+            return Ok(Self {
+                bound: lease.addresses().to_vec(),
+                port: lease.port(),
+                network: Network::leased(lease, watch),
+            });
+        }
+        let bound = addresses::resolve(&config.addresses)?;
+        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let claim = PortClaim::new(config, sockets.transport().encapsulation_port(), &bound)?;
+        let port = claim.port();
+        sockets.hold(claim);
+        Ok(Self {
+            network: Network::new(sockets, watch),
+            bound,
+            port,
+        })
     }
 }
 

@@ -103,6 +103,16 @@ pub enum BindError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The daemon does not lease the SCTP port ([`crate::Config::daemon`]).
+    #[error("the daemon on {daemon} does not lease SCTP port {port}: {reason}")]
+    NotLeased {
+        /// Path of its control socket.
+        daemon: String,
+        /// The SCTP port; 0 for an ephemeral one.
+        port: u16,
+        /// Reason.
+        reason: String,
+    },
     /// The configuration does not fit DTLS.
     #[error("DTLS: {0}")]
     Dtls(String),
@@ -405,9 +415,9 @@ impl fmt::Display for Described<'_> {
             CloseReason::ProtocolUnreachable => f.write_str(
                 "the peer's program has ended: its host reports that it has no SCTP stack",
             ),
-            CloseReason::LowerLayerLost => {
-                f.write_str("the connection that protects it has ended or could not be made")
-            }
+            CloseReason::LowerLayerLost => f.write_str(
+                "the connection below it, of DTLS or to the daemon, has ended or could not be made",
+            ),
             reason => write!(f, "it ended: {reason:?}"),
         }
     }

@@ -116,3 +116,64 @@ fn wireshark_finds_the_interface() {
         assert!(options.contains(&format!("{{call={option}}}")), "{options}");
     }
 }
+
+/// The script of `docs/sockets.md` in a folder of extcap programs.
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_captures_by_the_script() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
+    let name = format!("carrick-extcap-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("carrick");
+    let text = format!(
+        "#!/bin/sh\nexec {} capture \"$@\"\n",
+        env!("CARGO_BIN_EXE_carrick")
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let socket = folder.join("socket").to_str().unwrap().to_owned();
+    let udp_port = free_udp_port();
+    let options = ["--bind", "127.0.0.1", "--udp-port", &udp_port];
+    let mut daemon = start(&[&["daemon", "--socket", &socket], &options[..]].concat());
+    daemon.error_line();
+    let tshark = |arguments: &[&str]| {
+        let mut command = Command::new("tshark");
+        command.env("WIRESHARK_EXTCAP_DIR", &folder);
+        command.env("CARRICK_DAEMON", &socket).args(arguments);
+        command
+    };
+    let list = tshark(&["-D"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(
+        list.contains("carrick (SCTP of the Carrick daemon)"),
+        "{list}"
+    );
+    let decode = format!("udp.port=={udp_port},sctp");
+    let fields = ["-T", "fields", "-e", "sctp.chunk_type", "-d", &decode];
+    let mut capture = tshark(&[&["-i", "carrick", "-c", "2"], &fields[..]].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let init = [
+        &[0x13, 0x88, 0x17, 0x70],
+        &[0; 8][..],
+        &[1, 0, 0, 20],
+        &[1; 16],
+    ]
+    .concat();
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port: u16 = udp_port.parse().unwrap();
+    while capture.try_wait().unwrap().is_none() {
+        peer.send_to(&init, ("127.0.0.1", port)).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    let output = capture.wait_with_output().unwrap();
+    let chunks = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(chunks.lines().collect::<Vec<_>>(), ["1", "1"], "INIT");
+    daemon.interrupt();
+    daemon.finish();
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -10,6 +10,8 @@ mod cat;
 mod handover;
 mod lab;
 #[cfg(target_os = "linux")]
+mod lease;
+#[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
 mod live;

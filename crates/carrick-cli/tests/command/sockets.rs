@@ -303,6 +303,11 @@ fn the_sockets_of_programs_are_listed() {
     assert_eq!(list(&["--proc", "remaddr"]).len(), 3);
     assert_eq!(list(&["--proc", "eps"]).len(), 1, "the titles");
     assert_eq!(list(&["-a", "--json"]).len(), 2);
+    let details = list(&["-S", "-n", "-e", "-p", "-m"]);
+    let words = ["users:((\"", "pid=", "uid:", "ino:", "skmem:(r", "rb", "tb"];
+    for line in &details[1..] {
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
     for line in list(&["-a", "--json"]) {
         let row: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(
@@ -477,33 +482,96 @@ fn without_a_daemon_the_reason_is_reported() {
     );
 }
 
-/// iperf3 of the Debian package, both roles.
-#[test]
-#[ignore = "needs iperf3 (interop/install.sh)"]
-fn iperf3_runs_unchanged() {
-    let served = Served::start("iperf3");
-    let port = "5299";
-    let server = served.start_program(&["iperf3", "-s", "-p", port, "-B", "127.0.0.1", "-1"]);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+/// Runs iperf3 of the Debian package in both roles over loopback, with these options of the client. Returns what was
+/// received, in bytes, and the rows of the associations that were listed meanwhile.
+fn iperf3(name: &str, options: &[&str]) -> (u64, Vec<serde_json::Value>) {
+    let served = Served::start(name);
+    let port = free_port().to_string();
+    let mut server = served.start_program(&[
+        "iperf3",
+        "-s",
+        "--forceflush",
+        "-p",
+        &port,
+        "-B",
+        "127.0.0.1",
+        "-1",
+    ]);
+    server.wait_for_output("Server listening");
     let client = [
         "iperf3",
         "--sctp",
         "-c",
         "127.0.0.1",
         "-p",
-        port,
+        &port,
         "-t",
         "2",
         "-J",
     ];
-    let finished = served.start_program(&client).finish();
+    let mut client = served.start_program(&[&client[..], options].concat());
+    let mut rows = Vec::new();
+    // The data association of the client has other streams than the control association, which is TCP.
+    while rows.is_empty() && !client.has_ended() {
+        let listed = crate::support::run(&["ss", "--daemon", &served.socket, "--json"]);
+        let lines = String::from_utf8(listed.out).unwrap();
+        let all = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        rows = all
+            .filter(|row: &serde_json::Value| row["state"] == "Established")
+            .collect();
+    }
+    let finished = client.finish();
     let out = String::from_utf8(finished.out).unwrap();
-    assert_eq!(finished.code, Some(0), "{out} {}", finished.errors);
+    assert_eq!(
+        finished.code,
+        Some(0),
+        "{options:?}: {out} {}",
+        finished.errors
+    );
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    assert!(received > 1_000_000, "{received} bytes");
     assert_eq!(server.finish().code, Some(0));
     served.end();
+    (received, rows)
+}
+
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_unchanged() {
+    let (received, _) = iperf3("iperf3", &[]);
+    assert!(received > 1_000_000, "{received} bytes");
+}
+
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_in_reverse() {
+    let (received, _) = iperf3("iperf3-reverse", &["-R"]);
+    assert!(received > 1_000_000, "{received} bytes");
+}
+
+/// iperf3 3.12 takes the number of `--nstreams` for the rate as well.
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_with_streams() {
+    let (received, rows) = iperf3("iperf3-streams", &["--nstreams", "7", "-b", "0"]);
+    assert!(received > 1_000_000, "{received} bytes");
+    let has_streams = |row: &serde_json::Value| row["stats"]["outbound_streams"] == 7;
+    assert!(rows.iter().any(has_streams), "{rows:#?}");
+}
+
+/// `SO_SNDBUF` and `SO_RCVBUF`, which Linux doubles
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_with_buffers_of_a_size() {
+    let (received, rows) = iperf3("iperf3-buffers", &["-w", "100K"]);
+    assert!(received > 1_000_000, "{received} bytes");
+    let has_size = |row: &serde_json::Value| {
+        let setting = |name: &str| row["settings"][name].as_u64().unwrap();
+        setting("send_buffer") == 204_800 && setting("receive_buffer") == 204_800
+    };
+    assert!(rows.iter().any(has_size), "{rows:#?}");
 }
 
 /// Two hosts: network namespaces that a pair of interfaces connects. Removed when dropped.

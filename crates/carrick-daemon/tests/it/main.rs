@@ -1,6 +1,8 @@
 //! A daemon and clients that do not follow the protocol.
 #![cfg(target_os = "linux")]
 
+mod lease;
+
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

@@ -80,7 +80,6 @@ pub use icmp::{IcmpInput, IcmpKind};
 pub use source_table::SourceKey;
 
 pub use parameters::ParameterChanges;
-pub use source_table::SourceKey;
 
 /// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]

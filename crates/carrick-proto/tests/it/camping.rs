@@ -226,7 +226,7 @@ fn a_zero_checksum_is_accepted_at_a_claimed_address() {
         c.security.lower_layer = LowerLayer::Dtls;
         c.extensions.zero_checksum = true;
     });
-    w.ends[0].set_default_config(protected.into()).unwrap();
+    w.ends[0].set_default_config(protected).unwrap();
     let (mut owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[OWNER, OWNER_SECOND]);
     owner.link.from = ip(OWNER_SECOND);
     let mut buf = Vec::new();

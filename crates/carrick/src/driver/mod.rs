@@ -20,7 +20,7 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,8 @@ pub(crate) struct Driver {
     below: LowerLayer,
     network: Network,
     strays: StrayInits,
+    /// Why the network has failed, for the handles.
+    failure: Arc<OnceLock<String>>,
     limits: Limits,
     unread: Arc<UnreadMemory>,
     /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
@@ -106,15 +108,15 @@ impl Driver {
         (core, below): (Core, LowerLayer),
         network: Network,
         limits: Limits,
-        commands: &Commands,
-        orders: mpsc::UnboundedReceiver<Command>,
-        accepted: Backlog,
+        (commands, orders, accepted): (&Commands, mpsc::UnboundedReceiver<Command>, Backlog),
+        failure: Arc<OnceLock<String>>,
     ) -> Self {
         Self {
             core,
             below,
             network,
             strays: StrayInits::default(),
+            failure,
             limits,
             unread: Arc::new(UnreadMemory::new(limits.unread_memory)),
             commands: commands.downgrade(),
@@ -180,6 +182,23 @@ impl Driver {
             NetworkInput::Icmp(icmp) if !protected => core.handle_icmp(now, &icmp),
             NetworkInput::Icmp(_) => {}
         })
+    }
+
+    /// Ends all associations if the network has failed. Returns true once.
+    fn follow_failure(&mut self, now: Time) -> bool {
+        let Some(reason) = self.network.failure() else {
+            return false;
+        };
+        if self.failure.set(reason.into()).is_err() {
+            return false;
+        }
+        self.end();
+        let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in ids {
+            // It was listed just before.
+            let _ = self.core.lower_layer_lost(now, id);
+        }
+        true
     }
 
     /// Follows changes of the host's addresses and routes. Returns true if it checked a table.
@@ -289,6 +308,7 @@ impl Driver {
             let now = this.now();
             let mut busy = this.take_commands(cx, now);
             busy |= this.receive(cx, now);
+            busy |= this.follow_failure(now);
             busy |= this.expire(now);
             busy |= this.follow_host(cx, now);
             this.dispatch_events(now);

@@ -95,7 +95,7 @@ impl Datagrams<'_> {
 
 /// Cuts a received block into datagrams of `stride` bytes; the last one may be shorter and gets a separate
 /// allocation, because otherwise it would hold one of many times its length.
-fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
+pub(crate) fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     let stride = stride.max(1);
     let (equal, last) = bytes.split_at(bytes.len() / stride * stride);
     for group in equal.chunks(DATAGRAMS_PER_ALLOCATION * stride) {

@@ -28,6 +28,8 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use crate::error::BindError;
+#[cfg(target_os = "linux")]
+pub(crate) use buffers::cut;
 pub(crate) use buffers::{Datagrams, ReceiveBuffers};
 pub(crate) use errors::IcmpNote;
 pub(crate) use set::SocketSet;

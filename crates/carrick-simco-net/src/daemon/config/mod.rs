@@ -133,6 +133,10 @@ pub struct SctpListen {
     /// Maximum number of stream pairs of an association.
     #[serde(default = "default_streams")]
     pub streams: u16,
+    /// Control socket of a `carrick daemon` whose UDP port is shared ([`carrick::Config::daemon`]) if neither
+    /// `udp-port` nor `raw` is set; Linux only. Not read from the file.
+    #[serde(skip)]
+    pub daemon: Option<PathBuf>,
 }
 
 fn default_port() -> u16 {
