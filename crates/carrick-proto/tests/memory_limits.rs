@@ -1,5 +1,5 @@
-//! Memory that peers can occupy with the default limits, see `docs/decisions/memory-limits.md`. In a binary of
-//! its own for the allocator that counts all memory of the process.
+//! Memory that peers can occupy with the default limits, see `docs/decisions/memory-limits.md`. In a separate
+//! binary for the allocator that counts all memory of the process.
 
 use core::net::IpAddr;
 
