@@ -1,5 +1,5 @@
-//! Random worlds: two hosts, a random network between them, and random programs on them. In a binary of its
-//! own, which the checks run with many seeds and which takes one seed to repeat a failure.
+//! Random worlds: two hosts, a random network between them, and random programs on them. In a separate
+//! binary, which the checks run with many seeds and which takes one seed to repeat a failure.
 //!
 //! Each world has one to four addresses per side (IPv4, IPv6 or both, SCTP over IP or in UDP),
 //! links and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication

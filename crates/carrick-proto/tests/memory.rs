@@ -1,5 +1,5 @@
-//! Memory cost of associations: idle ones, and those of a peer that uses the highest streams. In a binary of
-//! its own for the allocator that counts, which the benchmarks share.
+//! Memory cost of associations: idle ones, and those of a peer that uses the highest streams. In a separate
+//! binary for the allocator that counts, which the benchmarks share.
 
 #[path = "../benches/support/mod.rs"]
 mod support;

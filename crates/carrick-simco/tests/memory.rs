@@ -1,4 +1,4 @@
-//! Memory used by an agent far above its quotas. In a binary of its own, since that is the memory of the whole
+//! Memory used by an agent far above its quotas. In a separate binary, since that is the memory of the whole
 //! process.
 
 #![cfg(target_os = "linux")]

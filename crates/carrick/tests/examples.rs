@@ -1,4 +1,4 @@
-//! Runs the programs of `examples/`. In a binary of its own: cargo builds the examples only when it builds all
+//! Runs the programs of `examples/`. In a separate binary: cargo builds the examples only when it builds all
 //! tests.
 
 use std::io::{BufRead, BufReader};

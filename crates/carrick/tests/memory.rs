@@ -1,5 +1,5 @@
 //! Memory of associations on sockets: of an idle one with its handle and all its state, and of those whose
-//! peers send what occupies as much memory as possible. In a binary of its own for the allocator that counts.
+//! peers send what occupies as much memory as possible. In a separate binary for the allocator that counts.
 
 mod attacker;
 

@@ -1,5 +1,5 @@
-//! Resident memory of a process whose peer sends packets that occupy as much as possible. In a binary of its
-//! own, since that is the memory of the whole process.
+//! Resident memory of a process whose peer sends packets that occupy as much as possible. In a separate
+//! binary, since that is the memory of the whole process.
 #![cfg(target_os = "linux")]
 
 #[expect(dead_code, reason = "`memory.rs` uses all of it")]

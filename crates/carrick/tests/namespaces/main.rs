@@ -2,7 +2,7 @@
 //! of each path in turn, and every reply uses the packet's destination address as source (RFC 9260, section
 //! 6.4).
 //!
-//! In a binary of its own, since it needs root and iproute2: `cargo test -p carrick --release --test namespaces -- --ignored`.
+//! In a separate binary, since it needs root and iproute2: `cargo test -p carrick --release --test namespaces -- --ignored`.
 #![cfg(target_os = "linux")]
 
 mod capture;
