@@ -153,7 +153,7 @@ fn start_daemon(served: &Served, options: &[&str]) -> Running {
 }
 
 #[test]
-fn a_middlebox_and_its_agents_share_the_port_of_a_daemon() {
+fn simco_shares_the_port_of_a_daemon() {
     let served = Served::start("lease-simco");
     let folder = Folder::new("lease");
     let config = format!(
