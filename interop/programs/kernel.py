@@ -102,13 +102,12 @@ MASKS = {
     "sctp_darn_stream": [],
     "sctp_test": [r"\d+"],
     "iperf3": [r" *\d+(\.\d+)?( [KMG])?", " +"],
-    "netperfmeter": [r" *\d+(\.\d+)?( [KMG])?", " +"],
 }
 # Programs whose last interval may be one line more.
-REPEATING = ["iperf3", "netperfmeter"]
+REPEATING = ["iperf3"]
 # Without withsctp: Linux reports the end of messages to no one-to-one socket that has begun the shutdown, so that ncat does not
 # end there with what it takes for TCP (case ready.states of ../sockets).
-PROGRAMS = [run.ncat, run.sctp_darn, run.sctp_darn_stream, run.sctp_test, run.netperfmeter, iperf3]
+PROGRAMS = [run.ncat, run.sctp_darn, run.sctp_darn_stream, run.sctp_test, iperf3]
 KERNEL, CARRICK = "kernel", "Carrick"
 PAIRS = [(KERNEL, KERNEL), (CARRICK, KERNEL), (KERNEL, CARRICK)]
 
