@@ -372,7 +372,7 @@ impl Daemon {
             // Without a free descriptor, a successor opens the socket again.
             let listener = metrics.duplicate().ok();
             self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(self.driver.failures.clone(), log);
+            let (tasks, scrapes) = metrics.start(log);
             self.driver.answer_scrapes(scrapes);
             tasks
         });

@@ -233,7 +233,7 @@ fn a_zero_checksum_is_accepted_at_a_claimed_address() {
     let mut packet = PacketBuilder::new(&mut buf, owner.header(owner.peer_tag), 1400);
     packet.data(&Puppet::data_header(owner.tsn, 0, 0), b"hello");
     packet.finish_with_zero_checksum();
-    w.inject(0, &owner.route(), buf.into());
+    w.inject(0, &owner.route(), buf);
     assert_eq!(w.ends[0].stats().bad_checksum, 0);
     assert_eq!(w.receive_lengths(0, id), [5]);
 }
