@@ -369,7 +369,12 @@ impl Driver {
             let connection = take()?;
             self.watch_as(&connection, token).map_err(described)?;
             self.users.entry(uid).or_default().clients += 1;
-            self.clients.insert(token, Client { connection, uid });
+            let client = Client {
+                connection,
+                uid,
+                is_refused: false,
+            };
+            self.clients.insert(token, client);
         }
         for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
             let frames = descriptor.outgoing.iter_mut();
@@ -380,10 +385,12 @@ impl Driver {
                     *slot = Some(take()?);
                 }
             }
+            if let Some(ours) = &descriptor.ours {
+                self.watch_as(ours, token).map_err(described)?;
+            }
             if descriptor.is_ended {
                 self.ended.insert(token);
-            } else if let Some(ours) = &descriptor.ours {
-                self.watch_as(ours, token).map_err(described)?;
+            } else {
                 descriptor.is_readable = true;
             }
             if !descriptor.is_broken {
@@ -398,6 +405,7 @@ impl Driver {
         for association in setups {
             self.setups.insert(association, take()?);
         }
+        self.count_files();
         self.schedule_check(self.now());
         Ok(())
     }
