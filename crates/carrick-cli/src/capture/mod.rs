@@ -4,8 +4,8 @@ mod extcap;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
-use std::os::unix::fs::OpenOptionsExt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -125,6 +125,7 @@ impl Arguments {
         config.metrics = self.metrics.or(file.metrics);
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
+        config.reserved_ports = file.reserved_ports();
         config
     }
 }
@@ -145,6 +146,11 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     log::set_format(arguments.log.or(file.log).unwrap_or_default());
+    if let Err(error) = service::raise_descriptor_limit() {
+        log::warn(format_args!(
+            "the limit of open files is not raised: {error}"
+        ));
+    }
     runtime::run(serve(config, arguments.take_over))
 }
 
