@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use carrick_daemon::{Daemon, answers, default_socket};
+use carrick_daemon::{Daemon, answers, default_socket, service};
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, mkdtemp};
@@ -169,6 +169,9 @@ async fn serve_in(
     let mut config = arguments.network.config(&arguments.protocol)?;
     config.socket = directory.join("socket");
     config.linger = LINGER;
+    // One user alone.
+    config.max_associations_per_user = Some(config.max_associations);
+    config.receive_memory_per_user = Some(config.receive_memory);
     let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;
     let mut command = command(arguments, library, daemon.socket());
     let mut child = command.spawn().map_err(|error| {
@@ -176,6 +179,8 @@ async fn serve_in(
         let _ = std::fs::remove_file(daemon.socket());
         not_run(arguments, &error)
     })?;
+    // After the start of the program, whose own limit stays as it is. Without it, the daemon serves fewer sockets.
+    let _ = service::raise_descriptor_limit();
     let id = Pid::from_raw(child.id() as i32);
     forward_signals(id)?;
     let (ended, has_ended) = oneshot::channel();

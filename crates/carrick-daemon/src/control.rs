@@ -5,7 +5,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_ipc::{HEADER, Header, MAX_REPLY, Reply, Request};
@@ -21,13 +20,13 @@ use rustix::net::{
 };
 
 use crate::capture::CaptureFilter;
-use crate::descriptor::{Descriptor, OutgoingFrame, describe};
-use crate::driver::{Driver, Token};
+use crate::descriptor::{DaemonEnd, Descriptor, OutgoingFrame, describe, pair};
+use crate::driver::{Driver, PAUSE, Token};
 
 /// Limit of the requests of a client in one turn.
 const TURN: usize = 16;
-/// Pause of `accept` after a system error.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// Connections beyond the limit of a user that get an answer.
+const REFUSED_CLIENTS: usize = 16;
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;
 
@@ -38,6 +37,8 @@ pub(crate) struct Client {
     pub(crate) uid: u32,
     /// Process id.
     pub(crate) process: i32,
+    /// Beyond the limit of its user: its first request is refused, and ends it.
+    pub(crate) is_refused: bool,
 }
 
 /// Result of a request.
@@ -61,6 +62,15 @@ impl ReplyContent {
     fn value(value: Vec<u8>) -> Self {
         Self {
             value,
+            ..Self::default()
+        }
+    }
+
+    fn in_progress(association: AssocId, attached: Option<OwnedFd>) -> Self {
+        Self {
+            error: Errno::EINPROGRESS.number(),
+            result: association.number(),
+            attached,
             ..Self::default()
         }
     }
@@ -90,34 +100,43 @@ impl Driver {
                 Err(SystemErrno::AGAIN) => return,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
                 Err(error) => {
-                    (self.config.log)(&format!(
-                        "no program can connect for {} s: {error}; raise the limit of file descriptors (ulimit -n)",
-                        ACCEPT_PAUSE.as_secs()
-                    ));
-                    return self.pause_accepting(now + ACCEPT_PAUSE);
+                    self.record_failure("no program can connect for 1 s", error);
+                    return self.pause_accepting(now + PAUSE);
                 }
             };
             let Ok(peer) = sockopt::socket_peercred(&connection) else {
                 continue;
             };
             let uid = peer.uid.as_raw();
-            let usage = self.users.entry(uid).or_default();
-            if usage.clients >= self.config.limits.clients {
+            let limit = self.config.limits.clients;
+            let count = self.users.get(&uid).map_or(0, |usage| usage.clients);
+            let is_refused = count >= limit || self.check_share(uid).is_err();
+            if is_refused {
+                let refused = format!("a program of user {uid} is refused");
+                self.record_failure(&refused, SystemErrno::MFILE);
+            }
+            if is_refused && !self.may_refuse(uid) {
                 continue;
             }
-            usage.clients += 1;
             if let Ok(token) = self.watch(&connection) {
-                let process = peer.pid.as_raw_nonzero().get();
+                self.users.entry(uid).or_default().clients += 1;
                 let client = Client {
                     connection,
                     uid,
-                    process,
+                    process: peer.pid.as_raw_nonzero().get(),
+                    is_refused,
                 };
                 self.clients.insert(token, client);
-            } else if let Some(usage) = self.users.get_mut(&uid) {
-                usage.clients -= 1;
             }
         }
+    }
+
+    /// Returns whether another connection beyond the limit of a user may wait for its first request, which is
+    /// refused with an error; a program sends it right after it has connected.
+    fn may_refuse(&self, uid: u32) -> bool {
+        let refused = self.clients.values();
+        let refused = refused.filter(|client| client.is_refused && client.uid == uid);
+        refused.count() < REFUSED_CLIENTS.min(self.free_descriptors())
     }
 
     /// Processes the requests of a client. Returns true if there may be more.
@@ -174,6 +193,14 @@ impl Driver {
         request: &Request<'_>,
         attached: Vec<OwnedFd>,
     ) -> rustix::io::Result<Served> {
+        if client.is_refused {
+            let reply = Reply {
+                error: Errno::EMFILE.number(),
+                ..Reply::default()
+            };
+            send_reply(&client.connection, &reply.encode(), None)?;
+            return Err(SystemErrno::MFILE);
+        }
         if *request == Request::TakeOver {
             let Some(reason) = self.refuses_handover(client.uid) else {
                 return Ok(Served::Handover);
@@ -206,7 +233,7 @@ impl Driver {
             protocol,
         } = *request
         {
-            return self.socket((uid, process), (domain, kind, protocol));
+            return self.socket(now, (uid, process), (domain, kind, protocol));
         }
         if let Request::List {
             socket,
@@ -265,18 +292,19 @@ impl Driver {
     /// `socket`
     fn socket(
         &mut self,
+        now: Time,
         (uid, process): (u32, i32),
         (domain, kind, protocol): (i32, i32, i32),
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        if self.check_descriptors(uid).is_err() {
+            self.close_ended(now);
+        }
         let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
-            if usage.descriptors >= self.config.limits.descriptors {
-                return Err(Errno::EMFILE);
-            }
+            let pair = self.open_pair((uid, process))?;
             let id = self.sockets.socket(style, family)?;
             self.sockets.set_privileged(id, uid == 0)?;
-            let pair = self.insert_descriptor(id, (uid, process));
-            let (theirs, token) = pair.map_err(|_| Errno::ENOMEM)?;
+            self.sockets.set_owner(id, uid)?;
+            let (theirs, token) = self.insert_descriptor(id, pair);
             if style == Style::OneToOne
                 && let Some(descriptor) = self.descriptors.get_mut(&token)
             {
@@ -431,63 +459,64 @@ impl Driver {
         descriptor: &mut Descriptor,
         (addresses, attached): (&[u8], &OwnedFd),
     ) -> ReplyContent {
-        let peers = read_addresses(addresses);
         let id = descriptor.socket;
-        let started = peers.and_then(|peers| self.sockets.connectx(now, id, &peers));
-        let association = match started {
-            Ok(association) => association,
+        let status = self.sockets.status(id);
+        let is_many = status.is_ok_and(|status| status.style == Style::OneToMany);
+        let started = read_addresses(addresses).and_then(|peers| {
+            // File descriptors first: nothing has to be taken back without them.
+            let waits = is_many && !is_nonblocking(attached);
+            let result = waits.then(|| self.open_setup(descriptor.uid)).transpose()?;
+            // The pair of a set-up that failed cannot be used again.
+            let is_renewed = !is_many && descriptor.is_ended;
+            let renewed = is_renewed.then(|| self.open_renewed(token, descriptor.uid));
+            let renewed = renewed.transpose()?;
+            let association = self.sockets.connectx(now, id, &peers)?;
+            Ok((association, result, renewed))
+        });
+        let (association, result, renewed) = match started {
+            Ok(started) => started,
             Err(error) => return ReplyContent::error(error),
         };
-        let status = self.sockets.status(id);
-        if status.is_ok_and(|status| status.style == Style::OneToMany) {
-            return ReplyContent {
-                error: Errno::EINPROGRESS.number(),
-                result: association.number(),
-                attached: self.watch_setup(association, attached).ok().flatten(),
-                ..ReplyContent::default()
-            };
+        if let Some((ours, theirs)) = result {
+            self.sockets.watch_setup(association);
+            self.setups.insert(association, ours);
+            return ReplyContent::in_progress(association, Some(theirs));
         }
-        let mut renewed = None;
-        if descriptor.is_ended {
-            let old = descriptor.cookie;
-            // The pair of a set-up that failed cannot be used again.
-            let Ok(theirs) = descriptor.renew() else {
-                return ReplyContent::error(Errno::ENOMEM);
-            };
-            self.by_cookie.remove(&old);
+        let renewed = renewed.map(|(end, theirs)| {
+            self.by_cookie.remove(&descriptor.cookie);
+            *descriptor = Descriptor::new(id, (descriptor.uid, descriptor.process), end);
             self.by_cookie.insert(descriptor.cookie, token);
             self.ended.remove(&token);
-            if let Some(ours) = &descriptor.ours {
-                // Without it the new end is never served, and the program's calls block.
-                if self.watch_as(ours, token).is_err() {
-                    return ReplyContent::error(Errno::ENOMEM);
-                }
-            }
-            renewed = Some(theirs);
+            theirs
+        });
+        if !is_many {
+            descriptor.plug(renewed.as_ref().unwrap_or(attached).as_fd());
         }
-        descriptor.plug(renewed.as_ref().unwrap_or(attached).as_fd());
-        ReplyContent {
-            error: Errno::EINPROGRESS.number(),
-            result: association.number(),
-            attached: renewed,
-            ..ReplyContent::default()
-        }
+        ReplyContent::in_progress(association, renewed)
     }
 
-    /// Returns the descriptor on which the caller gets the result of a set-up, unless its own is non-blocking.
-    fn watch_setup(
-        &mut self,
-        association: AssocId,
-        caller: &OwnedFd,
-    ) -> rustix::io::Result<Option<OwnedFd>> {
-        if fcntl_getfl(caller)?.contains(OFlags::NONBLOCK) {
-            return Ok(None);
-        }
+    /// Opens the pair on which a caller gets the result of a set-up.
+    fn open_setup(&self, uid: u32) -> Result<(OwnedFd, OwnedFd), Errno> {
         let flags = SocketFlags::CLOEXEC;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        self.sockets.watch_setup(association);
-        self.setups.insert(association, ours);
-        Ok(Some(theirs))
+        let opened = self
+            .check_setups(uid)
+            .and_then(|()| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
+        opened.map_err(|error| {
+            self.record_failure(&format!("user {uid} cannot connect"), error);
+            Errno::EMFILE
+        })
+    }
+
+    /// Opens another pair for a descriptor whose set-up has failed.
+    fn open_renewed(&self, token: Token, uid: u32) -> Result<(DaemonEnd, OwnedFd), Errno> {
+        let opened = pair().and_then(|(end, theirs)| {
+            self.watch_as(&end.ours, token)?;
+            Ok((end, theirs))
+        });
+        opened.map_err(|error| {
+            self.record_failure(&format!("user {uid} cannot connect"), error);
+            Errno::EMFILE
+        })
     }
 
     /// Sends the results of set-ups to callers that wait for them.
@@ -563,16 +592,15 @@ impl Driver {
         (association, attached): (i32, &OwnedFd),
     ) -> ReplyContent {
         // 1
-        let branched = self.sockets.peeloff(now, descriptor.socket, association);
-        let id = match branched {
-            Ok(id) => id,
+        let branched = self
+            .open_pair((descriptor.uid, descriptor.process))
+            .and_then(|pair| {
+                let id = self.sockets.peeloff(now, descriptor.socket, association)?;
+                Ok(self.insert_descriptor(id, pair))
+            });
+        let (theirs, token) = match branched {
+            Ok(branched) => branched,
             Err(error) => return ReplyContent::error(error),
-        };
-        let Ok((theirs, token)) = self.insert_descriptor(id, (descriptor.uid, descriptor.process))
-        else {
-            // The association has no descriptor, and cannot return to its socket.
-            let _ = self.sockets.abort(now, id);
-            return ReplyContent::error(Errno::ENOMEM);
         };
         // 2
         let mut frames = take_unread(attached, &mut self.buffer);
@@ -593,6 +621,11 @@ impl Driver {
             ..ReplyContent::default()
         }
     }
+}
+
+/// Returns whether calls on a descriptor do not block.
+fn is_nonblocking(descriptor: &OwnedFd) -> bool {
+    fcntl_getfl(descriptor).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }
 
 /// Reads a message of at most `limit` bytes from the file of a program (`memfd_create`), which does not block.

@@ -131,19 +131,15 @@ portable_struct! {
 }
 
 impl Descriptor {
-    /// Creates the socket pair of a socket. Returns the program's end as well.
-    pub(crate) fn new(
-        socket: SocketId,
-        (uid, process): (u32, i32),
-    ) -> rustix::io::Result<(Self, OwnedFd)> {
-        let (ours, theirs, cookie, inode) = pair()?;
-        let descriptor = Self {
+    /// Creates the descriptor of a socket with the daemon's end of its pair.
+    pub(crate) fn new(socket: SocketId, (uid, process): (u32, i32), end: DaemonEnd) -> Self {
+        Self {
             socket,
             uid,
             process,
-            ours: Some(ours),
-            cookie,
-            inode,
+            ours: Some(end.ours),
+            cookie: end.cookie,
+            inode: end.inode,
             outgoing: VecDeque::new(),
             refused: None,
             partial: None,
@@ -161,15 +157,7 @@ impl Descriptor {
             is_broken: false,
             error: None,
             sequence: 0,
-        };
-        Ok((descriptor, theirs))
-    }
-
-    /// Replaces the pair after the end of an association. Returns the program's end of the new pair.
-    pub(crate) fn renew(&mut self) -> rustix::io::Result<OwnedFd> {
-        let (new, theirs) = Self::new(self.socket, (self.uid, self.process))?;
-        *self = new;
-        Ok(theirs)
+        }
     }
 
     /// Returns whether all that the program has sent was read and passed to the protocol.
@@ -228,15 +216,28 @@ fn send_frame(ours: BorrowedFd<'_>, outgoing: &OutgoingFrame) -> rustix::io::Res
     sendmsg(ours, &parts, &mut control, flags).map(drop)
 }
 
-/// Creates a socket pair: the daemon's end, the program's end, and the cookie and inode of the latter.
-fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd, u64, u64)> {
+/// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
+#[derive(Debug)]
+pub(crate) struct DaemonEnd {
+    pub(crate) ours: OwnedFd,
+    cookie: u64,
+    inode: u64,
+}
+
+/// Creates a socket pair. Returns the daemon's end and the program's.
+pub(crate) fn pair() -> rustix::io::Result<(DaemonEnd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     sockopt::set_socket_send_buffer_size(&theirs, PROGRAM_BUFFER)?;
     sockopt::set_socket_send_buffer_size(&ours, DAEMON_BUFFER)?;
     let cookie = sockopt::socket_cookie(&theirs)?;
     let inode = rustix::fs::fstat(&theirs)?.st_ino;
-    Ok((ours, theirs, cookie, inode))
+    let end = DaemonEnd {
+        ours,
+        cookie,
+        inode,
+    };
+    Ok((end, theirs))
 }
 
 /// Returns the description of a socket for the program's side.

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
 use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
+use carrick_metrics::AcceptFailures;
 use carrick_proto::Time;
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -36,6 +38,10 @@ const ROUNDS: usize = 8;
 pub(crate) const EVENTS: usize = 256;
 /// Stands for all SCTP ports in [`StrayInits::answers`].
 const ALL_PORTS: u16 = 0;
+/// Pause after a lack of file descriptors.
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
+/// File descriptors that are left to captures, requests and the network.
+const RESERVE: usize = 8;
 /// Event of the control socket.
 const CONTROL: u64 = 0;
 
@@ -76,6 +82,8 @@ pub(crate) struct Driver {
     ready_clients: BTreeSet<Token>,
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
+    /// Programs may have closed some of these since they were checked.
+    pub(crate) ended_changed: bool,
     pub(crate) users: BTreeMap<u32, UserResources>,
     /// Buffer of a received frame of a program, empty between two; large messages keep it.
     pub(crate) frame: Vec<u8>,
@@ -105,6 +113,20 @@ pub(crate) struct Driver {
     pub(crate) successor: Option<Client>,
     pub(crate) captures: Captures,
     pub(crate) leases: Leases,
+    /// Lack of file descriptors.
+    pub(crate) failures: AcceptFailures,
+    /// Number of open files besides those of programs.
+    own_files: usize,
+    /// Listening descriptors whose associations wait for file descriptors.
+    pub(crate) starved: BTreeSet<Token>,
+    /// Time at which they are served again.
+    pub(crate) serve_again: Option<Time>,
+}
+
+/// Returns the number of open files of this process.
+fn open_files() -> usize {
+    // Where /proc is not mounted, those of a daemon with a few addresses.
+    std::fs::read_dir("/proc/self/fd").map_or(32, Iterator::count)
 }
 
 impl Driver {
@@ -135,6 +157,7 @@ impl Driver {
             ready: BTreeSet::new(),
             ready_clients: BTreeSet::new(),
             ended: BTreeSet::new(),
+            ended_changed: false,
             users: BTreeMap::new(),
             frame: Vec::new(),
             // One byte more than the largest request and frame, to detect larger ones.
@@ -154,6 +177,10 @@ impl Driver {
             successor: None,
             captures: Captures::default(),
             leases: Leases::default(),
+            failures: AcceptFailures::default(),
+            own_files: open_files(),
+            starved: BTreeSet::new(),
+            serve_again: None,
         })
     }
 
@@ -175,6 +202,54 @@ impl Driver {
     pub(crate) fn now(&self) -> Time {
         let nanos = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Time::from_nanos(nanos)
+    }
+
+    /// Checks that a user may have another descriptor.
+    pub(crate) fn check_descriptors(&self, uid: u32) -> rustix::io::Result<()> {
+        let count = self.users.get(&uid).map_or(0, |usage| usage.descriptors);
+        let is_within = count < self.config.limits.descriptors;
+        is_within.then_some(()).ok_or(Errno::MFILE)?;
+        self.check_share(uid)
+    }
+
+    /// Checks that a user may have another descriptor or connection: as many as the process has left for all
+    /// users, so that a single user takes half of them and n users 1/(n+1) each, as with received data.
+    pub(crate) fn check_share(&self, uid: u32) -> rustix::io::Result<()> {
+        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        let is_within = usage.clients + usage.descriptors < self.free_descriptors();
+        is_within.then_some(()).ok_or(Errno::MFILE)
+    }
+
+    /// Checks that a user may wait for another set-up. All waiting callers share as one user.
+    pub(crate) fn check_setups(&self, uid: u32) -> rustix::io::Result<()> {
+        self.check_share(uid)?;
+        let is_within = self.setups.len() < self.free_descriptors();
+        is_within.then_some(()).ok_or(Errno::MFILE)
+    }
+
+    /// Returns the number of file descriptors that are left for all users.
+    pub(crate) fn free_descriptors(&self) -> usize {
+        let limit = getrlimit(Resource::Nofile).current;
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        limit.saturating_sub(self.own_files + RESERVE + self.program_files())
+    }
+
+    /// Returns the number of file descriptors that programs take.
+    fn program_files(&self) -> usize {
+        self.clients.len() + self.descriptors.len() + self.setups.len()
+    }
+
+    /// Counts the open files again, after those of a predecessor's programs have become this daemon's.
+    pub(crate) fn count_files(&mut self) {
+        self.own_files = open_files().saturating_sub(self.program_files());
+    }
+
+    /// Counts a lack of file descriptors, and logs it at most once in 60 s.
+    pub(crate) fn record_failure(&self, failed: &str, error: Errno) {
+        let now = tokio::time::Instant::now();
+        if let Some(report) = self.failures.record(now, failed, &error.into()) {
+            (self.config.log)(&report);
+        }
     }
 
     /// Adds a file to the epoll instance.
@@ -334,6 +409,8 @@ impl Driver {
                 self.ready_clients.insert(token);
             } else if self.leases.mark_readable(token) {
                 // Served in this round.
+            } else if self.ended.contains(&token) {
+                self.note_ended(now);
             } else if let Some(descriptor) = self.descriptors.get_mut(&token) {
                 let input = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 let flags = event.flags;
@@ -356,10 +433,15 @@ impl Driver {
             self.check_ended(now);
             any = true;
         }
+        if self.serve_again.is_some_and(|at| at <= now) {
+            self.serve_again = None;
+            self.ready.append(&mut self.starved);
+            any = true;
+        }
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
             if watch_control(&self.epoll, &self.control).is_err() {
-                self.accept_again = Some(now + Duration::from_secs(1));
+                self.accept_again = Some(now + PAUSE);
             }
             any = true;
         }
@@ -441,6 +523,7 @@ impl Driver {
             self.sockets.poll_timeout(),
             self.next_check,
             self.accept_again,
+            self.serve_again,
             self.ends,
         ];
         let Some(next) = times.into_iter().flatten().min() else {

@@ -382,6 +382,7 @@ impl Driver {
                 connection,
                 uid,
                 process,
+                is_refused: false,
             };
             self.clients.insert(token, client);
         }
@@ -394,10 +395,12 @@ impl Driver {
                     *slot = Some(take()?);
                 }
             }
+            if let Some(ours) = &descriptor.ours {
+                self.watch_as(ours, token).map_err(described)?;
+            }
             if descriptor.is_ended {
                 self.ended.insert(token);
-            } else if let Some(ours) = &descriptor.ours {
-                self.watch_as(ours, token).map_err(described)?;
+            } else {
                 descriptor.is_readable = true;
             }
             if !descriptor.is_broken {
@@ -412,6 +415,7 @@ impl Driver {
         for association in setups {
             self.setups.insert(association, take()?);
         }
+        self.count_files();
         self.schedule_check(self.now());
         Ok(())
     }

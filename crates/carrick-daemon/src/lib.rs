@@ -60,6 +60,7 @@ use serde_json::Value;
 
 pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
+pub use carrick_sockets::ReservedPorts;
 use driver::Driver;
 use statistics::MetricsServer;
 
@@ -71,7 +72,7 @@ const BACKLOG: i32 = 128;
 pub struct Limits {
     /// Maximum number of connections of the control socket. Default: 1024.
     pub clients: usize,
-    /// Maximum number of descriptors. Default: 8192.
+    /// Maximum number of descriptors, also those of associations that are to be accepted. Default: 8192.
     pub descriptors: usize,
 }
 
@@ -104,8 +105,18 @@ pub struct Config {
     pub limits: Limits,
     /// Limit of associations of all programs. Default: 8,192.
     pub max_associations: usize,
+    /// Limit of the associations that peers at one source, an IPv4 address or IPv6 /64, have initiated. `None`, the
+    /// default, means an eighth of `max_associations`, at least 16.
+    pub max_associations_per_source: Option<usize>,
+    /// Limit of the associations of one user. `None`, the default, means half of `max_associations`.
+    pub max_associations_per_user: Option<usize>,
     /// Limit of the received data of all associations in bytes. Default: 64 MiB.
     pub receive_memory: usize,
+    /// Limit of the received data of the associations of one user in bytes. `None`, the default, means half of
+    /// `receive_memory`.
+    pub receive_memory_per_user: Option<usize>,
+    /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
+    pub reserved_ports: Vec<ReservedPorts>,
     /// Lowest SCTP port that programs of users other than the superuser may bind. Default: 1024.
     pub first_unprivileged_port: u16,
     /// TCP address for metrics over HTTP; no metrics are served without it. Default: `None`.
@@ -130,7 +141,11 @@ impl Config {
             association: carrick_sockets::Config::default_association(),
             limits: Limits::default(),
             max_associations: 8192,
+            max_associations_per_source: None,
+            max_associations_per_user: None,
             receive_memory: 64 << 20,
+            receive_memory_per_user: None,
+            reserved_ports: Vec::new(),
             first_unprivileged_port: 1024,
             metrics: None,
             linger: Duration::ZERO,
@@ -372,7 +387,7 @@ impl Daemon {
             // Without a free descriptor, a successor opens the socket again.
             let listener = metrics.duplicate().ok();
             self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(log);
+            let (tasks, scrapes) = metrics.start(self.driver.failures.clone(), log);
             self.driver.answer_scrapes(scrapes);
             tasks
         });
@@ -403,7 +418,11 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     parameters.association = config.association.clone();
     parameters.encapsulation = config.peer_port;
     parameters.max_associations = config.max_associations;
+    parameters.max_associations_per_source = config.max_associations_per_source;
+    parameters.max_associations_per_owner = config.max_associations_per_user;
     parameters.receive_memory = config.receive_memory;
+    parameters.receive_memory_per_owner = config.receive_memory_per_user;
+    parameters.reserved_ports.clone_from(&config.reserved_ports);
     parameters.first_unprivileged_port = config.first_unprivileged_port;
     parameters.source_selection = || Box::new(HostRoutes::default());
     parameters

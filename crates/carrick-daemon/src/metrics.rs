@@ -39,6 +39,9 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     for (name, help, value) in endpoints.chain(associations).chain([refused]) {
         registry.register(name, help, ConstCounter::new(value));
     }
+    let failures = ConstCounter::new(statistics.descriptor_failures);
+    let help = "Descriptors and connections that could not be opened at the limits of a user or of the process";
+    registry.register("descriptor_failures", help, failures);
     let host = &statistics.host;
     let states = STATES.map(|(state, label)| {
         let count = host.associations.get(&state).copied().unwrap_or(0);

@@ -12,8 +12,10 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, Shutdown, recv, recvmsg, shutdown};
 
-use crate::descriptor::{Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe};
-use crate::driver::{Driver, Token};
+use crate::descriptor::{
+    DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
+};
+use crate::driver::{Driver, PAUSE, Token};
 use crate::linger::LingeringSocket;
 
 /// Maximum number of frames per direction in one turn of a descriptor.
@@ -44,22 +46,58 @@ enum ProgramFrame {
     Invalid(&'static str),
 }
 
+/// Socket pair without a socket.
+#[derive(Debug)]
+pub(crate) struct SocketPair {
+    token: Token,
+    end: DaemonEnd,
+    theirs: OwnedFd,
+    /// User and process.
+    owner: (u32, i32),
+}
+
 impl Driver {
-    /// Adds a socket, with its pair. Returns the program's end and the token.
+    /// Opens a socket pair for another socket of a user: before the socket exists, so that a socket without a pair
+    /// never does.
+    ///
+    /// # Errors
+    /// `EMFILE` at the user's limit, or without a free file descriptor.
+    pub(crate) fn open_pair(&mut self, owner: (u32, i32)) -> Result<SocketPair, Errno> {
+        let (uid, _) = owner;
+        let opened = self.check_descriptors(uid).and_then(|()| pair());
+        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(&end.ours)?, end, theirs)));
+        let (token, end, theirs) = opened.map_err(|error| {
+            self.record_failure(&format!("cannot open a socket of user {uid}"), error);
+            Errno::EMFILE
+        })?;
+        Ok(SocketPair {
+            token,
+            end,
+            theirs,
+            owner,
+        })
+    }
+
+    /// Adds a socket with its pair. Returns the program's end and the token.
     pub(crate) fn insert_descriptor(
         &mut self,
         socket: carrick_sockets::SocketId,
-        (uid, process): (u32, i32),
-    ) -> rustix::io::Result<(OwnedFd, Token)> {
-        let (descriptor, theirs) = Descriptor::new(socket, (uid, process))?;
-        let ours = descriptor.ours.as_ref().ok_or(SystemErrno::BADF)?;
-        let token = self.watch(ours)?;
+        pair: SocketPair,
+    ) -> (OwnedFd, Token) {
+        let SocketPair {
+            token,
+            end,
+            theirs,
+            owner,
+        } = pair;
+        let uid = owner.0;
+        let descriptor = Descriptor::new(socket, owner, end);
         self.by_cookie.insert(descriptor.cookie, token);
         self.by_socket.insert(socket, token);
         self.users.entry(uid).or_default().descriptors += 1;
         self.descriptors.insert(token, descriptor);
         self.ready.insert(token);
-        Ok((theirs, token))
+        (theirs, token)
     }
 
     /// Removes a descriptor whose socket is closed.
@@ -71,6 +109,9 @@ impl Driver {
         if let Some(usage) = self.users.get_mut(&descriptor.uid) {
             usage.descriptors -= 1;
         }
+        // There is room for the associations that wait in backlogs.
+        self.ready.append(&mut self.starved);
+        self.serve_again = None;
     }
 
     /// Passes messages in both directions, as far as there is room.
@@ -280,7 +321,7 @@ impl Driver {
             if !has_room {
                 return;
             }
-            match self.next_frame(now, descriptor) {
+            match self.next_frame(now, token, descriptor) {
                 Some(outgoing) => descriptor.outgoing.push_back(outgoing),
                 None => return self.deliver_end(now, token, descriptor),
             }
@@ -289,12 +330,17 @@ impl Driver {
     }
 
     /// Returns the next frame for the program.
-    fn next_frame(&mut self, now: Time, descriptor: &mut Descriptor) -> Option<OutgoingFrame> {
+    fn next_frame(
+        &mut self,
+        now: Time,
+        token: Token,
+        descriptor: &mut Descriptor,
+    ) -> Option<OutgoingFrame> {
         let id = descriptor.socket;
         let level = self.sockets.readiness(id)?;
         let status = self.sockets.status(id).ok()?;
         if status.is_listening && status.style == Style::OneToOne {
-            return self.next_accepted(now, (descriptor.uid, descriptor.process), id);
+            return self.next_accepted(now, token, descriptor);
         }
         let is_empty = self.sockets.unread(id) == Ok(0);
         if !level.contains(Readiness::ERROR) {
@@ -323,30 +369,34 @@ impl Driver {
         Some(outgoing)
     }
 
+    /// Accepts an association. Without a descriptor for it, all wait in the backlog.
     fn next_accepted(
         &mut self,
         now: Time,
-        owner: (u32, i32),
-        listener: carrick_sockets::SocketId,
+        token: Token,
+        listener: &Descriptor,
     ) -> Option<OutgoingFrame> {
-        loop {
-            let (id, peer) = self.sockets.accept(listener).ok()?;
-            // Without a descriptor, or an association that has ended meanwhile, the next one is accepted.
-            let Ok((theirs, _)) = self.insert_descriptor(id, owner) else {
-                let _ = self.sockets.abort(now, id);
-                continue;
-            };
-            let description = self.sockets.status(id).map(|status| describe(&status));
-            let description = description.unwrap_or_default().encode();
-            return Some(OutgoingFrame {
-                header: Header {
-                    address: Some(peer),
-                    ..Header::new(FrameKind::Accepted)
-                },
-                payload: Bytes::copy_from_slice(&description),
-                attached: Some(theirs),
-            });
+        let level = self.sockets.readiness(listener.socket)?;
+        if !level.contains(Readiness::READABLE) {
+            return None;
         }
+        let Ok(pair) = self.open_pair((listener.uid, listener.process)) else {
+            self.starved.insert(token);
+            self.serve_again.get_or_insert(now + PAUSE);
+            return None;
+        };
+        let (id, peer) = self.sockets.accept(listener.socket).ok()?;
+        let (theirs, _) = self.insert_descriptor(id, pair);
+        let description = self.sockets.status(id).map(|status| describe(&status));
+        let description = description.unwrap_or_default().encode();
+        Some(OutgoingFrame {
+            header: Header {
+                address: Some(peer),
+                ..Header::new(FrameKind::Accepted)
+            },
+            payload: Bytes::copy_from_slice(&description),
+            attached: Some(theirs),
+        })
     }
 
     /// Notifies the program of the end of messages, and of the end of the association.
@@ -379,14 +429,13 @@ impl Driver {
         }
     }
 
-    /// Shuts the pair down when no message passes in either direction any more. The daemon no longer sees
-    /// when the program closes its end, and looks for it from time to time.
+    /// Shuts the pair down when no message passes in either direction any more. Its events then no longer say what
+    /// has happened; the program may have closed its end.
     fn end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = &descriptor.ours {
             // Frames that are not read would keep the program's end from being writable.
             while recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n > 0) {}
             let _ = shutdown(ours, Shutdown::Both);
-            self.unwatch(ours);
         }
         descriptor.is_ended = true;
         descriptor.is_plugged = false;

@@ -148,6 +148,7 @@ impl Arguments {
                 .map(|path| format!("{}: ", path.display()));
             Failure::Run(file.unwrap_or_default() + &why)
         })?;
+        config.reserved_ports = file.reserved_ports();
         Ok(config)
     }
 }
@@ -168,6 +169,11 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     log::set_format(arguments.log.or(file.log).unwrap_or_default());
+    if let Err(error) = service::raise_descriptor_limit() {
+        log::warn(format_args!(
+            "the limit of open files is not raised: {error}"
+        ));
+    }
     runtime::run(serve(config, arguments.take_over))
 }
 

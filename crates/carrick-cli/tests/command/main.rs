@@ -28,4 +28,6 @@ mod simco;
 mod simco_host;
 #[cfg(target_os = "linux")]
 mod sockets;
+#[cfg(target_os = "linux")]
+mod sockets_limits;
 mod support;

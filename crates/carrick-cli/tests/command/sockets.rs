@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::support::{Finished, Running, start, start_with};
 
 /// Builds the preload library and the C program, once. `None` without a C compiler.
-fn program() -> Option<&'static Path> {
+pub(crate) fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
 }
@@ -65,7 +65,7 @@ pub(crate) fn build_package(name: &str) {
 }
 
 /// Runs a check of the C program with a daemon for it alone.
-fn check(name: &str) {
+pub(crate) fn check(name: &str) {
     check_on(&["127.0.0.1"], name);
 }
 
@@ -91,7 +91,7 @@ fn succeeds(addresses: &[&str], program: &[&str]) -> String {
 }
 
 /// Returns a UDP port that was free on the loopback address just now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }
@@ -341,7 +341,12 @@ impl Served {
     }
 
     /// Starts a daemon with a limit of file descriptors.
-    fn start_limited(name: &str, descriptors: u32) -> Self {
+    pub(crate) fn start_limited(name: &str, descriptors: u32) -> Self {
+        Self::start_with_options(name, descriptors, &[])
+    }
+
+    /// Starts a daemon with a limit of file descriptors and further options.
+    pub(crate) fn start_with_options(name: &str, descriptors: u32, options: &[&str]) -> Self {
         build_library();
         let socket = directory().join(format!("carrick-test-{name}-{}", std::process::id()));
         let socket = socket.to_str().unwrap().to_owned();
@@ -349,19 +354,23 @@ impl Served {
         let mut daemon = start_with(
             "sh",
             &[
-                "-c",
-                "ulimit -n \"$1\"; shift; exec \"$@\"",
-                "sh",
-                &descriptors.to_string(),
-                env!("CARGO_BIN_EXE_carrick"),
-                "daemon",
-                "--socket",
-                &socket,
-                "--udp-port",
-                &port,
-                "--bind",
-                "127.0.0.1",
-            ],
+                &[
+                    "-c",
+                    "ulimit -n \"$1\"; shift; exec \"$@\"",
+                    "sh",
+                    &descriptors.to_string(),
+                    env!("CARGO_BIN_EXE_carrick"),
+                    "daemon",
+                    "--socket",
+                    &socket,
+                    "--udp-port",
+                    &port,
+                    "--bind",
+                    "127.0.0.1",
+                ],
+                options,
+            ]
+            .concat(),
         );
         let line = daemon.error_line();
         assert!(line.contains(&format!("UDP port {port}")), "{line}");
@@ -403,7 +412,7 @@ fn a_daemon_without_file_descriptors_recovers() {
         .collect();
     let line = served.daemon.error_line();
     assert!(
-        line.contains("warn carrick: no program can connect"),
+        line.contains("warn carrick: a program of user") && line.contains("ulimit -n"),
         "{line}"
     );
     drop(clients);

@@ -665,12 +665,167 @@ async fn the_descriptors_of_a_user_are_limited() {
 
         let _second = client(&path);
         let third = client(&path);
+        assert_eq!(ask(&third, &STREAM, None).0, 24, "EMFILE");
         let mut byte = [0];
-        let ended = recv(&third, &mut byte, RecvFlags::empty());
+        assert_eq!(recv(&third, &mut byte, RecvFlags::empty()), Ok((0, 0)));
+        // The answer needs no room among the clients, but is limited as well.
+        let idle: Vec<OwnedFd> = (0..16).map(|_| client(&path)).collect();
+        let late = client(&path);
+        let ended = recv(&late, &mut byte, RecvFlags::empty());
         assert!(
             matches!(ended, Ok((0, _)) | Err(Errno::CONNRESET)),
             "{ended:?}"
         );
+        drop(idle);
+    })
+    .await;
+}
+
+/// Programs that close descriptors after the peer has ended their associations get others at once.
+#[tokio::test]
+async fn closed_descriptors_of_ended_associations_are_free() {
+    let mut config = connected_to_itself("short");
+    config.limits.descriptors = 6;
+    serve(config, |path| {
+        let client = client(&path);
+        for port in 5000..5050 {
+            let (listener, socket) = connected(&client, port);
+            let mut buffer = vec![0; 1024];
+            let accepted = accepted_from(&listener, &mut buffer);
+            drop(accepted);
+            // The peer's shutdown is over, and the pair has hung up.
+            let mut ended = [PollFd::new(&socket, PollFlags::empty())];
+            poll(&mut ended, None).unwrap();
+            drop(socket);
+        }
+    })
+    .await;
+}
+
+/// Accepted associations and branches are descriptors as well.
+#[tokio::test]
+async fn associations_wait_for_descriptors_in_the_backlog() {
+    let mut config = connected_to_itself("waiting");
+    config.limits.descriptors = 4;
+    serve(config, |path| {
+        let client = client(&path);
+        let (listener, first) = connected(&client, 5000);
+        let connect = Request::Connect {
+            addresses: &loopback(5000),
+        };
+        // The third descriptor is that of the first association, and waits to be accepted.
+        let second = ask(&client, &STREAM, None).1.unwrap();
+        assert_eq!(ask(&client, &STREAM, None).0, 24, "EMFILE");
+        assert_eq!(ask(&client, &connect, Some(second.as_fd())).0, 115);
+        poll(&mut [PollFd::new(&second, PollFlags::OUT)], None).unwrap();
+        let waiting = || {
+            let mut waiting = 0;
+            list(&path, |row| {
+                waiting += row["waiting"].as_i64().unwrap_or(0);
+                Ok(())
+            })
+            .unwrap();
+            waiting
+        };
+        assert_eq!(waiting(), 1);
+        let mut buffer = vec![0; 1024];
+        let accepted = accepted_from(&listener, &mut buffer);
+        drop((first, accepted));
+        let second = accepted_from(&listener, &mut buffer);
+        assert_eq!(waiting(), 0);
+        drop(second);
+    })
+    .await;
+}
+
+/// Receives the descriptor of an association to accept.
+fn accepted_from(listener: &OwnedFd, buffer: &mut [u8]) -> OwnedFd {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    recvmsg(listener, &mut parts, &mut control, RecvFlags::empty()).unwrap();
+    let attached = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    attached.expect("a descriptor")
+}
+
+#[tokio::test]
+async fn the_associations_of_a_user_are_limited() {
+    let mut config = connected_to_itself("share");
+    config.max_associations_per_user = Some(2);
+    serve(config, |path| {
+        let client = client(&path);
+        // Two ends.
+        let (_listener, _socket) = connected(&client, 5000);
+        let third = ask(&client, &STREAM, None).1.unwrap();
+        let connect = Request::Connect {
+            addresses: &loopback(5000),
+        };
+        let refused = ask(&client, &connect, Some(third.as_fd())).0;
+        assert_eq!(refused, 12, "ENOMEM");
+    })
+    .await;
+}
+
+/// The parts that have arrived are no message.
+#[tokio::test]
+async fn a_message_whose_end_is_missing_is_dropped() {
+    serve(connected_to_itself("cut"), |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let mut buffer = vec![0; 1 << 16];
+        let accepted = accepted_from(&listener, &mut buffer);
+        send_frame(&socket, 0);
+        let part = Header {
+            is_end: false,
+            ..Header::new(FrameKind::Send)
+        };
+        let frame = [&part.encode()[..], b"the first part"].concat();
+        send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
+        drop(socket);
+        let (len, _) = recv(&accepted, &mut buffer[..], RecvFlags::empty()).unwrap();
+        assert!(buffer[..len].ends_with(b"message"));
+        let end = recv(&accepted, &mut buffer[..], RecvFlags::empty());
+        assert_eq!(end.unwrap().0, 0, "a shutdown");
+    })
+    .await;
+}
+
+/// A program that does not read holds its own association up alone.
+#[tokio::test]
+async fn a_client_that_never_reads_harms_no_other() {
+    serve(connected_to_itself("unread"), |path| {
+        let [lazy, other] = [(); 2].map(|()| client(&path));
+        let (_listener, full) = connected(&lazy, 5000);
+        let info = Header::new(FrameKind::Send).encode();
+        let frame = [&info[..], &[0; 10_000]].concat();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let mut sent = 0;
+        // Until nothing has been taken for a while.
+        loop {
+            while send(&full, &frame, flags).is_ok() {
+                sent += 1;
+            }
+            let mut writable = [PollFd::new(&full, PollFlags::OUT)];
+            let pause = rustix::event::Timespec {
+                tv_sec: 0,
+                tv_nsec: 500_000_000,
+            };
+            if poll(&mut writable, Some(&pause)).unwrap() == 0 {
+                break;
+            }
+        }
+        assert!(sent < 10_000, "{sent}");
+        let (listener, socket) = connected(&other, 6000);
+        let mut buffer = vec![0; 1 << 16];
+        let accepted = accepted_from(&listener, &mut buffer);
+        for _ in 0..100 {
+            send_frame(&socket, 0);
+            let (len, _) = recv(&accepted, &mut buffer[..], RecvFlags::empty()).unwrap();
+            assert!(buffer[..len].ends_with(b"message"));
+        }
     })
     .await;
 }

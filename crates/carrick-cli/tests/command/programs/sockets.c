@@ -1113,6 +1113,122 @@ static void selection(void)
 	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
 	s = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
 	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
+
+static int sctp(void)
+{
+	return socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+}
+
+/* Opens sockets until the limit, and fails a hundred times. Prints their number, and keeps them until the
+ * end of the input. */
+static void exhaust(void)
+{
+	int count = 0;
+	while (sctp() >= 0)
+		count++;
+	CHECK(errno == EMFILE && count > 0);
+	for (int i = 0; i < 100; i++)
+		CHECK(sctp() == -1 && errno == EMFILE);
+	printf("%d\n", count);
+	fflush(stdout);
+	getchar();
+}
+
+/* Accepts associations, reads nothing and closes none, until the end of the input. */
+static void hoard(void)
+{
+	int port, l = listening(&port);
+	CHECK(listen(l, 100) == 0);
+	printf("%d\n", port);
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0)
+		for (;;)
+			accept(l, NULL, NULL);
+	getchar();
+	kill(child, SIGKILL);
+}
+
+/* Connects 35 times to the port in the environment, and keeps the associations until the end of the input. */
+static void crowd(void)
+{
+	for (int i = 0; i < 35; i++)
+		connected(atoi(getenv("PORT")));
+	printf("{}\n");
+	fflush(stdout);
+	getchar();
+}
+
+/* Twenty processes with an association each, which pass messages until the daemon is killed. */
+static void orphans(void)
+{
+	int ready[2];
+	char byte;
+	CHECK(pipe(ready) == 0);
+	pid_t children[20];
+	for (int i = 0; i < 20; i++) {
+		children[i] = fork();
+		if (children[i] != 0)
+			continue;
+		int a, b;
+		pair(&a, &b);
+		CHECK(write(ready[1], "", 1) == 1);
+		while (send(a, "x", 1, MSG_NOSIGNAL) == 1 && recv(b, &byte, 1, 0) == 1)
+			;
+		CHECK(errno == ECONNRESET);
+		CHECK(recv(a, &byte, 1, 0) == -1);
+		CHECK(send(b, "x", 1, MSG_NOSIGNAL) == -1);
+		exit(0);
+	}
+	for (int i = 0; i < 20; i++)
+		CHECK(read(ready[0], &byte, 1) == 1);
+	printf("{}\n");
+	fflush(stdout);
+	for (int i = 0; i < 20; i++)
+		child_succeeds(children[i]);
+}
+
+/* SO_LINGER with time 0 makes the end of a killed program an ABORT. */
+static void aborted(void)
+{
+	int port, l = listening(&port);
+	pid_t child = fork();
+	if (child == 0) {
+		int s = connected(port);
+		struct linger abort = { .l_onoff = 1, .l_linger = 0 };
+		CHECK(setsockopt(s, SOL_SOCKET, SO_LINGER, &abort, sizeof abort) == 0);
+		CHECK(send(s, "alive", 5, 0) == 5);
+		pause();
+	}
+	int s = accept(l, NULL, NULL);
+	char buffer[10];
+	CHECK(recv(s, buffer, sizeof buffer, 0) == 5);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	CHECK(recv(s, buffer, sizeof buffer, 0) == -1 && errno == ECONNRESET);
+}
+
+/* A child that inherits a descriptor and forgets it keeps the association, until it ends. Others are served. */
+static void forgotten(void)
+{
+	int port, l = listening(&port), s = connected(port), peer = accept(l, NULL, NULL);
+	CHECK(peer >= 0);
+	pid_t child = fork();
+	if (child == 0) {
+		close(peer);
+		pause();
+	}
+	close(s);
+	char byte;
+	CHECK(recv(peer, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	CHECK(send(peer, "x", 1, MSG_NOSIGNAL) == 1);
+	int other = connected(port), accepted = accept(l, NULL, NULL);
+	CHECK(send(other, "y", 1, 0) == 1 && recv(accepted, &byte, 1, 0) == 1 && byte == 'y');
+	CHECK(recv(peer, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	/* The child has not read the message. */
+	CHECK(recv(peer, &byte, 1, 0) == -1 && errno == ECONNRESET);
 }
 
 int main(int count, char **arguments)
@@ -1171,6 +1287,18 @@ int main(int count, char **arguments)
 		killed();
 	else if (!strcmp(name, "orphaned"))
 		orphaned();
+	else if (!strcmp(name, "exhaust"))
+		exhaust();
+	else if (!strcmp(name, "hoard"))
+		hoard();
+	else if (!strcmp(name, "crowd"))
+		crowd();
+	else if (!strcmp(name, "orphans"))
+		orphans();
+	else if (!strcmp(name, "aborted"))
+		aborted();
+	else if (!strcmp(name, "forgotten"))
+		forgotten();
 	else if (!strcmp(name, "many"))
 		many();
 	else if (!strcmp(name, "large"))
