@@ -12,7 +12,7 @@ use carrick_wire::{Chunk, ChunkType, CommonHeader, InitFields, Packet, PacketBui
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// The figure that the project states.
-const LIMIT: usize = 1200 << 20;
+const LIMIT: usize = 1 << 30;
 
 /// Received data and state of streams that an association may have whatever others have, and the heap for each byte
 /// of data, as in `memory_limits.rs` of crate `carrick-proto`.
