@@ -915,7 +915,7 @@ pub unsafe fn preadv2(
     size(transfer_flags(offset, flags).and_then(|flags| {
         // SAFETY: the arguments are the program's.
         let mut parts = unsafe { parts_mut(list, entries) };
-        receive_checked(fd, socket, &mut parts, flags).map(|received| received.len)
+        receive_checked(fd, socket, &mut parts, flags, false).map(|received| received.len)
     }))
 }
 
