@@ -442,7 +442,7 @@ unsafe fn receive_into(
     receive_checked(fd, socket, &mut parts, flags)
 }
 
-fn receive_checked(
+pub(crate) fn receive_checked(
     fd: c_int,
     socket: Description,
     parts: &mut [IoSliceMut<'_>],
@@ -559,6 +559,30 @@ fn ancillary(socket: Description, header: &Header) -> Vec<ControlMessage> {
     control
 }
 
+/// What `recvmsg` returns besides the bytes of a message.
+pub(crate) struct ReceivedAttributes {
+    pub(crate) flags: c_int,
+    pub(crate) control: Vec<ControlMessage>,
+    pub(crate) address: Vec<u8>,
+}
+
+pub(crate) fn attributes(socket: Description, received: &ReceivedMessage) -> ReceivedAttributes {
+    let mut attributes = ReceivedAttributes {
+        flags: if received.is_end { MSG_EOR } else { 0 },
+        control: Vec::new(),
+        address: Vec::new(),
+    };
+    if let Some(header) = &received.header {
+        if header.is_notification {
+            attributes.flags |= MSG_NOTIFICATION;
+        } else {
+            attributes.control = ancillary(socket, header);
+        }
+        attributes.address = header.address.map(write_address).unwrap_or_default();
+    }
+    attributes
+}
+
 /// `recvmsg` on a descriptor of Carrick.
 ///
 /// # Safety
@@ -572,17 +596,12 @@ unsafe fn receive_message(
     // SAFETY: as above.
     let mut parts = unsafe { parts_mut(message.msg_iov, message.msg_iovlen as usize) };
     let received = receive_checked(fd, socket, &mut parts, flags)?;
-    message.msg_flags = if received.is_end { MSG_EOR } else { 0 };
-    let mut control = Vec::new();
-    let mut address = Vec::new();
-    if let Some(header) = &received.header {
-        if header.is_notification {
-            message.msg_flags |= MSG_NOTIFICATION;
-        } else {
-            control = ancillary(socket, header);
-        }
-        address = header.address.map(write_address).unwrap_or_default();
-    }
+    let ReceivedAttributes {
+        flags,
+        control,
+        address,
+    } = attributes(socket, &received);
+    message.msg_flags = flags;
     // SAFETY: as above.
     unsafe {
         put(&address, message.msg_name, &raw mut message.msg_namelen);
