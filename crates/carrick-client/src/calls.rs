@@ -60,11 +60,7 @@ pub(crate) fn is_sctp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
 /// Creates a socket. Returns the error of a kernel without SCTP if no daemon answers.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int, Errno> {
     let (fd, description) = new_socket(domain, kind, protocol)?;
-    Ok(take(
-        fd,
-        description,
-        kind & libc::SOCK_NONBLOCK != 0,
-    ))
+    Ok(take(fd, description, kind & libc::SOCK_NONBLOCK != 0))
 }
 
 /// Creates a socket that has no entry in the table.

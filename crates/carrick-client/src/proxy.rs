@@ -9,6 +9,7 @@ use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use rustix::net::sockopt::{Timeout, socket_cookie, socket_timeout};
 use crate::calls::{self, SocketSelection};
 use crate::functions::{self, ReceivedAttributes};
 use crate::send::OutgoingMessage;
-use crate::{receive, send, table};
+use crate::{client, receive, send, table};
 
 /// Limit of remembered sockets. Beyond it, all are identified again.
 const MAX_KNOWN: usize = 1 << 16;
@@ -84,14 +85,18 @@ impl KnownSockets {
     /// # Errors
     /// Those of `socket`; as in a kernel without SCTP if no daemon answers.
     pub fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedFd, Errno> {
-        let (fd, description) =
-            calls::new_socket(domain, kind | libc::SOCK_CLOEXEC, protocol)?;
+        let (fd, description) = calls::new_socket(domain, kind | libc::SOCK_CLOEXEC, protocol)?;
         if kind & libc::SOCK_NONBLOCK != 0 {
             calls::set_nonblocking(fd.as_fd());
         }
         self.add(&fd, description);
         Ok(fd)
     }
+}
+
+/// Sets the path of the daemon's control socket for this process, once. Without it, the environment has it.
+pub fn use_daemon(path: &Path) {
+    client::use_daemon(path);
 }
 
 /// Returns whether the daemon creates the socket of these arguments, by `CARRICK_SOCKETS` of this process.
@@ -184,11 +189,6 @@ impl Drop for ProxySocket<'_> {
 impl ProxySocket<'_> {
     fn description(&self) -> Description {
         table::stored(self.fd.as_raw_fd()).unwrap_or_default()
-    }
-
-    /// Returns the descriptor.
-    pub fn duplicate(&self) -> Result<OwnedFd, Errno> {
-        rustix::io::fcntl_dupfd_cloexec(&self.fd, 0)
     }
 
     /// Returns whether calls on the descriptor wait.
@@ -288,7 +288,11 @@ impl ProxySocket<'_> {
         } else if is_starting {
             SetupState::Only
         } else {
-            let done = if answer.error == 0 { Ok(()) } else { Err(error) };
+            let done = if answer.error == 0 {
+                Ok(())
+            } else {
+                Err(error)
+            };
             SetupState::Done(done)
         };
         if let Some(new) = &replacement {
@@ -358,11 +362,7 @@ impl ProxySocket<'_> {
     ///
     /// # Errors
     /// Those of `recvmsg`; `EAGAIN` without a message.
-    pub fn receive(
-        &self,
-        parts: &mut [IoSliceMut<'_>],
-        flags: c_int,
-    ) -> Result<Received, Errno> {
+    pub fn receive(&self, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Result<Received, Errno> {
         let flags = flags | libc::MSG_DONTWAIT;
         let socket = self.description();
         let received = functions::receive_checked(self.fd.as_raw_fd(), socket, parts, flags)?;
