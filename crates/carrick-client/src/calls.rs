@@ -353,8 +353,8 @@ pub(crate) fn get_option(
     Ok((call(fd, &request)?.value, Ok(0)))
 }
 
-/// Returns whether an option of level `IPPROTO_SCTP` is a call of its own: its value has a pointer, its result is a
-/// descriptor, or it waits.
+/// Returns whether an option of level `IPPROTO_SCTP` is a call rather than a value: it has a pointer, returns a descriptor,
+/// or waits.
 pub(crate) fn is_special(name: c_int) -> bool {
     matches!(
         name,

@@ -559,7 +559,7 @@ fn ancillary(socket: Description, header: &Header) -> Vec<ControlMessage> {
     control
 }
 
-/// What `recvmsg` returns besides the bytes of a message.
+/// Attributes of a message that `recvmsg` returns.
 pub(crate) struct ReceivedAttributes {
     pub(crate) flags: c_int,
     pub(crate) control: Vec<ControlMessage>,

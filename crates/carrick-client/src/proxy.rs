@@ -1,5 +1,5 @@
 //! Calls on descriptors of other processes, for a supervisor that performs them in the place of those
-//! processes, on a duplicate of the descriptor and with buffers of its own.
+//! processes, on a duplicate of the descriptor and with its own buffers.
 //!
 //! No call waits: it returns `EAGAIN` (or a set-up in progress) where that of the program waits, and
 //! raises no signal. So the supervisor decides how long to wait, and when to stop.
@@ -48,16 +48,19 @@ impl KnownSockets {
             Some(None) => return Err(fd),
             None => {
                 table::forget(number);
-                if table::find(number).is_none() {
-                    self.insert(cookie, None);
+                let found = table::find(number);
+                self.insert(cookie, found);
+                if found.is_none() {
                     return Err(fd);
                 }
             }
         }
+        let loaded = table::stored(number).unwrap_or_default();
         Ok(ProxySocket {
             fd,
             cookie,
             known: self,
+            loaded,
         })
     }
 
@@ -170,6 +173,8 @@ pub struct ProxySocket<'a> {
     fd: OwnedFd,
     cookie: u64,
     known: &'a KnownSockets,
+    /// Description that was known before the call.
+    loaded: Description,
 }
 
 impl AsFd for ProxySocket<'_> {
@@ -180,13 +185,29 @@ impl AsFd for ProxySocket<'_> {
 
 impl Drop for ProxySocket<'_> {
     fn drop(&mut self) {
-        let number = self.fd.as_raw_fd();
-        self.known.insert(self.cookie, table::stored(number));
-        table::forget(number);
+        self.store();
+        table::forget(self.fd.as_raw_fd());
     }
 }
 
 impl ProxySocket<'_> {
+    /// Stores the description if a reply has changed it: calls of other threads may have changed it meanwhile.
+    fn store(&self) {
+        let description = self.description();
+        if description != self.loaded {
+            self.known.insert(self.cookie, Some(description));
+        }
+    }
+
+    /// Takes over what other threads have changed, before a call that has waited is performed again.
+    pub fn refresh(&mut self) {
+        self.store();
+        if let Some(Some(known)) = self.known.with(|known| known.get(&self.cookie).copied()) {
+            table::restore(self.fd.as_raw_fd(), self.cookie, known);
+        }
+        self.loaded = self.description();
+    }
+
     fn description(&self) -> Description {
         table::stored(self.fd.as_raw_fd()).unwrap_or_default()
     }

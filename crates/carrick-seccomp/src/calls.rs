@@ -78,7 +78,7 @@ impl ParkedCall {
     }
 }
 
-/// What an attempt to perform a call returns.
+/// Result of an attempt to perform a call.
 enum Attempt {
     Value(i64),
     Continue,

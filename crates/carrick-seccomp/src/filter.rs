@@ -50,12 +50,12 @@ const fn load(offset: u32) -> sock_filter {
 const ALLOW: sock_filter = instruction(RETURN, SECCOMP_RET_ALLOW, 0, 0);
 const NOTIFY: sock_filter = instruction(RETURN, SECCOMP_RET_USER_NOTIF, 0, 0);
 
-/// Notifies if the value is `k`; goes on otherwise.
+/// Notifies if the value is `k`; continues otherwise.
 const fn notify_if(k: u32) -> [sock_filter; 2] {
     [instruction(EQUAL, k, 0, 1), NOTIFY]
 }
 
-/// Notifies if an argument is a reserved number; goes on otherwise.
+/// Notifies if an argument is a reserved number; continues otherwise.
 fn notify_reserved(at: u32) -> Vec<sock_filter> {
     let mut body = vec![load(argument(at))];
     for range in RANGES {

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::ops::RangeInclusive;
 
-/// Reserved numbers, in the order of their use. The first are below `FD_SETSIZE`, for `select`; the others need a limit of
-/// open files (`RLIMIT_NOFILE`) above them.
+/// Reserved numbers, in the order of their use. The first are below `FD_SETSIZE`, for `select`; the second range needs a limit
+/// of open files (`RLIMIT_NOFILE`) above it.
 pub(crate) const RANGES: [RangeInclusive<u32>; 2] = [900..=1023, 32_768..=40_959];
 
 /// Limit of open files that the first range needs.

@@ -142,7 +142,7 @@ fn period(calls: usize) -> Duration {
 fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<WaitingCall> {
     let WaitingCall {
         notification,
-        call,
+        mut call,
         deadline,
         is_suspected,
     } = waiting;
@@ -150,6 +150,7 @@ fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<Waiti
         // The program was killed.
         return None;
     }
+    call.socket.refresh();
     let outcome = match call.event {
         AwaitedEvent::Readable | AwaitedEvent::Writable => {
             supervisor.perform(&notification, call.socket)

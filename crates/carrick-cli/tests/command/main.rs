@@ -26,4 +26,6 @@ mod simco;
 mod simco_host;
 #[cfg(target_os = "linux")]
 mod sockets;
+#[cfg(target_os = "linux")]
+mod static_programs;
 mod support;

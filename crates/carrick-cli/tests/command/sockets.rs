@@ -19,20 +19,27 @@ fn program() -> Option<&'static Path> {
 
 fn build() -> Option<PathBuf> {
     build_library();
-    let program = directory().join("carrick-sockets-checks");
+    compile("cc", &[], "carrick-sockets-checks")
+}
+
+/// Compiles the C program with options of the compiler. `None` without the compiler.
+pub(crate) fn compile(compiler: &str, options: &[&str], name: &str) -> Option<PathBuf> {
+    let program = directory().join(name);
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/command/programs/sockets.c"
     );
-    let compiler = Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-o"])
+    let compiled = Command::new(compiler)
+        .args(["-O1", "-Wall", "-Werror"])
+        .args(options)
+        .arg("-o")
         .arg(&program)
         .arg(source)
         .status();
-    match compiler {
+    match compiled {
         Ok(status) => assert!(status.success(), "{source} does not compile"),
         Err(error) => {
-            println!("skipped: no C compiler: {error}");
+            println!("skipped: no C compiler {compiler}: {error}");
             return None;
         }
     }
@@ -66,20 +73,18 @@ pub(crate) fn build_package(name: &str) {
 
 /// Runs a check of the C program with a daemon for it alone.
 fn check(name: &str) {
-    let Some(program) = program() else {
-        return;
-    };
+    if let Some(program) = program() {
+        run_check(&[], program, name);
+    }
+}
+
+/// Runs a check with options of `carrick run`.
+pub(crate) fn run_check(options: &[&str], program: &Path, name: &str) {
     let port = free_port().to_string();
-    let finished = crate::support::run(&[
-        "run",
-        "--udp-port",
-        &port,
-        "--bind",
-        "127.0.0.1",
-        "--",
-        program.to_str().unwrap(),
-        name,
-    ]);
+    let mut all = vec!["run", "--udp-port", &port, "--bind", "127.0.0.1"];
+    all.extend(options);
+    all.extend(["--", program.to_str().unwrap(), name]);
+    let finished = crate::support::run(&all);
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
 }
 
@@ -155,6 +160,16 @@ fn the_end_of_an_association_is_notified() {
 #[test]
 fn a_full_send_buffer_blocks_until_the_peer_reads() {
     check("pressure");
+}
+
+#[test]
+fn duplicates_are_descriptors_of_the_socket() {
+    check("duplicates");
+}
+
+#[test]
+fn signals_lose_no_message() {
+    check("interrupted");
 }
 
 #[test]
