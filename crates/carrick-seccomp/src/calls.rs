@@ -82,7 +82,8 @@ impl ParkedCall {
 enum Attempt {
     Value(i64),
     Continue,
-    SetUp(AwaitedEvent),
+    /// A set-up has begun, on the pair that has replaced the one of the descriptor, if there is one.
+    SetUp(AwaitedEvent, Option<OwnedFd>),
 }
 
 fn done(result: Result<(), Errno>) -> Result<Attempt, Errno> {
@@ -171,13 +172,18 @@ impl Supervisor {
     pub(crate) fn perform(
         &'static self,
         notification: &Notification,
-        socket: ProxySocket<'static>,
+        mut socket: ProxySocket<'static>,
     ) -> Outcome {
         let caller = self.caller(notification);
         let event = match self.attempt(&caller, &socket) {
             Ok(Attempt::Value(value)) => return Outcome::Reply(Reply::Value(value)),
             Ok(Attempt::Continue) => return Outcome::Reply(Reply::Continue),
-            Ok(Attempt::SetUp(event)) => Some(event),
+            Ok(Attempt::SetUp(event, replacement)) => {
+                if let Some(Ok(new)) = replacement.map(|new| self.known.find(new)) {
+                    socket = new;
+                }
+                Some(event)
+            }
             Err(Errno::AGAIN)
                 if flags(notification) & libc::MSG_DONTWAIT == 0 && socket.blocks() =>
             {
@@ -332,8 +338,13 @@ impl Supervisor {
         }
         match started.state {
             SetupState::Done(result) => result.map(|()| Attempt::Value(value)),
-            SetupState::Only => Ok(Attempt::SetUp(AwaitedEvent::Connected(value))),
-            SetupState::OneOfMany(result) => Ok(Attempt::SetUp(AwaitedEvent::SetUp(result, value))),
+            SetupState::Only => Ok(Attempt::SetUp(
+                AwaitedEvent::Connected(value),
+                started.replacement,
+            )),
+            SetupState::OneOfMany(result) => {
+                Ok(Attempt::SetUp(AwaitedEvent::SetUp(result, value), None))
+            }
         }
     }
 
