@@ -402,7 +402,9 @@ static void attributes(void)
 	struct {
 		struct cmsghdr header;
 		struct sctp_sndrcvinfo info;
-	} control = { { CMSG_LEN(sizeof control.info), IPPROTO_SCTP, SCTP_SNDRCV }, { 0 } };
+	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof control.info),
+				  .cmsg_level = IPPROTO_SCTP,
+				  .cmsg_type = SCTP_SNDRCV } };
 	control.info.sinfo_stream = 3;
 	control.info.sinfo_ppid = htonl(46);
 	char data[10] = "attribute";
@@ -465,7 +467,9 @@ static void refusals(void)
 	struct {
 		struct cmsghdr header;
 		char info[32];
-	} control = { { CMSG_LEN(sizeof(struct sctp_sndinfo) + 4), IPPROTO_SCTP, SCTP_SNDINFO }, { 0 } };
+	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof(struct sctp_sndinfo) + 4),
+				  .cmsg_level = IPPROTO_SCTP,
+				  .cmsg_type = SCTP_SNDINFO } };
 	struct iovec v = { "x", 1 };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control,
 			    .msg_controllen = CMSG_SPACE(sizeof(struct sctp_sndinfo) + 4) };
