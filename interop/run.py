@@ -74,7 +74,7 @@ class Show:
             print(json.dumps(result), flush=True)
 
 
-class Run:
+class ScenarioRun:
     """One scenario, from the namespaces to the verdict."""
 
     def __init__(self, scenario, stacks, directory, show):
@@ -207,7 +207,7 @@ def choose(options):
         if len(names) != 2 or not known.issuperset(names):
             sys.exit(f"run.py: '{pair}' is not a pair of carrick, kernel and usrsctp such as usrsctp-kernel")
         if "carrick" in names and not options.carrick and not options.list:
-            sys.exit("run.py: carrick's peer program is needed; say where with --carrick PATH")
+            sys.exit("run.py: carrick's peer program is needed; give its path with --carrick PATH")
         chosen += scenarios_of(*names)
     if options.only:
         chosen = [s for s in chosen if any(fnmatch.fnmatch(s.name, pattern) for pattern in options.only)]
@@ -244,7 +244,7 @@ def main():
     def run_one(number, scenario):
         show = Show(screen, number, scenario.name)
         directory = os.path.join(options.out, scenario.name.replace("/", "_"))
-        result = Run(scenario, stacks, directory, show).go()
+        result = ScenarioRun(scenario, stacks, directory, show).go()
         if result["passed"] and not options.keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:

@@ -35,7 +35,7 @@ class Scenario:
     cut_path: Optional[int] = None  # at the first `progress` line of either side
     restored_after: Optional[float] = None  # seconds from the cut of the path to its end
     redirected_init: bool = False  # to the second address of the side that listens
-    marks: float = 0.0  # percent of the packets that say they know of ECN
+    marks: float = 0.0  # percent of the ECN-capable packets
     checks: list = field(default_factory=list)
     wire_checks: list = field(default_factory=list)  # of the capture
 

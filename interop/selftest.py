@@ -136,14 +136,14 @@ class MessageCheck(unittest.TestCase):
         self.assertEqual(self.errors(self.whole(0, 0), self.whole(0, 2)), 1)
 
 
-class Source(unittest.TestCase):
+class MessageSourceTest(unittest.TestCase):
     def test_the_sequence_of_sizes_is_fixed(self):
         # Known values of splitmix64 for seed 0.
         self.assertEqual([messages.splitmix64(0, n) for n in range(2)], [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4])
 
     def test_sizes_add_up_and_the_last_is_cut(self):
         options = parser("test").parse_args(["listen", "1", "--mode", "source", "--bytes", "1000", "--sizes", "7,300", "--streams", "3"])
-        source, sizes = messages.Source(options, 2), []
+        source, sizes = messages.MessageSource(options, 2), []
         while message := source.next():
             sizes.append(len(message[3]))
         self.assertEqual(sizes, [7, 300, 7, 300, 7, 300, 7, 72])

@@ -34,7 +34,10 @@ TITLES = {
     "RFC 3168": "Explicit Congestion Notification",
     "RFC 3261": "Session Initiation Protocol",
     "RFC 3264": "Offer/Answer Model with SDP",
+    "RFC 3311": "SIP UPDATE Method",
+    "RFC 3326": "Reason Header Field for SIP",
     "RFC 3758": "Partial Reliability Extension",
+    "RFC 3873": "SCTP Management Information Base",
     "RFC 4015": "The Eifel Response Algorithm",
     "RFC 4231": "Test Cases for HMAC-SHA-2",
     "RFC 4291": "IPv6 Addressing Architecture",
@@ -50,6 +53,7 @@ TITLES = {
     "RFC 5944": "IP Mobility Support for IPv4",
     "RFC 6083": "DTLS for SCTP",
     "RFC 6298": "Computing TCP's Retransmission Timer",
+    "RFC 6347": "Datagram Transport Layer Security 1.2",
     "RFC 6356": "Coupled Congestion Control",
     "RFC 6458": "Sockets API Extensions for SCTP",
     "RFC 6525": "Stream Reconfiguration",
@@ -69,11 +73,15 @@ TITLES = {
     "RFC 8312": "CUBIC (obsolete)",
     "RFC 8899": "Packetization Layer Path MTU Discovery",
     "RFC 8985": "RACK-TLP Loss Detection",
+    "RFC 9147": "Datagram Transport Layer Security 1.3",
     "RFC 9260": "Stream Control Transmission Protocol",
     "RFC 9293": "Transmission Control Protocol",
     "RFC 9406": "HyStart++",
     "RFC 9438": "CUBIC",
     "RFC 9653": "Zero Checksum for SCTP",
+    "draft-cheng-iccrg-delivery-rate-estimation": "Delivery Rate Estimation",
+    "draft-ietf-tsvwg-sctp-dtls-chunk": "DTLS Chunk for SCTP",
+    "draft-natarajan-tsvwg-sctp-nrsack": "Non-Renegable Selective Acknowledgments",
 }
 
 # How words of test names are written in sentences; others are left as they are.
@@ -81,9 +89,19 @@ SPELLINGS = (
     "ACK ASCONF ASCONF-ACK AUTH CMT COOKIE-ACK COOKIE-ECHO CWR DF DTLS ECN ECNE ECT FORWARD-TSN HMAC HMACs HTNA I-DATA I-FORWARD-TSN "
     "ICMP INIT INIT-ACK IP IPv4 IPv6 MID MIDs MTU NAT NATs NR-SACK PAD PF PMDCS PPID PR-SCTP PRR RACK RE-CONFIG RFC RTCP "
     "RTO RTP RTT SACK SACKs SCTP SHUTDOWN-ACK SHUTDOWN-COMPLETE SID SIMCO SIP SSN SSNs TCP TLP TLS TSN TSNs UDP RTO.Max "
-    "Max.Burst Max.Init.Retransmits Path.Max.Retrans Association.Max.Retrans HB.Max.Burst"
+    "AST BFM CRC32c FSN FSNs INVITE KiB Linux MB MIB NOAUTH Nagle PDR PEA PLC PTO SYN TTL kB co-located half-open multi-homed "
+    "non-renegable non-unicast COOKIE-WAIT COOKIE-ECHOED SHUTDOWN-ACK-SENT SHUTDOWN-RECEIVED SHUTDOWN-SENT Max.Burst Max.Init.Retransmits Path.Max.Retrans Association.Max.Retrans HB.Max.Burst"
 ).split()
-SPELLED = {re.sub(r"[-.]", "_", s.lower()): s for s in SPELLINGS}
+SPELLED = {re.sub(r"[-. ]", "_", s.lower()): s for s in SPELLINGS} | {
+    "acks": "ACKs", "cmsg_len": "CMSG_LEN", "cmsg_space": "CMSG_SPACE", "debians": "Debian's", "eof": "SCTP_EOF",
+    "inits": "INITs", "invites": "INVITEs", "k": "K", "max_init_timeout": "max_init_timeout", "nr_blocks": "NR blocks",
+    "nr_sacks": "NR-SACKs", "reinvite": "re-INVITE", "reinvites": "re-INVITEs", "sha1": "SHA-1", "t1_cookie": "T1-cookie",
+    "t1_init": "T1-init", "t2": "T2", "t3": "T3", "t1": "T1", "t5_guard": "T5-guard",
+}
+# Abbreviations that are words as well: they are meant where they begin a name.
+FIRST = {"are": "ARE", "bye": "BYE", "per": "PER", "red": "RED", "sa": "SA", "st": "ST"}
+# Names of libraries, in lower case also where they begin a sentence.
+LOWER_CASE = {"libcarrick", "libsctp", "smoltcp"}
 
 SOURCE = re.compile(
     r"(?P<document>RFC \d+|draft-[\w-]+)(?:, (?:section (?P<section>\d+(?:\.\d+)*)|appendix (?P<appendix>[A-Z](?:\.\d+)*))"
@@ -142,8 +160,10 @@ def sentence(name):
         word = "_".join(words[:count])
         out.append(SPELLED.get(word, word))
         words = words[count:]
-    text = " ".join(out)
-    return text[0].upper() + text[1:]
+    out[0] = FIRST.get(out[0], out[0])
+    text = re.sub(r"\b(\d+) 000\b", r"\1,000", " ".join(out))
+    text = re.sub(r"\b[b-z](?= bit\b)|\b(?<=action )[a-d]\b", lambda letter: letter[0].upper(), text)
+    return text if out[0] in LOWER_CASE else text[0].upper() + text[1:]
 
 
 def heading(document):

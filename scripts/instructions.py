@@ -29,7 +29,7 @@ def program():
 
 
 def run(binary, arguments, count):
-    """Returns the instructions of a run, and the chunks or set-ups that it says it had."""
+    """Returns the instructions of a run, and the chunks or set-ups that it reports."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", binary, *arguments, str(count)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     instructions = re.search(r"Collected : (\d+)", done.stderr)

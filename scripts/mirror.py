@@ -14,7 +14,7 @@ it: it checks a copy of the crate in which these fields are private, and reports
 module of the type. Struct literals and patterns are not among the uses, and a field that is reached
 through another open field is not counted.
 
-The order of the modules is sessions, endpoint, association, its parts, path and cc; an import that
+The order of the modules is sessions, endpoint, association, its parts, path, cc and export; an import that
 runs back up makes a lower module depend on a higher one. The rules of `research` are called by tx and
 rx and name their types, so that it is one of the parts. The configuration, events, statistics and the
 trace describe the types of all modules for the user, and all modules use them; they have no place in the
@@ -33,7 +33,7 @@ import tempfile
 
 WORKSPACE = pathlib.Path(__file__).resolve().parent.parent
 ROOT = WORKSPACE / "crates/carrick-proto/src"
-RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1}
+RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1, "export": 0}
 RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection", "ecn", "cookie", "research"], 3)
 DESCRIPTIONS = ["config", "event", "stats", "trace"]
 IMPL = re.compile(r"^impl(?:<[^>]*>)? (?:(?P<trait>[\w:<>, ]+) for )?(?P<type>\w+)")

@@ -7,7 +7,8 @@ in Rust, Go, C, Python and shell files, TOML comments, and Markdown. Reported ar
 - words that have a better one among the RFCs' (told: advertised, reported, notified, ...);
 - names with such a word or with a metaphor (door, shelf, heir, ...): functions, types, fields, variables;
 - doc comments that do not begin with a verb or a noun;
-- names of tests that are sentences: more than 50 characters, or with a section of an RFC at the end.
+- names of tests that are sentences: more than 50 characters, or with the section or rule of an RFC;
+- names of types that lack their subject (State, Source, Writer, ...).
 
     scripts/prose.py              everything
     scripts/prose.py PATH...      these files and folders
@@ -25,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 WORDS = re.compile(
     r"\b(told|tell|tells|telling|anew|whoever|so many|is no more|in vain|nobody|somebody|everybody"
-    r"|goes on|of its own|by turns|stands(?! for\b)|that one|the others|bear|bears|heed|heeds|heard|hears?)\b",
+    r"|goes on|of its own|by turns|stands(?! for\b)|that one|the others|bear|bears|heed|heeds|heard|hears?"
+    r"|says?|said|saying|anybody|g(?:ives?|ave|iven|iving) up)\b",
     re.IGNORECASE,
 )
 # Words of names only: metaphors for data structures and decisions of the protocol.
@@ -35,8 +37,17 @@ NAME_WORDS = re.compile(
 )
 DOC_START = re.compile(r"(What|Whether|Where|That|Those|Of which)\b")
 TEST_NAME = re.compile(r"^\s*(?:async )?fn (\w+)\(")
-SECTION_SUFFIX = re.compile(r"_\d+(_[a-z]?\d+)*$")
+# `..._5_2_4_...`, `..._6`, `rule_3_...`, `icmp7_...`: they belong in the doc line.
+SECTION = re.compile(r"_\d+_(?!000)\d+|_\d+(_[a-z]?\d+)*$|^(rule|icmp)(_\w|\d)_")
 LONGEST_NAME = 50
+TYPE_NAME = re.compile(r"\b(?:struct|enum|union|trait|class)\s+(\w+)|^type (\w+)", re.MULTILINE)
+BARE_TYPES = set(
+    "Entry Kind Lines Outcome Part Pending Place Plan Reader Run Sent Side Sink Slot Source State Way World Writer".split()
+)
+# Those that the only model, script or peer of a test may have.
+TEST_TYPES = {"Lines", "Part", "Place", "Plan", "Reader", "Side", "World"}
+TEST_MODULE = re.compile(r"^#\[cfg\(test\)\]\s*mod \w+ \{", re.MULTILINE)
+TEST_FILE = re.compile(r"(^|/)(tests?|fuzz_targets)/|(^|[/_])tests?\.\w+$")
 CODE_FENCE = re.compile(r"^\s*(```|~~~)")
 
 # Comments, strings and characters of Rust, C and Go. A lifetime is no character.
@@ -138,8 +149,19 @@ def test_name_faults(source):
         name = found.group(1)
         if len(name) > LONGEST_NAME:
             yield number, f"test name of {len(name)} characters: {name}"
-        elif SECTION_SUFFIX.search(name):
-            yield number, f"test name with a section, which belongs in a doc line: {name}"
+        elif SECTION.search(name):
+            yield number, f"test name with a section or rule, which belongs in a doc line: {name}"
+
+
+def type_name_faults(path, code):
+    """Types whose name is a word that many types could have."""
+    tests = TEST_FILE.search(str(path.relative_to(ROOT)))
+    module = TEST_MODULE.search(code)
+    for found in TYPE_NAME.finditer(code):
+        name = found.group(1) or found.group(2)
+        in_test = tests or (module and found.start() > module.start())
+        if name in BARE_TYPES and not (in_test and name in TEST_TYPES):
+            yield code.count("\n", 0, found.start()) + 1, f"type name without its subject: {name}"
 
 
 def attributes_above(lines, index):
@@ -155,6 +177,7 @@ def faults(path):
         return
     texts, code = code_texts(source, TOKENS[path.suffix])
     yield from name_faults(code)
+    yield from type_name_faults(path, code)
     # Texts of shell scripts are not always in quotation marks.
     yield from word_faults(lines(source) if TOKENS[path.suffix] is HASHES else texts)
     if path.suffix == ".rs":

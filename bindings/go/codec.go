@@ -233,7 +233,9 @@ const (
 	propertySndRcv      property = 256
 	// propertyNoDefaultStream: messages without attributes are refused.
 	propertyNoDefaultStream property = 512
-	knownProperties         property = 1023
+	// propertyLingers: closing the last descriptor waits (SO_LINGER), which Close does not do.
+	propertyLingers property = 1024
+	knownProperties property = 2047
 )
 
 // description is the state of a socket that the daemon reports with each reply.

@@ -320,6 +320,14 @@ func TestStreamsAreAddedAndReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.SetDeadline(time.Now().Add(limit))
+	if err := client.AddStreams(0, 0, 3); !errors.Is(err, syscall.ENOPROTOOPT) {
+		t.Fatalf("not enabled: %v", err)
+	}
+	for _, socket := range []*Socket{client.Socket, server.Socket} {
+		if err := socket.EnableStreamReset(0, EnableResetStreams|EnableAddStreams); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before, err := client.Status(0)
 	if err != nil {
 		t.Fatal(err)

@@ -536,6 +536,20 @@ func (s *Socket) SetEncapsulationPort(id AssocID, port uint16) error {
 	return s.opError("setsockopt", s.setValue(OptRemoteUDPEncapsPort, &value))
 }
 
+// Requests of both sides that [Socket.EnableStreamReset] enables.
+const (
+	EnableResetStreams = 1
+	EnableResetAssoc   = 2
+	EnableAddStreams   = 4
+)
+
+// EnableStreamReset enables requests of this side, and of the peer, to reset or add streams, which are disabled
+// at first as on Linux (RFC 6525, section 6.3.1). Flags is a combination of [EnableResetStreams],
+// [EnableResetAssoc] and [EnableAddStreams].
+func (s *Socket) EnableStreamReset(id AssocID, flags uint32) error {
+	return s.opError("setsockopt", s.setValue(OptEnableStreamReset, &assocValue{id, flags}))
+}
+
 // AddStreams requests further streams (RFC 6525, section 6.3.4).
 func (s *Socket) AddStreams(id AssocID, inbound, outbound uint16) error {
 	return s.opError("setsockopt", s.setValue(OptAddStreams, &struct {

@@ -3,7 +3,7 @@
 #
 #   link.sh DIRECTORY    DIRECTORY has libcarrick_c.a, such as target/release; the libraries are in DIRECTORY/lib
 #
-# Cargo cannot do this, since the symbols have versions. CC is the C compiler (cc).
+# Cargo cannot do this, since the symbols have versions. CC is the C compiler (cc), UNWIND the library that unwinds (-lgcc_eh).
 set -eu
 here=$(dirname "$0")/link
 archive=$1/libcarrick_c.a
@@ -17,7 +17,7 @@ link() {
     shift 2
     "${CC:-cc}" -shared -o "$archive.$soname.$$" -Wl,-soname,"$soname" -Wl,--version-script="$here/$name.map" \
         -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,--no-undefined -Wl,--strip-debug "$@" \
-        -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -static-libgcc -lgcc_eh -lpthread -ldl -lm -lc
+        -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -static-libgcc "${UNWIND:--lgcc_eh}" -lpthread -ldl -lm -lc
     mv "$archive.$soname.$$" "$(dirname "$archive")/lib/$soname"
 }
 

@@ -73,7 +73,7 @@ def rule(options):
     return [(sctp.SOL_SCTP, CMSG_PRINFO, struct.pack("=HxxI", RULES[kind], value))]
 
 
-class Plan:
+class ExtensionPlan:
     """Operations that are not complete."""
 
     def __init__(self, operations):

@@ -16,7 +16,7 @@ XSTATE = os.path.join(HERE, "../../target/interop/xstate.so")
 
 
 class Missing(Exception):
-    """Something that a guest needs is not there; the text says what to do."""
+    """Something that a guest needs is not there; the text is the remedy."""
 
 
 def hardware_address(nic):

@@ -26,7 +26,7 @@ def content(stream, index, length):
     return struct.pack(">II", index, length) + _RAMP[start + 8 : start + length]
 
 
-class Source:
+class MessageSource:
     """Messages of one sender, in order."""
 
     def __init__(self, options, streams):
@@ -88,9 +88,9 @@ class Check:
         if length >= 8:
             index, claimed = struct.unpack_from(">II", data)
             if index != ppid:
-                self.fail(f"{where}: the header says index {index}")
+                self.fail(f"{where}: the index in the header is {index}")
             if claimed != length:
-                self.fail(f"{where}: the header says {claimed} bytes")
+                self.fail(f"{where}: the length in the header is {claimed} bytes")
             good = data[8:] == _RAMP_VIEW[start + 8 : start + length]
         else:
             good = data == _RAMP_VIEW[start : start + length]

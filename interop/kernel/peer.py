@@ -13,7 +13,7 @@ import time
 
 import extensions
 import sctp_socket as sctp
-from messages import Check, Source
+from messages import Check, MessageSource
 from options import STARTED, emit, parser
 
 PIECE = 1 << 18
@@ -40,7 +40,7 @@ class Peer:
         extensions.apply(self.sock, options)
         for kind in extensions.EVENTS:
             self.sock.setsockopt(sctp.SOL_SCTP, sctp.EVENT, struct.pack("=iHBx", 0, kind, 1))
-        self.plan, self.rule = extensions.Plan(options.do), extensions.rule(options)
+        self.plan, self.rule = extensions.ExtensionPlan(options.do), extensions.rule(options)
         self.check, self.source = Check(), None
         self.sent = [0, 0]
         self.received = [0, 0, 0]
@@ -90,7 +90,7 @@ class Peer:
         emit("up", streams_in=streams_in, streams_out=streams_out, peer=sctp.peer_addresses(self.sock),
              extensions=extensions.in_force(self.sock))
         if self.options.mode == "source":
-            self.source = Source(self.options, min(streams_out, self.options.streams))
+            self.source = MessageSource(self.options, min(streams_out, self.options.streams))
             self.load()
 
     # The loop

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use carrick::{Bytes, Message, Part, Ppid, Reliability, SendOptions, StreamId};
+use carrick::{Bytes, Message, MessagePart, Ppid, Reliability, SendOptions, StreamId};
 use serde_json::json;
 
 use crate::options::{Options, Sizes};
@@ -159,7 +159,7 @@ impl MessageCheck {
                 "stream {id}, PPID {index}, {length} bytes: {what}"
             ));
         };
-        if message.part != Part::Whole {
+        if message.part != MessagePart::Whole {
             fail("incomplete message");
         }
         let data = message.payload.into_bytes();

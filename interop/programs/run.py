@@ -23,11 +23,13 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 
 from network import PATHS, Network, NetworkError, address  # noqa: E402
 
+# Debian's openssl is built without SCTP; openssl.sh builds this one.
+OPENSSL = os.path.abspath(os.path.join(HERE, "../../target/interop/dtls/openssl"))
 TIME_LIMIT = 60  # seconds for anything that a program is expected to do
 
 
 class Failed(Exception):
-    """A program did something else than it does on the kernel's sockets; the text says what."""
+    """A program did something else than it does on the kernel's sockets; the text describes it."""
 
 
 class Host:
@@ -42,7 +44,10 @@ class Host:
         self.socket = os.path.join(directory, f"{side}.socket")
 
     def start_daemon(self, options):
-        daemon = Program(self, "daemon", [self.carrick, "daemon", "--socket", self.socket, *options])
+        path = os.path.join(self.directory, f"{self.side}-daemon.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("[protocol]\nauthentication = true\n")  # for DTLS
+        daemon = Program(self, "daemon", [self.carrick, "daemon", "--socket", self.socket, "--config", path, *options])
         daemon.wait_for_output("serving")
 
     def start(self, name, *arguments):
@@ -238,6 +243,83 @@ def sctp_test(near, far, _):
     server.wait_for_output("SHUTDOWN_COMPLETE|SHUTDOWN_EVENT")
 
 
+ECHO_CLIENT = """out=$(mktemp)
+{ echo hello; until grep -q hello "$out"; do sleep 0.1; done; echo bye; until grep -q bye "$out"; do sleep 0.1; done; } | "$@" >"$out"
+status=$?
+cat "$out"
+exit $status"""
+
+
+def echo(near, far, *command):
+    """Two lines go to `cat` behind an ncat, come back, and the end of the input ends both."""
+    server = far.start("ncat", *command, "-v", "-l", far.addresses[0], "7000", "-e", "/bin/cat")
+    server.wait_until_it_listens(7000)
+    output = near.run("ncat-client", "sh", "-c", ECHO_CLIENT, "sh", *command, far.addresses[0], "7000")
+    if not output.endswith("hello\nbye\n"):
+        raise Failed(f"the lines came back otherwise:\n{output}")
+    server.wait()
+
+
+def ncat(near, far, _):
+    """ncat on one-to-one sockets."""
+    echo(near, far, "ncat", "--sctp")
+
+
+def withsctp(near, far, _):
+    """ncat on TCP sockets, of which the script of lksctp-tools makes SCTP sockets."""
+    echo(near, far, "withsctp", "ncat")
+
+
+def darn(near, far, *style):
+    """Two messages arrive with their attributes. Returns the output of the server."""
+    server = far.start("sctp_darn", "stdbuf", "-oL", "sctp_darn", "-H", far.addresses[0], "-P", "7000", "-l", *style)
+    server.wait_until_it_listens(7000)
+    addresses = ["-H", near.addresses[0], "-P", "7001", "-h", far.addresses[0], "-p", "7000"]
+    script = '{ printf "hello\\nworld\\n"; exec sleep 1000; } | stdbuf -oL sctp_darn "$@" -s'
+    client = near.start("sctp_darn-client", "sh", "-c", script, "sh", *addresses, *style)
+    end = server.wait_for_output(r"DATA\(7\): +hello")
+    server.wait_for_output(r"DATA\(7\): +world", end)
+    client.wait_for_output("New connection, peer addresses")
+    return server.output()
+
+
+def sctp_darn(near, far, _):
+    """One-to-many sockets with notifications."""
+    output = darn(near, far)
+    if "NOTIFICATION: ASSOC_CHANGE - COMM_UP" not in output:
+        raise Failed(f"sctp_darn printed no notification:\n{output}")
+
+
+def sctp_darn_stream(near, far, _):
+    """One-to-one sockets."""
+    darn(near, far, "-t")
+
+
+# The server answers a line; then the client ends by Q.
+DTLS_SERVER = """out=$(mktemp)
+{ until grep -q hello "$out"; do sleep 0.1; done; echo answer; exec sleep 1000; } | "$@" >"$out" 2>&1"""
+DTLS_CLIENT = """out=$(mktemp)
+{ echo hello; until grep -q answer "$out"; do sleep 0.1; done; echo Q; } | "$@" >"$out" 2>&1
+status=$?
+cat "$out"
+exit $status"""
+
+
+def dtls(near, far, _):
+    """DTLS over SCTP (RFC 6083) of OpenSSL, which authenticates chunks with keys of the session: a line in each direction."""
+    if not os.access(OPENSSL, os.X_OK):
+        raise Failed("openssl with SCTP is missing; run interop/programs/openssl.sh target/interop/dtls")
+    certificates(far.directory, ["far"])
+    accepts = ["-accept", f"{far.addresses[0]}:7000", "-cert", "far.pem", "-key", "far.key"]
+    server = far.start("openssl", "sh", "-c", DTLS_SERVER, "sh", OPENSSL, "s_server", "-dtls", "-sctp", *accepts)
+    server.wait_until_it_listens(7000)
+    connects = ["-connect", f"{far.addresses[0]}:7000", "-CAfile", os.path.join(far.directory, "ca.pem")]
+    output = near.run("openssl-client", "sh", "-c", DTLS_CLIENT, "sh", OPENSSL, "s_client", "-dtls", "-sctp", *connects)
+    for expected in ["DTLSv1.2", "Verify return code: 0 (ok)", "answer"]:
+        if expected not in output:
+            raise Failed(f"openssl printed no '{expected}':\n{output}")
+
+
 def pysctp(near, far, _):
     """The Python module of PyPI: its own test over loopback, and a transfer between the hosts."""
     target = os.path.join(near.directory, "pysctp")
@@ -252,7 +334,7 @@ def pysctp(near, far, _):
         raise Failed(f"pysctp's test_loopback.py printed otherwise:\n{output}")
 
 
-PROGRAMS = [freediameterd, kamailio, netperfmeter, sctp_test, pysctp]
+PROGRAMS = [dtls, freediameterd, kamailio, ncat, netperfmeter, sctp_darn, sctp_darn_stream, sctp_test, withsctp, pysctp]
 TRANSPORTS = {"udp": [], "ip": ["--raw"]}
 
 

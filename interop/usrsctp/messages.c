@@ -126,9 +126,9 @@ void check_message(struct check *check, const struct message *m)
 		uint32_t header[2];
 		memcpy(header, m->data, sizeof header);
 		if (ntohl(header[0]) != m->ppid)
-			check_fail(check, "%s: the header says index %u", where, ntohl(header[0]));
+			check_fail(check, "%s: the index in the header is %u", where, ntohl(header[0]));
 		if (ntohl(header[1]) != m->length)
-			check_fail(check, "%s: the header says %u bytes", where, ntohl(header[1]));
+			check_fail(check, "%s: the length in the header is %u bytes", where, ntohl(header[1]));
 	}
 	if (!content_is_right(m))
 		check_fail(check, "%s: wrong content", where);

@@ -96,7 +96,7 @@ static void reliability(struct options *o, char *text)
 		*value++ = '\0';
 	o->reliability = choice(text, rules);
 	if ((value != NULL) != (o->reliability != FULL))
-		wrong("say full, timed:MS or retransmissions:N");
+		wrong("use full, timed:MS or retransmissions:N");
 	o->reliability_value = value ? number(value, 0, UINT32_MAX) : 0;
 }
 
@@ -221,7 +221,7 @@ struct options parse_options(int argc, char **argv)
 	} else if (count == 3 && strcmp(words[0], "connect") == 0) {
 		o.remote = addresses(words[1]);
 	} else {
-		wrong("say 'listen PORT' or 'connect ADDR[,ADDR...] PORT'");
+		wrong("use 'listen PORT' or 'connect ADDR[,ADDR...] PORT'");
 	}
 	o.port = number(words[count - 1], 1, 65535);
 	return o;

@@ -5,6 +5,7 @@ package compat_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -148,6 +149,42 @@ func TestExampleProgramsRun(t *testing.T) {
 				echoed := fmt.Sprintf("PPID:%d", message)
 				if !strings.Contains(output, "read: len 300") || !strings.Contains(output, echoed) {
 					t.Errorf("%s is missing in\n%s", echoed, output)
+				}
+			}
+		})
+	}
+}
+
+// Programs of testdata, as users of the modules write them, are built with their replacement.
+func TestProgramsOfUsersRun(t *testing.T) {
+	expected := map[string]map[string]int{
+		"free5gc": {
+			": 2 and 2 addresses": 3, ": 20 answers": 3, "server: a message of another protocol": 3,
+			"server: the station has disconnected": 3,
+		},
+		"ishidawataru": {
+			"2 addresses of the peer": 1, "20 answers": 1, "a watchdog": 1, "the peer is alive": 1, "an error true": 1,
+		},
+	}
+	for _, m := range modules {
+		t.Run(m.folder, func(t *testing.T) {
+			d := daemon(t)
+			folder := m.program(t)
+			write(t, filepath.Join(folder, "main.go"), string(read(t, filepath.Join("testdata", m.folder, "main.go"))))
+			if output, err := goCommand(t, folder, "build", "-o", "program", ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, filepath.Join(folder, "program"))
+			command.Env = append(os.Environ(), "CARRICK_DAEMON="+d.Socket)
+			output, err := command.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			for text, count := range expected[m.folder] {
+				if found := strings.Count(string(output), text); found != count {
+					t.Errorf("%q %d times instead of %d in\n%s", text, found, count, output)
 				}
 			}
 		})

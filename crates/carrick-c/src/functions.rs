@@ -49,9 +49,9 @@ pub(crate) trait SocketCalls {
     unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
 }
 
-/// Space for addresses of the first attempt in bytes, and by how much it grows.
+/// Initial size and increment of the address buffer, in bytes.
 const ADDRESSES: usize = 4096;
-/// Limit of this space in bytes.
+/// Maximum size of the address buffer, in bytes.
 const MAX_ADDRESSES: usize = 1 << 16;
 /// Space for the ancillary data of a received message in bytes.
 const CONTROL: usize = 512;

@@ -50,7 +50,7 @@ impl SocketCalls for Libc {
 
 crate::exports::export_functions!(Libc, "sctp_");
 
-/// `sctp_connectx` of version `VERS_1`, which has no identifier.
+/// `sctp_connectx@VERS_1`: returns no association identifier.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libsctp_connectx_1(
     fd: c_int,

@@ -11,7 +11,7 @@ use rsipstack::transaction::transaction::TransactionEventSender;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::call_leg::{
-    CallLeg, PeerAction, Side, cseq_number, end, forwarded_status, relay, retarget,
+    CallLeg, CallSide, PeerAction, cseq_number, end, forwarded_status, relay, retarget,
     spawn_polled_once, still_has_dialog,
 };
 use crate::call_pinholes::CallPinholes;
@@ -124,10 +124,10 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Returns the firewall side of a leg.
-    pub(crate) fn firewall_side_of(&self, side: Side) -> FirewallSide {
+    pub(crate) fn firewall_side_of(&self, side: CallSide) -> FirewallSide {
         match side {
-            Side::Caller => self.firewall_side,
-            Side::Callee => self.firewall_side.other(),
+            CallSide::Caller => self.firewall_side,
+            CallSide::Callee => self.firewall_side.other(),
         }
     }
 
@@ -168,10 +168,10 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Returns the dialog of a leg.
-    pub(crate) fn dialog_of(&self, side: Side, callee: &CallLeg) -> InviteDialog {
+    pub(crate) fn dialog_of(&self, side: CallSide, callee: &CallLeg) -> InviteDialog {
         match side {
-            Side::Caller => self.caller.dialog.clone(),
-            Side::Callee => callee.dialog.clone(),
+            CallSide::Caller => self.caller.dialog.clone(),
+            CallSide::Callee => callee.dialog.clone(),
         }
     }
 
@@ -191,8 +191,8 @@ impl<P: Pinholes> Call<P> {
         let forwarding = Arc::new(Semaphore::new(MAX_FORWARDED));
         loop {
             let (side, action) = tokio::select! {
-                action = self.caller.next() => (Side::Caller, action),
-                action = callee.next() => (Side::Callee, action),
+                action = self.caller.next() => (CallSide::Caller, action),
+                action = callee.next() => (CallSide::Callee, action),
                 Some(event) = received.recv() => match event {
                     CallEvent::Vanished => return EndReason::Vanished,
                     CallEvent::Changed(change) => {
@@ -212,8 +212,8 @@ impl<P: Pinholes> Call<P> {
                 () = stop.cancelled() => return EndReason::Stopped,
             };
             let (own, other) = match side {
-                Side::Caller => (&self.caller, &callee.dialog),
-                Side::Callee => (&*callee, &self.caller.dialog),
+                CallSide::Caller => (&self.caller, &callee.dialog),
+                CallSide::Callee => (&*callee, &self.caller.dialog),
             };
             match action {
                 None => return EndReason::HungUp,

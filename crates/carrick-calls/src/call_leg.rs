@@ -21,12 +21,12 @@ const SERVER_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// Leg of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
+pub(crate) enum CallSide {
     Caller,
     Callee,
 }
 
-impl Side {
+impl CallSide {
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Caller => Self::Callee,

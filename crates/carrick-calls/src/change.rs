@@ -6,7 +6,7 @@ use rsipstack::sip::{Method, Request, Response, StatusCode, StatusCodeKind};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, CallEvent, EndReason, status_of};
-use crate::call_leg::{CallLeg, Side, content_type, forwarded_status, relay, reply, retarget};
+use crate::call_leg::{CallLeg, CallSide, content_type, forwarded_status, relay, reply, retarget};
 use crate::media::openings;
 use crate::pinholes::Pinholes;
 use crate::sdp::{self, SessionDescription};
@@ -14,7 +14,7 @@ use crate::sdp::{self, SessionDescription};
 /// Re-INVITE or UPDATE in progress, with the response of the other leg.
 pub(crate) struct SessionChange {
     /// Sender of the request.
-    pub(crate) side: Side,
+    pub(crate) side: CallSide,
     pub(crate) seq: u32,
     pub(crate) request: Request,
     pub(crate) handle: TransactionHandle,
@@ -24,7 +24,7 @@ pub(crate) struct SessionChange {
 /// Offer in a 2xx whose answer is expected in the ACK.
 pub(crate) struct PendingOffer {
     /// Side that has to answer.
-    pub(crate) side: Side,
+    pub(crate) side: CallSide,
     /// `CSeq` number of the INVITE.
     pub(crate) seq: u32,
     /// 2xx of the other side.

@@ -14,7 +14,9 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, uri};
-use crate::call_leg::{CallLeg, PeerAction, Side, content_type, cseq_number, end, max_forwards};
+use crate::call_leg::{
+    CallLeg, CallSide, PeerAction, content_type, cseq_number, end, max_forwards,
+};
 use crate::change::PendingOffer;
 use crate::config::FirewallSide;
 use crate::counts::RefusedBy;
@@ -301,7 +303,7 @@ impl<P: Pinholes> Call<P> {
         };
         let accepted = self.accept(&response).await;
         let pending_offer = PendingOffer {
-            side: Side::Caller,
+            side: CallSide::Caller,
             seq,
             response,
             offer,

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ pub(crate) struct EndpointArguments {
     /// address if the peer is on loopback].
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) bind: Vec<IpAddr>,
-    /// Local UDP port of the encapsulation; 0 lets the system choose [default: 9899 to listen, 0 to
-    /// connect].
+    /// Local UDP port of the encapsulation; 0 lets the system choose [default: that of the daemon if one
+    /// answers, which then carries the packets; otherwise 9899 to listen, 0 to connect].
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     pub(crate) udp_port: Option<u16>,
     /// Use SCTP directly on IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP.
@@ -189,7 +190,7 @@ impl EndpointArguments {
             .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
             .port(port)
             .association(self.association.config(outbound_streams));
-        open(config)
+        self.open(config)
     }
 
     /// Opens an endpoint that only connects, to peers at these addresses.
@@ -202,7 +203,25 @@ impl EndpointArguments {
             .config(self.local_addresses(peers), 0)
             .association(self.association.config(outbound_streams));
         config.accept = false;
-        open(config)
+        self.open(config)
+    }
+
+    /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
+    fn open(&self, config: Config) -> Result<Endpoint, Failure> {
+        let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
+        #[cfg(target_os = "linux")]
+        if is_default && let Some(daemon) = running_daemon() {
+            let mut config = config;
+            config.encapsulation_port = None;
+            let endpoint = Endpoint::bind(config.daemon(&daemon)).map_err(|e| not_bound(&e))?;
+            eprintln!(
+                "carrick: {}; --udp-port N does without it",
+                shared_port(&daemon)
+            );
+            return Ok(endpoint);
+        }
+        let _ = is_default;
+        Endpoint::bind(config).map_err(|error| not_bound(&error))
     }
 
     fn config(&self, addresses: Vec<IpAddr>, udp_port: u16) -> Config {
@@ -232,8 +251,22 @@ impl EndpointArguments {
     }
 }
 
-fn open(config: Config) -> Result<Endpoint, Failure> {
-    Endpoint::bind(config).map_err(|error| not_bound(&error))
+/// Returns the control socket of the daemon that answers, if any.
+#[cfg(target_os = "linux")]
+pub(crate) fn running_daemon() -> Option<PathBuf> {
+    let path = carrick_daemon::default_socket();
+    carrick_daemon::answers(&path).then_some(path)
+}
+
+/// Other systems have no daemon.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn running_daemon() -> Option<PathBuf> {
+    None
+}
+
+/// Returns the line about a shared UDP port.
+pub(crate) fn shared_port(daemon: &Path) -> String {
+    format!("packets pass through the daemon on {}", daemon.display())
 }
 
 /// Returns the failure of programs whose sockets could not be opened.
@@ -394,6 +427,10 @@ pub(crate) async fn with(
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
     let done = until_signal(work).await;
+    if let (Err(Failure::Run(_)), Some(reason)) = (&done, endpoint.failure()) {
+        // The cause of the other error.
+        return Err(Failure::Run(reason.into()));
+    }
     if done.is_ok() {
         return until_signal(async {
             endpoint.close().await;

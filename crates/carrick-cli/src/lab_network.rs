@@ -115,7 +115,7 @@ impl NetworkSelection {
         } else if path.is_file() {
             ScenarioFile::load(path)?.world(cell, self.seed)?
         } else {
-            let experiments = Experiment::select(std::slice::from_ref(&self.scenario))?;
+            let experiments = Experiment::select(std::slice::from_ref(&self.scenario), false)?;
             let Some(experiment) = experiments.first() else {
                 return Err(Failure::Usage("name an experiment".into()));
             };
@@ -269,7 +269,7 @@ fn describe(change: &ScheduledChange) -> String {
     format!("after {:.3} s: {change}", change.after.as_secs_f64())
 }
 
-/// Waits for a line on standard input; for ever if standard input ends.
+/// Waits for a line on standard input; without end if standard input ends.
 async fn wait_for_line() {
     let (sender, line_read) = oneshot::channel();
     // The thread may outlive the wait; it ends with the process.

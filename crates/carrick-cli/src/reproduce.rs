@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let experiments = Experiment::select(&arguments.experiments)?;
+    let experiments = Experiment::select(&arguments.experiments, arguments.full)?;
     Experiment::check_cells(&experiments, &arguments.cell)?;
     let earlier = earlier(arguments, &experiments)?;
     let live = arguments.live.then(LiveRuns::new).transpose()?;
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             writeln!(stdout(), "{}", result.to_json())?;
         }
     } else {
-        print_summary(&mut stdout().lock(), &results)?;
+        print_summary(&mut stdout().lock(), &results, text_columns())?;
         print_files(&mut stdout().lock(), &arguments.out, &files)?;
     }
     Ok(())
@@ -157,9 +157,8 @@ fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()>
     Ok(())
 }
 
-/// Prints the publication and the verdicts of each experiment, then the counts of all.
-fn print_summary(out: &mut impl Write, results: &[ScenarioResult]) -> io::Result<()> {
-    let width = text_columns();
+/// Prints the publication and the verdicts of each experiment, then the counts of all, in `width` columns.
+fn print_summary(out: &mut impl Write, results: &[ScenarioResult], width: usize) -> io::Result<()> {
     let put = |out: &mut dyn Write, first: &str, text: &str| {
         let indent = "    ";
         let lines = wrap(text, width.saturating_sub(indent.len()));
@@ -169,10 +168,11 @@ fn print_summary(out: &mut impl Write, results: &[ScenarioResult]) -> io::Result
             .try_for_each(|line| writeln!(out, "{line}"))
     };
     for result in results {
-        let head = format!("{}, {}", result.scenario, result.extent());
-        let citation = result.publication.as_ref().map(|paper| paper.citation());
-        put(out, &head, &citation.unwrap_or_default())?;
-        put(out, "", &result.verdict_line())?;
+        let mut head = format!("{}, {}", result.scenario, result.extent());
+        if let Some(paper) = &result.publication {
+            head = format!("{head}: {}", paper.short_citation());
+        }
+        put(out, &head, &result.verdict_line())?;
         if let Some(comparison) = &result.compared {
             put(out, "", &comparison.summary())?;
         }
@@ -210,5 +210,50 @@ impl LiveRuns {
         _: Option<(&Path, &[String])>,
     ) -> Result<carrick_lab::LiveResult, Failure> {
         Self::new().map(|_| carrick_lab::LiveResult::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_lab::Row;
+
+    use super::*;
+
+    /// All published experiments with rows that differ.
+    fn results() -> Vec<ScenarioResult> {
+        let experiments = Experiment::select(&[], false).expect("they are valid");
+        let result = |experiment: &Experiment| {
+            let differs = |number: usize| Row {
+                published: Some(1234.5),
+                measured: Some(2345.6),
+                ..Row::new(
+                    &format!("variant.with-a-name.{number}.throughput"),
+                    "",
+                    "KByte/s",
+                )
+            };
+            ScenarioResult {
+                publication: Some(experiment.publication().clone()),
+                full_repetitions: Some(200),
+                rows: (0..9).map(differs).collect(),
+                ..ScenarioResult::empty(experiment.name(), "", 1, 40)
+            }
+        };
+        experiments.iter().map(result).collect()
+    }
+
+    #[test]
+    fn the_summary_has_at_most_twenty_lines() {
+        let mut out = Vec::new();
+        print_summary(&mut out, &results(), 100).expect("written");
+        let path = [PathBuf::from("report/report.html")];
+        print_files(&mut out, Path::new("report"), &path).expect("written");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.lines().count() <= 20, "{text}");
+        assert!(text.contains("A. Jungmaier et al., 2001"), "{text}");
+        assert!(
+            text.contains("Reproduced 0 of 45 published values"),
+            "{text}"
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! `carrick run`: runs an unmodified program with Carrick's SCTP.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use carrick_daemon::{Daemon, answers, default_socket};
+use carrick_daemon::{Daemon, answers, default_socket, service};
 use carrick_seccomp::Supervised;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
@@ -15,7 +17,7 @@ use nix::unistd::{Pid, mkdtemp};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::daemon::{NetworkArguments, not_started};
+use crate::daemon::{NetworkArguments, ProtocolArguments, not_started};
 use crate::executable::{self, Linkage};
 use crate::failure::Failure;
 use crate::{runtime, sctp_library};
@@ -38,7 +40,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// programs get them by a preload library, and libsctp.so.1 where it is not installed; this command
 /// supervises statically linked ones by seccomp, until their descendants have ended as well. If no daemon answers,
 /// it serves the program itself, until the program has ended and its messages are delivered, or for 5 more
-/// seconds. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -51,6 +53,8 @@ pub(crate) struct Arguments {
     seccomp: bool,
     #[command(flatten)]
     network: NetworkArguments,
+    #[command(flatten)]
+    protocol: ProtocolArguments,
     /// Program and its arguments.
     #[arg(
         value_name = "PROGRAM",
@@ -278,7 +282,16 @@ async fn serve(arguments: &Arguments, mechanism: &Mechanism) -> Result<ExitStatu
             parent.display()
         ))
     })?;
-    let done = serve_in(arguments, mechanism, &directory).await;
+    // The control socket has the permissions: that of the superuser also serves a program that drops its privileges.
+    let mode = Permissions::from_mode(0o711);
+    let opened = std::fs::set_permissions(&directory, mode);
+    let done = match opened {
+        Ok(()) => serve_in(arguments, mechanism, &directory).await,
+        Err(error) => Err(Failure::Run(format!(
+            "cannot set the permissions of {}: {error}",
+            directory.display()
+        ))),
+    };
     // The directory is empty, unless the program has put something there.
     let _ = std::fs::remove_dir(&directory);
     done
@@ -289,14 +302,19 @@ async fn serve_in(
     mechanism: &Mechanism,
     directory: &Path,
 ) -> Result<ExitStatus, Failure> {
-    let mut config = arguments.network.config();
+    let mut config = arguments.network.config(&arguments.protocol)?;
     config.socket = directory.join("socket");
     config.linger = LINGER;
+    // One user alone.
+    config.max_associations_per_user = Some(config.max_associations);
+    config.receive_memory_per_user = Some(config.receive_memory);
     let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;
     let program = start(arguments, mechanism, daemon.socket()).inspect_err(|_| {
         // Nothing else is in it.
         let _ = std::fs::remove_file(daemon.socket());
     })?;
+    // After the start of the program, whose own limit stays as it is. Without it, the daemon serves fewer sockets.
+    let _ = service::raise_descriptor_limit();
     let status = ProgramStatus::of(program)?;
     daemon.run(status.ended()).await;
     // The daemon may have ended before.

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes() {
+    fn numbers_take_unit_prefixes() {
         assert_eq!(decimal_prefix(0.0), "0 ");
         assert_eq!(decimal_prefix(999.0), "999 ");
         assert_eq!(decimal_prefix(1000.0), "1.00 k");

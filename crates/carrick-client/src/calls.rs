@@ -26,7 +26,7 @@ use crate::{next, receive, table};
 #[repr(u8)]
 pub(crate) enum SocketSelection {
     Always = 1,
-    /// Sockets that the kernel does not support.
+    /// Only sockets whose type the kernel does not support.
     Missing,
     Never,
 }
@@ -40,10 +40,20 @@ pub(crate) fn choice() -> SocketSelection {
         3 => return SocketSelection::Never,
         _ => {}
     }
-    let choice = match std::env::var(SOCKETS_VARIABLE).as_deref() {
-        Ok("missing") => SocketSelection::Missing,
-        Ok("never") => SocketSelection::Never,
-        _ => SocketSelection::Always,
+    let given = std::env::var_os(SOCKETS_VARIABLE).unwrap_or_default();
+    let choice = match given.to_str() {
+        Some("missing") => SocketSelection::Missing,
+        Some("never") => SocketSelection::Never,
+        Some("always" | "") => SocketSelection::Always,
+        _ => {
+            let line = format!(
+                "carrick: {SOCKETS_VARIABLE} is neither always, missing nor never, but {given:?}: all SCTP sockets are \
+                 Carrick's\n"
+            );
+            // The program may have closed standard error.
+            let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+            SocketSelection::Always
+        }
     };
     KNOWN.store(choice as u8, Ordering::Relaxed);
     choice
@@ -239,6 +249,21 @@ pub(crate) fn connected(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     }
     // Another thread has read the error.
     Err(Errno::CONNREFUSED)
+}
+
+/// Waits for the end of the associations of a closed socket, at most for the time of `SO_LINGER`. Does not wait if
+/// another descriptor refers to the socket. A signal ends the wait, as on Linux.
+pub(crate) fn linger(cookie: u64) {
+    // Without an answer, the daemon has ended with all associations.
+    let answer = client::request(&Request::Linger { cookie }, None, true);
+    let Ok(Some((closing, seconds))) = answer.map(|a| Some((a.attached?, a.result))) else {
+        return;
+    };
+    let limit = Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    };
+    let _ = poll(&mut [PollFd::new(&closing, PollFlags::IN)], Some(&limit));
 }
 
 /// Waits for the result of the set-up of an association of a one-to-many socket.

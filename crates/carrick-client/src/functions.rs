@@ -3,7 +3,7 @@
 //!
 //! The pointers are those of the program: as with libc, it guarantees that they and the sizes beside them
 //! are valid.
-// Some fields of `msghdr` have another width with musl.
+// Some fields of `msghdr` and constants have another width with musl.
 #![allow(clippy::unnecessary_cast)]
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
@@ -13,11 +13,11 @@ use std::os::fd::BorrowedFd;
 use std::ptr::null;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use carrick_ipc::{Description, Header, Property, Request};
+use carrick_ipc::{Description, Header, MAX_PAYLOAD, Property, Request};
 use carrick_sockets::ancillary::{ControlMessage, read_control, write_control};
 use carrick_sockets::linux::{
-    Layout, MSG_EOR, MSG_NOTIFICATION, RcvInfo, SCTP_RCVINFO, SCTP_SNDRCV, SndRcvInfo,
-    write_address,
+    Layout, MSG_EOR, MSG_NOTIFICATION, NxtInfo, RcvInfo, SCTP_NOTIFICATION, SCTP_NXTINFO,
+    SCTP_RCVINFO, SCTP_SNDRCV, SndRcvInfo, write_address,
 };
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
@@ -337,14 +337,23 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     number(calls::call(borrow(fd), &Request::Shutdown { how }).map(|_| 0))
 }
 
-/// Closes a descriptor.
+/// Closes a descriptor; with `SO_LINGER` waits for the end of the association if no other descriptor refers to the
+/// socket.
 ///
 /// # Safety
 /// As for `close` of libc.
 pub unsafe fn close(fd: c_int) -> c_int {
+    let known = table::known(fd);
     table::forget(fd);
     // SAFETY: the argument is the program's.
-    unsafe { next::close(fd) }
+    let closed = unsafe { next::close(fd) };
+    if let Some((cookie, socket)) = known
+        && closed == 0
+        && socket.has(Property::Lingers)
+    {
+        calls::linger(cookie);
+    }
+    closed
 }
 
 /// Closes a range of descriptors.
@@ -408,14 +417,24 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     }
 }
 
-/// Performs a command on a device; `FIONREAD` returns the unread bytes of the next message.
+/// Performs a command on a device; `FIONREAD` returns the unread bytes of the next message. `TIOCOUTQ` fails with
+/// `ENOTTY` as on Linux: `SCTP_STATUS` has the unacknowledged data.
 ///
 /// # Safety
 /// As for `ioctl` of libc.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    if request != libc::FIONREAD || table::find(fd).is_none() {
+    // As the kernel, musl has 32 bits for the request.
+    let request_bits = request as u32;
+    let is_handled = [libc::FIONREAD as u32, libc::TIOCOUTQ as u32].contains(&request_bits);
+    let Some(socket) = is_handled.then(|| table::find(fd)).flatten() else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::ioctl(fd, request, argument) };
+    };
+    if request_bits == libc::TIOCOUTQ as u32 {
+        return number(Err(Errno::NOTTY));
+    }
+    if is_listener(socket) {
+        return number(Err(Errno::NOTCONN));
     }
     let unread = crate::receive::unread(borrow(fd));
     // SAFETY: the argument of FIONREAD is the address of an integer of the program's.
@@ -439,7 +458,7 @@ unsafe fn receive_into(
 ) -> Result<ReceivedMessage, Errno> {
     // SAFETY: as above.
     let mut parts = [IoSliceMut::new(unsafe { bytes_mut(buffer, len) })];
-    receive_checked(fd, socket, &mut parts, flags)
+    receive_checked(fd, socket, &mut parts, flags, false)
 }
 
 pub(crate) fn receive_checked(
@@ -447,14 +466,17 @@ pub(crate) fn receive_checked(
     socket: Description,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
+    describes_next: bool,
 ) -> Result<ReceivedMessage, Errno> {
-    if socket.has(Property::Listening) && !socket.has(Property::OneToMany) {
+    if is_listener(socket) {
         return Err(Errno::NOTCONN);
     }
-    if flags & libc::MSG_OOB != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
-    receive(borrow(fd), parts, flags)
+    receive(borrow(fd), parts, flags, describes_next)
+}
+
+/// Returns whether associations are read from a socket instead of messages.
+pub(crate) fn is_listener(socket: Description) -> bool {
+    socket.has(Property::Listening) && !socket.has(Property::OneToMany)
 }
 
 /// Receives a message into a buffer.
@@ -481,7 +503,7 @@ pub unsafe fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     };
     // SAFETY: the arguments are the program's.
     let mut parts = unsafe { parts_mut(list, entries) };
-    size(receive_checked(fd, socket, &mut parts, 0).map(|received| received.len))
+    size(receive_checked(fd, socket, &mut parts, 0, false).map(|received| received.len))
 }
 
 /// Receives a message with flags.
@@ -525,7 +547,27 @@ pub unsafe fn recvfrom(
     }))
 }
 
-/// Returns the ancillary data of a message.
+/// Returns `SCTP_NXTINFO` (RFC 6458, section 5.3.6): the size is that of the part that has arrived.
+fn nxtinfo((header, len): &(Header, usize)) -> NxtInfo {
+    let info = header.info;
+    if header.is_notification {
+        return NxtInfo {
+            flags: SCTP_NOTIFICATION as u16,
+            length: *len as u32,
+            assoc_id: info.association,
+            ..NxtInfo::default()
+        };
+    }
+    NxtInfo {
+        sid: info.stream,
+        flags: info.flags,
+        ppid: info.ppid,
+        length: *len as u32,
+        assoc_id: info.association,
+    }
+}
+
+/// Returns the attributes of a message as ancillary data.
 fn ancillary(socket: Description, header: &Header) -> Vec<ControlMessage> {
     let info = header.info;
     let mut control = Vec::new();
@@ -576,7 +618,10 @@ pub(crate) fn attributes(socket: Description, received: &ReceivedMessage) -> Rec
         if header.is_notification {
             attributes.flags |= MSG_NOTIFICATION;
         } else {
-            attributes.control = ancillary(socket, header);
+            let next = received.next.as_ref().map(nxtinfo);
+            let next = next.map(|info| ControlMessage::sctp(SCTP_NXTINFO, info.encode()));
+            attributes.control.extend(next);
+            attributes.control.extend(ancillary(socket, header));
         }
         attributes.address = header.address.map(write_address).unwrap_or_default();
     }
@@ -595,7 +640,8 @@ unsafe fn receive_message(
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
     let mut parts = unsafe { parts_mut(message.msg_iov, message.msg_iovlen as usize) };
-    let received = receive_checked(fd, socket, &mut parts, flags)?;
+    let describes_next = socket.has(Property::NxtInfo);
+    let received = receive_checked(fd, socket, &mut parts, flags, describes_next)?;
     let ReceivedAttributes {
         flags,
         control,
@@ -662,8 +708,14 @@ pub unsafe fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     let (Some(socket), false) = (table::find(fd), messages.is_null()) else {
-        // SAFETY: the arguments are the program's.
-        return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
+        // SAFETY: the arguments are the program's, and the kernel has written the messages that it counts.
+        return unsafe {
+            let received = next::recvmmsg(fd, messages, count, flags, timeout);
+            for message in 0..usize::try_from(received).unwrap_or(0) {
+                forget_passed(&(*messages.add(message)).msg_hdr);
+            }
+            received
+        };
     };
     // SAFETY: the arguments are the program's.
     let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
@@ -850,17 +902,144 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     done
 }
 
-/// Copies a file to a descriptor; `EINVAL` on one of Carrick.
+/// Flags of a transfer that has an offset (`preadv2`) as those of `recv` and `send`.
+///
+/// # Errors
+/// As on every socket: `ESPIPE` for an offset other than -1, `EOPNOTSUPP` for flags without a meaning.
+pub(crate) fn transfer_flags(offset: i64, flags: c_int) -> Result<c_int, Errno> {
+    if offset != -1 {
+        return Err(Errno::SPIPE);
+    }
+    match flags {
+        0 => Ok(0),
+        libc::RWF_NOWAIT => Ok(libc::MSG_DONTWAIT),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Receives a message into several buffers. `RWF_NOWAIT` is the only flag.
+///
+/// # Safety
+/// As for `preadv2` of libc.
+pub unsafe fn preadv2(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::offset_call(libc::SYS_preadv2, fd, list, count, offset, flags) };
+    };
+    size(transfer_flags(offset, flags).and_then(|flags| {
+        // SAFETY: the arguments are the program's.
+        let mut parts = unsafe { parts_mut(list, entries) };
+        receive_checked(fd, socket, &mut parts, flags, false).map(|received| received.len)
+    }))
+}
+
+/// Sends a message of several parts. `RWF_NOWAIT` is the only flag.
+///
+/// # Safety
+/// As for `pwritev2` of libc.
+pub unsafe fn pwritev2(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::offset_call(libc::SYS_pwritev2, fd, list, count, offset, flags) };
+    };
+    size(transfer_flags(offset, flags).and_then(|flags| {
+        // SAFETY: the arguments are the program's.
+        let parts = unsafe { parts(list, entries) };
+        let message = OutgoingMessage {
+            parts: &parts,
+            flags,
+            address: &[],
+            control: &[],
+        };
+        send_message(borrow(fd), socket, &message)
+    }))
+}
+
+/// Copies a file to a descriptor, in messages of 64 KiB on one of Carrick.
 ///
 /// # Safety
 /// As for `sendfile` of libc.
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t {
-    if table::find(out).is_none() {
+    let Some(socket) = table::find(out) else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendfile(out, from, offset, count) };
+    };
+    // SAFETY: the program guarantees the offset, unless it is null.
+    size(send_file(
+        out,
+        socket,
+        from,
+        unsafe { offset.as_mut() },
+        count,
+    ))
+}
+
+/// `sendfile` to a descriptor of Carrick.
+fn send_file(
+    out: c_int,
+    mut socket: Description,
+    from: c_int,
+    offset: Option<&mut i64>,
+    count: usize,
+) -> Result<usize, Errno> {
+    if from < 0 {
+        return Err(Errno::BADF);
     }
-    // Programs copy themselves where a file cannot be sent.
-    size(Err(Errno::INVAL))
+    let file = borrow(from);
+    // Only a file with positions can be sent, as on every socket.
+    let own =
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Current(0)).map_err(|error| match error {
+            Errno::SPIPE => Errno::INVAL,
+            error => error,
+        })?;
+    let start = match &offset {
+        Some(offset) => u64::try_from(**offset).map_err(|_| Errno::INVAL)?,
+        None => own,
+    };
+    let mut buffer = vec![0; count.min(MAX_PAYLOAD)];
+    let mut done = 0;
+    while done < count {
+        let space = &mut buffer[..(count - done).min(MAX_PAYLOAD)];
+        let sent = match rustix::io::pread(file, space, start + done as u64) {
+            Ok(0) => break,
+            Ok(len) => {
+                let message = OutgoingMessage {
+                    parts: &[IoSlice::new(&buffer[..len])],
+                    flags: 0,
+                    address: &[],
+                    control: &[],
+                };
+                send_message(borrow(out), socket, &message)
+            }
+            failed => failed,
+        };
+        match sent {
+            Ok(len) => done += len,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        socket = table::find(out).unwrap_or(socket);
+    }
+    let end = start + done as u64;
+    match offset {
+        Some(offset) => *offset = end as i64,
+        None => {
+            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))?;
+        }
+    }
+    Ok(done)
 }
 
 /// Moves data between descriptors; `EINVAL` on one of Carrick.

@@ -22,7 +22,9 @@ mod next;
 pub mod proxy;
 mod receive;
 mod send;
+mod system_calls;
 mod table;
 
 pub use functions::*;
+pub use system_calls::syscall;
 pub use table::remember_other_descriptors;

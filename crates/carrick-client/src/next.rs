@@ -1,6 +1,6 @@
 //! The functions of libc, or of a further library in their place.
 
-use std::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -96,4 +96,42 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
             transmute(find(&FOUND, c"ioctl"));
         function(fd, request, argument)
     }
+}
+
+/// # Safety
+/// As for `syscall`.
+pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: as for the functions above; this one has variable arguments.
+    unsafe {
+        let function: unsafe extern "C" fn(c_long, ...) -> c_long =
+            transmute(find(&FOUND, c"syscall"));
+        function(number, a, b, c, d, e, f)
+    }
+}
+
+/// `preadv2` or `pwritev2`, by their system call, since not every libc has them.
+///
+/// # Safety
+/// As for the function.
+pub(crate) unsafe fn offset_call(
+    number: c_long,
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    // The system call has the offset in two halves, of which a 64-bit kernel reads the first one.
+    let arguments = [
+        fd.into(),
+        parts.expose_provenance() as c_long,
+        count.into(),
+        offset,
+        0,
+        flags.into(),
+    ];
+    // SAFETY: as the caller guarantees.
+    unsafe { syscall(number, arguments) as ssize_t }
 }

@@ -146,6 +146,14 @@ pub enum SetupState {
     OneOfMany(OwnedFd),
 }
 
+/// Returns the flags of `recv` and `send` of a transfer that has an offset (`preadv2`).
+///
+/// # Errors
+/// `ESPIPE` for an offset other than -1, `EOPNOTSUPP` for flags without a meaning.
+pub fn transfer_flags(offset: i64, flags: c_int) -> Result<c_int, Errno> {
+    functions::transfer_flags(offset, flags)
+}
+
 /// Returns the result of a set-up of a one-to-many socket.
 ///
 /// # Errors
@@ -376,17 +384,27 @@ impl ProxySocket<'_> {
     /// # Errors
     /// Those of `ioctl`.
     pub fn unread(&self) -> Result<usize, Errno> {
+        if functions::is_listener(self.description()) {
+            return Err(Errno::NOTCONN);
+        }
         receive::unread(self.fd.as_fd())
     }
 
-    /// Reads a message, or a part of one.
+    /// Reads a message, or a part of one; `has_attributes` is set for calls that return ancillary data.
     ///
     /// # Errors
     /// Those of `recvmsg`; `EAGAIN` without a message.
-    pub fn receive(&self, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Result<Received, Errno> {
+    pub fn receive(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+        flags: c_int,
+        has_attributes: bool,
+    ) -> Result<Received, Errno> {
         let flags = flags | libc::MSG_DONTWAIT;
         let socket = self.description();
-        let received = functions::receive_checked(self.fd.as_raw_fd(), socket, parts, flags)?;
+        let describes_next = has_attributes && socket.has(Property::NxtInfo);
+        let received =
+            functions::receive_checked(self.fd.as_raw_fd(), socket, parts, flags, describes_next)?;
         let ReceivedAttributes {
             flags,
             control,

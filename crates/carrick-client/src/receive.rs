@@ -20,7 +20,7 @@ use crate::calls::error_of;
 use crate::lock::ExclusiveAccess;
 use crate::next;
 
-/// Read message, notification, or part of one.
+/// A received message or notification, or a part of one.
 pub(crate) struct ReceivedMessage {
     /// Number of bytes in the program's buffer.
     pub(crate) len: usize,
@@ -30,6 +30,10 @@ pub(crate) struct ReceivedMessage {
     has_rest: bool,
     /// Header of the frame; `None` for the end of messages.
     pub(crate) header: Option<Header>,
+    /// Header of the frame behind it with the size of its payload in bytes, if it was asked for and has arrived.
+    pub(crate) next: Option<(Header, usize)>,
+    /// Size of the frame in bytes, if it was not read to its end; otherwise 0.
+    unread_frame: usize,
 }
 
 /// Attempt to read.
@@ -39,16 +43,24 @@ enum ReadAttempt {
     Failed,
 }
 
-/// Reads a message, or a part of one; waits for it if the descriptor blocks.
+/// Reads a message, or a part of one; waits for it if the descriptor blocks. With `describes_next`, also reads the
+/// header of the following message.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
+    describes_next: bool,
 ) -> Result<ReceivedMessage, Errno> {
     loop {
         let attempt = {
             let _exclusive = ExclusiveAccess::new(fd);
-            message(fd, parts, flags & libc::MSG_PEEK != 0)
+            let mut attempt = message(fd, parts, flags & libc::MSG_PEEK != 0);
+            if let Ok(ReadAttempt::Received(received)) = &mut attempt
+                && describes_next
+            {
+                received.next = following(fd, received);
+            }
+            attempt
         };
         match attempt {
             Ok(ReadAttempt::Received(received)) if received.header.is_none() => {
@@ -97,6 +109,11 @@ fn message(
                 received.len += next.len;
                 received.is_end = next.is_end;
                 received.has_rest = next.has_rest;
+                received.header = next.header.map(|last| Header {
+                    is_end: last.is_end,
+                    ..received.header.unwrap_or(last)
+                });
+                received.unread_frame = next.unread_frame;
             }
             Err(Errno::AGAIN) => {
                 // The daemon sends the rest as soon as the pair has room. Signals are blocked.
@@ -155,7 +172,30 @@ fn attempt(
         is_end: header.is_end && taken == rest,
         has_rest: header.has_rest && taken == rest,
         header: Some(header),
+        next: None,
+        unread_frame: if peeks || taken < rest { len } else { 0 },
     }))
+}
+
+/// Returns the header of the message behind the one that was read, with the size of its first frame.
+fn following(fd: BorrowedFd<'_>, received: &ReceivedMessage) -> Option<(Header, usize)> {
+    if !received.header.is_some_and(|header| header.is_end) {
+        return None;
+    }
+    let offset = peek_offset(fd);
+    if offset >= 0 {
+        // The kernel skips frames in front of the offset.
+        set_peek_offset(fd, received.unread_frame);
+    }
+    let mut bytes = [0; HEADER];
+    let with = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    let peeked = read(fd, &mut [IoSliceMut::new(&mut bytes)], with);
+    if let Ok(offset) = usize::try_from(offset) {
+        set_peek_offset(fd, offset);
+    }
+    let payload = peeked.ok()?.checked_sub(HEADER)?;
+    let header = Header::decode(&bytes).ok()?;
+    (header.kind == FrameKind::Message).then_some((header, payload))
 }
 
 /// Reads a frame that fits into the program's buffer.
@@ -175,6 +215,8 @@ fn whole(fd: BorrowedFd<'_>, parts: &mut [IoSliceMut<'_>]) -> Result<ReadAttempt
             is_end: header.is_end,
             has_rest: header.has_rest,
             header: Some(header),
+            next: None,
+            unread_frame: 0,
         })),
         FrameKind::Failed => Ok(ReadAttempt::Failed),
         // An association to accept: another process has made it a listening socket.
@@ -188,6 +230,8 @@ fn end() -> ReceivedMessage {
         is_end: false,
         has_rest: false,
         header: None,
+        next: None,
+        unread_frame: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Messages to the daemon.
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,7 +49,7 @@ impl OutgoingMessage<'_> {
     }
 }
 
-/// Returns whether ancillary data has an existing stream, and no effect but on its message.
+/// Returns whether ancillary data names an existing stream and affects this message only.
 fn has_stream(control: &[u8], socket: Description) -> bool {
     match plain_stream(control) {
         Some(MessageStream::Given(stream)) => stream < socket.streams,
@@ -63,9 +64,6 @@ pub(crate) fn send(
     socket: Description,
     message: &OutgoingMessage<'_>,
 ) -> Result<usize, Errno> {
-    if message.flags & libc::MSG_OOB != 0 {
-        return Err(Errno::OPNOTSUPP);
-    }
     if message.fits_in_band(socket) {
         return send_in_band(fd, message);
     }
@@ -89,27 +87,22 @@ fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usi
             Err(error) => Err(failure(fd, error, message.flags)),
         };
     }
-    let whole: Vec<u8> = message
-        .parts
-        .iter()
-        .flat_map(|part| part.to_vec())
-        .collect();
     let _exclusive = ExclusiveAccess::new(fd);
-    let mut chunks = whole.chunks(MAX_PAYLOAD).peekable();
+    let mut rest = message.parts;
+    let mut skipped = 0;
     let mut is_first = true;
-    while let Some(chunk) = chunks.next() {
+    while !rest.is_empty() {
+        let mut parts = Vec::with_capacity(rest.len() + 2);
+        (rest, skipped) = cut(rest, skipped, &mut parts);
         let header = Header {
             control: if is_first { header.control } else { 0 },
-            is_end: chunks.peek().is_none(),
+            is_end: rest.is_empty(),
             ..header
         };
         let header = header.encode();
         let control = if is_first { message.control } else { &[] };
-        let parts = [
-            IoSlice::new(&header),
-            IoSlice::new(control),
-            IoSlice::new(chunk),
-        ];
+        let fields = [IoSlice::new(&header), IoSlice::new(control)];
+        parts.splice(..0, fields);
         loop {
             match send_parts(fd, &parts, message.flags) {
                 Ok(()) => break,
@@ -124,6 +117,28 @@ fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usi
         is_first = false;
     }
     Ok(len)
+}
+
+/// Appends the parts of a message's next frame to `frame`, without copying them: up to [`MAX_PAYLOAD`] bytes,
+/// from the offset `skipped` in the first part of `rest` on. Returns the parts that are left, and the offset in the
+/// first one.
+fn cut<'f, 'a: 'f>(
+    mut rest: &'a [IoSlice<'a>],
+    mut skipped: usize,
+    frame: &mut Vec<IoSlice<'f>>,
+) -> (&'a [IoSlice<'a>], usize) {
+    let mut room = MAX_PAYLOAD;
+    while let Some((first, others)) = rest.split_first() {
+        let part = &first[skipped..];
+        if part.len() > room {
+            frame.push(IoSlice::new(&part[..room]));
+            return (rest, skipped + room);
+        }
+        frame.push(IoSlice::new(part));
+        room -= part.len();
+        (rest, skipped) = (others, 0);
+    }
+    (rest, 0)
 }
 
 fn send_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>], flags: c_int) -> Result<(), Errno> {
@@ -153,20 +168,21 @@ fn broken_pipe(flags: c_int) -> Errno {
 }
 
 fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
-    let data: Vec<u8> = message
-        .parts
-        .iter()
-        .flat_map(|part| part.to_vec())
-        .collect();
-    let file = match data.len() {
+    let file = match message.len() {
         0..=MAX_REQUEST_MESSAGE => None,
-        _ => Some(file_of(&data)?),
+        _ => Some(file_of(message.parts)?),
+    };
+    // A message of one part stays where the program has it.
+    let data = match message.parts {
+        _ if file.is_some() => Cow::default(),
+        [part] => Cow::Borrowed(&part[..]),
+        parts => Cow::Owned(parts.iter().flat_map(|part| part.iter()).copied().collect()),
     };
     let request = Request::Send {
         flags: message.flags,
         address: message.address,
         control: message.control,
-        data: if file.is_some() { &[] } else { &data },
+        data: &data,
     };
     if message.address.len() + message.control.len() > MAX_REQUEST_ATTRIBUTES {
         return Err(Errno::INVAL);
@@ -191,15 +207,55 @@ fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<
 }
 
 /// Returns a file with a message, for the daemon to read. It is sealed, so that reading it does not block.
-fn file_of(data: &[u8]) -> Result<OwnedFd, Errno> {
+fn file_of(parts: &[IoSlice<'_>]) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = memfd_create("carrick message", flags).map_err(|_| Errno::NOBUFS)?;
-    let mut rest = data;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest).map_err(|_| Errno::NOBUFS)?;
-        rest = &rest[written..];
+    for part in parts {
+        let mut rest = &part[..];
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest).map_err(|_| Errno::NOBUFS)?;
+            rest = &rest[written..];
+        }
     }
     let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     fcntl_add_seals(&file, seals).map_err(|_| Errno::NOBUFS)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames have the program's memory: the parts of all frames together are the message.
+    #[test]
+    fn a_large_message_is_cut_without_copies() {
+        for sizes in [
+            &[MAX_PAYLOAD + 1][..],
+            &[1, MAX_PAYLOAD, 0, 3 * MAX_PAYLOAD - 1],
+            &[0, 7],
+        ] {
+            let memory: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
+            let parts: Vec<IoSlice<'_>> = memory.iter().map(|part| IoSlice::new(part)).collect();
+            let total: usize = sizes.iter().sum();
+            let (mut rest, mut skipped) = (&parts[..], 0);
+            let mut expected = memory
+                .iter()
+                .flat_map(|part| part.as_ptr_range().start.addr()..part.as_ptr_range().end.addr());
+            let mut frames = 0;
+            while !rest.is_empty() {
+                let mut frame = Vec::new();
+                (rest, skipped) = cut(rest, skipped, &mut frame);
+                let len: usize = frame.iter().map(|part| part.len()).sum();
+                assert!(len == MAX_PAYLOAD || rest.is_empty(), "{sizes:?}: {len}");
+                for part in &frame {
+                    let range = part.as_ptr_range();
+                    let bytes = range.start.addr()..range.end.addr();
+                    assert!(bytes.eq(expected.by_ref().take(part.len())), "{sizes:?}");
+                }
+                frames += 1;
+            }
+            assert_eq!(frames, total.div_ceil(MAX_PAYLOAD), "{sizes:?}");
+            assert_eq!(expected.next(), None);
+        }
+    }
 }

@@ -55,6 +55,20 @@ pub(crate) fn find(fd: c_int) -> Option<Description> {
     identify(borrowed)
 }
 
+/// Returns the cookie and the description of a descriptor of Carrick that has been identified.
+pub(crate) fn known(fd: c_int) -> Option<(u64, Description)> {
+    let at = entry(fd)?;
+    let cookie = COOKIES[at].load(Ordering::Acquire);
+    if [UNKNOWN, OTHER].contains(&cookie) {
+        return None;
+    }
+    // SAFETY: the number is not negative; a system call reports a descriptor that is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let bits = DESCRIPTIONS[at].load(Ordering::Relaxed);
+    let is_same = sockopt::socket_cookie(borrowed) == Ok(cookie);
+    is_same.then(|| (cookie, Description::from_bits(bits)))
+}
+
 /// Identifies a descriptor by a request to the daemon.
 fn identify(fd: BorrowedFd<'_>) -> Option<Description> {
     let number = fd.as_raw_fd();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Reply, Request};
-use carrick_proto::{Ecn, Route};
+use carrick_proto::{Ecn, Route, Transmit};
 use carrick_sockets::{AssociationAddresses, Errno, Sockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemErrno;
@@ -66,8 +66,24 @@ impl Captures {
             .retain_mut(|capture| capture.record(sockets, udp_port, packet));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Passes copies of packets that were sent to the captures that select them.
+    pub(crate) fn record_sent(
+        &mut self,
+        sockets: &Sockets,
+        udp_port: Option<u16>,
+        (transmit, bytes): (&Transmit, &[u8]),
+    ) {
+        if self.0.is_empty() {
+            return;
+        }
+        for packet in bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()).max(1)) {
+            let sent = DaemonPacket {
+                is_sent: true,
+                route: transmit.route,
+                bytes: packet,
+            };
+            self.record(sockets, udp_port, &sent);
+        }
     }
 
     /// Starts a capture; returns the end of the reader.

@@ -5,7 +5,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_ipc::{HEADER, Header, MAX_REPLY, Reply, Request};
@@ -21,13 +20,13 @@ use rustix::net::{
 };
 
 use crate::capture::CaptureFilter;
-use crate::descriptor::{Descriptor, OutgoingFrame, describe};
-use crate::driver::{Driver, Token};
+use crate::descriptor::{DaemonEnd, Descriptor, OutgoingFrame, describe, pair};
+use crate::driver::{Driver, PAUSE, Token};
 
 /// Limit of the requests of a client in one turn.
 const TURN: usize = 16;
-/// Time without accepting clients after an error of the system.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// Connections beyond the limit of a user that get an answer.
+const REFUSED_CLIENTS: usize = 16;
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;
 
@@ -36,6 +35,10 @@ const ENOTSOCK: i32 = 88;
 pub(crate) struct Client {
     pub(crate) connection: OwnedFd,
     pub(crate) uid: u32,
+    /// Process id.
+    pub(crate) process: i32,
+    /// Beyond the limit of its user: its first request is refused, and ends it.
+    pub(crate) is_refused: bool,
 }
 
 /// Result of a request.
@@ -59,6 +62,15 @@ impl ReplyContent {
     fn value(value: Vec<u8>) -> Self {
         Self {
             value,
+            ..Self::default()
+        }
+    }
+
+    fn in_progress(association: AssocId, attached: Option<OwnedFd>) -> Self {
+        Self {
+            error: Errno::EINPROGRESS.number(),
+            result: association.number(),
+            attached,
             ..Self::default()
         }
     }
@@ -88,28 +100,43 @@ impl Driver {
                 Err(SystemErrno::AGAIN) => return,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
                 Err(error) => {
-                    (self.config.log)(&format!(
-                        "no program can connect for {} s: {error}; raise the limit of file descriptors (ulimit -n)",
-                        ACCEPT_PAUSE.as_secs()
-                    ));
-                    return self.pause_accepting(now + ACCEPT_PAUSE);
+                    self.record_failure("no program can connect for 1 s", error);
+                    return self.pause_accepting(now + PAUSE);
                 }
             };
             let Ok(peer) = sockopt::socket_peercred(&connection) else {
                 continue;
             };
             let uid = peer.uid.as_raw();
-            let usage = self.users.entry(uid).or_default();
-            if usage.clients >= self.config.limits.clients {
+            let limit = self.config.limits.clients;
+            let count = self.users.get(&uid).map_or(0, |usage| usage.clients);
+            let is_refused = count >= limit || self.check_share(uid).is_err();
+            if is_refused {
+                let refused = format!("a program of user {uid} is refused");
+                self.record_failure(&refused, SystemErrno::MFILE);
+            }
+            if is_refused && !self.may_refuse(uid) {
                 continue;
             }
-            usage.clients += 1;
             if let Ok(token) = self.watch(&connection) {
-                self.clients.insert(token, Client { connection, uid });
-            } else if let Some(usage) = self.users.get_mut(&uid) {
-                usage.clients -= 1;
+                self.users.entry(uid).or_default().clients += 1;
+                let client = Client {
+                    connection,
+                    uid,
+                    process: peer.pid.as_raw_nonzero().get(),
+                    is_refused,
+                };
+                self.clients.insert(token, client);
             }
         }
+    }
+
+    /// Returns whether another connection beyond the limit of a user may wait for its first request, which is
+    /// refused with an error; a program sends it right after it has connected.
+    fn may_refuse(&self, uid: u32) -> bool {
+        let refused = self.clients.values();
+        let refused = refused.filter(|client| client.is_refused && client.uid == uid);
+        refused.count() < REFUSED_CLIENTS.min(self.free_descriptors())
     }
 
     /// Processes the requests of a client. Returns true if there may be more.
@@ -146,19 +173,35 @@ impl Driver {
     }
 
     fn serve_request(&mut self, now: Time, client: &Client) -> rustix::io::Result<Served> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let received = receive(&client.connection, &mut buffer);
-        let handled = received.and_then(|(len, attached)| {
+        // Returned after the request: its values are in the buffer.
+        let mut buffer = std::mem::take(&mut self.request);
+        let served = receive(&client.connection, &mut buffer).and_then(|(len, attached)| {
             if len == 0 {
                 return Err(SystemErrno::PIPE);
             }
             let request = Request::decode(&buffer[..len]).map_err(|_| SystemErrno::PROTO)?;
-            // Reading a pair uses the buffer as well.
-            Ok((bytes_of(&request), attached))
+            self.answer_request(now, client, &request, attached)
         });
-        self.buffer = buffer;
-        let (request, attached) = handled?;
-        if Request::decode(&request) == Ok(Request::TakeOver) {
+        self.request = buffer;
+        served
+    }
+
+    fn answer_request(
+        &mut self,
+        now: Time,
+        client: &Client,
+        request: &Request<'_>,
+        attached: Vec<OwnedFd>,
+    ) -> rustix::io::Result<Served> {
+        if client.is_refused {
+            let reply = Reply {
+                error: Errno::EMFILE.number(),
+                ..Reply::default()
+            };
+            send_reply(&client.connection, &reply.encode(), None)?;
+            return Err(SystemErrno::MFILE);
+        }
+        if *request == Request::TakeOver {
             let Some(reason) = self.refuses_handover(client.uid) else {
                 return Ok(Served::Handover);
             };
@@ -170,7 +213,7 @@ impl Driver {
             send_reply(&client.connection, &reply.encode(), None)?;
             return Ok(Served::Request);
         }
-        let (reply, sent) = self.handle(now, client.uid, &request, attached);
+        let (reply, sent) = self.handle(now, (client.uid, client.process), request, attached);
         send_reply(&client.connection, &reply, sent.as_ref())?;
         Ok(Served::Request)
     }
@@ -178,27 +221,24 @@ impl Driver {
     fn handle(
         &mut self,
         now: Time,
-        uid: u32,
-        request: &[u8],
+        (uid, process): (u32, i32),
+        request: &Request<'_>,
         attached: Vec<OwnedFd>,
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        let Ok(request) = Request::decode(request) else {
-            return (not_ours(), None);
-        };
         let mut attached = attached.into_iter();
         let (attached, message) = (attached.next(), attached.next());
         if let Request::Socket {
             domain,
             kind,
             protocol,
-        } = request
+        } = *request
         {
-            return self.socket(uid, (domain, kind, protocol));
+            return self.socket(now, (uid, process), (domain, kind, protocol));
         }
         if let Request::List {
             socket,
             association,
-        } = request
+        } = *request
         {
             let after = OverviewKey {
                 socket,
@@ -206,15 +246,21 @@ impl Driver {
             };
             return (self.list((socket >= 0).then_some(after)), None);
         }
-        if request == Request::Statistics {
+        if *request == Request::Statistics {
             return (self.counters_reply(), None);
         }
-        if let Request::Capture { association, port } = request {
+        if let Request::Capture { association, port } = *request {
             let filter = CaptureFilter {
                 association: Some(association).filter(|id| *id != 0),
                 port: Some(port).filter(|port| *port != 0),
             };
             return self.start_capture(uid, filter);
+        }
+        if let Request::Linger { cookie } = request {
+            return self.linger(now, uid, *cookie);
+        }
+        if let Request::Lease { addresses } = *request {
+            return self.lease(now, (uid, process), addresses);
         }
         let cookie = attached.as_ref().map(sockopt::socket_cookie);
         let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
@@ -225,7 +271,7 @@ impl Driver {
         // The event of messages that were sent before the request may not have been read.
         descriptor.is_readable |= !descriptor.is_ended;
         self.drain(now, token, &mut descriptor);
-        let answer = self.call(now, token, &mut descriptor, (&request, &attached, message));
+        let answer = self.call(now, token, &mut descriptor, (request, &attached, message));
         let status = self.sockets.status(descriptor.socket);
         let reply = Reply {
             error: answer.error,
@@ -233,26 +279,32 @@ impl Driver {
             description: status.map(|s| describe(&s)).unwrap_or_default(),
             value: &answer.value[..answer.value.len().min(MAX_REPLY - 64)],
         };
+        let reply = reply.encode();
         self.descriptors.insert(token, descriptor);
+        if matches!(request, Request::Shutdown { .. }) {
+            // Readiness has changed when the call returns.
+            self.serve(now, token);
+        }
         self.ready.insert(token);
-        (reply.encode(), answer.attached)
+        (reply, answer.attached)
     }
 
     /// `socket`
     fn socket(
         &mut self,
-        uid: u32,
+        now: Time,
+        (uid, process): (u32, i32),
         (domain, kind, protocol): (i32, i32, i32),
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        if self.check_descriptors(uid).is_err() {
+            self.close_ended(now);
+        }
         let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
-            if usage.descriptors >= self.config.limits.descriptors {
-                return Err(Errno::EMFILE);
-            }
+            let pair = self.open_pair((uid, process))?;
             let id = self.sockets.socket(style, family)?;
             self.sockets.set_privileged(id, uid == 0)?;
-            let pair = self.insert_descriptor(id, uid);
-            let (theirs, token) = pair.map_err(|_| Errno::ENOMEM)?;
+            self.sockets.set_owner(id, uid)?;
+            let (theirs, token) = self.insert_descriptor(id, pair);
             if style == Style::OneToOne
                 && let Some(descriptor) = self.descriptors.get_mut(&token)
             {
@@ -310,7 +362,9 @@ impl Driver {
             | Request::List { .. }
             | Request::Statistics
             | Request::TakeOver
-            | Request::Capture { .. } => ReplyContent::default(),
+            | Request::Linger { .. }
+            | Request::Capture { .. }
+            | Request::Lease { .. } => ReplyContent::default(),
             Request::Describe => {
                 let pending = self.sockets.pending_error(id).ok().flatten();
                 ReplyContent {
@@ -387,6 +441,7 @@ impl Driver {
         match self.sockets.bind(descriptor.socket, address) {
             Err(Errno::EADDRINUSE) => {
                 self.close_closed(now, address.port());
+                self.end_closed_leases(now);
                 // An event of this descriptor may have been among those that were read.
                 descriptor.is_readable = true;
                 self.sockets.bind(descriptor.socket, address)
@@ -404,63 +459,64 @@ impl Driver {
         descriptor: &mut Descriptor,
         (addresses, attached): (&[u8], &OwnedFd),
     ) -> ReplyContent {
-        let peers = read_addresses(addresses);
         let id = descriptor.socket;
-        let started = peers.and_then(|peers| self.sockets.connectx(now, id, &peers));
-        let association = match started {
-            Ok(association) => association,
+        let status = self.sockets.status(id);
+        let is_many = status.is_ok_and(|status| status.style == Style::OneToMany);
+        let started = read_addresses(addresses).and_then(|peers| {
+            // File descriptors first: nothing has to be taken back without them.
+            let waits = is_many && !is_nonblocking(attached);
+            let result = waits.then(|| self.open_setup(descriptor.uid)).transpose()?;
+            // The pair of a set-up that failed cannot be used again.
+            let is_renewed = !is_many && descriptor.is_ended;
+            let renewed = is_renewed.then(|| self.open_renewed(token, descriptor.uid));
+            let renewed = renewed.transpose()?;
+            let association = self.sockets.connectx(now, id, &peers)?;
+            Ok((association, result, renewed))
+        });
+        let (association, result, renewed) = match started {
+            Ok(started) => started,
             Err(error) => return ReplyContent::error(error),
         };
-        let status = self.sockets.status(id);
-        if status.is_ok_and(|status| status.style == Style::OneToMany) {
-            return ReplyContent {
-                error: Errno::EINPROGRESS.number(),
-                result: association.number(),
-                attached: self.watch_setup(association, attached).ok().flatten(),
-                ..ReplyContent::default()
-            };
+        if let Some((ours, theirs)) = result {
+            self.sockets.watch_setup(association);
+            self.setups.insert(association, ours);
+            return ReplyContent::in_progress(association, Some(theirs));
         }
-        let mut renewed = None;
-        if descriptor.is_ended {
-            let old = descriptor.cookie;
-            // The pair of a set-up that failed cannot be used again.
-            let Ok(theirs) = descriptor.renew() else {
-                return ReplyContent::error(Errno::ENOMEM);
-            };
-            self.by_cookie.remove(&old);
+        let renewed = renewed.map(|(end, theirs)| {
+            self.by_cookie.remove(&descriptor.cookie);
+            *descriptor = Descriptor::new(id, (descriptor.uid, descriptor.process), end);
             self.by_cookie.insert(descriptor.cookie, token);
             self.ended.remove(&token);
-            if let Some(ours) = &descriptor.ours {
-                // Without it the new end is never served, and the program's calls block.
-                if self.watch_as(ours, token).is_err() {
-                    return ReplyContent::error(Errno::ENOMEM);
-                }
-            }
-            renewed = Some(theirs);
+            theirs
+        });
+        if !is_many {
+            descriptor.plug(renewed.as_ref().unwrap_or(attached).as_fd());
         }
-        descriptor.plug(renewed.as_ref().unwrap_or(attached).as_fd());
-        ReplyContent {
-            error: Errno::EINPROGRESS.number(),
-            result: association.number(),
-            attached: renewed,
-            ..ReplyContent::default()
-        }
+        ReplyContent::in_progress(association, renewed)
     }
 
-    /// Returns the descriptor on which the caller gets the result of a set-up, unless its own is non-blocking.
-    fn watch_setup(
-        &mut self,
-        association: AssocId,
-        caller: &OwnedFd,
-    ) -> rustix::io::Result<Option<OwnedFd>> {
-        if fcntl_getfl(caller)?.contains(OFlags::NONBLOCK) {
-            return Ok(None);
-        }
+    /// Opens the pair on which a caller gets the result of a set-up.
+    fn open_setup(&self, uid: u32) -> Result<(OwnedFd, OwnedFd), Errno> {
         let flags = SocketFlags::CLOEXEC;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        self.sockets.watch_setup(association);
-        self.setups.insert(association, ours);
-        Ok(Some(theirs))
+        let opened = self
+            .check_setups(uid)
+            .and_then(|()| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
+        opened.map_err(|error| {
+            self.record_failure(&format!("user {uid} cannot connect"), error);
+            Errno::EMFILE
+        })
+    }
+
+    /// Opens another pair for a descriptor whose set-up has failed.
+    fn open_renewed(&self, token: Token, uid: u32) -> Result<(DaemonEnd, OwnedFd), Errno> {
+        let opened = pair().and_then(|(end, theirs)| {
+            self.watch_as(&end.ours, token)?;
+            Ok((end, theirs))
+        });
+        opened.map_err(|error| {
+            self.record_failure(&format!("user {uid} cannot connect"), error);
+            Errno::EMFILE
+        })
     }
 
     /// Sends the results of set-ups to callers that wait for them.
@@ -536,15 +592,15 @@ impl Driver {
         (association, attached): (i32, &OwnedFd),
     ) -> ReplyContent {
         // 1
-        let branched = self.sockets.peeloff(now, descriptor.socket, association);
-        let id = match branched {
-            Ok(id) => id,
+        let branched = self
+            .open_pair((descriptor.uid, descriptor.process))
+            .and_then(|pair| {
+                let id = self.sockets.peeloff(now, descriptor.socket, association)?;
+                Ok(self.insert_descriptor(id, pair))
+            });
+        let (theirs, token) = match branched {
+            Ok(branched) => branched,
             Err(error) => return ReplyContent::error(error),
-        };
-        let Ok((theirs, token)) = self.insert_descriptor(id, descriptor.uid) else {
-            // The association has no descriptor, and cannot return to its socket.
-            let _ = self.sockets.abort(now, id);
-            return ReplyContent::error(Errno::ENOMEM);
         };
         // 2
         let mut frames = take_unread(attached, &mut self.buffer);
@@ -565,6 +621,11 @@ impl Driver {
             ..ReplyContent::default()
         }
     }
+}
+
+/// Returns whether calls on a descriptor do not block.
+fn is_nonblocking(descriptor: &OwnedFd) -> bool {
+    fcntl_getfl(descriptor).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }
 
 /// Reads a message of at most `limit` bytes from the file of a program (`memfd_create`), which does not block.
@@ -614,12 +675,6 @@ fn take_unread(theirs: &OwnedFd, buffer: &mut [u8]) -> VecDeque<OutgoingFrame> {
         rest = usize::MAX;
     }
     frames
-}
-
-fn bytes_of(request: &Request<'_>) -> Vec<u8> {
-    let (mut bytes, data) = request.encode();
-    bytes.extend(data);
-    bytes
 }
 
 fn address_of(address: Result<std::net::SocketAddr, Errno>) -> ReplyContent {

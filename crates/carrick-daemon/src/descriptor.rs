@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick_ipc::{Description, FrameKind, HEADER, Header, Property};
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::portable_struct;
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
@@ -34,12 +34,12 @@ pub(crate) struct OutgoingFrame {
 
 /// The attached descriptor is passed beside the state.
 impl Portable for OutgoingFrame {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.header.encode().write(out);
         self.payload.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let header: [u8; HEADER] = Portable::read(input)?;
         Ok(Self {
             header: Header::decode(&header).map_err(|_| ImportError::Malformed("frame"))?,
@@ -63,11 +63,13 @@ portable_struct! { ProgramMessage { control, data } }
 pub(crate) struct PartialMessage {
     pub(crate) control: Vec<u8>,
     pub(crate) data: Vec<u8>,
+    /// Offset of the data behind the header and the ancillary data of its first frame.
+    pub(crate) start: usize,
     /// The message is larger than the send buffer; its data is dropped.
     pub(crate) is_too_large: bool,
 }
 
-portable_struct! { PartialMessage { control, data, is_too_large } }
+portable_struct! { PartialMessage { control, data, start, is_too_large } }
 
 /// Descriptor of a program.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub(crate) struct Descriptor {
     pub(crate) socket: SocketId,
     /// User whose limits apply.
     pub(crate) uid: u32,
+    /// Process id of the process that opened the socket.
+    pub(crate) process: i32,
     /// The daemon's end; `None` after a set-up that failed.
     pub(crate) ours: Option<OwnedFd>,
     /// Identity of the program's end (`SO_COOKIE`).
@@ -120,22 +124,22 @@ pub(crate) struct Descriptor {
 // The daemon's end is passed beside the state, and watched by the successor as at first.
 portable_struct! {
     Descriptor {
-        socket, uid, cookie, inode, outgoing, refused, partial, is_plugged, is_readable, has_data, is_closed,
+        socket, uid, process, cookie, inode, outgoing, refused, partial, is_plugged, is_readable, has_data, is_closed,
         was_reset, shutdown, failure_sent, end_sent, is_write_refused, is_ended, is_broken, error, sequence,
     }
     rebuilt { ours: None, waits_for_room: false }
 }
 
 impl Descriptor {
-    /// Creates the socket pair of a socket. Returns the program's end as well.
-    pub(crate) fn new(socket: SocketId, uid: u32) -> rustix::io::Result<(Self, OwnedFd)> {
-        let (ours, theirs, cookie, inode) = pair()?;
-        let descriptor = Self {
+    /// Creates the descriptor of a socket with the daemon's end of its pair.
+    pub(crate) fn new(socket: SocketId, (uid, process): (u32, i32), end: DaemonEnd) -> Self {
+        Self {
             socket,
             uid,
-            ours: Some(ours),
-            cookie,
-            inode,
+            process,
+            ours: Some(end.ours),
+            cookie: end.cookie,
+            inode: end.inode,
             outgoing: VecDeque::new(),
             refused: None,
             partial: None,
@@ -153,15 +157,7 @@ impl Descriptor {
             is_broken: false,
             error: None,
             sequence: 0,
-        };
-        Ok((descriptor, theirs))
-    }
-
-    /// Replaces the pair after the end of an association. Returns the program's end of the new pair.
-    pub(crate) fn renew(&mut self) -> rustix::io::Result<OwnedFd> {
-        let (new, theirs) = Self::new(self.socket, self.uid)?;
-        *self = new;
-        Ok(theirs)
+        }
     }
 
     /// Returns whether all that the program has sent was read and passed to the protocol.
@@ -220,15 +216,28 @@ fn send_frame(ours: BorrowedFd<'_>, outgoing: &OutgoingFrame) -> rustix::io::Res
     sendmsg(ours, &parts, &mut control, flags).map(drop)
 }
 
-/// Creates a socket pair: the daemon's end, the program's end, and the cookie and inode of the latter.
-fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd, u64, u64)> {
+/// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
+#[derive(Debug)]
+pub(crate) struct DaemonEnd {
+    pub(crate) ours: OwnedFd,
+    cookie: u64,
+    inode: u64,
+}
+
+/// Creates a socket pair. Returns the daemon's end and the program's.
+pub(crate) fn pair() -> rustix::io::Result<(DaemonEnd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     sockopt::set_socket_send_buffer_size(&theirs, PROGRAM_BUFFER)?;
     sockopt::set_socket_send_buffer_size(&ours, DAEMON_BUFFER)?;
     let cookie = sockopt::socket_cookie(&theirs)?;
     let inode = rustix::fs::fstat(&theirs)?.st_ino;
-    Ok((ours, theirs, cookie, inode))
+    let end = DaemonEnd {
+        ours,
+        cookie,
+        inode,
+    };
+    Ok((end, theirs))
 }
 
 /// Returns the description of a socket for the program's side.
@@ -250,4 +259,5 @@ pub(crate) fn describe(status: &Status) -> Description {
         .with(Property::NxtInfo, status.has_nxtinfo)
         .with(Property::SndRcv, status.has_sndrcv)
         .with(Property::NoDefaultStream, !status.has_default_stream)
+        .with(Property::Lingers, status.lingers)
 }

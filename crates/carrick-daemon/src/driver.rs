@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
-use carrick_ipc::{MAX_FRAME, MAX_REQUEST};
+use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
+use carrick_metrics::AcceptFailures;
 use carrick_proto::Time;
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -25,6 +27,8 @@ use tokio::time::Sleep;
 use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
 use crate::descriptor::Descriptor;
+use crate::lease::Leases;
+use crate::linger::LingeringSocket;
 use crate::statistics::Scrape;
 use crate::{Config, DaemonEnd};
 
@@ -34,6 +38,10 @@ const ROUNDS: usize = 8;
 pub(crate) const EVENTS: usize = 256;
 /// Stands for all SCTP ports in [`StrayInits::answers`].
 const ALL_PORTS: u16 = 0;
+/// Pause after a lack of file descriptors.
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
+/// File descriptors that are left to captures, requests and the network.
+const RESERVE: usize = 8;
 /// Event of the control socket.
 const CONTROL: u64 = 0;
 
@@ -48,7 +56,7 @@ pub(crate) struct UserResources {
     pub(crate) descriptors: usize,
 }
 
-/// The task.
+/// Task of the daemon: owns the sockets, clients and descriptors.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) config: Config,
@@ -64,16 +72,24 @@ pub(crate) struct Driver {
     pub(crate) descriptors: BTreeMap<Token, Descriptor>,
     pub(crate) by_cookie: BTreeMap<u64, Token>,
     pub(crate) by_socket: BTreeMap<SocketId, Token>,
-    /// Descriptors for the results of set-ups that callers wait for.
+    /// Descriptors of callers blocked in connect, by association.
     pub(crate) setups: BTreeMap<AssocId, OwnedFd>,
+    /// Closed sockets with `SO_LINGER`, by the cookies of their descriptors.
+    pub(crate) lingering: BTreeMap<u64, LingeringSocket>,
     /// Descriptors to be served.
     pub(crate) ready: BTreeSet<Token>,
     /// Clients with requests.
     ready_clients: BTreeSet<Token>,
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
+    /// Programs may have closed some of these since they were checked.
+    pub(crate) ended_changed: bool,
     pub(crate) users: BTreeMap<u32, UserResources>,
-    /// Buffer of received frames and requests.
+    /// Buffer of a received frame of a program, empty between two; large messages keep it.
+    pub(crate) frame: Vec<u8>,
+    /// Buffer of received requests.
+    pub(crate) request: Vec<u8>,
+    /// Buffer of other frames.
     pub(crate) buffer: Vec<u8>,
     /// Buffer of outgoing packets.
     out: Vec<u8>,
@@ -96,6 +112,21 @@ pub(crate) struct Driver {
     /// Control connection of a process that takes over after this round.
     pub(crate) successor: Option<Client>,
     pub(crate) captures: Captures,
+    pub(crate) leases: Leases,
+    /// Lack of file descriptors.
+    pub(crate) failures: AcceptFailures,
+    /// Number of open files besides those of programs.
+    own_files: usize,
+    /// Listening descriptors whose associations wait for file descriptors.
+    pub(crate) starved: BTreeSet<Token>,
+    /// Time at which they are served again.
+    pub(crate) serve_again: Option<Time>,
+}
+
+/// Returns the number of open files of this process.
+fn open_files() -> usize {
+    // Where /proc is not mounted, those of a daemon with a few addresses.
+    std::fs::read_dir("/proc/self/fd").map_or(32, Iterator::count)
 }
 
 impl Driver {
@@ -122,12 +153,16 @@ impl Driver {
             by_cookie: BTreeMap::new(),
             by_socket: BTreeMap::new(),
             setups: BTreeMap::new(),
+            lingering: BTreeMap::new(),
             ready: BTreeSet::new(),
             ready_clients: BTreeSet::new(),
             ended: BTreeSet::new(),
+            ended_changed: false,
             users: BTreeMap::new(),
-            // One byte more than the largest frame, to detect larger ones.
-            buffer: vec![0; MAX_REQUEST.max(MAX_FRAME) + 1],
+            frame: Vec::new(),
+            // One byte more than the largest request and frame, to detect larger ones.
+            request: vec![0; MAX_REQUEST + 1],
+            buffer: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
             out: Vec::new(),
             epoch: Instant::now(),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -141,6 +176,11 @@ impl Driver {
             owns_path: false,
             successor: None,
             captures: Captures::default(),
+            leases: Leases::default(),
+            failures: AcceptFailures::default(),
+            own_files: open_files(),
+            starved: BTreeSet::new(),
+            serve_again: None,
         })
     }
 
@@ -162,6 +202,54 @@ impl Driver {
     pub(crate) fn now(&self) -> Time {
         let nanos = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Time::from_nanos(nanos)
+    }
+
+    /// Checks that a user may have another descriptor.
+    pub(crate) fn check_descriptors(&self, uid: u32) -> rustix::io::Result<()> {
+        let count = self.users.get(&uid).map_or(0, |usage| usage.descriptors);
+        let is_within = count < self.config.limits.descriptors;
+        is_within.then_some(()).ok_or(Errno::MFILE)?;
+        self.check_share(uid)
+    }
+
+    /// Checks that a user may have another descriptor or connection: as many as the process has left for all
+    /// users, so that a single user takes half of them and n users 1/(n+1) each, as with received data.
+    pub(crate) fn check_share(&self, uid: u32) -> rustix::io::Result<()> {
+        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        let is_within = usage.clients + usage.descriptors < self.free_descriptors();
+        is_within.then_some(()).ok_or(Errno::MFILE)
+    }
+
+    /// Checks that a user may wait for another set-up. All waiting callers share as one user.
+    pub(crate) fn check_setups(&self, uid: u32) -> rustix::io::Result<()> {
+        self.check_share(uid)?;
+        let is_within = self.setups.len() < self.free_descriptors();
+        is_within.then_some(()).ok_or(Errno::MFILE)
+    }
+
+    /// Returns the number of file descriptors that are left for all users.
+    pub(crate) fn free_descriptors(&self) -> usize {
+        let limit = getrlimit(Resource::Nofile).current;
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        limit.saturating_sub(self.own_files + RESERVE + self.program_files())
+    }
+
+    /// Returns the number of file descriptors that programs take.
+    fn program_files(&self) -> usize {
+        self.clients.len() + self.descriptors.len() + self.setups.len()
+    }
+
+    /// Counts the open files again, after those of a predecessor's programs have become this daemon's.
+    pub(crate) fn count_files(&mut self) {
+        self.own_files = open_files().saturating_sub(self.program_files());
+    }
+
+    /// Counts a lack of file descriptors, and logs it at most once in 60 s.
+    pub(crate) fn record_failure(&self, failed: &str, error: Errno) {
+        let now = tokio::time::Instant::now();
+        if let Some(report) = self.failures.record(now, failed, &error.into()) {
+            (self.config.log)(&report);
+        }
     }
 
     /// Adds a file to the epoll instance.
@@ -205,9 +293,11 @@ impl Driver {
             busy |= self.follow_host(cx, now);
             self.serve_clients(now);
             self.serve_descriptors(now);
+            busy |= self.serve_leases(cx, now);
             self.transmit(cx, now);
             self.poll_scrapes(cx);
             self.collect_changes();
+            self.end_lingering();
             if let Some(client) = self.successor.take()
                 && let Some(process) = self.hand_over(now, &client)
             {
@@ -249,8 +339,8 @@ impl Driver {
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let udp_port = self.transport().encapsulation_port();
         let (sockets, strays) = (&mut self.sockets, &mut self.strays);
-        let captures = &mut self.captures;
-        self.network.poll_receive(cx, |arrival| match arrival {
+        let (captures, leases) = (&mut self.captures, &mut self.leases);
+        let any = self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packet(route, packet) => {
                 // A raw socket gets the packets for all SCTP implementations of the host.
                 if route.encapsulation.is_some()
@@ -263,11 +353,18 @@ impl Driver {
                         bytes: &packet,
                     };
                     captures.record(sockets, udp_port, &received);
-                    sockets.handle_datagram(now, route, packet);
+                    if let Some(packet) = leases.take(sockets, route, packet) {
+                        sockets.handle_datagram(now, route, packet);
+                    }
                 }
             }
-            NetworkInput::Icmp(icmp) => sockets.handle_icmp(now, &icmp),
-        })
+            NetworkInput::Icmp(icmp) => {
+                leases.pass_icmp(&icmp);
+                sockets.handle_icmp(now, &icmp);
+            }
+        });
+        self.leases.flush();
+        any
     }
 
     /// Reads the readiness of descriptors and clients; ready if there was any.
@@ -310,6 +407,10 @@ impl Driver {
                 self.accept_clients(now);
             } else if self.clients.contains_key(&token) {
                 self.ready_clients.insert(token);
+            } else if self.leases.mark_readable(token) {
+                // Served in this round.
+            } else if self.ended.contains(&token) {
+                self.note_ended(now);
             } else if let Some(descriptor) = self.descriptors.get_mut(&token) {
                 let input = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 let flags = event.flags;
@@ -332,10 +433,15 @@ impl Driver {
             self.check_ended(now);
             any = true;
         }
+        if self.serve_again.is_some_and(|at| at <= now) {
+            self.serve_again = None;
+            self.ready.append(&mut self.starved);
+            any = true;
+        }
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
             if watch_control(&self.epoll, &self.control).is_err() {
-                self.accept_again = Some(now + Duration::from_secs(1));
+                self.accept_again = Some(now + PAUSE);
             }
             any = true;
         }
@@ -406,17 +512,8 @@ impl Driver {
                     .handle_oversized(now, &transmit, bytes, route_mtu);
                 continue;
             }
-            if self.captures.is_empty() {
-                continue;
-            }
-            for packet in bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()).max(1)) {
-                let sent = DaemonPacket {
-                    is_sent: true,
-                    route: transmit.route,
-                    bytes: packet,
-                };
-                self.captures.record(&self.sockets, udp_port, &sent);
-            }
+            let sent = (&transmit, bytes);
+            self.captures.record_sent(&self.sockets, udp_port, sent);
         }
     }
 
@@ -426,6 +523,7 @@ impl Driver {
             self.sockets.poll_timeout(),
             self.next_check,
             self.accept_again,
+            self.serve_again,
             self.ends,
         ];
         let Some(next) = times.into_iter().flatten().min() else {

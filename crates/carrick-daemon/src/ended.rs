@@ -1,8 +1,10 @@
 //! Descriptors whose association has ended, until the program closes them.
 //!
 //! After the end of an association the daemon's end of the pair is shut down in both directions, or
-//! closed, so that the program's end reports the hang-up. Then the pair does not report that the program
-//! has closed its end. The list of sockets in `/proc/net/unix` has their inodes.
+//! closed, so that the program's end reports the hang-up. An end that is shut down has an event when the program closes
+//! the other one, but also others, and one that is closed has none. The list of sockets in `/proc/net/unix` has the
+//! inodes of those that are open. It is read after events, from time to time, and before a program is refused a
+//! socket.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,12 +15,33 @@ use crate::driver::{Driver, EVENTS};
 
 /// Interval between scans of the list.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Time after an event, since others follow where associations are short.
+const SOON: Duration = Duration::from_millis(100);
 
 impl Driver {
     /// Schedules the next check for closed descriptors, if any has ended.
     pub(crate) fn schedule_check(&mut self, now: Time) {
         if self.next_check.is_none() && !self.ended.is_empty() {
             self.next_check = Some(now + INTERVAL);
+        }
+    }
+
+    /// Schedules a check after an event of a descriptor that has ended.
+    pub(crate) fn note_ended(&mut self, now: Time) {
+        self.ended_changed = true;
+        let soon = now + SOON;
+        self.next_check = Some(self.next_check.map_or(soon, |at| at.min(soon)));
+    }
+
+    /// Closes the sockets of descriptors that programs have closed before this request.
+    pub(crate) fn close_ended(&mut self, now: Time) {
+        let mut events = Vec::with_capacity(EVENTS);
+        while self.read_events(&mut events) {
+            self.handle_events(now, &mut events);
+        }
+        self.serve_descriptors(now);
+        if self.ended_changed {
+            self.check_ended(now);
         }
     }
 
@@ -45,6 +68,7 @@ impl Driver {
     /// Removes the descriptors that programs have closed after the end of their association.
     pub(crate) fn check_ended(&mut self, now: Time) {
         self.next_check = None;
+        self.ended_changed = false;
         if let Ok(list) = std::fs::read_to_string("/proc/net/unix") {
             let open = inodes(&list);
             for token in self.ended.clone() {

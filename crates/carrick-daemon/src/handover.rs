@@ -24,7 +24,7 @@ use bytes::Bytes;
 use carrick::Transport;
 use carrick::network::{InheritedKind, InheritedSocket, Network, NetworkConfig};
 use carrick_ipc::{MAX_ATTACHED, MAX_REPLY, Reply, Request};
-use carrick_proto::export::{Format, Portable, Reader};
+use carrick_proto::export::{ExportReader, Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct, portable_tuple};
 use carrick_sockets::{AssocId, Sockets};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
@@ -62,9 +62,10 @@ portable_struct! { NetworkEntry { kind, address } }
 struct ClientEntry {
     token: Token,
     uid: u32,
+    process: i32,
 }
 
-portable_struct! { ClientEntry { token, uid } }
+portable_struct! { ClientEntry { token, uid, process } }
 
 /// State of a daemon besides its descriptors, which follow in the order of the fields.
 struct DaemonState {
@@ -133,7 +134,7 @@ pub(crate) fn may_share(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Has calls on a connection block, but not for ever.
+/// Makes calls on a connection block, with a time limit.
 fn limit_waiting(connection: &OwnedFd, limit: Option<Duration>) -> rustix::io::Result<()> {
     ioctl_fionbio(connection, false)?;
     sockopt::set_socket_timeout(connection, sockopt::Timeout::Recv, limit)?;
@@ -258,6 +259,8 @@ impl Driver {
 
     fn try_hand_over(&mut self, now: Time, connection: &OwnedFd) -> Result<(), Reason> {
         limit_waiting(connection, Some(PATIENCE)).map_err(described)?;
+        // They are renewed, with the daemon that then serves.
+        self.end_leases(now);
         let refuse = |reason: Reason| {
             let reply = Reply {
                 error: Errno::CANCELED.raw_os_error(),
@@ -308,6 +311,7 @@ impl Driver {
         let clients = self.clients.iter().map(|(token, client)| ClientEntry {
             token: *token,
             uid: client.uid,
+            process: client.process,
         });
         let state = DaemonState {
             clock: clock().saturating_sub(since),
@@ -365,11 +369,22 @@ impl Driver {
         if !tokens.chain(descriptors.keys()).all(is_known) || attached.len() != descriptors.len() {
             return Err(incomplete());
         }
-        for ClientEntry { token, uid } in clients {
+        for ClientEntry {
+            token,
+            uid,
+            process,
+        } in clients
+        {
             let connection = take()?;
             self.watch_as(&connection, token).map_err(described)?;
             self.users.entry(uid).or_default().clients += 1;
-            self.clients.insert(token, Client { connection, uid });
+            let client = Client {
+                connection,
+                uid,
+                process,
+                is_refused: false,
+            };
+            self.clients.insert(token, client);
         }
         for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
             let frames = descriptor.outgoing.iter_mut();
@@ -380,10 +395,12 @@ impl Driver {
                     *slot = Some(take()?);
                 }
             }
+            if let Some(ours) = &descriptor.ours {
+                self.watch_as(ours, token).map_err(described)?;
+            }
             if descriptor.is_ended {
                 self.ended.insert(token);
-            } else if let Some(ours) = &descriptor.ours {
-                self.watch_as(ours, token).map_err(described)?;
+            } else {
                 descriptor.is_readable = true;
             }
             if !descriptor.is_broken {
@@ -398,13 +415,14 @@ impl Driver {
         for association in setups {
             self.setups.insert(association, take()?);
         }
+        self.count_files();
         self.schedule_check(self.now());
         Ok(())
     }
 }
 
 fn incomplete() -> Reason {
-    "the state has other descriptors than were passed".into()
+    "the number of passed descriptors does not match the exported state".into()
 }
 
 /// Requests a handover from the daemon on a control socket. Returns the daemon that continues, or the reason of the
@@ -428,7 +446,7 @@ fn try_take_over(config: Config) -> Result<Daemon, Reason> {
     match taken.and_then(|inherited| continued(config, &state, inherited)) {
         Ok(daemon) => {
             send_with(&connection, &Reply::default(), &[]).map_err(described)?;
-            // The predecessor has given up waiting if the connection ends.
+            // The predecessor has stopped waiting if the connection ends.
             limit_waiting(&connection, None).map_err(described)?;
             receive(&connection)?;
             Ok(daemon)
@@ -557,7 +575,7 @@ fn continued(
 }
 
 fn read(bytes: &[u8]) -> Result<DaemonState, ImportError> {
-    let mut input = Reader::new(FORMAT.open(bytes)?, Time::ZERO, None);
+    let mut input = ExportReader::new(FORMAT.open(bytes)?, Time::ZERO, None);
     let state = DaemonState::read(&mut input)?;
     input.finish()?;
     Ok(state)
@@ -565,7 +583,7 @@ fn read(bytes: &[u8]) -> Result<DaemonState, ImportError> {
 
 #[cfg(test)]
 mod tests {
-    use carrick_proto::export::Writer;
+    use carrick_proto::export::ExportWriter;
 
     use super::*;
 
@@ -574,7 +592,7 @@ mod tests {
         let refused = |bytes: &[u8]| read(bytes).map(drop).unwrap_err();
         assert_eq!(refused(b"state"), ImportError::NoExport);
         let other = Format::new(*b"carrickd", 2);
-        let other = other.export(Time::ZERO, |_: &mut Writer| {}).unwrap();
+        let other = other.export(Time::ZERO, |_: &mut ExportWriter| {}).unwrap();
         let version = ImportError::Version {
             found: 2,
             supported: 1,
@@ -587,7 +605,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0xa25b_0793;
+    const LAYOUT: u32 = 0xc889_453a;
 
     #[test]
     fn version_stands_for_the_layout() {

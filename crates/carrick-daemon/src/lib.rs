@@ -14,6 +14,9 @@
 //!   descriptor becomes not writable.
 //! - While an association is being set up, a plug frame makes the descriptor not writable.
 //!
+//! A process with its own protocol stack ([`carrick::Config::daemon`]) leases an SCTP port, and gets its packets instead of
+//! messages.
+//!
 //! A successor continues all sockets in another process ([`Daemon::take_over`]).
 //!
 //! Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
@@ -27,6 +30,8 @@ mod descriptor;
 mod driver;
 mod ended;
 mod handover;
+mod lease;
+mod linger;
 mod list;
 mod metrics;
 mod serve;
@@ -38,7 +43,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,6 +60,7 @@ use serde_json::Value;
 
 pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
+pub use carrick_sockets::ReservedPorts;
 use driver::Driver;
 use statistics::MetricsServer;
 
@@ -64,9 +70,9 @@ const BACKLOG: i32 = 128;
 /// Limits of the processes of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections of the control socket. Default: 1024.
+    /// Maximum number of connections of the control socket. Default: 1024.
     pub clients: usize,
-    /// Descriptors. Default: 8192.
+    /// Maximum number of descriptors, also those of associations that are to be accepted. Default: 8192.
     pub descriptors: usize,
 }
 
@@ -99,8 +105,18 @@ pub struct Config {
     pub limits: Limits,
     /// Limit of associations of all programs. Default: 8,192.
     pub max_associations: usize,
+    /// Limit of the associations that peers at one source, an IPv4 address or IPv6 /64, have initiated. `None`, the
+    /// default, means an eighth of `max_associations`, at least 16.
+    pub max_associations_per_source: Option<usize>,
+    /// Limit of the associations of one user. `None`, the default, means half of `max_associations`.
+    pub max_associations_per_user: Option<usize>,
     /// Limit of the received data of all associations in bytes. Default: 64 MiB.
     pub receive_memory: usize,
+    /// Limit of the received data of the associations of one user in bytes. `None`, the default, means half of
+    /// `receive_memory`.
+    pub receive_memory_per_user: Option<usize>,
+    /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
+    pub reserved_ports: Vec<ReservedPorts>,
     /// Lowest SCTP port that programs of users other than the superuser may bind. Default: 1024.
     pub first_unprivileged_port: u16,
     /// TCP address for metrics over HTTP; no metrics are served without it. Default: `None`.
@@ -125,7 +141,11 @@ impl Config {
             association: carrick_sockets::Config::default_association(),
             limits: Limits::default(),
             max_associations: 8192,
+            max_associations_per_source: None,
+            max_associations_per_user: None,
             receive_memory: 64 << 20,
+            receive_memory_per_user: None,
+            reserved_ports: Vec::new(),
             first_unprivileged_port: 1024,
             metrics: None,
             linger: Duration::ZERO,
@@ -153,9 +173,9 @@ pub fn answers(path: &Path) -> bool {
 }
 
 /// Passes the sockets and associations of a daemon to `row`, each as a JSON object. Rows of sockets have the
-/// members `socket`, `user`, `inode`, `local`, `style`, `backlog`, `waiting` and `associations`; those of
-/// associations, which have an `association` other than 0, `socket`, `user`, `inode`, `local`, `peer`, `state`,
-/// `stats` and `paths`. Stops when `row` returns an error, and returns it.
+/// members `socket`, `user`, `process` (of the process that opened it), `inode`, `local`, `style`, `backlog`,
+/// `waiting` and `associations`; those of associations, which have an `association` other than 0, `socket`, `user`,
+/// `process`, `inode`, `local`, `peer`, `state`, `stats`, `settings` and `paths`. Stops when `row` returns an error, and returns it.
 ///
 /// # Errors
 /// No daemon answers, or it sends something else; or that of `row`.
@@ -225,11 +245,14 @@ pub enum DaemonError {
     #[error("{0}")]
     Network(#[from] carrick::BindError),
     /// A parameter of associations is out of its range.
-    #[error("association parameters are out of range")]
-    Association,
+    #[error("association parameters: {0}")]
+    Association(#[source] carrick_proto::ConfigError),
     /// Another daemon has the control socket.
     #[error("a daemon answers on {0}: use it, or choose another path with --socket")]
     Running(PathBuf),
+    /// The path of the control socket has a file that is no socket.
+    #[error("{0} exists and is no socket: remove it, or choose another path with --socket")]
+    NotASocket(PathBuf),
     /// The control socket could not be opened.
     #[error("cannot open the control socket {path}: {source}")]
     Control {
@@ -251,7 +274,7 @@ pub enum DaemonError {
     NotTakenOver {
         /// Path of the control socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the predecessor or of this process.
         reason: String,
     },
     /// The system has no random numbers, or no epoll instance.
@@ -307,16 +330,12 @@ impl Daemon {
         let system = |error: getrandom::Error| DaemonError::System(io::Error::other(error));
         getrandom::fill(&mut seed).map_err(system)?;
         let parameters = parameters(&config, network.addresses(), seed);
-        let sockets = Sockets::new(parameters).map_err(|_| DaemonError::Association)?;
+        let sockets = Sockets::new(parameters).map_err(DaemonError::Association)?;
         if owns_path && answers(&config.socket) {
             return Err(DaemonError::Running(config.socket));
         }
         let listener = config.metrics.map(MetricsServer::bind).transpose()?;
-        let opened = control.map_or_else(|| open_control(&config.socket), Ok);
-        let control = opened.map_err(|source| DaemonError::Control {
-            path: config.socket.clone(),
-            source,
-        })?;
+        let control = control.map_or_else(|| open_control(&config.socket), Ok)?;
         let socket = config.socket.clone();
         let driver = Driver::new(config, network, sockets, control);
         let mut driver = Box::new(driver.map_err(|error| DaemonError::System(error.into()))?);
@@ -368,7 +387,7 @@ impl Daemon {
             // Without a free descriptor, a successor opens the socket again.
             let listener = metrics.duplicate().ok();
             self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(log);
+            let (tasks, scrapes) = metrics.start(self.driver.failures.clone(), log);
             self.driver.answer_scrapes(scrapes);
             tasks
         });
@@ -387,7 +406,7 @@ impl Daemon {
         }
         if self.driver.owns_path && end == DaemonEnd::Stopped {
             // The path may have been taken by another daemon only after it did not answer.
-            let _ = std::fs::remove_file(&self.socket);
+            let _ = remove_socket(&self.socket);
         }
         end
     }
@@ -399,7 +418,11 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     parameters.association = config.association.clone();
     parameters.encapsulation = config.peer_port;
     parameters.max_associations = config.max_associations;
+    parameters.max_associations_per_source = config.max_associations_per_source;
+    parameters.max_associations_per_owner = config.max_associations_per_user;
     parameters.receive_memory = config.receive_memory;
+    parameters.receive_memory_per_owner = config.receive_memory_per_user;
+    parameters.reserved_ports.clone_from(&config.reserved_ports);
     parameters.first_unprivileged_port = config.first_unprivileged_port;
     parameters.source_selection = || Box::new(HostRoutes::default());
     parameters
@@ -412,16 +435,33 @@ fn path_of(socket: &OwnedFd) -> Option<PathBuf> {
     Some(std::ffi::OsStr::from_bytes(path).into())
 }
 
-/// Opens the control socket. A path whose daemon does not answer is replaced. With the privileges of the
+/// Opens the control socket. A socket whose daemon does not answer is replaced. With the privileges of the
 /// superuser every user may connect.
-fn open_control(path: &Path) -> io::Result<OwnedFd> {
+fn open_control(path: &Path) -> Result<OwnedFd, DaemonError> {
+    let failed = |source| DaemonError::Control {
+        path: path.to_owned(),
+        source,
+    };
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-        std::fs::create_dir_all(directory)?;
+        std::fs::create_dir_all(directory).map_err(failed)?;
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    if !remove_socket(path).map_err(failed)? {
+        return Err(DaemonError::NotASocket(path.to_owned()));
     }
+    listen_at(path).map_err(failed)
+}
+
+/// Removes a socket. Returns false for another file, which remains; a symbolic link is one.
+fn remove_socket(path: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => Ok(false),
+        Ok(_) => std::fs::remove_file(path).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,

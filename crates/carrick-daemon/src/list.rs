@@ -38,7 +38,12 @@ impl Driver {
         let mut members = Map::new();
         members.insert("socket".into(), row.key.socket.into());
         members.insert("association".into(), row.key.association.into());
-        members.insert("user".into(), json!(descriptor.map(|found| found.uid)));
+        let lessee = row.socket.and_then(|id| self.leases.user_of(id));
+        let user = descriptor.map(|found| found.uid).or(lessee);
+        members.insert("user".into(), json!(user));
+        let leased = row.socket.and_then(|id| self.leases.process_of(id));
+        let process = descriptor.map(|found| found.process).or(leased);
+        members.insert("process".into(), json!(process));
         members.insert("inode".into(), json!(descriptor.map(|found| found.inode)));
         members.insert("local".into(), json!(row.local));
         match &row.subject {
@@ -57,13 +62,27 @@ impl Driver {
                 members.insert("waiting".into(), json!(waiting));
                 members.insert("associations".into(), json!(associations));
             }
-            OverviewSubject::Association { peer, stats, paths } => {
+            OverviewSubject::Association {
+                peer,
+                stats,
+                settings,
+                paths,
+            } => {
                 let state = stats
                     .as_ref()
                     .map_or(StateName::Closed, |stats| stats.state);
                 members.insert("peer".into(), json!(peer));
                 members.insert("state".into(), json!(state));
                 members.insert("stats".into(), json!(stats));
+                let settings = settings.map(|settings| {
+                    json!({
+                        "hb_interval_ms": settings.hb_interval.as_millis() as u64,
+                        "max_retrans": settings.max_retrans,
+                        "send_buffer": settings.send_buffer,
+                        "receive_buffer": settings.receive_buffer,
+                    })
+                });
+                members.insert("settings".into(), json!(settings));
                 members.insert("paths".into(), json!(paths));
             }
         }

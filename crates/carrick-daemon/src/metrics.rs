@@ -31,9 +31,17 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     let counters = &statistics.host.counters;
     let endpoints = endpoint_counters(&counters.endpoints).into_iter();
     let associations = chunk_counters(&counters.associations, &counters.endpoints);
-    for (name, help, value) in endpoints.chain(associations) {
+    let refused = (
+        "refused_options",
+        "Socket options refused with ENOPROTOOPT",
+        counters.refused_options,
+    );
+    for (name, help, value) in endpoints.chain(associations).chain([refused]) {
         registry.register(name, help, ConstCounter::new(value));
     }
+    let failures = ConstCounter::new(statistics.descriptor_failures);
+    let help = "Descriptors and connections that could not be opened at the limits of a user or of the process";
+    registry.register("descriptor_failures", help, failures);
     let host = &statistics.host;
     let states = STATES.map(|(state, label)| {
         let count = host.associations.get(&state).copied().unwrap_or(0);

@@ -1,17 +1,22 @@
 //! Service of a descriptor: messages from the program to the protocol, and from the protocol to the
 //! program.
 
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
-use carrick_sockets::{Errno, OutgoingMessage, Readiness, Received, Style};
+use carrick_sockets::{Closed, Errno, OutgoingMessage, Readiness, Received, Style};
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, Shutdown, recv, recvmsg, shutdown};
 
-use crate::descriptor::{Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe};
-use crate::driver::{Driver, Token};
+use crate::descriptor::{
+    DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
+};
+use crate::driver::{Driver, PAUSE, Token};
+use crate::linger::LingeringSocket;
 
 /// Maximum number of frames per direction in one turn of a descriptor.
 const TURN: usize = 64;
@@ -41,22 +46,58 @@ enum ProgramFrame {
     Invalid(&'static str),
 }
 
+/// Socket pair without a socket.
+#[derive(Debug)]
+pub(crate) struct SocketPair {
+    token: Token,
+    end: DaemonEnd,
+    theirs: OwnedFd,
+    /// User and process.
+    owner: (u32, i32),
+}
+
 impl Driver {
-    /// Adds a socket, with its pair. Returns the program's end and the token.
+    /// Opens a socket pair for another socket of a user: before the socket exists, so that a socket without a pair
+    /// never does.
+    ///
+    /// # Errors
+    /// `EMFILE` at the user's limit, or without a free file descriptor.
+    pub(crate) fn open_pair(&mut self, owner: (u32, i32)) -> Result<SocketPair, Errno> {
+        let (uid, _) = owner;
+        let opened = self.check_descriptors(uid).and_then(|()| pair());
+        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(&end.ours)?, end, theirs)));
+        let (token, end, theirs) = opened.map_err(|error| {
+            self.record_failure(&format!("cannot open a socket of user {uid}"), error);
+            Errno::EMFILE
+        })?;
+        Ok(SocketPair {
+            token,
+            end,
+            theirs,
+            owner,
+        })
+    }
+
+    /// Adds a socket with its pair. Returns the program's end and the token.
     pub(crate) fn insert_descriptor(
         &mut self,
         socket: carrick_sockets::SocketId,
-        uid: u32,
-    ) -> rustix::io::Result<(OwnedFd, Token)> {
-        let (descriptor, theirs) = Descriptor::new(socket, uid)?;
-        let ours = descriptor.ours.as_ref().ok_or(SystemErrno::BADF)?;
-        let token = self.watch(ours)?;
+        pair: SocketPair,
+    ) -> (OwnedFd, Token) {
+        let SocketPair {
+            token,
+            end,
+            theirs,
+            owner,
+        } = pair;
+        let uid = owner.0;
+        let descriptor = Descriptor::new(socket, owner, end);
         self.by_cookie.insert(descriptor.cookie, token);
         self.by_socket.insert(socket, token);
         self.users.entry(uid).or_default().descriptors += 1;
         self.descriptors.insert(token, descriptor);
         self.ready.insert(token);
-        Ok((theirs, token))
+        (theirs, token)
     }
 
     /// Removes a descriptor whose socket is closed.
@@ -68,6 +109,9 @@ impl Driver {
         if let Some(usage) = self.users.get_mut(&descriptor.uid) {
             usage.descriptors -= 1;
         }
+        // There is room for the associations that wait in backlogs.
+        self.ready.append(&mut self.starved);
+        self.serve_again = None;
     }
 
     /// Passes messages in both directions, as far as there is room.
@@ -144,7 +188,12 @@ impl Driver {
         let _ = if descriptor.was_reset && descriptor.has_data && !listens {
             self.sockets.abort(now, descriptor.socket)
         } else {
-            self.sockets.close(now, descriptor.socket).map(drop)
+            let closed = self.sockets.close(now, descriptor.socket);
+            if let Ok(Closed::Lingers(time)) = closed {
+                let lingering = LingeringSocket::new(descriptor, time);
+                self.lingering.insert(descriptor.cookie, lingering);
+            }
+            closed.map(drop)
         };
     }
 
@@ -180,17 +229,21 @@ impl Driver {
             let Some(ours) = &descriptor.ours else {
                 return ReadResult::Dry;
             };
-            let space = &mut self.buffer[..=MAX_FRAME];
-            let len = match recv(ours, space, RecvFlags::DONTWAIT) {
-                Ok((0, _)) if descriptor.is_write_refused && !descriptor.is_closed => {
+            self.frame.clear();
+            let received = match &mut descriptor.partial {
+                Some(partial) => partial.receive(ours, &mut self.frame),
+                None => receive(ours, &mut self.frame),
+            };
+            let len = match received {
+                Ok(0) if descriptor.is_write_refused && !descriptor.is_closed => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
                 }
-                Ok((0, _)) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok(0) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return ReadResult::Closed,
                     _ => return ReadResult::Invalid("an empty frame"),
                 },
-                Ok((len, _)) => len,
+                Ok(len) => len,
                 Err(SystemErrno::AGAIN) => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
@@ -204,7 +257,7 @@ impl Driver {
             };
             let limit = self.sockets.status(descriptor.socket);
             let limit = limit.map_or(0, |status| status.max_message);
-            match parse(&self.buffer[..len], &mut descriptor.partial, limit) {
+            match parse(len, &mut self.frame, &mut descriptor.partial, limit) {
                 ProgramFrame::Ignored => {}
                 ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
                 ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
@@ -268,7 +321,7 @@ impl Driver {
             if !has_room {
                 return;
             }
-            match self.next_frame(now, descriptor) {
+            match self.next_frame(now, token, descriptor) {
                 Some(outgoing) => descriptor.outgoing.push_back(outgoing),
                 None => return self.deliver_end(now, token, descriptor),
             }
@@ -277,12 +330,17 @@ impl Driver {
     }
 
     /// Returns the next frame for the program.
-    fn next_frame(&mut self, now: Time, descriptor: &mut Descriptor) -> Option<OutgoingFrame> {
+    fn next_frame(
+        &mut self,
+        now: Time,
+        token: Token,
+        descriptor: &mut Descriptor,
+    ) -> Option<OutgoingFrame> {
         let id = descriptor.socket;
         let level = self.sockets.readiness(id)?;
         let status = self.sockets.status(id).ok()?;
         if status.is_listening && status.style == Style::OneToOne {
-            return self.next_accepted(now, descriptor.uid, id);
+            return self.next_accepted(now, token, descriptor);
         }
         let is_empty = self.sockets.unread(id) == Ok(0);
         if !level.contains(Readiness::ERROR) {
@@ -311,30 +369,34 @@ impl Driver {
         Some(outgoing)
     }
 
+    /// Accepts an association. Without a descriptor for it, all wait in the backlog.
     fn next_accepted(
         &mut self,
         now: Time,
-        uid: u32,
-        listener: carrick_sockets::SocketId,
+        token: Token,
+        listener: &Descriptor,
     ) -> Option<OutgoingFrame> {
-        loop {
-            let (id, peer) = self.sockets.accept(listener).ok()?;
-            // Without a descriptor, or an association that has ended meanwhile, the next one is accepted.
-            let Ok((theirs, _)) = self.insert_descriptor(id, uid) else {
-                let _ = self.sockets.abort(now, id);
-                continue;
-            };
-            let description = self.sockets.status(id).map(|status| describe(&status));
-            let description = description.unwrap_or_default().encode();
-            return Some(OutgoingFrame {
-                header: Header {
-                    address: Some(peer),
-                    ..Header::new(FrameKind::Accepted)
-                },
-                payload: Bytes::copy_from_slice(&description),
-                attached: Some(theirs),
-            });
+        let level = self.sockets.readiness(listener.socket)?;
+        if !level.contains(Readiness::READABLE) {
+            return None;
         }
+        let Ok(pair) = self.open_pair((listener.uid, listener.process)) else {
+            self.starved.insert(token);
+            self.serve_again.get_or_insert(now + PAUSE);
+            return None;
+        };
+        let (id, peer) = self.sockets.accept(listener.socket).ok()?;
+        let (theirs, _) = self.insert_descriptor(id, pair);
+        let description = self.sockets.status(id).map(|status| describe(&status));
+        let description = description.unwrap_or_default().encode();
+        Some(OutgoingFrame {
+            header: Header {
+                address: Some(peer),
+                ..Header::new(FrameKind::Accepted)
+            },
+            payload: Bytes::copy_from_slice(&description),
+            attached: Some(theirs),
+        })
     }
 
     /// Notifies the program of the end of messages, and of the end of the association.
@@ -367,14 +429,13 @@ impl Driver {
         }
     }
 
-    /// Shuts the pair down when no message passes in either direction any more. The daemon no longer sees
-    /// when the program closes its end, and looks for it from time to time.
+    /// Shuts the pair down when no message passes in either direction any more. Its events then no longer say what
+    /// has happened; the program may have closed its end.
     fn end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = &descriptor.ours {
             // Frames that are not read would keep the program's end from being writable.
             while recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n > 0) {}
             let _ = shutdown(ours, Shutdown::Both);
-            self.unwatch(ours);
         }
         descriptor.is_ended = true;
         descriptor.is_plugged = false;
@@ -423,35 +484,89 @@ impl Driver {
     }
 }
 
-/// Reads a frame of the program. `limit` is the size of the largest message in parts, in bytes.
-fn parse(bytes: &[u8], partial: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
-    let Ok(header) = Header::decode(bytes) else {
+/// Size from which the data of a message stays where it was received, in bytes. What waits for the protocol then
+/// keeps at most four times its size of memory; smaller data is copied.
+const IN_PLACE: usize = MAX_FRAME / 4;
+
+/// Receives a frame of the program into an empty buffer, of which it uses the capacity. Returns its length, which
+/// is larger than [`MAX_FRAME`] for a larger one.
+fn receive(ours: &OwnedFd, frame: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    frame.reserve_exact(MAX_FRAME + 1);
+    let (len, _) = recv(ours, spare_capacity(frame), RecvFlags::DONTWAIT)?;
+    Ok(len)
+}
+
+impl PartialMessage {
+    /// Receives the next part of the message: its header into an empty buffer, and its data behind the data that
+    /// the message has. Returns the length of the frame.
+    fn receive(&mut self, ours: &OwnedFd, header: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        let before = self.data.len();
+        header.resize(HEADER, 0);
+        self.data.resize(before + MAX_PAYLOAD + 1, 0);
+        let mut parts = [
+            IoSliceMut::new(header),
+            IoSliceMut::new(&mut self.data[before..]),
+        ];
+        let mut control = RecvAncillaryBuffer::default();
+        let received = recvmsg(ours, &mut parts, &mut control, RecvFlags::DONTWAIT);
+        let len = received.as_ref().map_or(0, |received| received.bytes);
+        header.truncate(len);
+        self.data.truncate(before + len.saturating_sub(HEADER));
+        received.map(|received| received.bytes)
+    }
+}
+
+/// Reads a frame of `len` bytes of the program. `frame` has all of it, or the header alone if it continues a
+/// message, whose data [`PartialMessage::receive`] has added. `limit` is the size of the largest message in parts,
+/// in bytes.
+fn parse(
+    len: usize,
+    frame: &mut Vec<u8>,
+    partial: &mut Option<PartialMessage>,
+    limit: usize,
+) -> ProgramFrame {
+    let Ok(header) = Header::decode(frame) else {
         return ProgramFrame::Invalid("bytes that are no frame");
     };
     match header.kind {
-        FrameKind::Plug => return ProgramFrame::Ignored,
-        FrameKind::Send if bytes.len() <= MAX_FRAME => {}
+        FrameKind::Plug => {
+            if let Some(message) = partial {
+                let plug = len.saturating_sub(HEADER).min(MAX_PAYLOAD + 1);
+                message.data.truncate(message.data.len() - plug);
+            }
+            return ProgramFrame::Ignored;
+        }
+        FrameKind::Send if len <= MAX_FRAME => {}
         _ => return ProgramFrame::Invalid("a frame of another kind"),
     }
-    let body = &bytes[HEADER..];
-    let Some((control, data)) = body.split_at_checked(header.control.into()) else {
-        return ProgramFrame::Invalid("a frame that is too short");
+    let start = HEADER + usize::from(header.control);
+    let mut message = match partial.take() {
+        Some(_) if header.control > 0 => {
+            return ProgramFrame::Invalid("ancillary data within a message");
+        }
+        Some(message) => message,
+        None if start > len => return ProgramFrame::Invalid("a frame that is too short"),
+        None if header.is_end => {
+            return ProgramFrame::Message(ProgramMessage {
+                control: frame[HEADER..start].to_vec(),
+                data: if len - start < IN_PLACE {
+                    Bytes::copy_from_slice(&frame[start..])
+                } else {
+                    Bytes::from(std::mem::take(frame)).slice(start..)
+                },
+            });
+        }
+        None => PartialMessage {
+            control: frame[HEADER..start].to_vec(),
+            data: std::mem::take(frame),
+            start,
+            is_too_large: false,
+        },
     };
-    if partial.is_none() && header.is_end {
-        return ProgramFrame::Message(ProgramMessage {
-            control: control.to_vec(),
-            data: Bytes::copy_from_slice(data),
-        });
-    }
-    let mut message = partial.take().unwrap_or_else(|| PartialMessage {
-        control: control.to_vec(),
-        ..PartialMessage::default()
-    });
-    if message.is_too_large || message.data.len() + data.len() > limit {
+    if message.is_too_large || message.data.len() - message.start > limit {
         message.is_too_large = true;
         message.data.clear();
-    } else {
-        message.data.extend(data);
+        message.start = 0;
     }
     if !header.is_end {
         *partial = Some(message);
@@ -462,7 +577,7 @@ fn parse(bytes: &[u8], partial: &mut Option<PartialMessage>, limit: usize) -> Pr
     }
     ProgramFrame::Message(ProgramMessage {
         control: message.control,
-        data: message.data.into(),
+        data: Bytes::from(message.data).slice(message.start..),
     })
 }
 
@@ -495,6 +610,8 @@ fn frame_of(received: Received) -> OutgoingFrame {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
     use super::*;
 
     fn frame(header: Header, body: &[u8]) -> Vec<u8> {
@@ -503,20 +620,36 @@ mod tests {
         bytes
     }
 
+    /// Passes a frame through a pair, as a program and the daemon do.
+    fn pass(frame: &[u8], parts: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        send(&theirs, frame, SendFlags::empty()).unwrap();
+        let mut buffer = Vec::new();
+        let len = match parts {
+            Some(partial) => partial.receive(&ours, &mut buffer),
+            None => receive(&ours, &mut buffer),
+        };
+        parse(len.unwrap(), &mut buffer, parts, limit)
+    }
+
+    fn part(is_end: bool, control: u16, body: &[u8]) -> Vec<u8> {
+        let header = Header {
+            is_end,
+            control,
+            ..Header::new(FrameKind::Send)
+        };
+        frame(header, body)
+    }
+
     #[test]
     fn parts_become_one_message() {
         let mut parts = None;
-        let part = |is_end, control, body: &[u8]| {
-            let header = Header {
-                is_end,
-                control,
-                ..Header::new(FrameKind::Send)
-            };
-            frame(header, body)
-        };
-        let first = parse(&part(false, 3, b"ctlabc"), &mut parts, 6);
+        let first = pass(&part(false, 3, b"ctlabc"), &mut parts, 6);
         assert!(matches!(first, ProgramFrame::Ignored));
-        let ProgramFrame::Message(message) = parse(&part(true, 0, b"def"), &mut parts, 6) else {
+        let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
+        assert!(matches!(pass(&plug, &mut parts, 6), ProgramFrame::Ignored));
+        let ProgramFrame::Message(message) = pass(&part(true, 0, b"def"), &mut parts, 6) else {
             panic!("no message");
         };
         assert_eq!(
@@ -524,12 +657,38 @@ mod tests {
             (&b"ctl"[..], &b"abcdef"[..])
         );
         assert!(parts.is_none());
-        parse(&part(false, 0, b"1234"), &mut parts, 6);
-        let third = parse(&part(false, 0, b"567"), &mut parts, 6);
+        pass(&part(false, 0, b"1234"), &mut parts, 6);
+        let third = pass(&part(false, 0, b"567"), &mut parts, 6);
         assert!(matches!(third, ProgramFrame::Ignored));
-        let end = parse(&part(true, 0, b"8"), &mut parts, 6);
+        let end = pass(&part(true, 0, b"8"), &mut parts, 6);
         assert!(matches!(end, ProgramFrame::TooLarge));
         assert!(parts.is_none());
+        pass(&part(false, 0, b"1234"), &mut parts, 6);
+        let control = pass(&part(true, 1, b"c5"), &mut parts, 6);
+        assert!(matches!(control, ProgramFrame::Invalid(_)));
+    }
+
+    /// Large data is not copied after it was received; what is kept of small data has its size.
+    #[test]
+    fn data_stays_where_it_was_received() {
+        let mut buffer = part(true, 0, &vec![7; IN_PLACE]);
+        buffer.reserve_exact(MAX_FRAME + 1 - buffer.len());
+        let data = buffer[HEADER..].as_ptr();
+        let ProgramFrame::Message(message) = parse(buffer.len(), &mut buffer, &mut None, 0) else {
+            panic!("no message");
+        };
+        assert_eq!(
+            (message.data.as_ptr(), message.data.len()),
+            (data, IN_PLACE)
+        );
+        assert_eq!(buffer.capacity(), 0, "the message has the buffer");
+        let mut buffer = part(true, 0, &[7; 100]);
+        let len = buffer.len();
+        let ProgramFrame::Message(message) = parse(len, &mut buffer, &mut None, 0) else {
+            panic!("no message");
+        };
+        let kept = Vec::from(message.data);
+        assert_eq!((kept.len(), kept.capacity(), buffer.len()), (100, 100, len));
     }
 
     #[test]
@@ -537,14 +696,14 @@ mod tests {
         let mut parts = None;
         let message = frame(Header::new(FrameKind::Message), b"");
         assert!(matches!(
-            parse(&message, &mut parts, 9),
+            pass(&message, &mut parts, 9),
             ProgramFrame::Invalid(_)
         ));
         assert!(matches!(
-            parse(b"GET / HTTP/1.1", &mut parts, 9),
+            pass(b"GET / HTTP/1.1", &mut parts, 9),
             ProgramFrame::Invalid(_)
         ));
         let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
-        assert!(matches!(parse(&plug, &mut parts, 9), ProgramFrame::Ignored));
+        assert!(matches!(pass(&plug, &mut parts, 9), ProgramFrame::Ignored));
     }
 }

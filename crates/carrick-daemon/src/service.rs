@@ -7,7 +7,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::process::{
+    PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
+    setrlimit,
+};
 
 /// First descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
@@ -28,6 +31,23 @@ pub fn notify(state: &str) -> io::Result<()> {
     };
     let socket = UnixDatagram::unbound()?;
     socket.send_to_addr(state.as_bytes(), &address)?;
+    Ok(())
+}
+
+/// Raises this process's limit of open files to the highest one that it may set (`RLIMIT_NOFILE`), since each
+/// descriptor of a program takes one of the daemon's. Processes that are started afterwards inherit it.
+///
+/// # Errors
+/// The system refuses it.
+pub fn raise_descriptor_limit() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    )?;
     Ok(())
 }
 
@@ -59,7 +79,7 @@ pub fn control_socket() -> io::Result<Option<OwnedFd>> {
         && sockopt::socket_acceptconn(&socket)?;
     if !is_control {
         return Err(io::Error::other(
-            "the socket that was passed (LISTEN_FDS) is none for programs: use ListenSequentialPacket= with a path",
+            "the socket passed in LISTEN_FDS is not a SOCK_SEQPACKET listener: set ListenSequentialPacket= in the .socket unit",
         ));
     }
     rustix::io::ioctl_fionbio(&socket, true)?;

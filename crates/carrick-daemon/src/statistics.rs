@@ -34,6 +34,8 @@ pub(crate) struct DaemonStatistics {
     pub(crate) users_at_descriptors: usize,
     /// Users at their limit of connections.
     pub(crate) users_at_clients: usize,
+    /// Attempts to open a descriptor or to accept a connection that failed.
+    pub(crate) descriptor_failures: u64,
 }
 
 impl Driver {
@@ -50,6 +52,7 @@ impl Driver {
             users_at_clients: users()
                 .filter(|user| user.clients >= limits.clients)
                 .count(),
+            descriptor_failures: self.failures.total(),
         }
     }
 
@@ -108,9 +111,13 @@ impl MetricsServer {
     }
 
     /// Starts the tasks of the server. Returns them, and the requests that the daemon's task has to answer.
-    pub(crate) fn start(self, log: fn(&str)) -> (JoinSet<()>, mpsc::Receiver<Scrape>) {
+    /// `failures` are those of the daemon.
+    pub(crate) fn start(
+        self,
+        failures: AcceptFailures,
+        log: fn(&str),
+    ) -> (JoinSet<()>, mpsc::Receiver<Scrape>) {
         let (requests, scrapes) = mpsc::channel(SCRAPES);
-        let failures = AcceptFailures::default();
         let mut reports = failures.reports();
         let mut tasks = JoinSet::new();
         tasks.spawn(serve_metrics(self.listener, failures, move || {

@@ -35,7 +35,7 @@ impl Trust {
             Self::Anyone => Ok(()),
             Self::Verifier(verify) => verify(certificate),
             Self::Fingerprints(known) if known.contains(&Fingerprint::of(certificate)) => Ok(()),
-            Self::Fingerprints(_) => Err("it is none of those that are expected".into()),
+            Self::Fingerprints(_) => Err("it does not match an expected fingerprint".into()),
         }
     }
 

@@ -34,8 +34,8 @@ pub struct DtlsSession {
     /// Random number of the client whose handshake this side answers.
     client: Option<[u8; 32]>,
     /// True if the client has returned the cookie.
-    shown: bool,
-    /// Result of the check of the peer's certificate by a later trust.
+    cookie_verified: bool,
+    /// DER of the peer's certificate, for a check against a [`Trust`] that is set later.
     certificate: Vec<u8>,
     /// The peer is refused, and gets an alert once records are encrypted.
     refused: Option<DtlsError>,
@@ -83,7 +83,7 @@ impl DtlsSession {
             state: SessionState::Handshake,
             identity: None,
             client: None,
-            shown: false,
+            cookie_verified: false,
             certificate: Vec::new(),
             refused: None,
             waiting: VecDeque::new(),
@@ -161,9 +161,9 @@ impl DtlsSession {
 
     fn poll(&mut self, now: Time, packets: &mut Vec<Bytes>) -> LibraryOutput {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let said = match self.dtls.poll_output(&mut buffer) {
+        let polled = match self.dtls.poll_output(&mut buffer) {
             Output::Packet(datagram) => {
-                self.shown |= !self.connects && follows_cookie(datagram);
+                self.cookie_verified |= !self.connects && follows_cookie(datagram);
                 if self.waiting.len() < MAX_WAITING {
                     self.waiting.push_back(datagram.to_vec());
                 }
@@ -189,7 +189,7 @@ impl DtlsSession {
             _ => LibraryOutput::Nothing,
         };
         self.buffer = buffer;
-        said
+        polled
     }
 
     fn check_trust(&mut self, certificate: Vec<u8>) {
@@ -216,7 +216,7 @@ impl DtlsSession {
 
     fn connected(&mut self) {
         if self.identity.is_none() && self.refused.is_none() && !self.trust.is_anyone() {
-            self.refused = Some(DtlsError::NoPeerCertificate("none was shown".into()));
+            self.refused = Some(DtlsError::NoPeerCertificate("the peer sent none".into()));
         }
         match self.refused.take() {
             None => self.state = SessionState::Established,
@@ -294,8 +294,8 @@ impl PacketSession for DtlsSession {
         }
     }
 
-    fn has_shown_itself(&self) -> bool {
-        self.shown || self.state == SessionState::Established
+    fn has_validated_address(&self) -> bool {
+        self.cookie_verified || self.state == SessionState::Established
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {

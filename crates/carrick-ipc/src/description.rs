@@ -29,10 +29,12 @@ pub enum Property {
     SndRcv = 256,
     /// Messages without attributes are refused: their default stream does not exist.
     NoDefaultStream = 512,
+    /// Closing the last descriptor waits for the end of associations (`SO_LINGER`).
+    Lingers = 1024,
 }
 
 /// All flags.
-const KNOWN: u32 = 1023;
+const KNOWN: u32 = 2047;
 
 /// Description of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

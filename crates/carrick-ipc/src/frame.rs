@@ -22,7 +22,7 @@ const ADDRESS: usize = 40;
 /// Offset of the reserved field.
 const RESERVED: usize = ADDRESS + ADDRESS_LEN;
 /// Size of a socket address in bytes, that of the larger kind (`sockaddr_in6`).
-pub(crate) const ADDRESS_LEN: usize = 28;
+pub const ADDRESS_LEN: usize = 28;
 const END: u16 = 1;
 const NOTIFICATION: u16 = 2;
 const REST: u16 = 4;
@@ -58,7 +58,7 @@ pub struct MessageInfo {
     pub tsn: u32,
     /// Cumulative TSN.
     pub cum_tsn: u32,
-    /// Context.
+    /// Context of the sender (`sinfo_context`).
     pub context: u32,
     /// Association identifier.
     pub association: i32,
@@ -67,7 +67,7 @@ pub struct MessageInfo {
 /// Header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Kind.
+    /// Type of the frame.
     pub kind: FrameKind,
     /// The frame ends its message.
     pub is_end: bool,
@@ -170,7 +170,7 @@ impl Header {
 }
 
 /// Returns a socket address in Linux's layout, padded with zeros; zeros for none.
-pub(crate) fn address_bytes(address: Option<SocketAddr>) -> [u8; ADDRESS_LEN] {
+pub fn address_bytes(address: Option<SocketAddr>) -> [u8; ADDRESS_LEN] {
     let mut bytes = [0; ADDRESS_LEN];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
     match address {

@@ -20,6 +20,7 @@
 //! | 12 | 2 | size of the ancillary data in bytes |
 //! | 14 | 2 | stream |
 //! | 16 | 2 | stream sequence number |
+//! | 17 | none: lease of an SCTP port ([`LeaseFrame`]); the pair is attached to the reply, whose value is a [`LeaseGrant`] | | local addresses with the port, packed | |
 //! | 18 | 2 | flags of `SCTP_RCVINFO` |
 //! | 20 | 4 | payload protocol identifier, with the bytes of the program's memory |
 //! | 24 | 4 | TSN |
@@ -39,7 +40,7 @@
 //!
 //! # Requests and replies on the control socket
 //!
-//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 16 have the descriptor attached. Each request
+//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 17 have the descriptor attached. Each request
 //! has one reply, of up to [`MAX_REPLY`] bytes; a connection has one request in flight.
 //!
 //! | offset | size | field of a request |
@@ -69,6 +70,7 @@
 //! | 14 | none: counters of the host | | | |
 //! | 15 | none: handover to the process that sends the request | | | |
 //! | 16 | none: capture | association identifier or 0 for all, SCTP port or 0 for all | | |
+//! | 17 | none: end of a closed socket | cookie of its descriptor, low and high half | | |
 //!
 //! The value of the reply to 13 are JSON objects, one a line, each with the members `socket` and
 //! `association`; the result is 1 if rows follow. The result of 2 is the pending error of the socket (`SO_ERROR`),
@@ -77,6 +79,10 @@
 //! The message of 11 may be a file instead (`memfd_create`, sealed against changes), attached behind the
 //! descriptor. With 12 the daemon reads the frames that are unread on the attached descriptor and sends them again, on the
 //! pair to which they belong; the program does not read meanwhile.
+//!
+//! The reply to 17 has another descriptor attached if the closed descriptor was the last one of a socket with
+//! `SO_LINGER` and its associations have not ended. The result is the time of `SO_LINGER` in seconds; the daemon
+//! closes the other end when the associations have ended.
 //!
 //! A handover (15) takes several messages, all of them replies by their layout. The reply of the daemon has its
 //! state as a file attached, and the number of its file descriptors as the result; or an error with the reason as the
@@ -111,14 +117,17 @@
 mod capture;
 mod description;
 mod frame;
+mod lease;
 mod reply;
 mod request;
 
 pub use capture::{CAPTURE_MAGIC, CapturedPacket, MAX_CAPTURED};
 pub use description::{DESCRIPTION, Description, Property};
 pub use frame::{
-    FRAME_MAGIC, FrameKind, HEADER, Header, MAX_CONTROL, MAX_FRAME, MAX_PAYLOAD, MessageInfo,
+    ADDRESS_LEN, FRAME_MAGIC, FrameKind, HEADER, Header, MAX_CONTROL, MAX_FRAME, MAX_PAYLOAD,
+    MessageInfo, address_bytes,
 };
+pub use lease::{LEASE_FIELDS, LEASE_MAGIC, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED};
 pub use reply::{MAX_ATTACHED, MAX_REPLY, REPLY_MAGIC, Reply};
 pub use request::{MAX_REQUEST, REQUEST_MAGIC, Request};
 
@@ -131,12 +140,12 @@ pub const SOCKETS_VARIABLE: &str = "CARRICK_SOCKETS";
 /// Path of the daemon's control socket, if no runtime directory of the user exists.
 pub const SYSTEM_SOCKET: &str = "/run/carrick/socket";
 
-/// Returns the path of the control socket below a user's runtime directory (`XDG_RUNTIME_DIR`).
+/// Returns the path of the control socket in a user's runtime directory (`XDG_RUNTIME_DIR`).
 pub fn user_socket(runtime_directory: &str) -> String {
     format!("{runtime_directory}/carrick/socket")
 }
 
-/// Error of a decoder: the bytes are no frame.
+/// Decoding error: not a valid frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 

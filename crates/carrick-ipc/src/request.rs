@@ -19,19 +19,19 @@ pub enum Request<'a> {
         domain: i32,
         /// Type, without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
         kind: i32,
-        /// Protocol.
+        /// IP protocol; 0 for the default of the type.
         protocol: i32,
     },
     /// Description of a descriptor.
     Describe,
     /// `bind`
     Bind {
-        /// Address.
+        /// Local address and port.
         address: &'a [u8],
     },
     /// `listen`
     Listen {
-        /// Backlog.
+        /// Requested limit of the accept queue.
         backlog: i32,
     },
     /// `connect`
@@ -46,20 +46,20 @@ pub enum Request<'a> {
     },
     /// `getsockopt`
     GetOption {
-        /// Level.
+        /// Protocol level, such as `IPPROTO_SCTP`.
         level: i32,
-        /// Name.
+        /// Name of the option at its level.
         name: i32,
         /// Content of the caller's buffer.
         buffer: &'a [u8],
     },
     /// `setsockopt`
     SetOption {
-        /// Level.
+        /// Protocol level, such as `IPPROTO_SCTP`.
         level: i32,
-        /// Name.
+        /// Name of the option at its level.
         name: i32,
-        /// Value.
+        /// Value of the option.
         value: &'a [u8],
     },
     /// `getsockname`
@@ -74,7 +74,7 @@ pub enum Request<'a> {
         address: &'a [u8],
         /// Ancillary data, or empty.
         control: &'a [u8],
-        /// Message.
+        /// Data of the message.
         data: &'a [u8],
     },
     /// `sctp_peeloff`
@@ -99,6 +99,16 @@ pub enum Request<'a> {
         association: i32,
         /// SCTP port on either side, 0 for all ports.
         port: u16,
+    },
+    /// End of the associations of a socket whose descriptor the program has closed (`SO_LINGER`).
+    Linger {
+        /// `SO_COOKIE` of the descriptor.
+        cookie: u64,
+    },
+    /// SCTP port for a process with its own protocol stack ([`crate::LeaseFrame`]).
+    Lease {
+        /// Local addresses with the port, 0 for an ephemeral one, packed.
+        addresses: &'a [u8],
     },
 }
 
@@ -150,6 +160,8 @@ impl<'a> Request<'a> {
             Self::Capture { association, port } => {
                 (16, [association, i32::from(port), 0], none, none)
             }
+            Self::Linger { cookie } => (17, [cookie as i32, (cookie >> 32) as i32, 0], none, none),
+            Self::Lease { addresses } => (18, [0; 3], addresses, none),
         };
         let mut bytes = fields(code, numbers, first.len());
         bytes.extend(first);
@@ -173,11 +185,11 @@ impl<'a> Request<'a> {
         // Unused fields are 0, and unused values empty.
         let numbers = match code {
             1 | 13 => 3,
-            7 | 8 | 11 | 16 => 2,
+            7 | 8 | 11 | 16 | 17 => 2,
             4 | 6 | 12 => 1,
             _ => 0,
         };
-        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11);
+        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 17);
         let unused = numbers < 3 && c != 0 || numbers < 2 && b != 0 || numbers < 1 && a != 0;
         if unused || !has_first && len > 0 || code != 11 && !second.is_empty() {
             return Err(Malformed);
@@ -226,6 +238,10 @@ impl<'a> Request<'a> {
                 association: a,
                 port: u16::try_from(b).map_err(|_| Malformed)?,
             },
+            17 => Self::Linger {
+                cookie: u64::from(b as u32) << 32 | u64::from(a as u32),
+            },
+            18 => Self::Lease { addresses: first },
             _ => return Err(Malformed),
         })
     }
@@ -300,6 +316,10 @@ mod tests {
                 association: 9,
                 port: 38_412,
             },
+            Request::Linger {
+                cookie: 0xfedc_ba98_7654_3210,
+            },
+            Request::Lease { addresses: b"any" },
         ];
         for request in all {
             assert_eq!(Request::decode(&bytes_of(&request)), Ok(request));
@@ -309,7 +329,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..18,
+            code in 0u32..19,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),

@@ -7,12 +7,14 @@ use serde::Serialize;
 pub struct Publication {
     /// Authors, as printed.
     pub authors: String,
-    /// Title.
+    /// Title of the paper.
     pub title: String,
     /// Journal, conference or series.
     pub place: String,
     /// Year of publication.
     pub year: u16,
+    /// Origin of the published values, if they are not all measurements; empty if they are.
+    pub published_is: String,
 }
 
 impl Publication {
@@ -23,8 +25,18 @@ impl Publication {
             title,
             place,
             year,
+            ..
         } = self;
         format!("{authors}: “{title}”, {place}, {year}")
+    }
+
+    /// Returns the first author and the year, such as "A. Jungmaier et al., 2001".
+    pub fn short_citation(&self) -> String {
+        let (first, others) = match self.authors.split_once(", ") {
+            Some((first, _)) => (first, " et al."),
+            None => (self.authors.as_str(), ""),
+        };
+        format!("{first}{others}, {}", self.year)
     }
 }
 

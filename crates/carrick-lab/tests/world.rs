@@ -1,4 +1,5 @@
-//! Random worlds: two hosts, a random network between them, and random programs on them.
+//! Random worlds: two hosts, a random network between them, and random programs on them. In a separate
+//! binary, which the checks run with many seeds and which takes one seed to repeat a failure.
 //!
 //! Each world has one to four addresses per side (IPv4, IPv6 or both, SCTP over IP or in UDP),
 //! links and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication
@@ -115,7 +116,7 @@ fn messages_arrive_once_and_associations_end() {
             match result {
                 Ok(report) => Some(report),
                 Err(failure) => {
-                    say(&format!("seed {seed}: {failure}\n"));
+                    print_line(&format!("seed {seed}: {failure}\n"));
                     failures.lock().expect("no panic").push(seed);
                     None
                 }
@@ -196,7 +197,7 @@ fn with_progress<T>(
                         done.load(Ordering::Relaxed),
                         failures.lock().map_or(0, |list| list.len()),
                     );
-                    say(&format!("{done} of {count} worlds, {bad} failed\n"));
+                    print_line(&format!("{done} of {count} worlds, {bad} failed\n"));
                 }
             }
         });
@@ -249,7 +250,7 @@ fn summarize(first: u64, count: u64, results: &[Option<Report>]) {
             )
         })
         .collect();
-    say(&format!(
+    print_line(&format!(
         "seeds {first} to {}: {endings:?}, {packets} packets, {hours:.1} hours of virtual time; {handovers} handovers, {}\n",
         first + count - 1,
         facts.join(", ")
@@ -287,7 +288,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Writes to the standard error directly, because the test harness would delay it until the end.
-fn say(line: &str) {
+fn print_line(line: &str) {
     // A missing standard error is ignored.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

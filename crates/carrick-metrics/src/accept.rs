@@ -13,13 +13,13 @@ use tokio::time::Instant;
 /// Pause before the next attempt. Without file descriptors, each attempt fails at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Interval of reports.
+/// Minimum interval between failure reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Capacity of the channel of reports.
 const REPORT_CAPACITY: usize = 16;
 
-/// Failures to accept connections on the listeners of one program, mostly for lack of file
+/// Failures of one program to accept connections and to open sockets, mostly for lack of file
 /// descriptors. Counted, and reported at most once in 60 s. Clones share state.
 #[derive(Clone, Debug)]
 pub struct AcceptFailures(Arc<AcceptFailureLog>);
@@ -61,30 +61,35 @@ impl AcceptFailures {
                 // The connection has ended already; the next one is not affected.
                 Err(error) if concerns_connection_only(&error) => {}
                 Err(error) => {
-                    self.record(Instant::now(), listener, &error);
+                    let address = listener.local_addr();
+                    let address =
+                        address.map_or_else(|_| "a TCP address".to_owned(), |at| at.to_string());
+                    let failed = format!("cannot accept connections at {address}");
+                    if let Some(report) = self.record(Instant::now(), &failed, &error) {
+                        // There may be no receiver.
+                        let _ = self.0.reports.send(report);
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    fn record(&self, now: Instant, listener: &TcpListener, error: &Error) {
+    /// Counts a failure. Returns the report if one is due: a log line that begins with `failed`.
+    pub fn record(&self, now: Instant, failed: &str, error: &Error) -> Option<String> {
         let total = self.0.total.fetch_add(1, Ordering::Relaxed) + 1;
         let reported = self.0.reported.lock();
         let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
         let count = match *reported {
-            Some((at, _)) if now.saturating_duration_since(at) < REPORT_INTERVAL => return,
+            Some((at, _)) if now.saturating_duration_since(at) < REPORT_INTERVAL => return None,
             Some((_, before)) => total - before,
             None => total,
         };
         *reported = Some((now, total));
         drop(reported);
-        let address = listener.local_addr();
-        let address = address.map_or_else(|_| "a TCP address".to_owned(), |at| at.to_string());
-        // There may be no receiver.
-        let _ = self.0.reports.send(format!(
-            "cannot accept connections at {address}: {error} ({count} attempts since the last report); raise the limit of open files (LimitNOFILE= of the unit, ulimit -n)"
-        ));
+        Some(format!(
+            "{failed}: {error} ({count} attempts since the last report); raise the limit of open files (LimitNOFILE= of the unit, ulimit -n)"
+        ))
     }
 }
 
@@ -99,19 +104,21 @@ fn concerns_connection_only(error: &Error) -> bool {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn failures_are_counted_and_reported_once_a_minute() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    #[test]
+    fn failures_are_counted_and_reported_once_a_minute() {
         let failures = AcceptFailures::default();
-        let mut reports = failures.reports();
         let begun = Instant::now();
         let full = Error::from_raw_os_error(24);
-        for seconds in [0, 1, 59, 60, 61] {
-            failures.record(begun + Duration::from_secs(seconds), &listener, &full);
-        }
+        let reports = [0, 1, 59, 60, 61].map(|seconds| {
+            let now = begun + Duration::from_secs(seconds);
+            failures.record(now, "cannot open a socket", &full)
+        });
         assert_eq!(failures.total(), 5);
-        assert!(reports.try_recv().unwrap().contains("(1 attempts"));
-        assert!(reports.try_recv().unwrap().contains("(3 attempts"));
-        assert!(reports.try_recv().is_err());
+        let [Some(first), None, None, Some(second), None] = reports else {
+            panic!("{reports:?}");
+        };
+        assert!(first.starts_with("cannot open a socket: "), "{first}");
+        assert!(first.contains("(1 attempts"), "{first}");
+        assert!(second.contains("(3 attempts"), "{second}");
     }
 }

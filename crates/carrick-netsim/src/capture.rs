@@ -8,14 +8,14 @@ use std::io::{self, BufWriter, Write};
 
 use crate::ids::InterfaceId;
 use crate::packet::Packet;
-use crate::pcapng::{PacketDirection, Writer};
+use crate::pcapng::{PacketDirection, PcapngWriter};
 use crate::time::Time;
 
 pub(crate) type CaptureFile = BufWriter<Box<dyn Write>>;
 
 /// One capture file and its first write error.
 struct Capture {
-    writer: Writer<CaptureFile>,
+    writer: PcapngWriter<CaptureFile>,
     error: Option<io::Error>,
 }
 
@@ -34,7 +34,7 @@ impl Captures {
         sink: Box<dyn Write>,
     ) -> io::Result<()> {
         let names: Vec<&str> = interfaces.iter().map(|(_, name)| *name).collect();
-        let writer = Writer::new(BufWriter::new(sink), &names)?;
+        let writer = PcapngWriter::new(BufWriter::new(sink), &names)?;
         let capture = self.captures.len();
         self.captures.push(Capture {
             writer,

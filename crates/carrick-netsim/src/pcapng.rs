@@ -38,7 +38,7 @@ pub enum PacketDirection {
 ///
 /// Writes are not buffered: use a [`BufWriter`](io::BufWriter) for files.
 #[derive(Debug)]
-pub struct Writer<W: Write> {
+pub struct PcapngWriter<W: Write> {
     inner: W,
     interfaces: u32,
     /// Buffers of the block and the packet being written, reused to avoid allocations.
@@ -46,7 +46,7 @@ pub struct Writer<W: Write> {
     packet: Vec<u8>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PcapngWriter<W> {
     /// Begins a capture with the names of its interfaces; packets refer to them by index.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn blocks_are_laid_out_as_specified() {
-        let mut writer = Writer::new(Vec::new(), &["a-0", "bb-12"]).expect("memory");
+        let mut writer = PcapngWriter::new(Vec::new(), &["a-0", "bb-12"]).expect("memory");
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let packet = Packet::new(address, address, Protocol::Sctp, vec![0xAB; 13]);
         let time = Time::from_nanos(0x1_0000_0002);

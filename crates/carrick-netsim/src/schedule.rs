@@ -55,7 +55,7 @@ pub enum Change {
     AddRoute {
         /// The node.
         node: NodeId,
-        /// Destinations.
+        /// Destinations of the route.
         prefix: Prefix,
         /// Only source address to which the route applies, if any.
         source: Option<IpAddr>,
@@ -66,7 +66,7 @@ pub enum Change {
     RemoveRoutes {
         /// The node.
         node: NodeId,
-        /// Destinations.
+        /// Destinations of the route.
         prefix: Prefix,
     },
     /// Recomputes the automatic routes over the links that are up now, as routers do once they have

@@ -35,7 +35,7 @@ pub enum NftablesError {
     /// Error of the system.
     #[error("cannot {what}: {errno}")]
     System {
-        /// Operation.
+        /// Operation that failed.
         what: &'static str,
         /// Error of the system.
         errno: Errno,

@@ -2,11 +2,11 @@
 //! that they and the sizes beside them are valid.
 #![allow(clippy::missing_safety_doc, unreachable_pub)]
 
-use std::ffi::{c_int, c_uint, c_ulong, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-/// Runs when the library is loaded. All calls of the program that close and duplicate descriptors pass through it.
+/// Library constructor; from now on close, dup and fcntl calls are intercepted.
 #[used]
 // SAFETY: the section has pointers to functions without arguments, as this one.
 #[unsafe(link_section = ".init_array")]
@@ -14,6 +14,7 @@ static START: extern "C" fn() = start;
 
 extern "C" fn start() {
     carrick_client::remember_other_descriptors();
+    crate::exec::serve_withsctp();
 }
 
 /// Defines functions with the names of those of libc.
@@ -62,10 +63,30 @@ replace! {
     sendmmsg = sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     sendfile = sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t;
     sendfile64 = sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t;
+    preadv2 = preadv2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t;
+    preadv64v2 = preadv2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t;
+    pwritev2 = pwritev2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t;
+    pwritev64v2 = pwritev2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t;
     splice = splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
 }
 
-/// Ends the program if a buffer is smaller than the length of the call, as the `_chk` functions of libc do.
+// Names that glibc exports besides.
+replace! {
+    __close = close(fd: c_int) -> c_int;
+    __connect = connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    __dup2 = dup2(fd: c_int, to: c_int) -> c_int;
+    __fcntl = fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int;
+    __read = read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t;
+    __send = send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    __write = write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t;
+}
+
+// The sixth argument of the call is on the stack, also where the program has passed fewer.
+replace! {
+    syscall = syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
+}
+
+/// Aborts if `len` exceeds the size of the buffer, as the `_chk` functions of libc do.
 fn check_space(len: size_t, space: size_t) {
     if len > space {
         std::process::abort();

@@ -3,4 +3,5 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod exec;
 mod hooks;

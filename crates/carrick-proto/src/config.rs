@@ -11,6 +11,7 @@ use carrick_wire::ParameterWriter;
 
 use crate::association::zero_checksum::LowerLayer;
 use crate::auth::AuthenticationConfig;
+use crate::cc::Algorithm;
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
@@ -736,6 +737,28 @@ impl fmt::Display for ConfigError {
 }
 
 impl core::error::Error for ConfigError {}
+
+/// Parts of a configuration that are code, which the export of an endpoint ([`crate::Endpoint::export`]) refers to
+/// but does not contain.
+#[derive(Debug)]
+pub struct ImportConfig {
+    /// Source address selection of the endpoint. Default: [`MatchingAddress`].
+    pub source_selection: Box<dyn SourceSelection>,
+    /// Algorithms of congestion control besides [`crate::cc::algorithms`], found by their names. Default: none.
+    pub algorithms: Vec<Arc<dyn Algorithm>>,
+    /// Chunk protections, found by the type of their parameter. Default: none.
+    pub protections: Vec<Arc<dyn ChunkProtectionOffer>>,
+}
+
+impl Default for ImportConfig {
+    fn default() -> Self {
+        Self {
+            source_selection: Box::new(MatchingAddress),
+            algorithms: Vec::new(),
+            protections: Vec::new(),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use crate::addresses::AddressVersion;
 use crate::auth::KeyVector;
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::extensions::Extensions;
 use crate::random::Random;
 use crate::time::Time;
@@ -106,11 +106,11 @@ impl Secret {
 }
 
 impl Portable for Secret {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.key.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Portable::read(input).map(Self::new)
     }
 }
@@ -133,12 +133,12 @@ impl CookieClock {
 }
 
 impl Portable for CookieClock {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let now = i128::from(out.now().as_nanos());
         self.0.saturating_add(now).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let now = i128::from(input.now().as_nanos());
         Ok(Self(i128::read(input)?.saturating_sub(now)))
     }

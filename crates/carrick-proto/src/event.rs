@@ -37,7 +37,7 @@ pub enum Event {
     MessageReceived,
     /// A message of which [`crate::Endpoint::receive`] has returned the beginning will not be completed:
     /// the peer abandoned it (RFC 3758, section 3.6), or a stream or association reset cut it short
-    /// (RFC 6525, section 5.2.4). [`crate::Part::Aborted`] takes the place of its remaining parts.
+    /// (RFC 6525, section 5.2.4). [`crate::MessagePart::Aborted`] takes the place of its remaining parts.
     MessageAborted {
         /// Stream of the message.
         stream: StreamId,

@@ -99,22 +99,22 @@ pub use association::state::StateName;
 pub use association::zero_checksum::LowerLayer;
 pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{
-    AssociationConfig, BufferConfig, ConfigError, EndpointConfig, MtuConfig, PathConfig,
-    ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
+    AssociationConfig, BufferConfig, ConfigError, EndpointConfig, ImportConfig, MtuConfig,
+    PathConfig, ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
 };
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges};
+pub use endpoint::{Endpoint, EndpointExport, IcmpInput, IcmpKind, ParameterChanges, SourceKey};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
 };
-pub use export::{EndpointExport, ExportError, ImportConfig, ImportError};
+pub use export::{ExportError, ImportError};
 pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
 pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection, Transmit};
-pub use rx::message::{Message, Part, Payload};
+pub use rx::message::{Message, MessagePart, Payload};
 pub use stats::{
     AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,
     StreamStats,

@@ -20,6 +20,7 @@
 //! changes or the connection closes ([`crate::Event::AllAcknowledged`]).
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Debug;
@@ -29,7 +30,7 @@ use carrick_wire::{
     ParameterType, RawChunk, padded,
 };
 
-use crate::export::{ExportError, ImportError, Portable, Reader, Writer};
+use crate::export::{ExportError, ExportReader, ExportWriter, ImportError, Portable};
 use crate::route::Route;
 use crate::time::Time;
 
@@ -191,8 +192,25 @@ pub(crate) struct Protected {
     scratch: Vec<u8>,
 }
 
+/// Offer of a chunk protection, by the type of its parameter.
+impl Portable for Arc<dyn ChunkProtectionOffer> {
+    fn write(&self, out: &mut ExportWriter) {
+        self.parameter_type().write(out);
+    }
+
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
+        let kind = Portable::read(input)?;
+        let mut listed = input
+            .parts()
+            .into_iter()
+            .flat_map(|parts| &parts.protections);
+        let found = listed.find(|offer| offer.parameter_type() == kind);
+        found.cloned().ok_or(ImportError::MissingProtection(kind))
+    }
+}
+
 impl Portable for Protected {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             implementation,
             chunk_type,
@@ -209,7 +227,7 @@ impl Portable for Protected {
         overhead.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (now, state) = (input.now(), input.octets()?);
         let chunk_type = Portable::read(input)?;
         let offer = input.association()?.security.protection.as_ref();

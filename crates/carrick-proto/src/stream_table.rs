@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::StreamId;
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Streams of a page, one for each bit of [`Page::used`].
 const PAGE: u16 = 64;
@@ -114,12 +114,12 @@ impl<T: Copy> StreamTable<T> {
 
 /// Entries by ascending stream number.
 impl<T: Portable + Copy> Portable for StreamTable<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let entries: Vec<(StreamId, T)> = self.iter().collect();
         entries.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut table = Self::default();
         for (stream, entry) in BTreeMap::<StreamId, T>::read(input)? {
             table.insert(stream, entry);

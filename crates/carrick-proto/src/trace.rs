@@ -19,7 +19,7 @@ const LIMIT: usize = 1 << 16;
 pub struct TraceRecord {
     /// Time of the event.
     pub time: Time,
-    /// Event.
+    /// Event at this time.
     pub event: TraceEvent,
 }
 

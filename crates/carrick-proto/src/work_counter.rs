@@ -1,6 +1,6 @@
 //! Counter of steps of work, for the tests that bound the work; without effect in other builds.
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Number of steps of work.
 #[derive(Debug, Default)]
@@ -10,9 +10,9 @@ pub(crate) struct WorkCounter {
 }
 
 impl Portable for WorkCounter {
-    fn write(&self, _: &mut Writer) {}
+    fn write(&self, _: &mut ExportWriter) {}
 
-    fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(_: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Ok(Self::default())
     }
 }

@@ -1,4 +1,5 @@
-//! Memory cost of associations: idle ones, and those of a peer that uses the highest streams.
+//! Memory cost of associations: idle ones, and those of a peer that uses the highest streams. In a separate
+//! binary for the allocator that counts, which the benchmarks share.
 
 #[path = "../benches/support/mod.rs"]
 mod support;

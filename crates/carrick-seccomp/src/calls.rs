@@ -114,6 +114,10 @@ fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
 fn flags(notification: &Notification) -> c_int {
     match c_long::from(notification.number) {
         libc::SYS_sendmsg | libc::SYS_recvmsg => notification.int(2),
+        // Its only flag.
+        libc::SYS_preadv2 | libc::SYS_pwritev2 if notification.int(5) & libc::RWF_NOWAIT != 0 => {
+            libc::MSG_DONTWAIT
+        }
         libc::SYS_sendto | libc::SYS_recvfrom | libc::SYS_sendmmsg | libc::SYS_recvmmsg => {
             notification.int(3)
         }
@@ -126,6 +130,7 @@ fn awaited(number: c_int) -> Option<AwaitedEvent> {
     match c_long::from(number) {
         libc::SYS_read
         | libc::SYS_readv
+        | libc::SYS_preadv2
         | libc::SYS_recvfrom
         | libc::SYS_recvmsg
         | libc::SYS_recvmmsg
@@ -133,6 +138,7 @@ fn awaited(number: c_int) -> Option<AwaitedEvent> {
         | libc::SYS_accept4 => Some(AwaitedEvent::Readable),
         libc::SYS_write
         | libc::SYS_writev
+        | libc::SYS_pwritev2
         | libc::SYS_sendto
         | libc::SYS_sendmsg
         | libc::SYS_sendmmsg => Some(AwaitedEvent::Writable),
@@ -230,22 +236,31 @@ impl Supervisor {
         socket: &ProxySocket<'static>,
     ) -> Result<Attempt, Errno> {
         let notification = caller.notification;
-        let [_, a1, a2, _, a4, a5] = notification.arguments;
+        let [_, a1, a2, a3, a4, a5] = notification.arguments;
         let int = |at: usize| notification.int(at);
         match c_long::from(notification.number) {
             libc::SYS_read => {
-                receive(caller, socket, &one_part(a1, a2), 0).map(|got| size(got.len))
+                receive(caller, socket, &one_part(a1, a2), 0, false).map(|got| size(got.len))
             }
             libc::SYS_readv => {
                 let parts = caller.parts(a1, a2)?;
-                receive(caller, socket, &parts, 0).map(|received| size(received.len))
+                receive(caller, socket, &parts, 0, false).map(|received| size(received.len))
             }
             libc::SYS_recvfrom => {
-                let received = receive(caller, socket, &one_part(a1, a2), int(3))?;
+                let received = receive(caller, socket, &one_part(a1, a2), int(3), false)?;
                 if a4 != 0 {
                     caller.put(&received.address, a4, a5)?;
                 }
                 Ok(size(received.len))
+            }
+            libc::SYS_preadv2 => {
+                let flags = proxy::transfer_flags(a3 as i64, int(5))?;
+                let parts = caller.parts(a1, a2)?;
+                receive(caller, socket, &parts, flags, false).map(|received| size(received.len))
+            }
+            libc::SYS_pwritev2 => {
+                let flags = proxy::transfer_flags(a3 as i64, int(5))?;
+                send(caller, socket, &caller.parts(a1, a2)?, [&[], &[]], flags)
             }
             libc::SYS_recvmsg => receive_message(caller, socket, a1, int(2)).map(size),
             libc::SYS_recvmmsg => receive_messages(caller, socket),
@@ -271,6 +286,8 @@ impl Supervisor {
             libc::SYS_getpeername => done(caller.put(&socket.peer_address()?, a1, a2)),
             libc::SYS_getsockopt => self.option(caller, socket),
             libc::SYS_setsockopt => self.set_option(caller, socket),
+            // As on Linux: `SCTP_STATUS` has the unacknowledged data.
+            libc::SYS_ioctl if a1 as u32 == libc::TIOCOUTQ as u32 => Err(Errno::NOTTY),
             libc::SYS_ioctl => {
                 let unread = socket.unread()? as u32;
                 done(caller.write(a2, &unread.to_ne_bytes()))
@@ -281,8 +298,6 @@ impl Supervisor {
                 let lowest = u32::try_from(int(2)).map_err(|_| Errno::INVAL)?;
                 self.duplicate(caller, socket, lowest, close_on_exec)
             }
-            // The kernel refuses a position in a pair.
-            libc::SYS_preadv2 | libc::SYS_pwritev2 => Err(Errno::OPNOTSUPP),
             // Programs copy themselves where data cannot be moved.
             libc::SYS_sendfile | libc::SYS_splice => Err(Errno::INVAL),
             // To a number: dup3, and dup2 where the architecture has it. Calls on a number that is not
@@ -417,9 +432,10 @@ fn receive(
     socket: &ProxySocket<'_>,
     parts: &[Part],
     flags: c_int,
+    has_attributes: bool,
 ) -> Result<Received, Errno> {
     with_buffer(total(parts).min(MAX_RECEIVED), |buffer| {
-        let received = socket.receive(&mut [IoSliceMut::new(buffer)], flags)?;
+        let received = socket.receive(&mut [IoSliceMut::new(buffer)], flags, has_attributes)?;
         caller.scatter(parts, &buffer[..received.len])?;
         Ok(received)
     })
@@ -434,7 +450,7 @@ fn receive_message(
 ) -> Result<usize, Errno> {
     let header = caller.read(address, MSGHDR)?;
     let parts = caller.parts(long(&header, 16), long(&header, 24))?;
-    let received = receive(caller, socket, &parts, flags)?;
+    let received = receive(caller, socket, &parts, flags, true)?;
     let (name, name_space) = (long(&header, 0), word(&header, 8) as usize);
     let (control, control_space) = (long(&header, 32), long(&header, 40) as usize);
     let mut flags = received.flags;

@@ -130,7 +130,8 @@ pub(crate) fn filter() -> Option<Vec<sock_filter>> {
     add(&[libc::SYS_fcntl], duplicates);
     let mut unread = vec![
         load(argument(1)),
-        instruction(EQUAL, libc::FIONREAD as u32, 1, 0),
+        instruction(EQUAL, libc::FIONREAD as u32, 2, 0),
+        instruction(EQUAL, libc::TIOCOUTQ as u32, 1, 0),
         ALLOW,
     ];
     unread.extend(notify_reserved(0));
@@ -222,6 +223,7 @@ mod tests {
         assert!(!reserved(libc::SYS_fcntl, libc::F_SETFL as u64));
         assert!(!native(libc::SYS_fcntl, &[5, libc::F_DUPFD as u64]));
         assert!(reserved(libc::SYS_ioctl, libc::FIONREAD));
+        assert!(reserved(libc::SYS_ioctl, libc::TIOCOUTQ));
         assert!(!reserved(libc::SYS_ioctl, libc::FIONBIO));
         for call in [libc::SYS_close, libc::SYS_ppoll, libc::SYS_epoll_ctl] {
             assert!(!native(call, &[900, 900, 900]));

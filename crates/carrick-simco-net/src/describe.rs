@@ -20,10 +20,10 @@ pub struct RuleText {
     /// `in`, `out` or `both`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<&'static str>,
-    /// A0.
+    /// A0: internal address and ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
-    /// A3.
+    /// A3: external address and ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<String>,
     /// A2.

@@ -1,4 +1,5 @@
-//! Memory used by an agent far above its quotas, measured in a separate process.
+//! Memory used by an agent far above its quotas. In a separate binary, since that is the memory of the whole
+//! process.
 
 #![cfg(target_os = "linux")]
 

@@ -102,7 +102,8 @@ pub enum MessageStream {
 pub fn plain_stream(control: &[u8]) -> Option<MessageStream> {
     let harmless = (SCTP_UNORDERED | SCTP_SACK_IMMEDIATELY) as u16;
     let given = SendAttributes::read(control).ok()?;
-    if given.init.is_some() || given.pr.is_some() || !given.destinations.is_empty() {
+    let has_more = given.init.is_some() || given.pr.is_some() || given.key.is_some();
+    if has_more || !given.destinations.is_empty() {
         return None;
     }
     let Some(info) = given.info else {
@@ -120,6 +121,8 @@ pub(crate) struct SendAttributes {
     /// Lifetime in milliseconds of `SCTP_SNDRCV`.
     pub(crate) time_to_live: Option<u32>,
     pub(crate) pr: Option<PrInfo>,
+    /// Key of `SCTP_AUTHINFO`.
+    pub(crate) key: Option<u16>,
     /// Further addresses of a peer (`SCTP_DSTADDRV4`, `SCTP_DSTADDRV6`).
     pub(crate) destinations: Vec<IpAddr>,
 }
@@ -174,10 +177,9 @@ impl SendAttributes {
                 let octets = first::<16>(&message.data)?;
                 self.add_destination(Ipv6Addr::from(octets).into())?;
             }
-            // The key of one message: see the table in the crate's documentation.
             SCTP_AUTHINFO => {
-                let _: AuthInfo = data(message)?;
-                return Err(Errno::ENOPROTOOPT);
+                let info: AuthInfo = data(message)?;
+                self.key = Some(info.key_number);
             }
             _ => return Err(Errno::EINVAL),
         }

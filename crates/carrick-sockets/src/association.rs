@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
-use carrick_proto::{CloseReason, PathId, Time, portable_struct};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
+use carrick_proto::{CloseReason, PathId, SourceKey, Time, portable_struct};
 
 use crate::options::SendDefaults;
 use crate::ports::PortId;
@@ -40,11 +40,11 @@ impl fmt::Display for AssocId {
 }
 
 impl Portable for AssocId {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         (self.0 as u32).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = u32::read(input)? as i32;
         if number < Self::FIRST.0 {
             return Err(ImportError::Malformed("association identifier"));
@@ -87,11 +87,34 @@ pub(crate) struct Association {
     pub(crate) last_use: Time,
     /// Time of its entry among those that may be idle.
     pub(crate) idle_check: Option<Time>,
+    /// Owner of its socket, also after that was closed.
+    pub(crate) owner: u32,
+    /// Source of the peer; `None` after its end in the core.
+    pub(crate) source: Option<SourceKey>,
+    /// The peer initiated it.
+    pub(crate) is_accepted: bool,
+    /// Bytes of received data in the core.
+    pub(crate) held: usize,
+    /// Values that the user has set and are reported: cookie life in milliseconds, exposure of the state
+    /// "potentially failed" in Linux's numbers, discovery of the path MTU and DSCP.
+    pub(crate) cookie_life: u32,
+    pub(crate) exposed_pf: u32,
+    pub(crate) discovers_mtu: bool,
+    pub(crate) dscp: Option<u8>,
+}
+
+impl Association {
+    /// Returns the source to whose associations it counts.
+    pub(crate) fn counted_source(&self) -> Option<SourceKey> {
+        self.source.filter(|_| self.is_accepted)
+    }
 }
 
 portable_struct! {
     Association {
         port, core, socket, is_established, is_setup_watched, ended, peer, indexed, events, send, context, active_key,
-        heartbeats, streams, last_notifications, autoclose, last_use, idle_check,
+        heartbeats, streams, last_notifications, autoclose, last_use, idle_check, owner,
+        cookie_life, exposed_pf, discovers_mtu, dscp,
     }
+    rebuilt { source: None, is_accepted: false, held: 0 }
 }

@@ -1,5 +1,6 @@
 //! End of sockets: `close` with `SO_LINGER`, and delivery in the background.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carrick_proto::Time;
@@ -49,6 +50,18 @@ impl Sockets {
         self.socket_ref(id)?;
         self.end_socket(now, id, true);
         Ok(())
+    }
+
+    /// Returns the time that `close` of a socket waits for its associations; `None` if it does not (`SO_LINGER`).
+    pub fn linger_time(&self, id: SocketId) -> Option<Duration> {
+        let linger = self.table.get(&id)?.options.linger;
+        let seconds = linger.filter(|seconds| *seconds > 0)?;
+        Some(Duration::from_secs(seconds.into()))
+    }
+
+    /// Returns the closed sockets that have associations that have not ended.
+    pub fn closing_sockets(&self) -> BTreeSet<SocketId> {
+        self.closing.values().copied().collect()
     }
 
     /// Returns whether a closed socket has associations that have not ended.
@@ -116,6 +129,9 @@ impl Sockets {
         self.unindex_peer(id);
         self.setting_up.remove(&id);
         self.end_setup(id, Err(Errno::ECONNREFUSED));
+        if let Some(port) = self.associations.get(&id).map(|a| a.port) {
+            self.count_received(port);
+        }
         let Some(association) = self.associations.remove(&id) else {
             return;
         };
@@ -124,6 +140,7 @@ impl Sockets {
             self.idle.remove(&(time, id));
         }
         self.by_core.remove(&(association.port, association.core));
+        self.shares.remove(&association);
         if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id)) {
             socket.associations.remove(&id);
             socket.full.remove(&id);

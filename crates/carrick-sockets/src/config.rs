@@ -3,7 +3,16 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use carrick_proto::{AssociationConfig, MatchingAddress, SourceSelection};
+use carrick_proto::{AssociationConfig, Grants, MatchingAddress, SourceSelection};
+
+/// Ports of one owner of sockets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReservedPorts {
+    /// Owner ([`crate::Sockets::set_owner`]).
+    pub owner: u32,
+    /// Ports, from the first to the last one.
+    pub ports: RangeInclusive<u16>,
+}
 
 /// Parameters of [`crate::Sockets`].
 #[derive(Clone, Debug)]
@@ -29,10 +38,23 @@ pub struct Config {
     pub max_sockets: usize,
     /// Limit of associations, at each port and of all ports. Default: 8,192.
     pub max_associations: usize,
+    /// Limit of the associations that peers at one source have initiated, at all ports, as
+    /// [`carrick_proto::EndpointConfig::max_associations_per_source`]. `None`, the default, means an eighth of
+    /// `max_associations`, at least 16.
+    pub max_associations_per_source: Option<usize>,
+    /// Limit of the associations of the sockets of one owner ([`crate::Sockets::set_owner`]). `None`, the
+    /// default, means half of `max_associations`.
+    pub max_associations_per_owner: Option<usize>,
     /// Memory in bytes for the received data of all associations and the state of their inbound streams,
     /// as [`carrick_proto::EndpointConfig::receive_memory`], but of all ports together. What the sockets
     /// have taken over for `recvmsg` counts at each of them. Default: 64 MiB.
     pub receive_memory: usize,
+    /// Part of `receive_memory` in bytes for the sockets of one owner. Every association may hold 4 KiB regardless.
+    /// `None`, the default, means half of it.
+    pub receive_memory_per_owner: Option<usize>,
+    /// Ports that only sockets of their owners and those with privileges may bind; `first_unprivileged_port` does not
+    /// apply to them. Default: none.
+    pub reserved_ports: Vec<ReservedPorts>,
     /// Limit of the backlog of a listening socket (`net.core.somaxconn`). Default: 4096.
     pub max_backlog: usize,
 }
@@ -50,18 +72,28 @@ impl Config {
             first_unprivileged_port: 1024,
             max_sockets: 1 << 16,
             max_associations: 8192,
+            max_associations_per_source: None,
+            max_associations_per_owner: None,
             receive_memory: 64 << 20,
+            receive_memory_per_owner: None,
+            reserved_ports: Vec::new(),
             max_backlog: 4096,
         }
     }
 
     /// Returns the parameters with which sockets are created by default: those of
     /// [`AssociationConfig::default`], but as on Linux a path is potentially failed after one timeout,
-    /// which RFC 7829, section 3 recommends, and this state is not exposed.
+    /// which RFC 7829, section 3 recommends, this state is not exposed, and no requests of the peer to change
+    /// streams are granted (RFC 6525, section 6.3.1).
     pub fn default_association() -> AssociationConfig {
         AssociationConfig::default().with(|c| {
             c.paths.potentially_failed_max_retrans = Some(0);
             c.paths.expose_potentially_failed = false;
+            c.streams.grants = Grants {
+                reset_streams: false,
+                reset_association: false,
+                change_streams: false,
+            };
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 macro_rules! errors {
     ($($name:ident = $number:literal, $text:literal;)*) => {
@@ -80,11 +80,11 @@ impl Errno {
 impl std::error::Error for Errno {}
 
 impl Portable for Errno {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         (self.number() as u16).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = i32::from(u16::read(input)?);
         let mut all = Self::ALL.iter().copied();
         let found = all.find(|error| error.number() == number);

@@ -1,10 +1,12 @@
 //! Events of the protocol core: changes of sockets, and notifications for their users.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, Part, PathId, Time,
+    AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId,
+    SendFailure, StateName, Time,
 };
 
 use crate::association::AssocId;
@@ -22,12 +24,14 @@ use crate::receive_queue::DataItem;
 use crate::socket::{SocketId, SocketState};
 use crate::sockets::Sockets;
 
-/// Cause code of an abort that the user asked for (RFC 9260, section 3.3.10.12).
+/// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
 impl Sockets {
     /// Takes all events of an endpoint.
     pub(crate) fn dispatch(&mut self, now: Time, port: PortId) {
+        // Unsent messages of associations whose end is reported next.
+        let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
         while let Some((core, event)) = self.ports.get_mut(&port).and_then(|p| p.core.poll_event())
         {
             self.ready.insert(port);
@@ -41,8 +45,18 @@ impl Sockets {
                 }
                 _ => continue,
             };
-            self.on_event(now, id, event);
+            match event {
+                Event::SendFailed(failure) if self.has_closed(id) => {
+                    unsent.entry(id).or_default().push(*failure);
+                }
+                Event::Closed(reason) => {
+                    let unsent = unsent.remove(&id).unwrap_or_default();
+                    self.on_closed(id, &reason, &unsent);
+                }
+                event => self.on_event(now, id, event),
+            }
         }
+        self.count_received(port);
         if let Some(found) = self.ports.get_mut(&port) {
             let held = found.core.stats().receive_memory;
             let before = std::mem::replace(&mut found.received, held);
@@ -64,7 +78,8 @@ impl Sockets {
             .paths(core)
             .find(|path| Some(path.id) == primary)?
             .remote;
-        let Some(socket_id) = self.admit(port, ip, number) else {
+        let (source, _) = endpoint.source(core)?;
+        let Some(socket_id) = self.admit(port, (ip, number), source) else {
             if let Some(port) = self.ports.get_mut(&port) {
                 // It was established just before.
                 let _ = port
@@ -89,7 +104,6 @@ impl Sockets {
             } => self.on_established(now, id, (outbound_streams, inbound_streams)),
             Event::MessageReceived => self.on_messages(now, id),
             Event::SendBufferFree => self.on_send_room(id),
-            Event::Closed(reason) => self.on_closed(id, &reason),
             Event::PeerShutdown => self.on_peer_shutdown(id),
             event => self.notify_of(id, event),
         }
@@ -187,6 +201,12 @@ impl Sockets {
             let Some(id) = next.filter(|_| queue.has_room()) else {
                 return;
             };
+            if let Some(association) = self.associations.get(&id)
+                && let Some(source) = association.source
+            {
+                // Reading opens the window, as far as its share goes.
+                self.limit_received(association.port, Some(id), source);
+            }
             let message = self
                 .core_of(id)
                 .and_then(|(core, core_id)| core.receive(core_id));
@@ -214,7 +234,7 @@ impl Sockets {
             return;
         };
         association.last_use = now;
-        if message.part == Part::Aborted {
+        if message.part == MessagePart::Aborted {
             if socket.queue.partial == Some(id) {
                 socket.queue.end_partial();
             }
@@ -228,7 +248,7 @@ impl Sockets {
         if queue.waiting.front() == Some(&id) {
             queue.waiting.rotate_left(1);
         }
-        let is_end = matches!(message.part, Part::Whole | Part::Last);
+        let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
         let data = DataItem {
             stream: message.stream.0,
             ssn: message.ssn.map_or(0, |ssn| ssn.value()),
@@ -247,7 +267,7 @@ impl Sockets {
         }
     }
 
-    fn on_send_room(&mut self, id: AssocId) {
+    pub(crate) fn on_send_room(&mut self, id: AssocId) {
         let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
             return;
         };
@@ -275,10 +295,10 @@ impl Sockets {
     ///
     /// 1. Record the reason; without a socket, remove the association.
     /// 2. Notify the user by `SCTP_ASSOC_CHANGE` (RFC 6458, section 6.1.1), behind the messages that have
-    ///    arrived.
+    ///    arrived, and of the messages that were not sent or not acknowledged.
     /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
     /// 4. Move messages to the receive queue, and raise the edges of readiness.
-    fn on_closed(&mut self, id: AssocId, reason: &CloseReason) {
+    fn on_closed(&mut self, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
@@ -316,6 +336,9 @@ impl Sockets {
         let error = code.to_be();
         let change = notifications::assoc_change(id, state, error, (0, 0), &information);
         self.notify_last(id, change);
+        for failure in unsent {
+            self.notify_unsent(id, failure, error);
+        }
         if let Some(socket) = self.table.get_mut(&socket_id)
             && (socket.is_one_to_one() || socket.is_peeled_off)
         {
@@ -373,11 +396,7 @@ impl Sockets {
                     notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
                 );
             }
-            Event::SendFailed(failure) => {
-                for notification in notifications::send_failed(id, &failure) {
-                    self.notify(id, notification);
-                }
-            }
+            Event::SendFailed(failure) => self.notify_unsent(id, &failure, 0),
             Event::AllAcknowledged => self.notify(id, notifications::sender_dry(id)),
             Event::PathConfirmed(path) => self.notify_path(id, path, SCTP_ADDR_CONFIRMED),
             Event::PathFailed(path) => self.notify_path(id, path, SCTP_ADDR_UNREACHABLE),
@@ -438,6 +457,21 @@ impl Sockets {
             }
             // A partial delivery that ends is reported in the order of messages, by `fill`.
             _ => {}
+        }
+    }
+
+    /// Returns whether the core has ended an association.
+    fn has_closed(&self, id: AssocId) -> bool {
+        let core = self.core_ref(id);
+        let stats = core.and_then(|(core, core_id)| core.association_stats(core_id));
+        stats.is_none_or(|stats| stats.state == StateName::Closed)
+    }
+
+    /// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
+    /// association in network byte order, or 0.
+    fn notify_unsent(&mut self, id: AssocId, failure: &SendFailure, error: u16) {
+        for notification in notifications::send_failed(id, failure, error) {
+            self.notify(id, notification);
         }
     }
 
@@ -531,8 +565,9 @@ impl Sockets {
             return;
         };
         let peer = present(socket, peer);
-        let limit = socket.options.receive_buffer();
-        if socket.queue.push_notification(id, peer, bytes, limit, must) {
+        let is_accepted = socket.listener.is_none();
+        let queue = &mut socket.queue;
+        if queue.push_notification(id, peer, bytes, is_accepted, must) {
             self.raise(socket_id, Readiness::READABLE);
         }
     }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use carrick_proto::export::{Format, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
 use carrick_proto::{Endpoint, ExportError, ImportConfig, ImportError, Time};
 
 use crate::association::{AssocId, Association};
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::ports::{Port, PortId};
+use crate::shares::Shares;
 use crate::socket::{Socket, SocketId};
 use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
 
@@ -74,13 +75,13 @@ impl Sockets {
     pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
         let state = FORMAT.open(bytes)?;
         let parts = parts(&config);
-        let mut input = Reader::new(state, now, Some(&parts));
+        let mut input = ExportReader::new(state, now, Some(&parts));
         let sockets = Self::read_state(&mut input, config)?;
         input.finish()?;
         Ok(sockets)
     }
 
-    fn write_state(&self, out: &mut Writer) {
+    fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             config,
             random,
@@ -96,6 +97,7 @@ impl Sockets {
             next_port,
             numbers: _,
             received: _,
+            shares: _,
             stray,
             removed,
             ready: _,
@@ -129,7 +131,7 @@ impl Sockets {
         }
     }
 
-    fn read_state(input: &mut Reader<'_>, mut config: Config) -> Result<Self, ImportError> {
+    fn read_state(input: &mut ExportReader<'_>, mut config: Config) -> Result<Self, ImportError> {
         let stray = read_endpoint(input, &config)?;
         config.addresses = Portable::read(input)?;
         let mut sockets = Self {
@@ -152,6 +154,7 @@ impl Sockets {
             setting_up: BTreeSet::new(),
             numbers: BTreeMap::new(),
             received: 0,
+            shares: Shares::default(),
             ready: ReadyPorts::default(),
             timers: PortTimers::default(),
             idle: BTreeSet::new(),
@@ -250,7 +253,12 @@ impl Sockets {
                 port.sockets.insert(*id);
             }
         }
-        for (id, association) in &self.associations {
+        for (id, association) in &mut self.associations {
+            let core = self.ports.get(&association.port).map(|port| &port.core);
+            let source = core.and_then(|core| core.source(association.core));
+            association.source = source.map(|(source, _)| source);
+            association.is_accepted = source.is_some_and(|(_, is_accepted)| is_accepted);
+            self.shares.add(association);
             let socket = association.socket.and_then(|id| self.table.get_mut(&id));
             if let Some(socket) = socket {
                 socket.associations.insert(*id);
@@ -268,6 +276,10 @@ impl Sockets {
             let idle = association.idle_check.map(|time| (time, *id));
             self.idle.extend(idle);
         }
+        let ports: Vec<PortId> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.count_received(port);
+        }
         // An association has taken the place of one with the same peer that has ended.
         let (ended, open): (Vec<_>, Vec<_>) = self
             .associations
@@ -284,7 +296,7 @@ impl Sockets {
 }
 
 /// Appends the export of an endpoint.
-pub(crate) fn write_endpoint(core: &Endpoint, out: &mut Writer) {
+pub(crate) fn write_endpoint(core: &Endpoint, out: &mut ExportWriter) {
     match core.export(out.now()) {
         Ok(export) => out.octets(export.as_bytes()),
         Err(error) => out.fail(error),
@@ -296,7 +308,7 @@ pub(crate) fn write_endpoint(core: &Endpoint, out: &mut Writer) {
 /// # Errors
 /// [`ImportError`]
 pub(crate) fn read_endpoint(
-    input: &mut Reader<'_>,
+    input: &mut ExportReader<'_>,
     config: &Config,
 ) -> Result<Endpoint, ImportError> {
     let bytes = input.octets()?;
@@ -313,7 +325,10 @@ fn parts(config: &Config) -> ImportConfig {
     }
 }
 
-fn read_ports(input: &mut Reader<'_>, config: &Config) -> Result<Vec<(PortId, Port)>, ImportError> {
+fn read_ports(
+    input: &mut ExportReader<'_>,
+    config: &Config,
+) -> Result<Vec<(PortId, Port)>, ImportError> {
     let count = usize::read(input)?;
     let mut ports: Vec<(PortId, Port)> = Vec::new();
     for _ in 0..count {
@@ -326,7 +341,7 @@ fn read_ports(input: &mut Reader<'_>, config: &Config) -> Result<Vec<(PortId, Po
     Ok(ports)
 }
 
-fn read_setups(input: &mut Reader<'_>) -> Result<SetupResults, ImportError> {
+fn read_setups(input: &mut ExportReader<'_>) -> Result<SetupResults, ImportError> {
     let count = usize::read(input)?;
     let mut setups = SetupResults::new();
     for _ in 0..count {

@@ -22,7 +22,8 @@
 //!
 //! Every table and queue is bounded: sockets, associations and accept queues by [`Config`]; received
 //! messages by the receive buffer of their association, and 32 messages or 64 KiB of each socket ahead of
-//! the user; notifications by 4096 and the bytes of `SO_RCVBUF` for each socket. At that limit
+//! the user; notifications by 64 KiB of each socket, 4 KiB in an accept queue. Sources of peers and owners of sockets
+//! have shares ([`Config::max_associations_per_source`], [`Sockets::set_owner`]). At the limit of notifications
 //! one-to-many sockets refuse associations, and notifications other than the end of an association are
 //! dropped and counted ([`Sockets::dropped_notifications`]).
 //!
@@ -34,12 +35,14 @@
 //!
 //! # What differs from Linux
 //!
+//! The manual has [all differences](https://github.com/carrick-sctp/carrick/blob/main/docs/sockets-differences.md) that a
+//! program on these sockets sees. Of this crate are:
+//!
 //! - Sockets that share a port share its addresses: `SO_REUSEADDR`, `SO_REUSEPORT` and `SCTP_REUSE_PORT`
 //!   apply to sockets that are bound to the same addresses, and `sctp_bindx` on one of several sockets of a
 //!   port, such as accepted ones, changes the addresses of all.
 //! - The address of a received message is the primary address of its association. `rcv_cumtsn` and
 //!   `sinfo_cumtsn` are 0.
-//! - The error code in notifications of unsent messages is 0.
 //! - `SCTP_CANT_STR_ASSOC` and the notifications of its unsent messages have the identifier and the flags of
 //!   the message, where Linux has 0 and the flags of a DATA chunk.
 //! - After an ABORT, and after a shutdown of this side, there is an end of messages, where a reader waits
@@ -48,11 +51,12 @@
 //! - `SCTP_MAXSEG` may be less than 464 bytes. Port 0 is refused as a peer's.
 //! - `sstat_penddata` counts the messages that have not been read; Linux counts chunks behind a gap.
 //! - IPv6 link-local addresses are refused, since the core has no scope identifiers.
-//! - `SO_SNDBUF` and `SO_RCVBUF` change the buffers of future associations. Unless they are set, buffers grow
-//!   as [`Config::association`] allows.
+//! - `SO_RCVBUF` changes the buffers of future associations. Unless they are set, buffers grow as
+//!   [`Config::association`] allows.
+//! - `SO_KEEPALIVE`, `SO_BROADCAST`, `SO_OOBINLINE`, `SO_PRIORITY`, `SO_RCVLOWAT`, `IP_TOS`, `IPV6_TCLASS` and
+//!   the DSCP of `SCTP_PEER_ADDR_PARAMS` are stored and reported, without an effect.
 //! - Messages that fit into the receive buffer are delivered whole, whatever the
 //!   `SCTP_PARTIAL_DELIVERY_POINT`, of which nothing but its limit is applied.
-//! - `SCTP_ENABLE_STREAM_RESET` has the value of [`Config::association`] at first: everything is enabled.
 //!
 //! # Options that are refused
 //!
@@ -61,20 +65,20 @@
 //! | option | reason |
 //! |---|---|
 //! | `SCTP_GET_ASSOC_STATS` | the core does not count control chunks and gap reports |
-//! | `SCTP_PLPMTUD_PROBE_INTERVAL` | path MTU discovery (RFC 8899) has no such interval, and is part of the configuration |
+//! | `SCTP_PLPMTUD_PROBE_INTERVAL` of an existing association | the core reads the parameters of path MTU discovery (RFC 8899) at set-up |
 //! | `SCTP_AUTO_ASCONF` with 0, of a socket with a wildcard address (`EOPNOTSUPP`) | its associations always follow the addresses of the host |
 //! | `SCTP_SENDMSG_CONNECT` | set by Linux's kernel for itself |
 //! | `SCTP_SOCKOPT_PEELOFF`, `SCTP_SOCKOPT_PEELOFF_FLAGS` | the result is a descriptor: [`Sockets::peeloff`] |
 //! | `SCTP_SOCKOPT_CONNECTX3`, `SCTP_SOCKOPT_CONNECTX_OLD` | the value has a pointer, or is deprecated: [`Sockets::connectx`] |
-//! | `SO_BINDTODEVICE`, `IP_TOS` | interfaces and packets are matters of the caller, to whom the core has no way to pass them |
-//! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` or `SPP_DSCP` | the core has neither |
-//! | `SCTP_PEER_ADDR_PARAMS` with a heartbeat interval or SACK delay of one path of several | the core has one for all paths of an association |
-//! | `SCTP_ENABLE_STREAM_RESET` of an existing association | the core reads it at set-up |
+//! | `SO_BINDTODEVICE`, `IP_TTL` | interfaces and packets are matters of the caller, to whom the core has no way to pass them |
+//! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` | the core has none |
+//! | `SCTP_PEER_ADDR_PARAMS` with a SACK delay of one path of several | the core has one for all paths of an association |
 //! | `SCTP_STREAM_SCHEDULER`, reading one that the configuration has set | Linux's header has numbers for three of the core's six schedulers |
-//! | ancillary data `SCTP_AUTHINFO` | the core has one active key for all messages |
+//! | ancillary data `SCTP_AUTHINFO` with another key than the active one, if the peer requires DATA to be authenticated | the core has one active key for all messages |
 //!
-//! `SCTP_ASSOCINFO` of an existing association accepts no other cookie life (`EINVAL`), which has no effect
-//! after its set-up.
+//! The cookie life that `SCTP_ASSOCINFO` sets on an existing association is reported, without an effect after its
+//! set-up. The name `SCTP_MAXSEG` is that of erratum 6980 to RFC 6458, and `SCTP_FUTURE_ASSOC` in the lists of
+//! addresses that of erratum 6114.
 #![forbid(unsafe_code)]
 // Linux's numbers are dozens in a file, and have prefixes.
 #![allow(clippy::wildcard_imports)]
@@ -102,6 +106,7 @@ mod readiness;
 mod receive;
 mod receive_queue;
 mod send;
+mod shares;
 mod socket;
 mod sockets;
 mod statistics;
@@ -110,11 +115,13 @@ mod stop;
 
 pub use association::AssocId;
 pub use close::Closed;
-pub use config::Config;
+pub use config::{Config, ReservedPorts};
 pub use errno::Errno;
 pub use export::SocketsExport;
 pub use options::Timeout;
-pub use overview::{AssociationAddresses, OverviewKey, OverviewRow, OverviewSubject};
+pub use overview::{
+    AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
+};
 pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
 pub use send::OutgoingMessage;

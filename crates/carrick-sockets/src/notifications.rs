@@ -26,7 +26,7 @@ pub(crate) fn is_subscribed(events: u16, notification: &[u8]) -> bool {
         .is_some_and(|bit| events & bit != 0)
 }
 
-/// Joins a struct and what follows it.
+/// Appends the variable part to an encoded struct.
 fn join(layout: &impl Layout, rest: &[u8]) -> Bytes {
     let mut bytes = layout.encode();
     bytes.extend_from_slice(rest);
@@ -95,8 +95,9 @@ pub(crate) fn remote_error(id: AssocId, error: &AbortCause) -> Bytes {
 }
 
 /// The deprecated `SCTP_SEND_FAILED` (section 6.1.4) and `SCTP_SEND_FAILED_EVENT` (section 6.1.11). The
-/// upper half of the context has the flags of the message.
-pub(crate) fn send_failed(id: AssocId, failure: &SendFailure) -> [Bytes; 2] {
+/// upper half of the context has the flags of the message. `error` is an error cause in network byte order, as
+/// Linux has it, or 0.
+pub(crate) fn send_failed(id: AssocId, failure: &SendFailure, error: u16) -> [Bytes; 2] {
     let data: Vec<u8> = failure.unsent.0.iter().flatten().copied().collect();
     let flags = if failure.sent {
         SCTP_DATA_SENT
@@ -108,7 +109,7 @@ pub(crate) fn send_failed(id: AssocId, failure: &SendFailure) -> [Bytes; 2] {
         kind: SCTP_SEND_FAILED_EVENT as u16,
         flags,
         length: (SendFailedEvent::SIZE + data.len()) as u32,
-        error: 0,
+        error: error.into(),
         sid: failure.stream.0,
         info_flags,
         ppid: failure.ppid.0.to_be(),
@@ -120,7 +121,7 @@ pub(crate) fn send_failed(id: AssocId, failure: &SendFailure) -> [Bytes; 2] {
         kind: SCTP_SEND_FAILED as u16,
         flags,
         length: (SendFailed::SIZE + data.len()) as u32,
-        error: 0,
+        error: error.into(),
         stream: failure.stream.0,
         info_flags,
         ppid: failure.ppid.0.to_be(),

@@ -35,6 +35,7 @@ impl Sockets {
         let port = socket.port.ok_or(Errno::EINVAL)?;
         let mut branched = Socket::new(socket.style, socket.family, socket.options.clone());
         branched.is_peeled_off = true;
+        branched.owner = socket.owner;
         branched.port = Some(port);
         branched.state = SocketState::Established;
         branched.associations.insert(assoc);

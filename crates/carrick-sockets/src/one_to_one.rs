@@ -5,21 +5,25 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, Time};
+use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, SourceKey, Time};
 
 use crate::association::{AssocId, Association};
 use crate::errno::Errno;
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
-use crate::options::apply_init;
-use crate::ports::{PortId, canonical, present};
+use crate::options::{SCTP_PF_EXPOSE_UNSET, apply_init, cookie_life};
+use crate::ports::{PortId, canonical, is_link_local, present};
 use crate::readiness::Readiness;
 use crate::socket::{Socket, SocketId, SocketState};
 use crate::sockets::Sockets;
 
+/// Associations of one source that an accept queue has place for, whatever the backlog.
+const SOURCE_PLACES: usize = 16;
+
 impl Sockets {
     /// Accepts associations of peers: `listen` (RFC 6458, sections 3.1.3 and 4.1.3). The accept queue of a
     /// one-to-one socket holds at most one association more than `backlog`, as on Linux, which is limited
-    /// to [`crate::Config::max_backlog`]; INITs beyond are refused with ABORT. 0 refuses associations again.
+    /// to [`crate::Config::max_backlog`]; INITs beyond are refused with ABORT, and associations of one source beyond a
+    /// quarter of the backlog, or 16 if that is more. 0 refuses associations again.
     ///
     /// # Errors
     /// - `EINVAL`: the one-to-one socket has or had an association; the socket was branched off; the
@@ -106,10 +110,11 @@ impl Sockets {
     /// (RFC 6458, section 9.9). Returns its identifier.
     ///
     /// # Errors
-    /// - `EINVAL`: no address, different ports, port 0, or an address of another family.
+    /// - `EINVAL`: no address, different ports, port 0, an address of another family, or a link-local address, as
+    ///   on Linux with a scope that the host does not have.
     /// - `EALREADY`, `EISCONN`: the association is being set up, or exists.
     /// - `ENETUNREACH`: no local address has the family of the peer's address.
-    /// - `ENOMEM`: the limit of associations is reached.
+    /// - `ENOMEM`: the limit of associations is reached, of all or of the owner.
     /// - `EADDRNOTAVAIL`: no ephemeral port is free.
     pub fn connectx(
         &mut self,
@@ -172,11 +177,16 @@ impl Sockets {
         let addresses = peers.iter().map(|peer| canonical(socket, *peer));
         let addresses = addresses.collect::<Result<Vec<IpAddr>, Errno>>()?;
         if addresses.iter().any(|a| {
-            a.is_unspecified() || a.is_multicast() || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
+            a.is_unspecified()
+                || a.is_multicast()
+                || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
+                || is_link_local(*a)
         }) {
             return Err(Errno::EINVAL);
         }
-        if self.associations.len() >= self.config.max_associations {
+        if self.associations.len() >= self.config.max_associations
+            || !self.owner_has_room(socket.owner)
+        {
             return Err(Errno::ENOMEM);
         }
         if let Some(existing) = self.find_by_peer(socket, addresses[0], number) {
@@ -244,6 +254,7 @@ impl Sockets {
         }
         self.next_association = id.next();
         let options = self.table.get(&socket_id).map(|socket| &socket.options);
+        let source = self.ports.get(&port).and_then(|p| p.core.source(core));
         let association = Association {
             port,
             core,
@@ -263,7 +274,16 @@ impl Sockets {
             autoclose: options.map_or(0, |o| o.autoclose),
             last_use: self.now,
             idle_check: None,
+            owner: self.table.get(&socket_id).map_or(0, |socket| socket.owner),
+            source: source.map(|(source, _)| source),
+            is_accepted: source.is_some_and(|(_, is_accepted)| is_accepted),
+            held: 0,
+            cookie_life: options.map_or(0, |o| cookie_life(&o.config)),
+            exposed_pf: options.map_or(SCTP_PF_EXPOSE_UNSET, |o| o.exposed_pf),
+            discovers_mtu: options.is_none_or(|o| o.discovers_mtu),
+            dscp: options.and_then(|o| o.dscp),
         };
+        self.shares.add(&association);
         self.associations.insert(id, association);
         self.by_core.insert((port, core), id);
         if let Some(port) = self.ports.get_mut(&port) {
@@ -388,8 +408,16 @@ impl Sockets {
 
     /// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
     /// `None` if no socket has room for it.
-    pub(crate) fn admit(&mut self, port_id: PortId, ip: IpAddr, number: u16) -> Option<SocketId> {
-        if self.associations.len() >= self.config.max_associations {
+    pub(crate) fn admit(
+        &mut self,
+        port_id: PortId,
+        (ip, number): (IpAddr, u16),
+        source: SourceKey,
+    ) -> Option<SocketId> {
+        let of_source = self.shares.of_source(source).associations;
+        if self.associations.len() >= self.config.max_associations
+            || of_source >= self.config.per_source()
+        {
             return None;
         }
         let port = self.ports.get(&port_id)?;
@@ -402,13 +430,21 @@ impl Sockets {
         let spread = usize::from(number) + peer_number(ip);
         let id = *listening.get(spread % listening.len().max(1))?;
         let listener = self.table.get(&id)?;
+        if !self.owner_has_room(listener.owner) {
+            return None;
+        }
         if !listener.is_one_to_one() {
             return Some(id);
+        }
+        if !self.has_place(listener, source) {
+            return None;
         }
         let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
         child.port = Some(port_id);
         child.state = SocketState::Established;
         child.listener = Some(id);
+        child.owner = listener.owner;
+        child.source = Some(source);
         child.peer = Some(SocketAddr::new(ip, number));
         let child = self.insert_socket(child).ok()?;
         if let Some(port) = self.ports.get_mut(&port_id) {
@@ -417,6 +453,22 @@ impl Sockets {
         self.table.get_mut(&id)?.accept_queue.push_back(child);
         self.raise(id, Readiness::READABLE);
         Some(child)
+    }
+}
+
+impl Sockets {
+    /// Returns whether the accept queue of a socket has a place for another association from a source: a quarter of
+    /// the backlog, and at least [`SOURCE_PLACES`], are for one source.
+    fn has_place(&self, listener: &Socket, source: SourceKey) -> bool {
+        let places = (listener.backlog / 4).max(SOURCE_PLACES);
+        if listener.accept_queue.len() < places {
+            return true;
+        }
+        let is_from = |child: &&SocketId| {
+            let child = self.table.get(child);
+            child.is_some_and(|child| child.source == Some(source))
+        };
+        listener.accept_queue.iter().filter(is_from).count() < places
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
+use std::time::Duration;
 
 use carrick_proto::{AssociationStats, PathStats};
 
@@ -38,7 +39,7 @@ pub struct OverviewRow {
 pub enum OverviewSubject {
     /// The socket itself.
     Socket {
-        /// Style.
+        /// Style of the socket: one-to-one or one-to-many.
         style: Style,
         /// Limit of the accept queue of a socket that listens; `None` for others.
         backlog: Option<usize>,
@@ -53,9 +54,24 @@ pub enum OverviewSubject {
         peer: SocketAddr,
         /// State and counters; `None` once the association has ended and only its messages are left.
         stats: Option<Box<AssociationStats>>,
+        /// Settings; `None` once the association has ended.
+        settings: Option<AssociationSettings>,
         /// Paths to the peer.
         paths: Vec<PathStats>,
     },
+}
+
+/// Settings of an association that tools list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssociationSettings {
+    /// Interval of heartbeats on an idle path (HB.interval).
+    pub hb_interval: Duration,
+    /// Consecutive timeouts after which the association ends (Association.Max.Retrans).
+    pub max_retrans: u32,
+    /// Size of the send buffer in bytes.
+    pub send_buffer: usize,
+    /// Size of the receive buffer in bytes.
+    pub receive_buffer: usize,
 }
 
 /// SCTP ports and addresses by which the packets of an association are recognized.
@@ -137,6 +153,14 @@ impl Sockets {
             subject: OverviewSubject::Association {
                 peer: association.peer,
                 stats: endpoint.association_stats(association.core).map(Box::new),
+                settings: endpoint.association_config(association.core).map(|config| {
+                    AssociationSettings {
+                        hb_interval: config.paths.hb_interval,
+                        max_retrans: config.paths.association_max_retrans,
+                        send_buffer: config.buffers.send_buffer,
+                        receive_buffer: config.buffers.receive_buffer,
+                    }
+                }),
                 paths: endpoint.paths(association.core).collect(),
             },
         })

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::{
     Endpoint, EndpointConfig, Time, portable_enum, portable_struct, portable_tuple,
 };
@@ -24,7 +24,7 @@ pub(crate) struct PortId(pub(crate) u64);
 
 portable_tuple! { PortId(number) }
 
-/// Families of a wildcard address.
+/// Address families that a wildcard bind covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wildcard {
     v4: bool,
@@ -79,7 +79,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Appends the state. Sockets, associations and received bytes follow from those.
-    pub(crate) fn write_state(&self, out: &mut Writer) {
+    pub(crate) fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             core,
             number: _,
@@ -98,8 +98,13 @@ impl Port {
     ///
     /// # Errors
     /// [`ImportError`]
-    pub(crate) fn read_state(input: &mut Reader<'_>, config: &Config) -> Result<Self, ImportError> {
-        let core = read_endpoint(input, config)?;
+    pub(crate) fn read_state(
+        input: &mut ExportReader<'_>,
+        config: &Config,
+    ) -> Result<Self, ImportError> {
+        let mut core = read_endpoint(input, config)?;
+        core.set_max_associations(config.max_associations, Some(config.per_source()));
+        core.record_receive_changes();
         Ok(Self {
             number: core.port(),
             received: core.stats().receive_memory,
@@ -125,7 +130,7 @@ impl Sockets {
     /// - `EINVAL`: the socket is bound, or the address has another family.
     /// - `EADDRNOTAVAIL`: no address of the host, or a link-local address; no ephemeral port is free.
     /// - `EADDRINUSE`: the port is in use at an address, and not to be shared.
-    /// - `EACCES`: the port needs privileges.
+    /// - `EACCES`: the port needs privileges, or is reserved for another owner.
     pub fn bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
         let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
         if socket.port.is_some() {
@@ -324,7 +329,7 @@ impl Sockets {
         let socket = self.socket_ref(id)?;
         let scope = self.scope(socket, address)?;
         let number = address.port();
-        if number != 0 && number < self.config.first_unprivileged_port && !socket.is_privileged {
+        if number != 0 && !self.may_bind(socket, number) {
             return Err(Errno::EACCES);
         }
         let port = if number == 0 {
@@ -343,6 +348,16 @@ impl Sockets {
         Ok(())
     }
 
+    /// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
+    fn may_bind(&self, socket: &Socket, number: u16) -> bool {
+        let reserved = self.config.reserved_ports.iter();
+        let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
+        let is_reserved = owners.clone().next().is_some();
+        socket.is_privileged
+            || owners.any(|reserved| reserved.owner == socket.owner)
+            || !is_reserved && number >= self.config.first_unprivileged_port
+    }
+
     /// Returns the scope of an address that a socket binds.
     fn scope(&self, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
         let ip = canonical(socket, address)?;
@@ -352,8 +367,7 @@ impl Sockets {
                 v6: ip.is_ipv6(),
             }));
         }
-        let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        if link_local || !self.config.addresses.contains(&ip) {
+        if is_link_local(ip) || !self.config.addresses.contains(&ip) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         Ok(Scope::Only(vec![ip]))
@@ -396,10 +410,16 @@ impl Sockets {
         let count = u32::from(last.checked_sub(first)?) + 1;
         let start = self.random.next_u32() % count;
         let candidates = (0..count).map(|n| first + ((start + n) % count) as u16);
+        let is_reserved = |number: u16| {
+            let mut reserved = self.config.reserved_ports.iter();
+            reserved.any(|reserved| reserved.ports.contains(&number))
+        };
         let is_free = |number: &u16| {
             let in_use = self.numbers.get(number).into_iter().flatten();
             let mut ports = in_use.filter_map(|port| self.ports.get(port));
-            *number != 0 && !ports.any(|port| port.is_in_use() && port.scope.overlaps(scope))
+            *number != 0
+                && !is_reserved(*number)
+                && !ports.any(|port| port.is_in_use() && port.scope.overlaps(scope))
         };
         candidates.into_iter().find(is_free)
     }
@@ -418,9 +438,11 @@ impl Sockets {
         let mut config = EndpointConfig::new(number, addresses, seed);
         config.accept = false;
         config.max_associations = self.config.max_associations;
+        config.max_associations_per_source = Some(self.config.per_source());
         config.association = socket.options.config.clone();
         config.source_selection = (self.config.source_selection)();
-        let core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
+        let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
+        core.record_receive_changes();
         let port = PortId(self.next_port);
         self.next_port += 1;
         let opened = Port {
@@ -527,6 +549,11 @@ pub(crate) fn canonical(socket: &Socket, address: SocketAddr) -> Result<IpAddr, 
         Family::Inet6 if ip.is_ipv4() && socket.options.v6_only => Err(Errno::EINVAL),
         _ => Ok(ip),
     }
+}
+
+/// Returns whether an address needs a scope, which paths do not have.
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// Returns an address in the form that a socket reports: on IPv6 sockets IPv4 addresses are mapped,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use carrick_proto::export::{ImportError, Portable, Reader, Writer};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 use crate::errno::Errno;
 use crate::socket::{Socket, SocketId, SocketState};
@@ -77,11 +77,11 @@ impl fmt::Debug for Readiness {
 }
 
 impl Portable for Readiness {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.0.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let conditions = u8::read(input)?;
         if conditions >= Self::ERROR.0 << 1 {
             return Err(ImportError::Malformed("Readiness"));
@@ -93,7 +93,7 @@ impl Portable for Readiness {
 /// Change of the readiness of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadinessChange {
-    /// Socket.
+    /// Identifier of the socket.
     pub socket: SocketId,
     /// Conditions that occurred since the last change, also those that were in place before: each
     /// message is an edge of [`Readiness::READABLE`].

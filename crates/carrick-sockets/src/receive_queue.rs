@@ -16,8 +16,11 @@ use crate::association::AssocId;
 const MAX_MESSAGES: usize = 32;
 /// Limit of their bytes; the last message may exceed it.
 const MAX_BYTES: usize = 1 << 16;
-/// Limit of queued notifications.
-pub(crate) const MAX_NOTIFICATIONS: usize = 4096;
+/// Limit of the memory of queued notifications in bytes, and of those of a socket in an accept queue.
+const NOTIFICATION_MEMORY: usize = 1 << 16;
+const UNACCEPTED_NOTIFICATION_MEMORY: usize = 1 << 12;
+/// Memory of a queued notification in bytes besides its content.
+const NOTIFICATION_OVERHEAD: usize = size_of::<ReceiveEntry>() + 64;
 
 /// Received message, or the rest of one.
 #[derive(Clone, Debug)]
@@ -80,8 +83,8 @@ pub(crate) struct ReceiveQueue {
     items: VecDeque<ReceiveEntry>,
     messages: usize,
     bytes: usize,
-    notifications: usize,
-    notification_bytes: usize,
+    /// Memory of the notifications in bytes.
+    notification_memory: usize,
     /// Associations with messages in the core.
     pub(crate) waiting: VecDeque<AssocId>,
     /// Association whose partial delivery is not finished: nothing else may come before its end.
@@ -94,7 +97,7 @@ pub(crate) struct ReceiveQueue {
 
 portable_struct! {
     ReceiveQueue { items, waiting, partial, held, dropped }
-    rebuilt { messages: 0, bytes: 0, notifications: 0, notification_bytes: 0 }
+    rebuilt { messages: 0, bytes: 0, notification_memory: 0 }
 }
 
 impl ReceiveQueue {
@@ -107,8 +110,7 @@ impl ReceiveQueue {
                 self.messages += 1;
                 self.bytes += len;
             } else {
-                self.notifications += 1;
-                self.notification_bytes += len;
+                self.notification_memory += NOTIFICATION_OVERHEAD + len;
             }
         }
     }
@@ -131,7 +133,7 @@ impl ReceiveQueue {
 
     /// Returns whether another notification that peers cause is accepted.
     pub(crate) fn accepts_notifications(&self) -> bool {
-        self.notifications < MAX_NOTIFICATIONS
+        self.notification_memory + NOTIFICATION_OVERHEAD <= NOTIFICATION_MEMORY
     }
 
     pub(crate) fn push_data(&mut self, association: AssocId, peer: SocketAddr, data: DataItem) {
@@ -144,23 +146,28 @@ impl ReceiveQueue {
         });
     }
 
-    /// Queues a notification. Beyond the limits it is dropped, unless it `must` be delivered.
-    /// Returns whether the user can read something new.
+    /// Queues a notification. Beyond the limit it is dropped, unless it `must` be delivered; the limit is a small one
+    /// before `accept`. Returns whether the user can read something new.
     pub(crate) fn push_notification(
         &mut self,
         association: AssocId,
         peer: SocketAddr,
         bytes: Bytes,
-        limit: usize,
+        is_accepted: bool,
         must: bool,
     ) -> bool {
-        let fits = self.accepts_notifications() && self.notification_bytes + bytes.len() <= limit;
+        let limit = if is_accepted {
+            NOTIFICATION_MEMORY
+        } else {
+            UNACCEPTED_NOTIFICATION_MEMORY
+        };
+        let size = NOTIFICATION_OVERHEAD + bytes.len();
+        let fits = self.notification_memory + size <= limit;
         if !fits && !must {
             self.dropped += 1;
             return false;
         }
-        self.notifications += 1;
-        self.notification_bytes += bytes.len();
+        self.notification_memory += size;
         let item = ReceiveEntry {
             association,
             peer,
@@ -201,8 +208,10 @@ impl ReceiveQueue {
             self.bytes -= part.len();
             self.messages -= usize::from(finished);
         } else {
-            self.notification_bytes -= part.len();
-            self.notifications -= usize::from(finished);
+            self.notification_memory -= part.len();
+            if finished {
+                self.notification_memory -= NOTIFICATION_OVERHEAD;
+            }
         }
         if finished {
             self.items.pop_front();
@@ -229,10 +238,9 @@ impl ReceiveQueue {
                     to.push_data(id, item.peer, data);
                 }
                 ReceiveContent::Notification(bytes) => {
-                    self.notifications -= 1;
-                    self.notification_bytes -= bytes.len();
+                    self.notification_memory -= NOTIFICATION_OVERHEAD + bytes.len();
                     let partial = to.partial.take();
-                    to.push_notification(id, item.peer, bytes, usize::MAX, true);
+                    to.push_notification(id, item.peer, bytes, true, true);
                     to.partial = partial;
                 }
             }
@@ -240,6 +248,33 @@ impl ReceiveQueue {
         if self.waiting.contains(&id) {
             self.waiting.retain(|other| *other != id);
             to.waiting.push_back(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_are_bounded_by_their_memory() {
+        let peer = ([192, 0, 2, 1], 5000).into();
+        for (is_accepted, limit) in [(false, 4 << 10), (true, 64 << 10)] {
+            for size in [20, 1000] {
+                let mut queue = ReceiveQueue::default();
+                let notification = Bytes::from(vec![0; size]);
+                let mut push = |must| {
+                    let bytes = notification.clone();
+                    queue.push_notification(AssocId::FIRST, peer, bytes, is_accepted, must)
+                };
+                let count = (0..5000).filter(|_| push(false)).count();
+                let memory = count * (size_of::<ReceiveEntry>() + size);
+                assert!((limit / 2..=limit).contains(&memory), "{count} of {size}");
+                assert!(push(true), "the end of an association");
+                assert_eq!(queue.dropped, 5000 - count as u64);
+                while queue.read(15).is_some() {}
+                assert_eq!(queue.notification_memory, 0);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time, portable_struct,
+    ChunkType, PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time, portable_struct,
 };
 
 use crate::ancillary::SendAttributes;
@@ -56,7 +56,8 @@ impl Sockets {
     /// - `EMSGSIZE`: larger than `SO_SNDBUF`, or than a packet with `SCTP_DISABLE_FRAGMENTS`.
     /// - `EPIPE`: there is no association, or it has ended. Unless the caller's flags have
     ///   `MSG_NOSIGNAL`, the process gets SIGPIPE.
-    /// - `ESHUTDOWN`: the association is shutting down.
+    /// - `ENOPROTOOPT`: another key than the active one (`SCTP_AUTHINFO`), if the peer requires one.
+    /// - `ESHUTDOWN`: the association of a one-to-many socket is shutting down; on other sockets it is `EPIPE`.
     /// - The pending error of the socket, instead of `EPIPE`.
     /// - As for [`Self::connectx`], if an association is to be set up.
     pub fn sendmsg(
@@ -66,7 +67,11 @@ impl Sockets {
         message: &OutgoingMessage<'_>,
     ) -> Result<usize, Errno> {
         self.now = now;
-        let result = self.send_checked(now, id, message);
+        let mut result = self.send_checked(now, id, message);
+        let socket = self.socket_ref(id)?;
+        if result == Err(Errno::ESHUTDOWN) && (socket.is_one_to_one() || socket.is_peeled_off) {
+            result = Err(Errno::EPIPE);
+        }
         match result {
             Err(Errno::EPIPE) => {
                 let pending = self.socket_mut(id).ok().and_then(|s| s.take_error());
@@ -224,6 +229,10 @@ impl Sockets {
         if flags & SCTP_ADDR_OVER != 0 {
             options.path = Some(self.path_of(id, message.address).ok_or(Errno::EINVAL)?);
         }
+        if given.key.is_some_and(|key| key != association.active_key) && self.authenticates_data(id)
+        {
+            return Err(Errno::ENOPROTOOPT);
+        }
         let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
         let sent = core.send(now, core_id, options, message.data.clone());
         let has_room = core.has_send_room(core_id);
@@ -246,6 +255,15 @@ impl Sockets {
             SendError::TooLarge { .. } => Errno::EMSGSIZE,
         })?;
         Ok(message.data.len())
+    }
+
+    /// Returns whether the peer requires DATA chunks to be authenticated (RFC 4895, section 3.2).
+    fn authenticates_data(&self, id: AssocId) -> bool {
+        let core = self.core_ref(id);
+        let required = core.map(|(core, core_id)| core.peer_required_chunks(core_id));
+        required.is_some_and(|mut chunks| {
+            chunks.any(|kind| [ChunkType::DATA, ChunkType::I_DATA].contains(&kind))
+        })
     }
 
     /// Returns the path of an association to a peer address.

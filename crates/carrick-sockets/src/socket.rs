@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 
-use carrick_proto::{portable_enum, portable_struct, portable_tuple};
+use carrick_proto::{SourceKey, portable_enum, portable_struct, portable_tuple};
 
 use crate::association::AssocId;
 use crate::errno::Errno;
@@ -95,12 +95,16 @@ pub(crate) struct Socket {
     pub(crate) edges: Readiness,
     /// The user may bind ports below the first unprivileged one.
     pub(crate) is_privileged: bool,
+    /// Whose limits apply.
+    pub(crate) owner: u32,
+    /// Source of the peer of a socket in an accept queue.
+    pub(crate) source: Option<SourceKey>,
 }
 
 portable_struct! {
     Socket {
         style, family, is_peeled_off, port, state, full, options, queue, error, read_closed, drops_messages,
-        write_closed, failed, backlog, accept_queue, listener, peer, edges, is_privileged,
+        write_closed, failed, backlog, accept_queue, listener, peer, edges, is_privileged, owner, source,
     }
     rebuilt { associations: BTreeSet::new() }
 }
@@ -128,6 +132,8 @@ impl Socket {
             peer: None,
             edges: Readiness::NONE,
             is_privileged: false,
+            owner: 0,
+            source: None,
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::{Endpoint, EndpointConfig, IcmpInput, Route, Time, Transmit};
+use carrick_proto::{
+    ConfigError, Endpoint, EndpointConfig, IcmpInput, Route, SourceKey, Time, Transmit,
+};
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -14,6 +16,7 @@ use crate::errno::Errno;
 use crate::linux;
 use crate::options::Options;
 use crate::ports::{Port, PortId, present};
+use crate::shares::Shares;
 use crate::socket::{Family, Socket, SocketId, SocketState, Style};
 use crate::statistics::HostCounters;
 
@@ -40,9 +43,10 @@ pub struct Sockets {
     pub(crate) numbers: BTreeMap<u16, Vec<PortId>>,
     /// Bytes of received data of all ports.
     pub(crate) received: usize,
+    pub(crate) shares: Shares,
     /// Endpoint that answers packets to ports without a socket.
     pub(crate) stray: Endpoint,
-    /// Counters of the endpoints that have been removed.
+    /// Counters of the endpoints that have been removed, and those of the host.
     pub(crate) removed: HostCounters,
     /// Endpoints that may have packets to send.
     pub(crate) ready: ReadyPorts,
@@ -126,8 +130,8 @@ impl Sockets {
     /// Creates an empty set of sockets.
     ///
     /// # Errors
-    /// `EINVAL` if a parameter of associations is out of its range.
-    pub fn new(config: Config) -> Result<Self, Errno> {
+    /// Returns the first parameter of associations that is out of its range.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
         let mut random = ChaCha12Rng::from_seed(config.seed);
         let mut seed = [0; 32];
         random.fill_bytes(&mut seed);
@@ -135,7 +139,7 @@ impl Sockets {
         stray.accept = false;
         stray.association = config.association.clone();
         stray.source_selection = (config.source_selection)();
-        let stray = Endpoint::new(stray).map_err(|_| Errno::EINVAL)?;
+        let stray = Endpoint::new(stray)?;
         Ok(Self {
             config,
             random,
@@ -151,6 +155,7 @@ impl Sockets {
             next_port: 0,
             numbers: BTreeMap::new(),
             received: 0,
+            shares: Shares::default(),
             stray,
             removed: HostCounters::default(),
             ready: ReadyPorts::default(),
@@ -295,6 +300,12 @@ impl Sockets {
         self.port_of(route, packet).is_some()
     }
 
+    /// Returns a socket that has a port at a local address, or at any address if it is `None`.
+    pub fn socket_at(&self, local: Option<IpAddr>, port: u16) -> Option<SocketId> {
+        let port = self.ports.get(&self.find_port(port, local)?)?;
+        port.sockets.first().copied()
+    }
+
     fn port_of(&self, route: &Route, packet: &[u8]) -> Option<PortId> {
         let number = packet.get(2..4)?;
         self.find_port(u16::from_be_bytes([number[0], number[1]]), route.local)
@@ -303,18 +314,17 @@ impl Sockets {
     /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, bytes: Bytes) {
         self.now = now;
-        let port = self.port_of(route, &bytes);
-        match port.and_then(|id| Some((id, self.ports.get_mut(&id)?))) {
-            Some((id, port)) => {
-                // What the other ports have left.
-                let others = self.received.saturating_sub(port.received);
-                let budget = self.config.receive_memory.saturating_sub(others);
-                port.core.set_receive_memory(budget);
-                port.core.handle_datagram(now, route, bytes);
-                self.settle(id);
-            }
-            None => self.stray.handle_datagram(now, route, bytes),
+        let Some(id) = self.port_of(route, &bytes) else {
+            return self.stray.handle_datagram(now, route, bytes);
+        };
+        let number = bytes.get(..2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let peer = (id, route.remote, number.unwrap_or(0));
+        let association = self.by_peer.get(&peer).copied();
+        self.limit_received(id, association, SourceKey::of(route.remote));
+        if let Some(port) = self.ports.get_mut(&id) {
+            port.core.handle_datagram(now, route, bytes);
         }
+        self.settle(id);
     }
 
     /// Processes an ICMP message about a packet of this host.

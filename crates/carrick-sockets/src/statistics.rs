@@ -17,9 +17,11 @@ pub struct HostCounters {
     pub endpoints: EndpointStats,
     /// Counters of all associations, those included that have ended.
     pub associations: AssociationCounters,
+    /// Calls of `getsockopt` and `setsockopt` that were refused with `ENOPROTOOPT`.
+    pub refused_options: u64,
 }
 
-portable_struct! { HostCounters { endpoints, associations } }
+portable_struct! { HostCounters { endpoints, associations, refused_options } }
 
 impl HostCounters {
     /// Returns the counters of an endpoint.
@@ -27,6 +29,7 @@ impl HostCounters {
         Self {
             endpoints: core.stats(),
             associations: core.association_counters(),
+            refused_options: 0,
         }
     }
 }
@@ -35,6 +38,7 @@ impl std::ops::AddAssign for HostCounters {
     fn add_assign(&mut self, other: Self) {
         self.endpoints += other.endpoints;
         self.associations += other.associations;
+        self.refused_options += other.refused_options;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::sockets::Sockets;
 /// Status of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Style.
+    /// Style of the socket: one-to-one or one-to-many.
     pub style: Style,
     /// Address family.
     pub family: Family,
@@ -40,6 +40,8 @@ pub struct Status {
     pub has_default_stream: bool,
     /// Messages that exceed a packet are fragmented (`SCTP_DISABLE_FRAGMENTS` is off).
     pub fragments: bool,
+    /// `close` waits for the end of associations (`SO_LINGER`).
+    pub lingers: bool,
     /// Size of the largest message that can be sent, in bytes.
     pub max_message: usize,
 }
@@ -83,6 +85,7 @@ impl Sockets {
                 .zip(default_stream)
                 .is_none_or(|(n, stream)| stream < n),
             fragments: options.config.mtu.fragment,
+            lingers: options.linger.is_some_and(|seconds| seconds > 0),
             max_message: options.send_buffer(),
         })
     }

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_chunk_lengths_end_the_packet() {
+    fn invalid_chunk_lengths_end_the_packet() {
         let item = TlvKind::Chunk;
         for length in 0..4 {
             let kind = ParseErrorKind::LengthTooSmall {

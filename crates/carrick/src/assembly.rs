@@ -2,93 +2,150 @@
 
 use std::collections::BTreeMap;
 
-use carrick_proto::{Message, Part};
+use carrick_proto::{Message, MessagePart, Payload};
 
-use crate::shared::memory;
+use crate::unread_memory::SourceMemory;
+
+/// Cost of a part besides its bytes.
+const PART_COST: usize = 128;
+
+/// Cost of a message besides its parts.
+const MESSAGE_COST: usize = 384;
 
 /// Messages of which only the beginning has arrived: several with interleaving (RFC 8260), otherwise one.
-#[derive(Debug)]
+///
+/// The parts are copied: a part that the protocol delivers keeps the packets that arrived into the same
+/// allocation, and their memory is not counted here.
+#[derive(Debug, Default)]
 pub(crate) struct Assembly {
-    /// Limit of the memory of all messages together, in bytes.
-    limit: usize,
     held: usize,
-    /// Received parts of messages, with their cost, by the TSN that all parts of a message share. Messages
-    /// without room are delivered in parts and are not listed here.
-    open: BTreeMap<u32, (Message, usize)>,
+    /// Received parts of messages, by the TSN that all parts of a message share. Messages without memory
+    /// are delivered in parts and are not listed here.
+    open: BTreeMap<u32, Box<OpenMessage>>,
+}
+
+#[derive(Debug)]
+struct OpenMessage {
+    message: Message,
+    cost: usize,
 }
 
 impl Assembly {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            held: 0,
-            open: BTreeMap::new(),
-        }
-    }
-
-    /// Adds a message or a part of one. Returns the message or part that is delivered now.
-    pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
+    /// Adds a message or a part of one, within this memory. Returns the message or part that is delivered
+    /// now.
+    pub(crate) fn take(&mut self, message: Message, memory: &SourceMemory<'_>) -> Option<Message> {
         match message.part {
-            Part::Whole => Some(message),
-            Part::First => {
-                let cost = memory(&message.payload);
-                self.hold(message, cost)
-            }
-            Part::Middle | Part::Last => self.go_on(message),
-            Part::Aborted => self.abort(message),
+            MessagePart::Whole => Some(message),
+            MessagePart::First => self.begin(message, memory),
+            MessagePart::Middle => self.go_on(message, memory),
+            MessagePart::Last => self.finish(message, memory),
+            MessagePart::Aborted => self.abort(message, memory),
         }
-    }
-
-    /// Drops a message that the peer abandoned. The user is notified if it has received the first part.
-    fn abort(&mut self, part: Message) -> Option<Message> {
-        let Some((_, cost)) = self.open.remove(&part.tsn.value()) else {
-            return Some(part);
-        };
-        self.held -= cost;
-        None
     }
 
     /// Discards all parts after a restart of the peer, which will not complete them.
-    pub(crate) fn clear(&mut self) {
-        self.held = 0;
+    pub(crate) fn clear(&mut self, memory: &SourceMemory<'_>) {
+        memory.give_back(std::mem::take(&mut self.held));
         self.open.clear();
     }
 
-    /// Stores the part of a message, or returns it if the limit would be exceeded.
-    fn hold(&mut self, message: Message, cost: usize) -> Option<Message> {
-        if self.held + cost > self.limit {
+    /// Stores the first part of a message, or returns it if there is no memory.
+    fn begin(&mut self, mut message: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+        let cost = MESSAGE_COST + part_cost(&message);
+        if !memory.take(cost) {
             return Some(message);
         }
         self.held += cost;
-        self.open.insert(message.tsn.value(), (message, cost));
+        message.payload = copied(&message.payload);
+        let tsn = message.tsn.value();
+        self.open
+            .insert(tsn, Box::new(OpenMessage { message, cost }));
         None
     }
 
-    fn go_on(&mut self, part: Message) -> Option<Message> {
-        let Some((mut message, cost)) = self.open.remove(&part.tsn.value()) else {
+    /// Stores another part. Without memory for it, returns all parts of its message as the first one.
+    fn go_on(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+        let Some(open) = self.open.get_mut(&part.tsn.value()) else {
             return Some(part);
         };
-        self.held -= cost;
-        let cost = cost + memory(&part.payload);
-        message.payload.append(part.payload);
-        if part.part == Part::Last {
-            message.part = Part::Whole;
-            return Some(message);
+        let cost = part_cost(&part);
+        if !memory.take(cost) {
+            return self.finished(part, memory);
         }
-        self.hold(message, cost)
+        self.held += cost;
+        open.cost += cost;
+        open.message.payload.append(copied(&part.payload));
+        None
     }
+
+    fn finish(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+        let is_open = self.open.contains_key(&part.tsn.value());
+        let mut message = self.finished(part, memory)?;
+        if is_open {
+            message.part = MessagePart::Whole;
+        }
+        Some(message)
+    }
+
+    /// Returns the part behind the stored parts of its message, which are stored no longer.
+    fn finished(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+        let Some(open) = self.remove(&part, memory) else {
+            return Some(part);
+        };
+        let mut message = open.message;
+        message.payload.append(part.payload);
+        Some(message)
+    }
+
+    /// Drops a message that the peer abandoned. The user is notified if it has received the first part.
+    fn abort(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+        self.remove(&part, memory).is_none().then_some(part)
+    }
+
+    fn remove(&mut self, part: &Message, memory: &SourceMemory<'_>) -> Option<Box<OpenMessage>> {
+        let open = self.open.remove(&part.tsn.value())?;
+        self.held -= open.cost;
+        memory.give_back(open.cost);
+        Some(open)
+    }
+}
+
+/// Returns the memory that a stored part takes.
+fn part_cost(part: &Message) -> usize {
+    part.payload.len() + PART_COST
+}
+
+fn copied(payload: &Payload) -> Payload {
+    let mut copy = Vec::with_capacity(payload.len());
+    payload
+        .pieces()
+        .for_each(|piece| copy.extend_from_slice(piece));
+    Payload::from(bytes::Bytes::from(copy))
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use carrick_proto::{
-        AssociationConfig, AssociationId, Endpoint, EndpointConfig, Extensions, Payload, Route,
-        SendOptions, StreamScheduler, Time,
+        AssociationConfig, AssociationId, Endpoint, EndpointConfig, Extensions, Route, SendOptions,
+        SourceKey, StreamScheduler, Time,
     };
 
     use super::*;
     use crate::shared::ReceiveQueue;
+    use crate::unread_memory::UnreadMemory;
+
+    /// Calls the function with an assembly that has this memory.
+    fn with_memory<R>(bytes: usize, test: impl FnOnce(&mut Assembly, &SourceMemory<'_>) -> R) -> R {
+        // A single source gets half of the limit.
+        let memory = UnreadMemory::new(2 * bytes);
+        let account = memory.of(SourceKey::of([10, 0, 0, 1].into()));
+        let mut assembly = Assembly::default();
+        let result = test(&mut assembly, &account);
+        assembly.clear(&account);
+        assert!(account.take(bytes) && !account.take(1), "all was returned");
+        result
+    }
 
     /// Endpoints that interleave, with a small receive buffer.
     fn ends() -> [Endpoint; 2] {
@@ -137,7 +194,17 @@ mod tests {
 
     /// Sends four interleaved messages of 40 KB; returns the result of an assembly with this limit: streams,
     /// parts and lengths.
-    fn assembled(limit: usize) -> Vec<(u16, Part, usize)> {
+    fn assembled(limit: usize) -> Vec<(u16, MessagePart, usize)> {
+        with_memory(limit, |assembly, memory| {
+            assembled_in(limit, assembly, memory)
+        })
+    }
+
+    fn assembled_in(
+        limit: usize,
+        assembly: &mut Assembly,
+        memory: &SourceMemory<'_>,
+    ) -> Vec<(u16, MessagePart, usize)> {
         let mut ends = ends();
         let mut now = Time::from_millis(1);
         let config = ends[0].default_config();
@@ -150,15 +217,14 @@ mod tests {
             let data = vec![stream as u8; 40_000];
             ends[0].send(now, a, options, data.into()).unwrap();
         }
-        let mut assembly = Assembly::new(limit);
         let mut all = Vec::new();
         for _ in 0..2000 {
             exchange(now, &mut ends);
             while let Some(part) = ends[1].receive(b) {
-                all.extend(assembly.take(part));
+                all.extend(assembly.take(part, memory));
                 let open = assembly.open.values();
-                let (held, costs) = open.fold((0, 0), |(held, costs), (message, cost)| {
-                    (held + message.payload.len(), costs + cost)
+                let (held, costs) = open.fold((0, 0), |(held, costs), open| {
+                    (held + open.message.payload.len(), costs + open.cost)
                 });
                 assert!(held < costs || assembly.open.is_empty());
                 assert_eq!(costs, assembly.held);
@@ -184,7 +250,7 @@ mod tests {
     fn interleaved_messages_are_reassembled() {
         let mut all = assembled(1 << 20);
         all.sort_unstable_by_key(|m| m.0);
-        let whole = |stream| (stream, Part::Whole, 40_000);
+        let whole = |stream| (stream, MessagePart::Whole, 40_000);
         assert_eq!(all, [0, 1, 2, 3].map(whole));
     }
 
@@ -220,18 +286,25 @@ mod tests {
             (message.part, message.payload) = (part, fragmented(6000));
             message
         };
-        let mut assembly = Assembly::new(LIMIT);
-        let mut given = assembly.take(part(Part::First));
-        let middle = part(Part::Middle);
-        while given.is_none() {
-            let open = assembly.open.values();
-            let pieces: usize = open.map(|(m, _)| m.payload.pieces().count()).sum();
-            assert!(pieces >= 6000 && pieces * size_of::<Bytes>() <= LIMIT);
-            given = assembly.take(middle.clone());
-        }
+        with_memory(LIMIT, |assembly, memory| {
+            assert!(assembly.take(part(MessagePart::First), memory).is_none());
+            let mut one = part(MessagePart::Middle);
+            one.payload = fragmented(1);
+            let mut parts = 1;
+            let given = loop {
+                if let Some(given) = assembly.take(one.clone(), memory) {
+                    break given;
+                }
+                parts += 1;
+                assert!(parts * PART_COST <= LIMIT, "{parts} parts");
+            };
+            // The first part was copied into one piece.
+            assert_eq!(given.payload.pieces().count(), parts + 1);
+            assert_eq!(given.payload.len(), 6000 + parts);
+        });
         let queue = ReceiveQueue::new(100, LIMIT);
         assert!(!queue.has_room() && queue.accept());
-        let (mut waiting, whole) = (0, part(Part::Whole));
+        let (mut waiting, whole) = (0, part(MessagePart::Whole));
         while queue.has_room() {
             queue.add(&whole);
             waiting += 6000;
@@ -243,22 +316,26 @@ mod tests {
     fn abandonment_is_reported_after_a_first_part_only() {
         for (limit, delivered) in [(1 << 20, false), (100, true)] {
             let mut part = received();
-            part.part = Part::First;
+            part.part = MessagePart::First;
             let mut aborted = part.clone();
-            aborted.part = Part::Aborted;
+            aborted.part = MessagePart::Aborted;
             aborted.payload = carrick_proto::Payload::default();
-            let mut assembly = Assembly::new(limit);
-            assert_eq!(assembly.take(part).is_some(), delivered);
-            let last = assembly.take(aborted);
-            assert_eq!(last.map(|m| m.part), delivered.then_some(Part::Aborted));
-            assert!(assembly.open.is_empty() && assembly.held == 0);
+            with_memory(limit, |assembly, memory| {
+                assert_eq!(assembly.take(part, memory).is_some(), delivered);
+                let last = assembly.take(aborted, memory);
+                assert_eq!(
+                    last.map(|m| m.part),
+                    delivered.then_some(MessagePart::Aborted)
+                );
+                assert!(assembly.open.is_empty() && assembly.held == 0);
+            });
         }
     }
 
     #[test]
     fn the_limit_is_shared_by_all_messages() {
         let all = assembled(50_000);
-        assert!(all.iter().any(|m| m.1 != Part::Whole));
+        assert!(all.iter().any(|m| m.1 != MessagePart::Whole));
         for stream in 0..4 {
             let of_stream = all.iter().filter(|m| m.0 == stream);
             assert_eq!(of_stream.map(|m| m.2).sum::<usize>(), 40_000);

@@ -83,6 +83,15 @@ pub struct Config {
     /// Local UDP port instead of the one in `transport`; 0 lets the system choose one. An error on an
     /// endpoint on plain IP alone.
     pub encapsulation_port: Option<u16>,
+    /// Path of the control socket of a `carrick daemon`, whose UDP port the endpoint shares instead of opening
+    /// sockets: the daemon leases it the SCTP port, with the checks that a socket of a program gets, and passes
+    /// the packets on. `transport` is then the daemon's, and `addresses` are among its addresses. The endpoint
+    /// and the daemon are in one network namespace.
+    ///
+    /// If the daemon is restarted, or hands over, the endpoint renews the lease, and its associations continue; if
+    /// no daemon answers for 10 s, they end ([`crate::Endpoint::failure`]).
+    #[cfg(target_os = "linux")]
+    pub daemon: Option<std::path::PathBuf>,
     /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
     /// packets in the clear. Associations then have one path; its address in [`crate::PathStats`]
     /// represents the session.
@@ -94,7 +103,8 @@ pub struct Config {
     /// Accepts associations from peers.
     pub accept: bool,
     /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
-    /// yet, at least 1; further ones are aborted.
+    /// yet, at least 1; further ones are aborted. Those of one source may take a quarter of it, at least
+    /// 16: an IPv4 address or /64 network of IPv6.
     pub backlog: usize,
     /// Limit of associations.
     pub max_associations: usize,
@@ -127,12 +137,14 @@ pub struct Config {
     pub receive_queue: usize,
     /// Length of the same queue in messages. At least 1.
     pub receive_queue_messages: usize,
-    /// Memory for the reassembly of messages that are larger than the receive buffer, for each
-    /// association: bytes, with a cost of 128 for each DATA chunk. A message that would exceed it is
-    /// delivered in parts.
-    pub assembly_limit: usize,
+    /// Limit of the memory for what programs cannot receive yet or have not received, of all associations
+    /// in bytes: parts of messages that are larger than the receive buffer, and notifications beyond 1 KiB
+    /// of each association. The sources of the associations share it as `receive_memory`: each may use as
+    /// much as is still free, so a single source leaves half of it to others. A message that would
+    /// exceed it is delivered in parts; a notification is discarded.
+    pub unread_memory: usize,
     /// Length of the queue of notifications, for each association, at least 1; further notifications
-    /// are discarded and counted in [`crate::Notification::Lagged`].
+    /// are discarded, as those beyond `unread_memory`, and counted in [`crate::Notification::Lagged`].
     pub notifications: usize,
     /// Time that an association has for its shutdown after its last handle was dropped; then it is
     /// aborted.
@@ -152,6 +164,8 @@ impl Config {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },
             encapsulation_port: None,
+            #[cfg(target_os = "linux")]
+            daemon: None,
             #[cfg(feature = "dtls")]
             dtls: None,
             #[cfg(feature = "dtls")]
@@ -167,7 +181,7 @@ impl Config {
             send_queue: 256 << 10,
             receive_queue: 256 << 10,
             receive_queue_messages: 1024,
-            assembly_limit: 64 << 20,
+            unread_memory: 32 << 20,
             notifications: 256,
             linger: Duration::from_secs(30),
             socket_buffer: 4 << 20,
@@ -200,6 +214,14 @@ impl Config {
     #[must_use]
     pub fn encapsulation_port(mut self, port: u16) -> Self {
         self.encapsulation_port = Some(port);
+        self
+    }
+
+    /// Shares the UDP port of a daemon, by the path of its control socket.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn daemon(mut self, socket: impl Into<std::path::PathBuf>) -> Self {
+        self.daemon = Some(socket.into());
         self
     }
 
@@ -272,6 +294,14 @@ impl Config {
 
     /// Merges the fields that replace parts of others, and validates.
     pub(crate) fn merge(&mut self) -> Result<(), ConfigError> {
+        #[cfg(target_os = "linux")]
+        if self.daemon.is_some() {
+            let fits = self.encapsulation_port.is_none();
+            #[cfg(feature = "dtls")]
+            let fits = fits && self.dtls.is_none();
+            let why = "the daemon's UDP port carries SCTP packets: set neither encapsulation_port nor dtls";
+            fits.then_some(()).ok_or(ConfigError::new("daemon", why))?;
+        }
         if let Some(port) = self.encapsulation_port.take() {
             let error = ConfigError::new("encapsulation_port", "plain IP has no UDP port");
             self.transport = self.transport.with_port(port).ok_or(error)?;

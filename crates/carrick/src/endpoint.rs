@@ -2,18 +2,22 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use carrick_proto::{EndpointConfig, EndpointStats, ParameterChanges, PeerAddress};
+use carrick_proto::{
+    AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::association::Association;
 use crate::command::{Command, Commands, ConnectRequest};
 use crate::config::{Config, ConnectOptions, Transport};
-use crate::driver::{Driver, Limits, LowerLayer};
+use crate::driver::{Driver, Limits, LowerLayer, WaitingAssociation, backlog};
 use crate::error::{BindError, ConfigError, ConnectError, OperationError};
 use crate::incoming::Incoming;
+#[cfg(target_os = "linux")]
+use crate::network::LeasedPort;
 use crate::network::{HostRoutes, Network, NetworkWatch};
 use crate::peer::Peer;
 use crate::port::PortClaim;
@@ -31,10 +35,11 @@ pub struct Endpoint {
 
 struct Inner {
     commands: Commands,
-    accepted: Mutex<mpsc::Receiver<Association>>,
+    accepted: Mutex<mpsc::Receiver<WaitingAssociation>>,
     port: u16,
     /// With the UDP port that it has.
     transport: Transport,
+    failure: Arc<OnceLock<String>>,
 }
 
 impl Drop for Inner {
@@ -55,12 +60,12 @@ impl Endpoint {
         let limits = Limits::new(&config);
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(BindError::Random)?;
-        let bound = addresses::resolve(&config.addresses)?;
-        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
-        let transport = sockets.transport();
-        let claim = PortClaim::new(&config, transport.encapsulation_port(), &bound)?;
-        let number = claim.port();
-        sockets.hold(claim);
+        let OpenNetwork {
+            network,
+            bound,
+            port: number,
+        } = OpenNetwork::open(&mut config)?;
+        let transport = network.transport();
         let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
@@ -76,13 +81,10 @@ impl Endpoint {
             below,
         );
         let (commands, orders) = mpsc::unbounded_channel();
-        let (accepted, to_accept) = mpsc::channel(config.backlog);
-        let mut watch = None;
-        if config.auto_addresses {
-            watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
-        }
-        let network = Network::new(sockets, watch);
-        let driver = Driver::new(core, network, limits, &commands, orders, accepted);
+        let (accepted, to_accept) = backlog(config.backlog);
+        let failure = Arc::new(OnceLock::new());
+        let queues = (&commands, orders, accepted);
+        let driver = Driver::new(core, network, limits, queues, Arc::clone(&failure));
         runtime.spawn(driver);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -90,6 +92,7 @@ impl Endpoint {
                 accepted: Mutex::new(to_accept),
                 port: number,
                 transport,
+                failure,
             }),
         })
     }
@@ -153,8 +156,8 @@ impl Endpoint {
     ///
     /// Cancel-safe.
     pub async fn accept(&self) -> Option<Incoming> {
-        let association = self.inner.accepted.lock().await.recv().await?;
-        Some(Incoming::new(association))
+        let waiting = self.inner.accepted.lock().await.recv().await?;
+        Some(Incoming::new(waiting.into_association()))
     }
 
     /// Changes parameters of the associations that are set up from now on, by peers or with
@@ -165,6 +168,36 @@ impl Endpoint {
     /// A parameter would be out of its range, or the endpoint is closed.
     pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
         let changed = self.look(move |core| core.change_default_parameters(&changes));
+        changed
+            .await?
+            .map_err(|error| ConfigError::from(error).into())
+    }
+
+    /// Returns the parameters of the associations that are set up from now on.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn default_config(&self) -> Result<Arc<AssociationConfig>, OperationError> {
+        self.look(|core| core.default_config()).await
+    }
+
+    /// Changes any parameters of the associations that are set up from now on, by peers or with
+    /// [`Self::connect`], among them those without a field in [`ParameterChanges`]: streams and attempts
+    /// of the set-up (`SCTP_INITMSG`, RFC 6458 section 8.1.3), and the lifetime of cookies
+    /// (`SCTP_ASSOCINFO`, section 8.1.2). Existing associations keep theirs.
+    /// [`PathConfig::wildcard_peers`](carrick_proto::PathConfig::wildcard_peers) stays as it was bound.
+    ///
+    /// # Errors
+    /// A parameter would be out of its range, or the endpoint is closed; then none is changed.
+    pub async fn change_default_config(
+        &self,
+        change: impl FnOnce(&mut AssociationConfig) + Send + 'static,
+    ) -> Result<(), OperationError> {
+        let changed = self.look(move |core| {
+            let mut config = AssociationConfig::clone(&core.default_config());
+            change(&mut config);
+            core.set_default_config(config)
+        });
         changed
             .await?
             .map_err(|error| ConfigError::from(error).into())
@@ -227,6 +260,13 @@ impl Endpoint {
         self.inner.transport.encapsulation_port()
     }
 
+    /// Returns why the endpoint has ended before it was closed: the daemon that carried its packets
+    /// ([`Config::daemon`]) has ended and no other one has answered. Its associations have then ended with
+    /// [`crate::CloseReason::LowerLayerLost`].
+    pub fn failure(&self) -> Option<&str> {
+        self.inner.failure.get().map(String::as_str)
+    }
+
     /// Adds a local address: opens a socket for it. Associations that are set up from now on use it, and
     /// those with dynamic addresses (RFC 5061) advertise it to their peers. With
     /// [`Config::auto_addresses`] no call is needed.
@@ -274,6 +314,44 @@ impl fmt::Debug for Endpoint {
             .field("port", &self.inner.port)
             .field("transport", &self.inner.transport)
             .finish_non_exhaustive()
+    }
+}
+
+/// Network of an endpoint, with its addresses and SCTP port.
+struct OpenNetwork {
+    network: Network,
+    bound: Vec<IpAddr>,
+    port: u16,
+}
+
+impl OpenNetwork {
+    /// Opens sockets, or shares those of a daemon, whose transport the configuration then has.
+    fn open(config: &mut Config) -> Result<Self, BindError> {
+        let mut watch = None;
+        if config.auto_addresses {
+            let watched = NetworkWatch::new(config.addresses.clone());
+            watch = Some(watched.map_err(BindError::WatchAddresses)?);
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(daemon) = &config.daemon {
+            let lease = LeasedPort::request(daemon, &config.addresses, config.port)?;
+            config.transport = lease.transport();
+            return Ok(Self {
+                bound: lease.addresses().to_vec(),
+                port: lease.port(),
+                network: Network::leased(lease, watch),
+            });
+        }
+        let bound = addresses::resolve(&config.addresses)?;
+        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let claim = PortClaim::new(config, sockets.transport().encapsulation_port(), &bound)?;
+        let port = claim.port();
+        sockets.hold(claim);
+        Ok(Self {
+            network: Network::new(sockets, watch),
+            bound,
+            port,
+        })
     }
 }
 

@@ -83,7 +83,7 @@ pub enum BindError {
     },
     /// A daemon of this network namespace has all SCTP ports of this address on plain IP.
     #[error(
-        "SCTP on plain IP is in use at {address} for all ports, by a daemon: stop it, or use another address or UDP"
+        "a daemon uses all SCTP ports of {address} on plain IP: stop the daemon, or use another address or UDP"
     )]
     SctpTaken {
         /// The address.
@@ -102,6 +102,16 @@ pub enum BindError {
         address: IpAddr,
         /// Error of the system.
         source: io::Error,
+    },
+    /// The daemon does not lease the SCTP port ([`crate::Config::daemon`]).
+    #[error("the daemon on {daemon} does not lease SCTP port {port}: {reason}")]
+    NotLeased {
+        /// Path of its control socket.
+        daemon: String,
+        /// The SCTP port; 0 for an ephemeral one.
+        port: u16,
+        /// Reason.
+        reason: String,
     },
     /// The configuration does not fit DTLS.
     #[error("DTLS: {0}")]
@@ -245,8 +255,8 @@ pub enum RecvError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TryRecvError {
-    /// No message is there now.
-    #[error("no message is there now: wait with recv()")]
+    /// No message is queued.
+    #[error("no message is queued: wait with recv()")]
     Empty,
     /// The association was shut down gracefully and all its messages were received.
     #[error("the association was shut down and all messages were received")]
@@ -277,7 +287,9 @@ pub enum OperationError {
     WrongState,
     /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
     /// (RFC 7829 section 5).
-    #[error("the primary would be given up before data leaves it: raise its switchover threshold")]
+    #[error(
+        "the switchover threshold is below the threshold at which data leaves the primary path: raise it"
+    )]
     InvalidThresholds,
     /// A parameter is out of its range.
     #[error("{0}")]
@@ -303,7 +315,7 @@ pub enum OperationError {
     )]
     NoProtection,
     /// The offer of this side made a protection of another type.
-    #[error("the protection in force is not a {0}: ask for the type that the offer begins")]
+    #[error("the protection in force is not a {0}: request the type that the offer begins")]
     OtherProtection(&'static str),
     /// The association has ended.
     #[error("the association has ended: {}", describe(.0))]
@@ -401,11 +413,11 @@ impl fmt::Display for Described<'_> {
             }
             CloseReason::ShutdownTimedOut => f.write_str("the peer did not finish the shutdown"),
             CloseReason::ProtocolUnreachable => f.write_str(
-                "the peer's program is gone: its host reports that no SCTP stack is there any more",
+                "the peer's program has ended: its host reports that it has no SCTP stack",
             ),
-            CloseReason::LowerLayerLost => {
-                f.write_str("the connection that protects it has ended or could not be made")
-            }
+            CloseReason::LowerLayerLost => f.write_str(
+                "the connection below it, of DTLS or to the daemon, has ended or could not be made",
+            ),
             reason => write!(f, "it ended: {reason:?}"),
         }
     }
@@ -422,7 +434,7 @@ mod tests {
         assert!(never.contains("check the peer's address"), "{never}");
         let vanished = RecvError::Ended(reason).to_string();
         assert!(
-            vanished.contains("the peer's program is gone"),
+            vanished.contains("the peer's program has ended"),
             "{vanished}"
         );
     }

@@ -107,6 +107,7 @@ mod shared;
 mod socket;
 mod strays;
 mod telemetry;
+mod unread_memory;
 
 /// Doc test of the README.
 #[cfg(doctest)]
@@ -123,12 +124,17 @@ struct CrateReadme;
 #[doc = include_str!("../../../docs/extensions.md")]
 struct ExtensionsPage;
 
+/// Doc test of the guide's first program.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/first-program.md")]
+struct FirstProgramPage;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
     AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, Extensions,
-    Grants, HmacId, KeyError, LowerLayer, Message, Mid, MtuConfig, ParameterChanges, Part,
+    Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, ParameterChanges,
     PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds,
     Payload, PeerError, PeerText, Ppid, ReconfigError, ReconfigOutcome, Reliability,
     ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,

@@ -5,7 +5,7 @@
 //! as the SCTP port. Otherwise endpoints claim ports with names that only one socket of a network
 //! namespace can have, also across processes:
 //!
-//! - the port alone: an endpoint that asks for no port does not choose this one;
+//! - the port alone: an endpoint without a configured port does not choose this one;
 //! - the port with an address, on plain IP: a second endpoint is refused, because both would get and
 //!   answer all packets;
 //! - port 0 with an address, on plain IP: a program that has all ports, which endpoints and such
@@ -135,7 +135,7 @@ impl PortClaim {
 
     /// Claims the port with an address on plain IP.
     ///
-    /// The claim is made before others are looked for, so that of two claims made at the same time at
+    /// The claim is made before the search for others, so that of two claims made at the same time at
     /// least one is refused.
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
         let port = self.port;
@@ -218,7 +218,7 @@ fn bind_name(name: &str) -> io::Result<Name> {
     Name::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
-/// Returns whether a socket has the name.
+/// Returns whether a socket with this abstract name exists.
 #[cfg(target_os = "linux")]
 fn name_exists(name: &str) -> bool {
     use std::os::linux::net::SocketAddrExt;

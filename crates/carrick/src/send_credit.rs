@@ -248,7 +248,7 @@ mod tests {
             .collect();
         for task in tasks {
             let done = tokio::time::timeout(Duration::from_secs(60), task).await;
-            assert_eq!(done.expect("a sender waits for ever").unwrap(), 16_000);
+            assert_eq!(done.expect("a sender waits without end").unwrap(), 16_000);
         }
         assert!(credit.is_whole());
     }

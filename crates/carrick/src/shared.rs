@@ -1,13 +1,15 @@
-//! State that the handles of one association share with the endpoint's task: atomic values, no lock.
+//! State that the handles of one association share with the endpoint's task: atomic values, and locks for
+//! what is rarely counted.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use carrick_proto::{CloseReason, Extensions, Message, Payload};
+use carrick_proto::{CloseReason, Event, Extensions, Message, Payload, SourceKey};
 
 use crate::config::Transport;
 use crate::send_credit::SendCredit;
+use crate::unread_memory::{NotificationMemory, SourceMemory, UnreadMemory};
 
 /// Cost of a message in the send queue besides its bytes, so that the number of messages is
 /// bounded too.
@@ -38,12 +40,16 @@ pub(crate) struct SharedState {
     #[cfg(feature = "dtls")]
     pub(crate) fingerprint: Option<carrick_dtls::Fingerprint>,
     pub(crate) receive_queue: ReceiveQueue,
+    /// Memory of all associations of the endpoint.
+    pub(crate) unread_memory: Arc<UnreadMemory>,
+    pub(crate) notifications: NotificationMemory,
 }
 
 impl SharedState {
     pub(crate) fn new(
         send_queue: usize,
         receive_queue: ReceiveQueue,
+        unread_memory: Arc<UnreadMemory>,
         peer: (Vec<IpAddr>, u16),
         fragments: bool,
         transport: Option<Transport>,
@@ -63,7 +69,36 @@ impl SharedState {
             #[cfg(feature = "dtls")]
             fingerprint: None,
             receive_queue,
+            unread_memory,
+            notifications: NotificationMemory::default(),
         }
+    }
+
+    /// Returns the source of the peer: its first address is the one that returned the State Cookie, or
+    /// the one connected to.
+    pub(crate) fn source(&self) -> SourceKey {
+        let address = self.peer_addresses.first().copied();
+        SourceKey::of(address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
+    }
+
+    /// Returns the account of the peer's source in the memory for what is not received yet.
+    pub(crate) fn unread(&self) -> SourceMemory<'_> {
+        self.unread_memory.of(self.source())
+    }
+
+    /// Counts a notification that is queued. Returns false if there is no memory for it. For the task.
+    pub(crate) fn add_notification(&self, event: &Event) -> bool {
+        self.notifications.add(event, &self.unread())
+    }
+
+    /// Counts a notification that has left the queue.
+    pub(crate) fn remove_notification(&self, event: &Event) {
+        self.notifications.remove(event, &self.unread());
+    }
+
+    /// Counts all notifications as discarded. For the user.
+    pub(crate) fn clear_notifications(&self) {
+        self.notifications.clear(&self.unread());
     }
 
     /// Refuses new messages because a shutdown has begun. Senders that have room already can still send.

@@ -39,7 +39,7 @@ impl Default for StrayInits {
 }
 
 impl StrayInits {
-    /// Returns whether a packet that came to `local`, for a port that the caller has not, is an INIT that
+    /// Returns whether a packet to `local`, for a port other than the caller's, is an INIT that
     /// no other SCTP implementation of the host can answer. `own` is the port of the caller, 0 for the user
     /// of a [`crate::network::Network`], which has all.
     pub fn answers(&mut self, now: Time, own: u16, local: Option<IpAddr>, packet: &[u8]) -> bool {

@@ -1,4 +1,5 @@
-//! Runs the programs of `examples/`, which cargo builds for the tests.
+//! Runs the programs of `examples/`. In a separate binary: cargo builds the examples only when it builds all
+//! tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

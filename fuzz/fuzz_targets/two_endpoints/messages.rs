@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use carrick_proto::{AssociationId, Message, Part, Ppid, SendFailure};
+use carrick_proto::{AssociationId, Message, MessagePart, Ppid, SendFailure};
 
 /// Message accepted by an association.
 #[derive(Debug)]
@@ -140,12 +140,12 @@ impl Direction {
         let unit = (message.stream.0, unordered, mid.map(|mid| mid.value()));
         let bytes = message.payload.into_bytes();
         match part {
-            Part::Whole => {
+            MessagePart::Whole => {
                 let within = !unordered && self.is_open(id, unit);
                 assert!(!within, "a message within another");
                 self.complete((id, message.stream.0), ppid, unordered, &bytes);
             }
-            Part::First => {
+            MessagePart::First => {
                 let allowed = !self.is_open(id, unit) || self.abandoned.contains(&id);
                 assert!(allowed, "a message begins within another");
                 self.partial.retain(|at, b| at.0 != id || b.unit != unit);
@@ -158,7 +158,7 @@ impl Direction {
                 let allowed = before.is_none() || self.abandoned.contains(&id);
                 assert!(allowed, "two messages with one TSN");
             }
-            Part::Aborted => {
+            MessagePart::Aborted => {
                 let begun = self
                     .partial
                     .remove(&tsn)
@@ -169,14 +169,14 @@ impl Direction {
                 assert!(sent.partial, "a reliable message was abandoned");
                 assert!(bytes.is_empty() && !sent.received.contains(&id));
             }
-            Part::Middle | Part::Last => {
+            MessagePart::Middle | MessagePart::Last => {
                 let begun = self
                     .partial
                     .get_mut(&tsn)
                     .expect("a part without its first");
                 assert_eq!(begun.ppid, ppid, "a part of another message");
                 begun.bytes.extend_from_slice(&bytes);
-                if part == Part::Last {
+                if part == MessagePart::Last {
                     let begun = self.partial.remove(&tsn).expect("just seen");
                     self.complete((id, message.stream.0), ppid, unordered, &begun.bytes);
                 }

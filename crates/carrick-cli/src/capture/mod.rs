@@ -5,11 +5,12 @@ mod extcap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_daemon::{Capture, CaptureFilter, CapturedPacket, default_socket};
-use carrick_netsim::pcapng::{PacketDirection, Writer};
+use carrick_netsim::pcapng::{PacketDirection, PcapngWriter};
 use carrick_netsim::{Ecn, Packet, Protocol, Time};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +33,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// are printed: captured, and missed because the file was written too slowly.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// File to write, `-` for standard output.
+    /// File to write, `-` for standard output. A new file can be read by its owner alone.
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["fifo", "extcap_interfaces", "extcap_interface"])]
     write: Option<PathBuf>,
     /// Path of the daemon's control socket [default: that of `carrick daemon`].
@@ -75,11 +76,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let out: Box<dyn Write> = if to_output {
             Box::new(stdout())
         } else {
-            let file = File::create(path);
-            Box::new(file.map_err(|error| cannot_write(path, &error))?)
+            Box::new(create(path).map_err(|error| cannot_write(path, &error))?)
         };
         capture(arguments, path, BufWriter::new(out)).await
     })
+}
+
+/// Opens the file for the packets, which contain the messages of all programs: only its owner may read a new one.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
 }
 
 /// Numbers at the end.
@@ -113,7 +120,7 @@ async fn capture(
         io::ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => cannot_write(path, &error),
     };
-    let mut file = Writer::new(out, &["carrick"]).map_err(failed)?;
+    let mut file = PcapngWriter::new(out, &["carrick"]).map_err(failed)?;
     let style = ProgressStyle::with_template("{pos} packets, {elapsed}");
     let progress = ProgressBar::new_spinner();
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

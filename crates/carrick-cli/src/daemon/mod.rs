@@ -1,5 +1,6 @@
 //! `carrick daemon`: SCTP sockets of the host for unmodified programs.
 
+mod protocol;
 mod settings;
 
 use std::io;
@@ -16,6 +17,7 @@ use crate::endpoint::{address, not_bound};
 use crate::failure::Failure;
 use crate::log::{self, LogFormat};
 use crate::{runtime, units};
+pub(crate) use protocol::ProtocolArguments;
 use settings::{NetworkSettings, Settings, TransportSetting};
 
 /// Serve the SCTP sockets of programs that `carrick run` starts.
@@ -35,8 +37,8 @@ pub(crate) struct Arguments {
     /// Check the configuration and exit.
     #[arg(long, requires = "config")]
     check: bool,
-    /// Continue the sockets of the daemon on the control socket, which then ends. It must have the same user, or
-    /// this command that of the superuser, and the same UDP port.
+    /// Continue the sockets of the daemon on the control socket, which then ends. Both have the same user and
+    /// the same UDP port; root may continue the daemon of any user.
     #[arg(long)]
     take_over: bool,
     /// Path of the control socket [default: that of the environment variable `CARRICK_DAEMON`,
@@ -54,6 +56,8 @@ pub(crate) struct Arguments {
     linger: Option<Duration>,
     #[command(flatten)]
     network: NetworkArguments,
+    #[command(flatten)]
+    protocol: ProtocolArguments,
 }
 
 /// Options of the network below the sockets.
@@ -78,8 +82,15 @@ pub(crate) struct NetworkArguments {
 }
 
 impl NetworkArguments {
-    pub(crate) fn config(&self) -> Config {
-        self.config_with(&NetworkSettings::default())
+    /// Returns the configuration of the options.
+    ///
+    /// # Errors
+    /// The options contradict each other.
+    pub(crate) fn config(&self, protocol: &ProtocolArguments) -> Result<Config, Failure> {
+        let mut config = self.config_with(&NetworkSettings::default());
+        protocol.apply(&mut config.association);
+        protocol::validate(&config.association).map_err(Failure::Run)?;
+        Ok(config)
     }
 
     /// Returns the configuration of these options and, where an option is not given, of a file.
@@ -117,7 +128,10 @@ impl NetworkArguments {
 
 impl Arguments {
     /// Returns the configuration of the options and, where an option is not given, of the file.
-    fn config(&self, file: &Settings) -> Config {
+    ///
+    /// # Errors
+    /// They contradict each other.
+    fn config(&self, file: &Settings) -> Result<Config, Failure> {
         let mut config = self.network.config_with(&file.network);
         if let Some(socket) = self.socket.as_ref().or(file.socket.as_ref()) {
             config.socket.clone_from(socket);
@@ -125,7 +139,17 @@ impl Arguments {
         config.metrics = self.metrics.or(file.metrics);
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
-        config
+        file.protocol.apply(&mut config.association);
+        self.protocol.apply(&mut config.association);
+        protocol::validate(&config.association).map_err(|why| {
+            let file = self
+                .config
+                .as_ref()
+                .map(|path| format!("{}: ", path.display()));
+            Failure::Run(file.unwrap_or_default() + &why)
+        })?;
+        config.reserved_ports = file.reserved_ports();
+        Ok(config)
     }
 }
 
@@ -137,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
     let file = arguments.config.as_deref().map(Settings::read);
     let file = file.transpose()?.unwrap_or_default();
-    let config = arguments.config(&file);
+    let config = arguments.config(&file)?;
     if arguments.check
         && let Some(path) = &arguments.config
     {
@@ -145,6 +169,11 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     log::set_format(arguments.log.or(file.log).unwrap_or_default());
+    if let Err(error) = service::raise_descriptor_limit() {
+        log::warn(format_args!(
+            "the limit of open files is not raised: {error}"
+        ));
+    }
     runtime::run(serve(config, arguments.take_over))
 }
 
@@ -256,7 +285,8 @@ mod tests {
 
     fn config(options: &[&str], file: &str) -> Config {
         let cli = Cli::parse_from([&["daemon"], options].concat());
-        cli.arguments.config(&Settings::parse(file).unwrap())
+        let config = cli.arguments.config(&Settings::parse(file).unwrap());
+        config.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Configuration file of the daemon: TOML with known keys only. Errors name the line and its key.
 
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick_daemon::Config;
+use carrick_daemon::{Config, ReservedPorts};
+use nix::unistd::User;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::endpoint::address;
 use crate::failure::Failure;
 use crate::log::LogFormat;
 use crate::units;
+
+use super::protocol::ProtocolSettings;
 
 /// Content of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -27,8 +31,66 @@ pub(super) struct Settings {
     linger: Option<LingerTime>,
     /// The network below the sockets.
     pub(super) network: NetworkSettings,
-    /// Limits.
+    /// Limits of users and of the host.
     pub(super) limits: LimitSettings,
+    /// Extensions that are offered to peers.
+    pub(super) protocol: ProtocolSettings,
+    /// Ports that are reserved for users.
+    ports: Vec<PortSettings>,
+}
+
+/// SCTP ports that are reserved for a user.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortSettings {
+    user: UserNumber,
+    ports: PortList,
+}
+
+/// User, by name or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct UserNumber(u32);
+
+impl<'de> Deserialize<'de> for UserNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if let Ok(number) = text.parse() {
+            return Ok(Self(number));
+        }
+        match User::from_name(&text) {
+            Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
+            _ => Err(D::Error::custom(format!(
+                "this host has no user {text:?}: give the name or number of a user"
+            ))),
+        }
+    }
+}
+
+/// Ports such as "2905,3868-3870".
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PortList(Vec<RangeInclusive<u16>>);
+
+impl PortList {
+    fn parse(text: &str) -> Option<Self> {
+        let ranges = text.split(',').map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let first: NonZeroU16 = first.trim().parse().ok()?;
+            let last: NonZeroU16 = last.trim().parse().ok()?;
+            (first <= last).then(|| first.get()..=last.get())
+        });
+        ranges.collect::<Option<_>>().map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PortList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            D::Error::custom(format!(
+                "{text:?} are no ports: give numbers and ranges such as \"2905,3868-3870\""
+            ))
+        })
+    }
 }
 
 /// The network below the sockets.
@@ -54,7 +116,7 @@ pub(super) enum TransportSetting {
     Udp,
     /// IP protocol 132.
     Raw,
-    /// Both.
+    /// UDP and IP protocol 132.
     Both,
 }
 
@@ -68,8 +130,14 @@ pub(super) struct LimitSettings {
     descriptors: Option<NonZeroUsize>,
     /// Associations of all users.
     associations: Option<NonZeroUsize>,
+    /// Associations of one user.
+    associations_per_user: Option<NonZeroUsize>,
+    /// Associations initiated by peers at one address.
+    associations_per_source: Option<NonZeroUsize>,
     /// Received data of all users that programs have not read, in bytes.
     receive_memory: Option<NonZeroUsize>,
+    /// Received data of one user.
+    receive_memory_per_user: Option<NonZeroUsize>,
     /// Lowest SCTP port that users other than root may bind.
     first_unprivileged_port: Option<u16>,
 }
@@ -123,6 +191,15 @@ impl Settings {
         Ok(settings)
     }
 
+    pub(super) fn reserved_ports(&self) -> Vec<ReservedPorts> {
+        let reserved = self.ports.iter().flat_map(|entry| {
+            let owner = entry.user.0;
+            let ranges = entry.ports.0.iter().cloned();
+            ranges.map(move |ports| ReservedPorts { owner, ports })
+        });
+        reserved.collect()
+    }
+
     pub(super) fn linger(&self) -> Option<Duration> {
         self.linger.map(|time| time.0)
     }
@@ -144,6 +221,22 @@ impl LimitSettings {
             (&mut config.receive_memory, self.receive_memory),
         ] {
             *limit = given.map_or(*limit, NonZeroUsize::get);
+        }
+        for (limit, given) in [
+            (
+                &mut config.max_associations_per_user,
+                self.associations_per_user,
+            ),
+            (
+                &mut config.max_associations_per_source,
+                self.associations_per_source,
+            ),
+            (
+                &mut config.receive_memory_per_user,
+                self.receive_memory_per_user,
+            ),
+        ] {
+            *limit = given.map(NonZeroUsize::get).or(*limit);
         }
         config.first_unprivileged_port = self
             .first_unprivileged_port
@@ -190,6 +283,18 @@ mod tests {
                 "line 2, addresses: link-local",
             ),
             ("[limits]\nclients = 0\n", "line 2, clients: "),
+            (
+                "[protocol]\nauthentication = 1\n",
+                "line 2, authentication: invalid type",
+            ),
+            (
+                "[[ports]]\nuser = \"no such user\"\nports = \"1\"\n",
+                "line 2, user: this host has no user",
+            ),
+            (
+                "[[ports]]\nuser = \"7\"\nports = \"3870-3868\"\n",
+                "line 3, ports: \"3870-3868\" are no ports",
+            ),
             ("log = \"xml\"\n", "line 1, log: unknown variant `xml`"),
             (
                 "[network]\ntransport = \"raw\"\nudp-port = 1\n",
@@ -205,7 +310,8 @@ mod tests {
     #[test]
     fn limits_are_applied() {
         let file = "[limits]\nclients = 1\ndescriptors = 2\nassociations = 3\nreceive-memory = 4\n\
-            first-unprivileged-port = 5\n";
+            first-unprivileged-port = 5\nassociations-per-user = 6\nassociations-per-source = 7\n\
+            receive-memory-per-user = 8\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
         let settings = Settings::parse(file).unwrap();
         let mut config = Config::new(carrick::Transport::Raw);
         settings.limits.apply(&mut config);
@@ -213,6 +319,11 @@ mod tests {
         assert_eq!((limits.clients, limits.descriptors), (1, 2));
         assert_eq!((config.max_associations, config.receive_memory), (3, 4));
         assert_eq!(config.first_unprivileged_port, 5);
+        assert_eq!(config.max_associations_per_user, Some(6));
+        assert_eq!(config.max_associations_per_source, Some(7));
+        assert_eq!(config.receive_memory_per_user, Some(8));
+        let reserved = [10..=10, 11..=12].map(|ports| ReservedPorts { owner: 9, ports });
+        assert_eq!(settings.reserved_ports(), reserved);
         let mut unchanged = Config::new(carrick::Transport::Raw);
         LimitSettings::default().apply(&mut unchanged);
         assert_eq!(unchanged.max_associations, 8192);
@@ -230,16 +341,27 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 15, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 23, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
+        all.protocol.apply(&mut config.association);
         let default = Config::new(carrick::Transport::Raw);
         assert_eq!(config.limits, default.limits);
         assert_eq!(config.max_associations, default.max_associations);
         assert_eq!(config.receive_memory, default.receive_memory);
+        // Shares that the daemon derives from the limits of all.
+        let (half, eighth) = (config.max_associations / 2, config.max_associations / 8);
+        assert_eq!(config.max_associations_per_user, Some(half));
+        assert_eq!(config.max_associations_per_source, Some(eighth));
+        let half = config.receive_memory / 2;
+        assert_eq!(config.receive_memory_per_user, Some(half));
         assert_eq!(
             config.first_unprivileged_port,
             default.first_unprivileged_port
+        );
+        assert_eq!(
+            config.association.extensions,
+            default.association.extensions
         );
         assert_eq!(all.log, Some(LogFormat::Text));
     }

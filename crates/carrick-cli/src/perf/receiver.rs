@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use carrick::{Message, Part};
+use carrick::{Message, MessagePart};
 
 use super::protocol::{CONTROL, ControlMessage, DATA, MeasurementCost, Reception, TransferAmount};
 use super::tally::TransferTally;
@@ -38,7 +38,7 @@ impl Receiver {
     /// Processes a message received at `now`.
     pub(super) fn take(&mut self, message: Message, now: Instant) -> Result<(), Failure> {
         if message.ppid == DATA {
-            let complete = matches!(message.part, Part::Whole | Part::Last);
+            let complete = matches!(message.part, MessagePart::Whole | MessagePart::Last);
             self.tally.add(message.payload.len(), complete);
             self.last = now;
             return Ok(());

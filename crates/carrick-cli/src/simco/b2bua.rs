@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 use tokio::net::TcpListener;
 
 use super::connect::ConnectArguments;
-use super::lines::{Lines, LogLimit};
+use super::lines::{LogLimit, OutputQueue};
 use crate::failure::Failure;
 use crate::log::{info, stamped, warn};
 use crate::{runtime, units};
@@ -143,9 +143,9 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut accept_failures = b2bua.accept_failures().reports();
     let mut records = b2bua.records();
-    let (mut log_lines, mut limit) = (Lines::log(), LogLimit::default());
+    let (mut log_lines, mut limit) = (OutputQueue::log(), LogLimit::default());
     info("started");
-    let mut out = Lines::new();
+    let mut out = OutputQueue::new();
     let line = StatusLine::new();
     let mut second = tokio::time::interval(StatusLine::INTERVAL);
     // Without --status, the interval never elapses in practice.
@@ -220,7 +220,7 @@ impl StatusLine {
 }
 
 /// Logs a call that was refused or that neither side ended.
-fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
+fn log(lines: &mut OutputQueue, limit: &mut LogLimit, record: &CallRecord) {
     let Some(reason) = &record.reason else {
         return;
     };
@@ -241,7 +241,7 @@ fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
 }
 
 /// Prints a finished call.
-fn print_record(out: &mut Lines, record: &CallRecord, json: bool) {
+fn print_record(out: &mut OutputQueue, record: &CallRecord, json: bool) {
     let CallRecord {
         call_id,
         caller,
@@ -268,7 +268,7 @@ fn print_record(out: &mut Lines, record: &CallRecord, json: bool) {
 }
 
 /// Prints the current state and the totals so far.
-fn print_status(out: &mut Lines, counts: &CallCounts, json: bool) {
+fn print_status(out: &mut OutputQueue, counts: &CallCounts, json: bool) {
     if json {
         let mut value = json_of(counts);
         value["calls"] = counts.calls.into();
@@ -286,7 +286,7 @@ fn print_status(out: &mut Lines, counts: &CallCounts, json: bool) {
 }
 
 /// Prints the totals at exit.
-fn print_totals(out: &mut Lines, counts: &CallCounts, json: bool) {
+fn print_totals(out: &mut OutputQueue, counts: &CallCounts, json: bool) {
     let CallCounts {
         calls, pinholes, ..
     } = counts;

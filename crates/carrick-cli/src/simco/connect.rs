@@ -12,7 +12,7 @@ use carrick_simco_net::daemon::read_key_file;
 use carrick_simco_net::transport::tls;
 use clap::Args;
 
-use crate::endpoint::{address, resolve};
+use crate::endpoint::{address, resolve, running_daemon, shared_port};
 use crate::failure::Failure;
 use crate::units;
 
@@ -151,12 +151,17 @@ impl ConnectArguments {
         } else {
             self.bind.clone()
         };
+        let daemon = (!self.raw).then(running_daemon).flatten();
+        if let Some(daemon) = &daemon {
+            eprintln!("carrick: {}", shared_port(daemon));
+        }
         SctpTarget {
             addresses,
             port,
             udp_port: (!self.raw).then_some(self.udp_port),
             local,
             local_udp_port: 0,
+            daemon,
             streams: self.streams,
             association: Some(association),
         }

@@ -1,4 +1,4 @@
-//! Output that never blocks the program: a slow reader loses lines, a reader that is gone stops the
+//! Output that never blocks the program: a slow reader loses lines, a reader that has ended stops the
 //! output.
 
 use std::io::{Write, stderr, stdout};
@@ -12,13 +12,13 @@ use crate::log::warn;
 const MAX_QUEUED: usize = 1024;
 
 /// Queue of output lines, written by a separate thread.
-pub(crate) struct Lines {
+pub(crate) struct OutputQueue {
     to_write: SyncSender<String>,
     written: Receiver<()>,
     lost: u64,
 }
 
-impl Lines {
+impl OutputQueue {
     /// Writes to stdout.
     pub(crate) fn new() -> Self {
         Self::to(stdout())

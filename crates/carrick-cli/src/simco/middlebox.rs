@@ -17,6 +17,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::endpoint::{running_daemon, shared_port};
 use crate::failure::Failure;
 use crate::log::{error, info, warn};
 use crate::runtime::{self, HangUp};
@@ -48,7 +49,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn read(arguments: &Arguments) -> Result<DaemonSettings, Failure> {
-    let settings = DaemonSettings::read(&arguments.config).map_err(failure)?;
+    let mut settings = DaemonSettings::read(&arguments.config).map_err(failure)?;
+    if let Some(sctp) = &mut settings.listen.sctp
+        && sctp.udp_port.is_none()
+        && !sctp.raw
+    {
+        sctp.daemon = running_daemon();
+    }
     settings.middlebox().map_err(failure)?;
     if let Some(tls) = &settings.listen.tls {
         carrick_simco_net::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
@@ -112,6 +119,10 @@ async fn serve(arguments: &Arguments, settings: DaemonSettings) -> Result<(), Fa
     let mut errors = daemon.errors();
     let mut accept_failures = daemon.accept_failures().reports();
     log_listeners(daemon.bound());
+    let sctp = settings.listen.sctp.as_ref();
+    if let Some(path) = sctp.and_then(|sctp| sctp.daemon.as_deref()) {
+        info(shared_port(path));
+    }
     if let Some(warning) = settings.backend.warning() {
         warn(warning);
     }

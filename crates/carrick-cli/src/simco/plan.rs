@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
 
 /// Results of the model.
 #[derive(Debug, PartialEq, Serialize)]
-struct Plan {
+struct TransactionPlan {
     /// Number of stream pairs without head-of-line blocking: M = ⌈D/d⌉.
     streams: u32,
     /// Transactions per second.
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn plan(arguments: &Arguments) -> Plan {
+fn plan(arguments: &Arguments) -> TransactionPlan {
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
     let demand = PinholeDemand {
         opening_interval: 1e3 / arguments.rate,
@@ -94,7 +94,7 @@ fn plan(arguments: &Arguments) -> Plan {
     let streams = model.streams();
     // Two more, to show that they gain nothing.
     let shown = streams.saturating_add(2).min(MAX_SHOWN);
-    Plan {
+    TransactionPlan {
         streams,
         transactions_per_second: 1e3 / demand.exact_interval(),
         pinholes: demand.pinholes(),
@@ -139,7 +139,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    fn plan_of(line: &[&str]) -> Plan {
+    fn plan_of(line: &[&str]) -> TransactionPlan {
         let line = Line::parse_from(["plan"].iter().chain(line));
         plan(&line.arguments)
     }

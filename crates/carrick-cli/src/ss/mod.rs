@@ -31,11 +31,26 @@ pub(crate) struct Arguments {
     /// bytes in flight and path MTU.
     #[arg(short, long)]
     info: bool,
+    /// Show the processes that opened the sockets.
+    #[arg(short, long)]
+    processes: bool,
+    /// Show user id and inode of each socket.
+    #[arg(short, long)]
+    extended: bool,
+    /// Show bytes in the receive and send buffers (r, t) and the limits of these (rb, tb), as `skmem` of ss.
+    #[arg(short, long)]
+    memory: bool,
+    /// SCTP sockets; there are no others.
+    #[arg(short = 'S', long)]
+    sctp: bool,
+    /// Addresses and ports as numbers, which they always are.
+    #[arg(short, long)]
+    numeric: bool,
     /// Print a JSON object for each socket and association, one a line.
     #[arg(long)]
     json: bool,
     /// Print a table in the layout of /proc/net/sctp/TABLE of Linux.
-    #[arg(long, value_name = "TABLE", conflicts_with_all = ["listening", "all", "info", "json"])]
+    #[arg(long, value_name = "TABLE", conflicts_with_all = ["listening", "all", "info", "json", "processes", "extended", "memory"])]
     proc: Option<proc::Table>,
 }
 
@@ -55,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 "Local Address:Port",
                 "Peer Address:Port",
             ],
+            "",
         )?;
     }
     let listed = list(&path, |row| {
@@ -70,8 +86,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         match (is_wanted, arguments.json, is_association) {
             (false, ..) => Ok(()),
             (true, true, _) => writeln!(out, "{row}"),
-            (true, false, false) => socket(&mut out, &row),
-            (true, false, true) => association(&mut out, &row, arguments.info),
+            (true, false, false) => socket(&mut out, &row, arguments),
+            (true, false, true) => association(&mut out, &row, arguments),
         }
     });
     listed.map_err(|error| no_list(&path, &error))
@@ -85,15 +101,15 @@ fn no_list(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Writes the columns of a row.
-fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
+fn line(out: &mut impl Write, columns: [&str; 5], further: &str) -> io::Result<()> {
     let [state, received, sent, local, peer] = columns;
     writeln!(
         out,
-        "{state:<18} {received:>7} {sent:>7}  {local:<28} {peer}"
+        "{state:<18} {received:>7} {sent:>7}  {local:<28} {peer}{further}"
     )
 }
 
-fn socket(out: &mut impl Write, row: &Value) -> io::Result<()> {
+fn socket(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Result<()> {
     let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
     let state = if row["backlog"].is_null() {
         "UNCONN"
@@ -101,10 +117,44 @@ fn socket(out: &mut impl Write, row: &Value) -> io::Result<()> {
         "LISTEN"
     };
     let (waiting, backlog) = (number(&row["waiting"]), number(&row["backlog"]));
-    line(out, [state, &waiting, &backlog, &local(row), "*:*"])
+    let columns = [state, &waiting, &backlog, &local(row), "*:*"];
+    line(out, columns, &further(row, arguments))
 }
 
-fn association(out: &mut impl Write, row: &Value, with_paths: bool) -> io::Result<()> {
+/// Returns what the options add to a line, in the form of `ss`.
+fn further(row: &Value, arguments: &Arguments) -> String {
+    let mut text = String::new();
+    if arguments.processes
+        && let Some(process) = row["process"].as_i64()
+    {
+        // The process may have ended, or be one of another namespace.
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
+        let name = name.unwrap_or_default();
+        text += &format!(" users:((\"{}\",pid={process}))", name.trim_end());
+    }
+    if arguments.extended {
+        let number = |of: &Value| of.as_u64().unwrap_or(0);
+        text += &format!(
+            " uid:{} ino:{}",
+            number(&row["user"]),
+            number(&row["inode"])
+        );
+    }
+    if arguments.memory && row["association"] != 0 {
+        let (stats, settings) = (&row["stats"], &row["settings"]);
+        let number = |of: &Value| of.as_u64().unwrap_or(0);
+        text += &format!(
+            " skmem:(r{},rb{},t{},tb{})",
+            number(&stats["receive_buffer_bytes"]),
+            number(&settings["receive_buffer"]),
+            number(&stats["send_buffer_bytes"]),
+            number(&settings["send_buffer"]),
+        );
+    }
+    text
+}
+
+fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Result<()> {
     let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
     let stats = &row["stats"];
     let (received, sent) = (
@@ -113,8 +163,10 @@ fn association(out: &mut impl Write, row: &Value, with_paths: bool) -> io::Resul
     );
     let state = state(row["state"].as_str().unwrap_or_default());
     let peer = row["peer"].as_str().unwrap_or("*:*");
-    line(out, [&state, &received, &sent, &local(row), peer])?;
-    if !with_paths {
+    let local = local(row);
+    let columns = [&state[..], &received, &sent, &local, peer];
+    line(out, columns, &further(row, arguments))?;
+    if !arguments.info {
         return Ok(());
     }
     for path in row["paths"].as_array().into_iter().flatten() {

@@ -1,8 +1,8 @@
 //! Tables in the layout of `/proc/net/sctp`, for tools that read those of the kernel.
 //!
 //! Addresses of the kernel's objects are numbers of sockets and associations here. Columns that the daemon has
-//! no value for are 0: HBKT, HBINT, MAXRT, T1X, T2X, wmema, wmemq, sndbuf, rcvbuf, `HB_ACT`, `MAX_PATH_RTX`; and
-//! those that are always 0 on Linux: `REM_ADDR_RTX`, START. RTO is in milliseconds. Counters that the daemon has
+//! no value for are 0: HBKT, T1X, T2X, wmema, wmemq, `HB_ACT`, `MAX_PATH_RTX`; and
+//! those that are always 0 on Linux: `REM_ADDR_RTX`, START. RTO and HBINT are in milliseconds. Counters that the daemon has
 //! no value for are left out of `snmp`.
 
 use std::io::{self, Write};
@@ -159,12 +159,15 @@ fn association(row: &Value, socket: Option<&Value>) -> String {
         number(&stats["outbound_streams"]),
     );
     let counted = |name: &str| number(&stats["counters"][name]);
+    let setting = |name: &str| number(&row["settings"][name]);
+    let (interval, max_retrans) = (setting("hb_interval_ms"), setting("max_retrans"));
+    let (send_buffer, receive_buffer) = (setting("send_buffer"), setting("receive_buffer"));
     let retransmitted = counted("timeout_retransmissions") + counted("fast_retransmissions");
     format!(
         "{identifier:08x} {handle:08x} {style:<3} {socket_state:<3} {state:<2} {:<4} {identifier:>4} {sent:>8} \
          {received:>8} {user:>7} {inode:>5} {port:<5} {peer_port:>5}  {local}<-> {remote}\t{:>8} {inbound:>5} \
          {outbound:>5} {:>4} {:>4} {:>4} {retransmitted:>8} {:>8} {:>8} {:>8} {:>8}",
-        0, 0, 0, 0, 0, 0, 0, 0, 0
+        0, interval, max_retrans, 0, 0, 0, 0, send_buffer, receive_buffer
     )
 }
 
@@ -264,6 +267,9 @@ mod tests {
                 "inbound_streams": 10, "outbound_streams": 12,
                 "counters": { "timeout_retransmissions": 4, "fast_retransmissions": 2 },
             },
+            "settings": {
+                "hb_interval_ms": 30_000, "max_retrans": 10, "send_buffer": 200_000, "receive_buffer": 100_000,
+            },
             "paths": [
                 path(0, "192.0.2.9", "192.0.2.1", true),
                 path(1, "2001:db8::9", "2001:db8::1", false),
@@ -296,7 +302,9 @@ mod tests {
         let numbers: Vec<&str> = numbers.split_whitespace().collect();
         assert_eq!(
             numbers,
-            ["0", "10", "12", "0", "0", "0", "6", "0", "0", "0", "0"]
+            [
+                "30000", "10", "12", "10", "0", "0", "6", "0", "0", "200000", "100000"
+            ]
         );
         assert_eq!(ASSOCS.split_whitespace().count(), 13 + 3 + 11);
     }

@@ -1,11 +1,12 @@
 //! `carrick capture`: files, and Wireshark's interface for capture programs.
 
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{free_udp_port, run, start};
+use crate::support::{free_udp_port, run, start, start_with};
 
 #[test]
 fn a_capture_is_a_file_of_packets() {
@@ -26,9 +27,24 @@ fn a_capture_is_a_file_of_packets() {
         &udp_port,
     ]);
     daemon.error_line();
-    let capture = start(&[
-        "capture", "--daemon", &socket, "--write", &file, "--count", "2", "--json",
-    ]);
+    // Packets contain the messages of all programs, so that the file is private whatever the umask.
+    let capture = start_with(
+        "sh",
+        &[
+            "-c",
+            "umask 0; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_carrick"),
+            "capture",
+            "--daemon",
+            &socket,
+            "--write",
+            &file,
+            "--count",
+            "2",
+            "--json",
+        ],
+    );
     // An INIT with a wrong checksum, which has no other effect, until the capture has begun and ended.
     let init = [
         &[0x13, 0x88, 0x17, 0x70],
@@ -61,6 +77,8 @@ fn a_capture_is_a_file_of_packets() {
     let source = peer.local_addr().unwrap().port();
     let ports = [source.to_be_bytes(), port.to_be_bytes()].concat();
     assert_eq!(copies(&ports), 2, "UDP header");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     std::fs::remove_file(&file).unwrap();
     daemon.terminate();
     assert_eq!(daemon.finish().code, Some(0));
@@ -97,4 +115,65 @@ fn wireshark_finds_the_interface() {
     for option in ["--port", "--association", "--daemon"] {
         assert!(options.contains(&format!("{{call={option}}}")), "{options}");
     }
+}
+
+/// The script of `docs/sockets.md` in a folder of extcap programs.
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_captures_by_the_script() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
+    let name = format!("carrick-extcap-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("carrick");
+    let text = format!(
+        "#!/bin/sh\nexec {} capture \"$@\"\n",
+        env!("CARGO_BIN_EXE_carrick")
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let socket = folder.join("socket").to_str().unwrap().to_owned();
+    let udp_port = free_udp_port();
+    let options = ["--bind", "127.0.0.1", "--udp-port", &udp_port];
+    let mut daemon = start(&[&["daemon", "--socket", &socket], &options[..]].concat());
+    daemon.error_line();
+    let tshark = |arguments: &[&str]| {
+        let mut command = Command::new("tshark");
+        command.env("WIRESHARK_EXTCAP_DIR", &folder);
+        command.env("CARRICK_DAEMON", &socket).args(arguments);
+        command
+    };
+    let list = tshark(&["-D"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(
+        list.contains("carrick (SCTP of the Carrick daemon)"),
+        "{list}"
+    );
+    let decode = format!("udp.port=={udp_port},sctp");
+    let fields = ["-T", "fields", "-e", "sctp.chunk_type", "-d", &decode];
+    let mut capture = tshark(&[&["-i", "carrick", "-c", "2"], &fields[..]].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let init = [
+        &[0x13, 0x88, 0x17, 0x70],
+        &[0; 8][..],
+        &[1, 0, 0, 20],
+        &[1; 16],
+    ]
+    .concat();
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port: u16 = udp_port.parse().unwrap();
+    while capture.try_wait().unwrap().is_none() {
+        peer.send_to(&init, ("127.0.0.1", port)).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    let output = capture.wait_with_output().unwrap();
+    let chunks = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(chunks.lines().collect::<Vec<_>>(), ["1", "1"], "INIT");
+    daemon.interrupt();
+    daemon.finish();
+    std::fs::remove_dir_all(&folder).unwrap();
 }

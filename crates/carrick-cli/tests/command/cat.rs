@@ -115,7 +115,7 @@ fn hexadecimal_is_a_line_a_message() {
 }
 
 #[test]
-fn a_stream_beyond_the_default_is_asked_for() {
+fn a_stream_beyond_the_default_is_requested() {
     let (client, listener) = transfer(b"x", &["--stream", "4000"], &["--json"]);
     succeeded(&client);
     assert_eq!(listener.json()[0]["stream"], 4000);
@@ -145,7 +145,7 @@ fn ungraceful_end_is_an_error() {
 }
 
 #[test]
-fn a_reader_that_pauses_stops_the_sender_without_harm() {
+fn a_paused_reader_stops_the_sender_without_loss() {
     let file = content(5_000_000);
     let (mut listener, udp_port) = listen(&["--recv-only", "--receive-buffer", "100k"]);
     let rto = ["--rto-min", "300ms", "--rto-max", "300ms"];

@@ -205,8 +205,8 @@ fn live_report_is_complete_and_agrees_with_simulation() {
     let capturing = ["--capture", capture.to_str().unwrap(), "failover"];
     let ran = run(&[&arguments[..], &capturing].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let (right, said) = check(&out);
-    assert!(right, "{said}");
+    let (right, message) = check(&out);
+    assert!(right, "{message}");
     let json = out.join("failover.json");
     let result: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     let rows = result["live"]["rows"].as_array().unwrap();
@@ -231,17 +231,20 @@ fn live_report_is_complete_and_agrees_with_simulation() {
         let mut result = result.clone();
         spoil(result["live"]["rows"].as_array_mut().unwrap());
         fs::write(&json, result.to_string()).unwrap();
-        let (right, said) = check(&out);
-        assert!(!right, "{said}");
-        said
+        let (right, message) = check(&out);
+        assert!(!right, "{message}");
+        message
     };
     let number = place("best.failover.raw");
-    let said = spoilt(&|rows| {
+    let message = spoilt(&|rows| {
         // Too early, which no load explains.
         rows[number]["live"] = (rows[number]["simulated"].as_f64().unwrap() / 2.0).into();
         rows[number]["ci95"] = 1.0.into();
     });
-    assert!(said.contains("best.failover.raw"), "{said}");
-    let said = spoilt(&|rows| drop(rows.remove(number)));
-    assert!(said.contains("no live row best.failover.raw"), "{said}");
+    assert!(message.contains("best.failover.raw"), "{message}");
+    let message = spoilt(&|rows| drop(rows.remove(number)));
+    assert!(
+        message.contains("no live row best.failover.raw"),
+        "{message}"
+    );
 }

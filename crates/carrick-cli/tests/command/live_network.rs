@@ -317,10 +317,10 @@ fn on_a_terminal(steps: &[(&str, &str)], arguments: &[&str]) -> (i64, String) {
         .chain(arguments.iter().copied())
         .collect();
     let finished = start_with("python3", &all).finish();
-    let said = &finished.json()[0];
-    let screen = said["screen"].as_str().unwrap().to_owned();
-    assert!(said["left"].as_array().unwrap().is_empty(), "{screen}");
-    (said["code"].as_i64().unwrap(), screen)
+    let report = &finished.json()[0];
+    let screen = report["screen"].as_str().unwrap().to_owned();
+    assert!(report["left"].as_array().unwrap().is_empty(), "{screen}");
+    (report["code"].as_i64().unwrap(), screen)
 }
 
 /// Returns the namespaces of all threads of this host.

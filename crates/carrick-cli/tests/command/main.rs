@@ -10,6 +10,8 @@ mod cat;
 mod handover;
 mod lab;
 #[cfg(target_os = "linux")]
+mod lease;
+#[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
 mod live;
@@ -26,6 +28,8 @@ mod simco;
 mod simco_host;
 #[cfg(target_os = "linux")]
 mod sockets;
+#[cfg(target_os = "linux")]
+mod sockets_limits;
 #[cfg(target_os = "linux")]
 mod static_programs;
 mod support;

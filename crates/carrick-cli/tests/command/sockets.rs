@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::support::{Finished, Running, start, start_with};
 
 /// Builds the preload library and the C program, once. `None` without a C compiler.
-fn program() -> Option<&'static Path> {
+pub(crate) fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
 }
@@ -72,24 +72,43 @@ pub(crate) fn build_package(name: &str) {
 }
 
 /// Runs a check of the C program with a daemon for it alone.
-fn check(name: &str) {
+pub(crate) fn check(name: &str) {
+    check_on(&["127.0.0.1"], name);
+}
+
+/// Runs a check with a daemon of these addresses.
+fn check_on(addresses: &[&str], name: &str) {
     if let Some(program) = program() {
-        run_check(&[], program, name);
+        succeeds(addresses, &[program.to_str().unwrap(), name]);
     }
 }
 
 /// Runs a check with options of `carrick run`.
 pub(crate) fn run_check(options: &[&str], program: &Path, name: &str) {
+    let program = [options, &["--", program.to_str().unwrap(), name]].concat();
+    runs(&["127.0.0.1"], &program);
+}
+
+/// Runs a program with a daemon for it alone, and returns what it has written to standard error.
+fn succeeds(addresses: &[&str], program: &[&str]) -> String {
+    runs(addresses, &[&["--"], program].concat())
+}
+
+/// Runs a program, after options of `carrick run` and `--`.
+fn runs(addresses: &[&str], program: &[&str]) -> String {
     let port = free_port().to_string();
-    let mut all = vec!["run", "--udp-port", &port, "--bind", "127.0.0.1"];
-    all.extend(options);
-    all.extend(["--", program.to_str().unwrap(), name]);
-    let finished = crate::support::run(&all);
+    let mut arguments = vec!["run", "--udp-port", &port];
+    for address in addresses {
+        arguments.extend(["--bind", address]);
+    }
+    arguments.extend(program);
+    let finished = crate::support::run(&arguments);
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    finished.errors
 }
 
 /// Returns a UDP port that was free on the loopback address just now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }
@@ -127,6 +146,70 @@ fn exec_keeps_an_association() {
 #[test]
 fn malformed_frames_end_the_descriptor() {
     check("garbage");
+}
+
+#[test]
+fn system_calls_by_number_reach_carrick() {
+    check("syscalls");
+}
+
+#[test]
+fn other_names_of_functions_reach_carrick() {
+    check("names");
+}
+
+#[test]
+fn a_file_is_sent_in_messages() {
+    check("file");
+}
+
+#[test]
+fn a_passed_descriptor_is_recognised() {
+    check("passed");
+}
+
+#[test]
+fn dup2_over_a_descriptor_ends_its_association() {
+    check("replaced");
+}
+
+/// RFC 6458, sections 4.1.2 and 9.1; RFC 5061, section 5.3
+#[test]
+fn addresses_are_mapped_listed_added_and_removed() {
+    check_on(&["127.0.0.1", "127.0.0.2", "::1"], "addresses");
+}
+
+#[test]
+fn errors_are_those_of_linux() {
+    check("errors");
+}
+
+/// Runs the check of `CARRICK_SOCKETS` with a value, and returns what it has written to standard error.
+fn selected(value: &str) -> String {
+    let Some(program) = program() else {
+        return String::new();
+    };
+    let variable = format!("CARRICK_SOCKETS={value}");
+    let command = ["env", &variable, program.to_str().unwrap(), "selection"];
+    succeeds(&["127.0.0.1"], &command)
+}
+
+#[test]
+fn no_socket_is_carricks_if_never_is_selected() {
+    assert_eq!(selected("never"), "");
+}
+
+#[test]
+fn missing_selects_what_the_kernel_does_not_have() {
+    assert_eq!(selected("missing"), "");
+}
+
+#[test]
+fn an_unknown_selection_is_reported_once() {
+    let errors = selected("sometimes");
+    let begin = "carrick: CARRICK_SOCKETS is neither always, missing nor never, but \"sometimes\"";
+    assert!(program().is_none() || errors.starts_with(begin), "{errors}");
+    assert!(errors.lines().count() <= 1, "{errors}");
 }
 
 #[test]
@@ -247,6 +330,11 @@ fn the_sockets_of_programs_are_listed() {
     assert_eq!(list(&["--proc", "remaddr"]).len(), 3);
     assert_eq!(list(&["--proc", "eps"]).len(), 1, "the titles");
     assert_eq!(list(&["-a", "--json"]).len(), 2);
+    let details = list(&["-S", "-n", "-e", "-p", "-m"]);
+    let words = ["users:((\"", "pid=", "uid:", "ino:", "skmem:(r", "rb", "tb"];
+    for line in &details[1..] {
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
     for line in list(&["-a", "--json"]) {
         let row: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(
@@ -280,7 +368,12 @@ impl Served {
     }
 
     /// Starts a daemon with a limit of file descriptors.
-    fn start_limited(name: &str, descriptors: u32) -> Self {
+    pub(crate) fn start_limited(name: &str, descriptors: u32) -> Self {
+        Self::start_with_options(name, descriptors, &[])
+    }
+
+    /// Starts a daemon with a limit of file descriptors and further options.
+    pub(crate) fn start_with_options(name: &str, descriptors: u32, options: &[&str]) -> Self {
         build_library();
         let socket = directory().join(format!("carrick-test-{name}-{}", std::process::id()));
         let socket = socket.to_str().unwrap().to_owned();
@@ -288,19 +381,23 @@ impl Served {
         let mut daemon = start_with(
             "sh",
             &[
-                "-c",
-                "ulimit -n \"$1\"; shift; exec \"$@\"",
-                "sh",
-                &descriptors.to_string(),
-                env!("CARGO_BIN_EXE_carrick"),
-                "daemon",
-                "--socket",
-                &socket,
-                "--udp-port",
-                &port,
-                "--bind",
-                "127.0.0.1",
-            ],
+                &[
+                    "-c",
+                    "ulimit -n \"$1\"; shift; exec \"$@\"",
+                    "sh",
+                    &descriptors.to_string(),
+                    env!("CARGO_BIN_EXE_carrick"),
+                    "daemon",
+                    "--socket",
+                    &socket,
+                    "--udp-port",
+                    &port,
+                    "--bind",
+                    "127.0.0.1",
+                ],
+                options,
+            ]
+            .concat(),
         );
         let line = daemon.error_line();
         assert!(line.contains(&format!("UDP port {port}")), "{line}");
@@ -342,7 +439,7 @@ fn a_daemon_without_file_descriptors_recovers() {
         .collect();
     let line = served.daemon.error_line();
     assert!(
-        line.contains("warn carrick: no program can connect"),
+        line.contains("warn carrick: a program of user") && line.contains("ulimit -n"),
         "{line}"
     );
     drop(clients);
@@ -421,33 +518,96 @@ fn without_a_daemon_the_reason_is_reported() {
     );
 }
 
-/// iperf3 of the Debian package, both roles.
-#[test]
-#[ignore = "needs iperf3 (interop/install.sh)"]
-fn iperf3_runs_unchanged() {
-    let served = Served::start("iperf3");
-    let port = "5299";
-    let server = served.start_program(&["iperf3", "-s", "-p", port, "-B", "127.0.0.1", "-1"]);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+/// Runs iperf3 of the Debian package in both roles over loopback, with these options of the client. Returns what was
+/// received, in bytes, and the rows of the associations that were listed meanwhile.
+fn iperf3(name: &str, options: &[&str]) -> (u64, Vec<serde_json::Value>) {
+    let served = Served::start(name);
+    let port = free_port().to_string();
+    let mut server = served.start_program(&[
+        "iperf3",
+        "-s",
+        "--forceflush",
+        "-p",
+        &port,
+        "-B",
+        "127.0.0.1",
+        "-1",
+    ]);
+    server.wait_for_output("Server listening");
     let client = [
         "iperf3",
         "--sctp",
         "-c",
         "127.0.0.1",
         "-p",
-        port,
+        &port,
         "-t",
         "2",
         "-J",
     ];
-    let finished = served.start_program(&client).finish();
+    let mut client = served.start_program(&[&client[..], options].concat());
+    let mut rows = Vec::new();
+    // The data association of the client has other streams than the control association, which is TCP.
+    while rows.is_empty() && !client.has_ended() {
+        let listed = crate::support::run(&["ss", "--daemon", &served.socket, "--json"]);
+        let lines = String::from_utf8(listed.out).unwrap();
+        let all = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        rows = all
+            .filter(|row: &serde_json::Value| row["state"] == "Established")
+            .collect();
+    }
+    let finished = client.finish();
     let out = String::from_utf8(finished.out).unwrap();
-    assert_eq!(finished.code, Some(0), "{out} {}", finished.errors);
+    assert_eq!(
+        finished.code,
+        Some(0),
+        "{options:?}: {out} {}",
+        finished.errors
+    );
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    assert!(received > 1_000_000, "{received} bytes");
     assert_eq!(server.finish().code, Some(0));
     served.end();
+    (received, rows)
+}
+
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_unchanged() {
+    let (received, _) = iperf3("iperf3", &[]);
+    assert!(received > 1_000_000, "{received} bytes");
+}
+
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_in_reverse() {
+    let (received, _) = iperf3("iperf3-reverse", &["-R"]);
+    assert!(received > 1_000_000, "{received} bytes");
+}
+
+/// iperf3 3.12 takes the number of `--nstreams` for the rate as well.
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_with_streams() {
+    let (received, rows) = iperf3("iperf3-streams", &["--nstreams", "7", "-b", "0"]);
+    assert!(received > 1_000_000, "{received} bytes");
+    let has_streams = |row: &serde_json::Value| row["stats"]["outbound_streams"] == 7;
+    assert!(rows.iter().any(has_streams), "{rows:#?}");
+}
+
+/// `SO_SNDBUF` and `SO_RCVBUF`, which Linux doubles
+#[test]
+#[ignore = "needs iperf3 (interop/install.sh)"]
+fn iperf3_runs_with_buffers_of_a_size() {
+    let (received, rows) = iperf3("iperf3-buffers", &["-w", "100K"]);
+    assert!(received > 1_000_000, "{received} bytes");
+    let has_size = |row: &serde_json::Value| {
+        let setting = |name: &str| row["settings"][name].as_u64().unwrap();
+        setting("send_buffer") == 204_800 && setting("receive_buffer") == 204_800
+    };
+    assert!(rows.iter().any(has_size), "{rows:#?}");
 }
 
 /// Two hosts: network namespaces that a pair of interfaces connects. Removed when dropped.
@@ -572,7 +732,7 @@ fn a_thousand_sockets_leave_nothing() {
     served.end();
 }
 
-/// docs/containers.md: the example files have options that exist, and the toolchain that is promised.
+/// docs/containers.md: the example files have options that exist, and the toolchain of Cargo.toml.
 #[test]
 fn commands_of_container_examples_are_valid() {
     let dockerfile = include_str!("../../../../docs/examples/container/Dockerfile");
@@ -638,6 +798,26 @@ impl Drop for Image {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ports_of_root_are_refused_to_other_users() {
+    let Some(program) = program() else {
+        return;
+    };
+    let image = Image::new();
+    let check = image.0.join("checks");
+    std::fs::copy(program, &check).unwrap();
+    let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let port = free_port().to_string();
+    let carrick = image.0.join("carrick");
+    let run = ["run", "--udp-port", &port, "--bind", "127.0.0.1", "--"];
+    let command = [carrick.to_str().unwrap()];
+    let program = [check.to_str().unwrap(), "privileged"];
+    let arguments = [&user[..], &command, &run, &program].concat();
+    let finished = start_with("setpriv", &arguments).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
 }
 
 /// docs/containers.md: no capability is needed, and a container that was killed starts again.

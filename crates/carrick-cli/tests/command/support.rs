@@ -77,6 +77,29 @@ impl Running {
         self.child.stdin = None;
     }
 
+    /// Reads the output up to a line with these words.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wait_for_output(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let read = self.out.as_mut().unwrap().read_line(&mut line).unwrap();
+            assert!(read > 0, "the output ended before {words:?}");
+        }
+    }
+
+    /// Returns whether the program has ended.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Returns the input, which the caller closes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn input(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
     /// Writes the input from another thread, and closes it.
     pub(crate) fn feed(&mut self, input: Vec<u8>) {
         let mut stdin = self.child.stdin.take().unwrap();

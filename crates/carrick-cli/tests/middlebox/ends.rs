@@ -85,7 +85,7 @@ fn early_media_pass_and_leave_no_rules() {
         until("the rule set is empty", || world.network.elements() == 0);
         signal(&b2bua, Signal::SIGTERM);
         world.network.wait_for("b2bua.log", "\"refused\":1");
-        let said = world.network.log("b2bua.log");
-        assert!(said.contains("\"established\":0"), "{said}");
+        let log = world.network.log("b2bua.log");
+        assert!(log.contains("\"established\":0"), "{log}");
     }
 }

@@ -38,9 +38,9 @@ fn flushed_table_stops_the_middlebox() {
         network.nft(Host::Firewall, flush);
         // The middlebox detects the flush without a request.
         assert!(!middlebox.0.wait().unwrap().success(), "{flush}");
-        let said = network.log(LOG);
+        let log = network.log(LOG);
         for part in ["nft flush ruleset", "restart the middlebox"] {
-            assert!(said.contains(part), "{part:?} in {said}");
+            assert!(log.contains(part), "{part:?} in {log}");
         }
         let _next = network.middlebox_for(LOG, "rights = \"all\"");
         assert!(network.log(LOG).contains(READY));

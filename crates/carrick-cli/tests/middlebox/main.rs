@@ -1,6 +1,6 @@
 //! The middlebox as a program on the kernel's packet filter, in network namespaces that each test creates
-//! and removes. The tests need root, `ip`, `nft` and `sipp`: `cargo test -p carrick-cli --test middlebox --
-//! --ignored --test-threads 1`.
+//! and removes. In a separate binary, since the tests need root, `ip`, `nft` and `sipp`:
+//! `cargo test -p carrick-cli --test middlebox -- --ignored --test-threads 1`.
 
 #![cfg(target_os = "linux")]
 

@@ -74,7 +74,7 @@ fn kernel_state(network: &Network) -> (Vec<String>, String) {
 }
 
 /// The running middlebox is not affected by a second one, which names the conflict.
-fn second_is_refused(first: Setup, second: Setup, said: &str) {
+fn second_is_refused(first: Setup, second: Setup, message: &str) {
     let network = Network::new();
     let mut middlebox = started(&network, FIRST, first);
     per(&network, "1");
@@ -98,7 +98,7 @@ fn second_is_refused(first: Setup, second: Setup, said: &str) {
     let before = kernel_state(&network);
     assert_eq!(before.0.len(), 4);
     let mut refused = start(&network, SECOND, second);
-    network.wait_for(SECOND, said);
+    network.wait_for(SECOND, message);
     assert!(!refused.0.wait().unwrap().success());
     let why = network.log(SECOND);
     assert_eq!(kernel_state(&network), before, "{why}");

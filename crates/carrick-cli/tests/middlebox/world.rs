@@ -262,8 +262,8 @@ impl World {
     pub(crate) fn calls_succeed(&self, scenario: &str, calls: u32, rate: u32) {
         let mut caller = self.caller(scenario, B2BUA, calls, rate);
         let succeeded = caller.0.wait().unwrap().success();
-        let [said, errors] = ["caller.log", "caller.errors"].map(|log| self.network.log(log));
-        assert!(succeeded, "{said}\n{errors}");
+        let [output, errors] = ["caller.log", "caller.errors"].map(|log| self.network.log(log));
+        assert!(succeeded, "{output}\n{errors}");
     }
 
     /// Starts a caller with this scenario.

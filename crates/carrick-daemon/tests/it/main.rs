@@ -1,6 +1,8 @@
 //! A daemon and clients that do not follow the protocol.
 #![cfg(target_os = "linux")]
 
+mod lease;
+
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -16,7 +18,9 @@ use carrick_daemon::{
 };
 use carrick_ipc::{FrameKind, Header, MAX_REPLY, Reply, Request};
 use carrick_sockets::ancillary::{ControlMessage, write_control};
-use carrick_sockets::linux::{Layout, SCTP_SNDINFO, SO_ERROR, SOL_SOCKET, SndInfo};
+use carrick_sockets::linux::{
+    Layout, Linger, SCTP_SNDINFO, SO_ERROR, SO_LINGER, SOL_SOCKET, SndInfo,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -202,7 +206,7 @@ fn send_frame(socket: &OwnedFd, stream: u16) {
 
 /// A process may have an outdated description of the socket. Each request follows the messages before it.
 #[tokio::test]
-async fn messages_that_are_refused_are_pending_errors() {
+async fn a_refused_message_sets_so_error() {
     serve(connected_to_itself("refused"), |path| {
         let client = client(&path);
         let (listener, socket) = connected(&client, 5000);
@@ -224,6 +228,43 @@ async fn messages_that_are_refused_are_pending_errors() {
         send_frame(&socket, 0);
         assert_eq!(error(), 0);
         drop(listener);
+    })
+    .await;
+}
+
+/// RFC 6458, section 8.1.4: the last descriptor waits for the end of the association.
+#[tokio::test]
+async fn closing_the_last_descriptor_lingers() {
+    serve(connected_to_itself("linger"), |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let linger = Linger { on: 1, seconds: 30 }.encode();
+        let option = Request::SetOption {
+            level: SOL_SOCKET,
+            name: SO_LINGER,
+            value: &linger,
+        };
+        assert_eq!(ask(&client, &option, Some(socket.as_fd())).0, 0);
+        // More than the peer, which does not read, has room for.
+        let frame = [&Header::new(FrameKind::Send).encode()[..], &[7; 65_000]].concat();
+        for _ in 0..32 {
+            send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
+        }
+        let cookie = rustix::net::sockopt::socket_cookie(&socket).unwrap();
+        let wait = Request::Linger { cookie };
+        let duplicate = socket.try_clone().unwrap();
+        drop(socket);
+        assert!(ask(&client, &wait, None).1.is_none(), "another descriptor");
+        drop(duplicate);
+        let (error, ended) = ask(&client, &wait, None);
+        assert_eq!(error, 0);
+        let ended = ended.unwrap();
+        assert!(!conditions(&ended).contains(PollFlags::HUP));
+        // The unread messages end the association.
+        drop(listener);
+        poll(&mut [PollFd::new(&ended, PollFlags::IN)], None).unwrap();
+        let unknown = Request::Linger { cookie: 1 };
+        assert!(ask(&client, &unknown, None).1.is_none());
     })
     .await;
 }
@@ -436,8 +477,13 @@ async fn metrics_outlast_their_associations() {
         let connect = Request::Connect { addresses: &own };
         assert_eq!(ask(&client, &connect, Some(socket.as_fd())).0, 115);
         poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).unwrap();
+        // IP_TTL
+        let (level, name, value) = (0, 2, &[64, 0, 0, 0]);
+        let unsupported = Request::SetOption { level, name, value };
+        assert_eq!(ask(&client, &unsupported, Some(socket.as_fd())).0, 92);
         let before = metrics(address);
         for (name, value) in [
+            ("refused_options_total", 1),
             ("curr_estab", 2),
             ("active_estabs_total", 1),
             ("passive_estabs_total", 1),
@@ -619,12 +665,167 @@ async fn the_descriptors_of_a_user_are_limited() {
 
         let _second = client(&path);
         let third = client(&path);
+        assert_eq!(ask(&third, &STREAM, None).0, 24, "EMFILE");
         let mut byte = [0];
-        let ended = recv(&third, &mut byte, RecvFlags::empty());
+        assert_eq!(recv(&third, &mut byte, RecvFlags::empty()), Ok((0, 0)));
+        // The answer needs no room among the clients, but is limited as well.
+        let idle: Vec<OwnedFd> = (0..16).map(|_| client(&path)).collect();
+        let late = client(&path);
+        let ended = recv(&late, &mut byte, RecvFlags::empty());
         assert!(
             matches!(ended, Ok((0, _)) | Err(Errno::CONNRESET)),
             "{ended:?}"
         );
+        drop(idle);
+    })
+    .await;
+}
+
+/// Programs that close descriptors after the peer has ended their associations get others at once.
+#[tokio::test]
+async fn closed_descriptors_of_ended_associations_are_free() {
+    let mut config = connected_to_itself("short");
+    config.limits.descriptors = 6;
+    serve(config, |path| {
+        let client = client(&path);
+        for port in 5000..5050 {
+            let (listener, socket) = connected(&client, port);
+            let mut buffer = vec![0; 1024];
+            let accepted = accepted_from(&listener, &mut buffer);
+            drop(accepted);
+            // The peer's shutdown is over, and the pair has hung up.
+            let mut ended = [PollFd::new(&socket, PollFlags::empty())];
+            poll(&mut ended, None).unwrap();
+            drop(socket);
+        }
+    })
+    .await;
+}
+
+/// Accepted associations and branches are descriptors as well.
+#[tokio::test]
+async fn associations_wait_for_descriptors_in_the_backlog() {
+    let mut config = connected_to_itself("waiting");
+    config.limits.descriptors = 4;
+    serve(config, |path| {
+        let client = client(&path);
+        let (listener, first) = connected(&client, 5000);
+        let connect = Request::Connect {
+            addresses: &loopback(5000),
+        };
+        // The third descriptor is that of the first association, and waits to be accepted.
+        let second = ask(&client, &STREAM, None).1.unwrap();
+        assert_eq!(ask(&client, &STREAM, None).0, 24, "EMFILE");
+        assert_eq!(ask(&client, &connect, Some(second.as_fd())).0, 115);
+        poll(&mut [PollFd::new(&second, PollFlags::OUT)], None).unwrap();
+        let waiting = || {
+            let mut waiting = 0;
+            list(&path, |row| {
+                waiting += row["waiting"].as_i64().unwrap_or(0);
+                Ok(())
+            })
+            .unwrap();
+            waiting
+        };
+        assert_eq!(waiting(), 1);
+        let mut buffer = vec![0; 1024];
+        let accepted = accepted_from(&listener, &mut buffer);
+        drop((first, accepted));
+        let second = accepted_from(&listener, &mut buffer);
+        assert_eq!(waiting(), 0);
+        drop(second);
+    })
+    .await;
+}
+
+/// Receives the descriptor of an association to accept.
+fn accepted_from(listener: &OwnedFd, buffer: &mut [u8]) -> OwnedFd {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    recvmsg(listener, &mut parts, &mut control, RecvFlags::empty()).unwrap();
+    let attached = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    attached.expect("a descriptor")
+}
+
+#[tokio::test]
+async fn the_associations_of_a_user_are_limited() {
+    let mut config = connected_to_itself("share");
+    config.max_associations_per_user = Some(2);
+    serve(config, |path| {
+        let client = client(&path);
+        // Two ends.
+        let (_listener, _socket) = connected(&client, 5000);
+        let third = ask(&client, &STREAM, None).1.unwrap();
+        let connect = Request::Connect {
+            addresses: &loopback(5000),
+        };
+        let refused = ask(&client, &connect, Some(third.as_fd())).0;
+        assert_eq!(refused, 12, "ENOMEM");
+    })
+    .await;
+}
+
+/// The parts that have arrived are no message.
+#[tokio::test]
+async fn a_message_whose_end_is_missing_is_dropped() {
+    serve(connected_to_itself("cut"), |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let mut buffer = vec![0; 1 << 16];
+        let accepted = accepted_from(&listener, &mut buffer);
+        send_frame(&socket, 0);
+        let part = Header {
+            is_end: false,
+            ..Header::new(FrameKind::Send)
+        };
+        let frame = [&part.encode()[..], b"the first part"].concat();
+        send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
+        drop(socket);
+        let (len, _) = recv(&accepted, &mut buffer[..], RecvFlags::empty()).unwrap();
+        assert!(buffer[..len].ends_with(b"message"));
+        let end = recv(&accepted, &mut buffer[..], RecvFlags::empty());
+        assert_eq!(end.unwrap().0, 0, "a shutdown");
+    })
+    .await;
+}
+
+/// A program that does not read holds its own association up alone.
+#[tokio::test]
+async fn a_client_that_never_reads_harms_no_other() {
+    serve(connected_to_itself("unread"), |path| {
+        let [lazy, other] = [(); 2].map(|()| client(&path));
+        let (_listener, full) = connected(&lazy, 5000);
+        let info = Header::new(FrameKind::Send).encode();
+        let frame = [&info[..], &[0; 10_000]].concat();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let mut sent = 0;
+        // Until nothing has been taken for a while.
+        loop {
+            while send(&full, &frame, flags).is_ok() {
+                sent += 1;
+            }
+            let mut writable = [PollFd::new(&full, PollFlags::OUT)];
+            let pause = rustix::event::Timespec {
+                tv_sec: 0,
+                tv_nsec: 500_000_000,
+            };
+            if poll(&mut writable, Some(&pause)).unwrap() == 0 {
+                break;
+            }
+        }
+        assert!(sent < 10_000, "{sent}");
+        let (listener, socket) = connected(&other, 6000);
+        let mut buffer = vec![0; 1 << 16];
+        let accepted = accepted_from(&listener, &mut buffer);
+        for _ in 0..100 {
+            send_frame(&socket, 0);
+            let (len, _) = recv(&accepted, &mut buffer[..], RecvFlags::empty()).unwrap();
+            assert!(buffer[..len].ends_with(b"message"));
+        }
     })
     .await;
 }
@@ -644,6 +845,27 @@ async fn a_client_that_reads_no_replies_is_ended() {
         assert_eq!((error, socket.is_none()), (88, true));
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_socket_is_not_replaced() {
+    let config = config("file");
+    let path = config.socket.clone();
+    std::fs::write(&path, "keys").unwrap();
+    let error = Daemon::bind(config.clone()).unwrap_err();
+    assert!(matches!(&error, DaemonError::NotASocket(at) if *at == path));
+    assert!(error.to_string().contains("--socket"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"keys");
+    std::fs::remove_file(&path).unwrap();
+    // A socket that a daemon has left is replaced.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let daemon = Daemon::bind(config).unwrap();
+    // At the end, too, only a socket is removed.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "keys").unwrap();
+    daemon.run(async {}).await;
+    assert_eq!(std::fs::read(&path).unwrap(), b"keys");
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]

@@ -17,17 +17,17 @@ const MESSAGE: usize = 16 << 10;
 
 /// Result of one world, or the mean of several.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct LinkOutcome {
     /// User data in Mbit/s.
     pub(crate) mbits: f64,
     pub(crate) timeouts: f64,
     pub(crate) retransmissions: f64,
 }
 
-impl Outcome {
-    pub(crate) fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
+impl LinkOutcome {
+    pub(crate) fn mean(outcomes: impl ExactSizeIterator<Item = LinkOutcome>) -> LinkOutcome {
         let count = outcomes.len() as f64;
-        outcomes.fold(Outcome::default(), |sum, o| Outcome {
+        outcomes.fold(LinkOutcome::default(), |sum, o| LinkOutcome {
             mbits: sum.mbits + o.mbits / count,
             timeouts: sum.timeouts + o.timeouts / count,
             retransmissions: sum.retransmissions + o.retransmissions / count,
@@ -36,7 +36,7 @@ impl Outcome {
 }
 
 /// Parameters of a world: configuration, link and loss.
-pub(crate) struct World<'a> {
+pub(crate) struct LinkWorld<'a> {
     pub(crate) config: &'a AssociationConfig,
     pub(crate) rtt_ms: u64,
     pub(crate) loss: f64,
@@ -52,9 +52,9 @@ pub(crate) fn fixed_buffers(policies: Policies) -> AssociationConfig {
     })
 }
 
-impl World<'_> {
-    pub(crate) fn run(&self, seconds: u64) -> Outcome {
-        let World {
+impl LinkWorld<'_> {
+    pub(crate) fn run(&self, seconds: u64) -> LinkOutcome {
+        let LinkWorld {
             config,
             rtt_ms,
             loss,
@@ -93,7 +93,7 @@ impl World<'_> {
         let sender = net.node::<SctpHost<BulkSource>>(a).endpoint();
         let id = sender.associations().next().expect("it survives");
         let counters = sender.association_stats(id).expect("it exists").counters;
-        Outcome {
+        LinkOutcome {
             mbits: bytes as f64 * 8.0 / seconds as f64 / 1e6,
             timeouts: counters.t3_expirations as f64,
             retransmissions: (counters.fast_retransmissions + counters.timeout_retransmissions)

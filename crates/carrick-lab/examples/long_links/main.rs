@@ -22,7 +22,7 @@ use carrick_proto::AssociationConfig;
 use carrick_proto::cc::Cubic;
 use carrick_proto::research::Policies;
 
-use link::{Outcome, World, fixed_buffers};
+use link::{LinkOutcome, LinkWorld, fixed_buffers};
 
 fn argument(n: usize, default: u64) -> u64 {
     std::env::args().nth(n).map_or(default, |text| {
@@ -61,7 +61,7 @@ fn main() {
     for &(rtt_ms, loss) in &rows {
         let seeds = if loss > 0.0 { seeds } else { 1 };
         for (_, config) in &variants {
-            worlds.extend((1..=seeds).map(|seed| World {
+            worlds.extend((1..=seeds).map(|seed| LinkWorld {
                 config,
                 rtt_ms,
                 loss,
@@ -90,8 +90,8 @@ fn main() {
         print!("| {rtt} ms | {} % |", loss * 100.0);
         let seeds = if loss > 0.0 { seeds as usize } else { 1 };
         for _ in &variants {
-            let of_seeds: Vec<Outcome> = outcomes.by_ref().take(seeds).collect();
-            let o = Outcome::mean(of_seeds.into_iter());
+            let of_seeds: Vec<LinkOutcome> = outcomes.by_ref().take(seeds).collect();
+            let o = LinkOutcome::mean(of_seeds.into_iter());
             print!(
                 " {:.1} ({:.0}, {:.0}) |",
                 o.mbits, o.timeouts, o.retransmissions

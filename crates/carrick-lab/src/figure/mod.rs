@@ -24,7 +24,7 @@ pub const STYLE: &str = include_str!("style.css");
 pub struct Figure {
     /// Identifier used as the file name: letters, digits, hyphens.
     pub id: String,
-    /// Heading.
+    /// Heading of the figure.
     pub title: String,
     /// Description in a sentence or two.
     pub caption: String,

@@ -16,7 +16,9 @@ use carrick_netsim::{
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::FlowRecord;
-use super::model::{Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, Reader};
+use super::model::{
+    Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
+};
 use super::program::{
     Carried, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender, Session, SessionState,
     TcpProgram, UdpProgram,
@@ -34,7 +36,7 @@ const SPI: u32 = 1000;
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
 /// A network ready to run, with the simulator's identifiers of its parts.
-pub(super) struct World {
+pub(super) struct SimulatedWorld {
     pub(super) net: Network,
     pub(super) nodes: Vec<NodeId>,
     pub(super) links: Vec<LinkId>,
@@ -42,7 +44,7 @@ pub(super) struct World {
     interfaces: Vec<[InterfaceId; 2]>,
 }
 
-impl World {
+impl SimulatedWorld {
     /// Returns the program of a host, inside of Mobile IP if the host is a mobile node.
     pub(super) fn host<T: netsim::Node>(&self, host: usize) -> &T {
         let node = self.nodes[host];
@@ -71,7 +73,11 @@ impl Repetition {
 }
 
 /// Builds the network; with `log` every host records the events of its core.
-pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<World, String> {
+pub(super) fn build(
+    model: &Model,
+    repetition: Repetition,
+    log: bool,
+) -> Result<SimulatedWorld, String> {
     let mut parts = Parts::new(model, repetition);
     parts.set_programs(model, |_| true, log)?;
     let mut world = parts.world(model).map_err(|error| error.to_string())?;
@@ -86,7 +92,7 @@ pub(super) fn build(model: &Model, repetition: Repetition, log: bool) -> Result<
 pub(super) fn build_without_stacks(
     model: &Model,
     repetition: Repetition,
-) -> Result<World, ConfigError> {
+) -> Result<SimulatedWorld, ConfigError> {
     let mut parts = Parts::new(model, repetition);
     // Programs of UDP cannot fail.
     let _ = parts.set_programs(model, |kind| matches!(kind, NodeStack::Udp), false);
@@ -271,7 +277,7 @@ impl Parts {
         Ok(())
     }
 
-    fn world(mut self, model: &Model) -> Result<World, ConfigError> {
+    fn world(mut self, model: &Model) -> Result<SimulatedWorld, ConfigError> {
         self.set_agents(model)?;
         let mut net = self.builder.build()?;
         for (link, own) in self.links.iter().zip(&model.links) {
@@ -279,7 +285,7 @@ impl Parts {
                 net.apply(netsim::Change::LinkDown(*link))?;
             }
         }
-        Ok(World {
+        Ok(SimulatedWorld {
             net,
             nodes: self.nodes,
             links: self.links,
@@ -314,7 +320,7 @@ pub(super) fn first_change(
 pub(super) fn changes(
     model: &Model,
     repetition: Repetition,
-    world: &World,
+    world: &SimulatedWorld,
 ) -> Vec<(Time, netsim::Change)> {
     let change = |change: &Change| {
         let link = world.links[change.link];
@@ -522,7 +528,7 @@ impl<'m> Programs<'m> {
                     pending: VecDeque::new(),
                     record: FlowRecord::default(),
                 });
-                if flow.reader != Reader::Fast {
+                if flow.reader != ReceiverSpeed::Fast {
                     program.sessions[session].reader = flow.reader;
                     program.sessions[session].random = self.random(number);
                 }
@@ -566,7 +572,7 @@ impl<'m> Programs<'m> {
             config: config.clone(),
             primary,
             wait_for_paths: flow.wait_for_paths,
-            reader: Reader::Fast,
+            reader: ReceiverSpeed::Fast,
             random: self.random(number),
             carried: None,
             state: SessionState::default(),

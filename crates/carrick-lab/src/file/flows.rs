@@ -10,7 +10,7 @@ use carrick_simco::message::Lifetime;
 
 use super::error::FileError;
 use super::measure::Measure;
-use super::model::{Flow, Node, NodeStack, Pattern, Reader};
+use super::model::{Flow, Node, NodeStack, Pattern, ReceiverSpeed};
 use super::network::Parts;
 use super::reader::{FromItem, Item, Section, keys, names};
 
@@ -213,9 +213,12 @@ fn check_effect(section: &Section<'_>, flow: &Flow) -> Result<(), FileError> {
 }
 
 /// Parses the speed at which messages of this size are read.
-fn reader(item: &Item<'_>, size: usize) -> Result<Reader, FileError> {
+fn reader(item: &Item<'_>, size: usize) -> Result<ReceiverSpeed, FileError> {
     if !item.is_table() {
-        let choices = [("at-once", Reader::Fast), ("never", Reader::Never)];
+        let choices = [
+            ("at-once", ReceiverSpeed::Fast),
+            ("never", ReceiverSpeed::Never),
+        ];
         let expected = "\"at-once\", \"never\", or a table with mean_interval or rate";
         return item.choice(&choices).map_err(|_| item.wrong(expected));
     }
@@ -228,7 +231,7 @@ fn reader(item: &Item<'_>, size: usize) -> Result<Reader, FileError> {
             (None, Some(rate)) => interval_of(&rate, size),
             _ => Err(item.error(expected)),
         };
-        mean.map(Reader::Slow)
+        mean.map(ReceiverSpeed::Slow)
     })
 }
 

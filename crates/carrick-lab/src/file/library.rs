@@ -22,20 +22,24 @@ macro_rules! folder {
 }
 
 /// The published experiments, in the order of their execution.
-const PUBLISHED: [(&str, [&str; 4]); 5] = [
+const PUBLISHED: [(&str, [&str; 4]); 6] = [
     folder!("satellite"),
     folder!("firewall"),
     folder!("mobile-ip"),
+    folder!("mobile-ip-inverse"),
     folder!("failover"),
     folder!("overhead"),
 ];
+
+/// Long sweep over the settings that a paper leaves open.
+const INVERSE: &str = "mobile-ip-inverse";
 
 impl Experiment {
     /// Name for all cells of an experiment.
     pub const EVERY_CELL: &'static str = "all";
 
     /// Returns the names of the published experiments, in the order of their execution.
-    pub fn published_names() -> [&'static str; 5] {
+    pub fn published_names() -> [&'static str; 6] {
         PUBLISHED.map(|(name, _)| name)
     }
 
@@ -46,11 +50,12 @@ impl Experiment {
     }
 
     /// Returns the published experiments with these names, in the order of their execution, then the experiments in
-    /// the folders among them; all published ones if `names` is empty. A name with a slash or a dot is a folder.
+    /// the folders among them; all published ones if `names` is empty, those that sweep what a paper leaves open only
+    /// for a full run. A name with a slash or a dot is a folder.
     ///
     /// # Errors
     /// [`LabError::UnknownExperiment`] for an unknown name, otherwise see [`Self::load`].
-    pub fn select(names: &[String]) -> Result<Vec<Self>, LabError> {
+    pub fn select(names: &[String], full: bool) -> Result<Vec<Self>, LabError> {
         let known = Self::published_names();
         let is_known = |name: &str| known.contains(&name);
         let is_folder = |name: &str| name.contains(['/', '.']) || Path::new(name).is_dir();
@@ -65,7 +70,10 @@ impl Experiment {
             folders.push(Self::load(Path::new(name))?);
             Ok(folders)
         })?;
-        let chosen = |own: &&str| names.is_empty() || names.iter().any(|name| name == own);
+        let chosen = |own: &&str| match names {
+            [] => full || *own != INVERSE,
+            names => names.iter().any(|name| name == own),
+        };
         let chosen = known.into_iter().filter(chosen);
         let chosen = chosen.filter_map(Self::published).chain(folders);
         let chosen: Vec<Self> = chosen.collect();
@@ -113,12 +121,12 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Experiment> {
-        Experiment::select(&[]).expect("they are valid")
+        Experiment::select(&[], true).expect("they are valid")
     }
 
     fn chosen(names: &[&str]) -> Result<Vec<String>, String> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        Experiment::select(&names)
+        Experiment::select(&names, false)
             .map(|found| found.iter().map(|own| own.name().to_owned()).collect())
             .map_err(|e| e.to_string())
     }
@@ -137,7 +145,7 @@ mod tests {
         let error = chosen(&["overhead", "three"]).unwrap_err();
         assert_eq!(
             error,
-            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, failover, overhead, or a folder such as ./three"
+            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, overhead, or a folder such as ./three"
         );
         let error = chosen(&["./three"]).unwrap_err();
         assert!(
@@ -151,10 +159,10 @@ mod tests {
         let all = all();
         let chosen = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            all[3].select_cells(&names)
+            all[4].select_cells(&names)
         };
         let every = chosen(&["all"]);
-        assert_eq!(every, all[3].scenario().cell_names());
+        assert_eq!(every, all[4].scenario().cell_names());
         assert_eq!(chosen(&[]), every[..1]);
         assert_eq!(chosen(&["standard", "pmr2.failover"]), ["pmr2.failover"]);
         let check = |name: &str| Experiment::check_cells(&all, &[name.into()]);

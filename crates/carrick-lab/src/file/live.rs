@@ -11,7 +11,7 @@ use super::ScenarioFile;
 use super::build::{self, Repetition};
 use super::error::FileError;
 use super::measure::{FlowMeasure, FlowRecord, Measure, Transmission, Window};
-use super::model::{ChangeAction, Flow, Model, NodeStack, Pattern, Reader};
+use super::model::{ChangeAction, Flow, Model, NodeStack, Pattern, ReceiverSpeed};
 use super::program::LoadAgent;
 use super::reader::{Item, keys};
 use super::run::{self, Extras, columns};
@@ -204,7 +204,7 @@ impl ScenarioFile {
             );
         }
         let flow = &model.flows[*first];
-        if flow.reader == Reader::Never {
+        if flow.reader == ReceiverSpeed::Never {
             return Err("the receiver of a live run reads.");
         }
         match flow.pattern {
@@ -288,7 +288,7 @@ impl ScenarioFile {
             _ if flow.is_simco() => (model.duration, PacketRecording::Data),
             (Some(messages), _) => (messages.length(), PacketRecording::Data),
             (None, Some(_)) => (TRANSFER, PacketRecording::Lengths),
-            (None, None) if flow.reader == Reader::Fast => {
+            (None, None) if flow.reader == ReceiverSpeed::Fast => {
                 (model.duration + LAST_MESSAGES, PacketRecording::Lengths)
             }
             (None, None) => (model.duration + LAST_MESSAGES, PacketRecording::Data),
@@ -466,7 +466,7 @@ fn programs(
     let delay = flow.settle + build::setup_delays(model, seed)[number];
     let source = Bulk::lasting(length, delay, size(model, flow, carrier));
     let sink = match flow.reader {
-        Reader::Slow(mean) => Drain::slow(mean, build::random(seed, number)),
+        ReceiverSpeed::Slow(mean) => Drain::slow(mean, build::random(seed, number)),
         _ => Drain::new(0),
     };
     Ok([Box::new(source), Box::new(sink)])
@@ -525,7 +525,7 @@ fn world_of(
     repetition: Repetition,
     flows: &[usize],
     start: Duration,
-) -> Result<live::World, ConfigError> {
+) -> Result<live::LiveWorld, ConfigError> {
     let world = build::build_without_stacks(model, repetition)?;
     let changes = build::changes(model, repetition, &world);
     let mut hosts: Vec<usize> = Vec::new();
@@ -535,7 +535,7 @@ fn world_of(
             hosts.push(end);
         }
     }
-    Ok(live::World {
+    Ok(live::LiveWorld {
         hosts: hosts.into_iter().map(|host| world.nodes[host]).collect(),
         network: world.net,
         changes: changes

@@ -87,7 +87,7 @@ flow_measures! {
     SentPerDelivered, Transmissions, "sent_per_delivered", "ratio", "bytes transmitted per byte delivered";
     ChunksPerMessage, Association, "chunks_per_message", "ratio", "DATA chunks transmitted per message delivered";
     Dropped, Association, "dropped", "chunks", "chunks dropped by the receiver for lack of memory";
-    Unread, Association, "unread", "messages", "messages in the receive buffer at the end";
+    Accepted, Association, "accepted", "chunks", "DATA chunks accepted by the receiver";
     Throughput, Association, "throughput", "kbit/s", "IP packets into the receiver";
     Interruption, Deliveries, "interruption", "ms", "longest pause between deliveries";
     InterruptionAfterChange, Deliveries, "interruption.change", "ms",
@@ -262,7 +262,7 @@ pub(super) struct Transmission {
     /// TSN of the chunk; `None` for TCP.
     pub(super) tsn: Option<Tsn>,
     pub(super) bytes: usize,
-    /// Retransmission.
+    /// The transmission is a retransmission.
     pub(super) again: bool,
 }
 
@@ -314,7 +314,7 @@ pub(super) struct FlowRecord {
     /// DATA chunks sent after the warm-up, retransmissions included; `None` for a stack without chunks.
     pub(super) chunks: Option<u64>,
     /// Messages that the user can read at the end.
-    pub(super) unread: Option<u64>,
+    pub(super) accepted: Option<u64>,
     /// Bytes of IP packets into the receiving host after the warm-up.
     pub(super) bytes_received: u64,
     /// Shortest round-trip sample of the primary path; recorded with the transmissions.
@@ -496,7 +496,7 @@ impl FlowRecord {
             FlowMeasure::Retransmissions => count(self.retransmissions),
             FlowMeasure::Timeouts => count(self.timeouts),
             FlowMeasure::Dropped => count(self.dropped),
-            FlowMeasure::Unread => count(self.unread),
+            FlowMeasure::Accepted => count(self.accepted),
             FlowMeasure::ChunksPerMessage => {
                 let messages = self.delivered(window).count();
                 let chunks = self.chunks.filter(|_| messages > 0)?;

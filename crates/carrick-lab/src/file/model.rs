@@ -180,7 +180,7 @@ pub(super) struct Flow {
     /// Index of the link that leads to the primary address.
     pub(super) primary: Option<usize>,
     /// Speed at which the receiver reads.
-    pub(super) reader: Reader,
+    pub(super) reader: ReceiverSpeed,
 }
 
 impl Flow {
@@ -202,7 +202,7 @@ impl Flow {
 
 /// Speed at which a receiver reads messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum ReceiverSpeed {
     /// At once.
     #[default]
     Fast,

@@ -13,7 +13,7 @@ use crate::result::{Row, ScenarioResult, Setting};
 pub(super) struct Heading {
     /// Identifier, such as `data.goodput`.
     pub(super) id: String,
-    /// Label.
+    /// Label of the column.
     pub(super) label: String,
     pub(super) unit: &'static str,
 }

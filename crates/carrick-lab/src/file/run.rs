@@ -8,7 +8,7 @@ use carrick_netsim::mobile::{MobileNode, MobilityEvent};
 use carrick_netsim::{Direction, LinkId, Node, Time};
 use carrick_proto::{AssociationId, Endpoint};
 
-use super::build::{Repetition, World, build, first_change};
+use super::build::{Repetition, SimulatedWorld, build, first_change};
 use super::measure::{FlowRecord, LinkMeasure, Measure, MessageHistory, Window};
 use super::model::{ChangeAction, Link, Mobility, Model, NodeStack};
 use super::program::{
@@ -193,8 +193,8 @@ pub(super) fn run(
 
 /// Runs until the preloads of all flows are complete, to the next whole second, and returns this time: the
 /// start if there are none.
-fn preload(world: &mut World, model: &Model) -> Result<Time, String> {
-    let agents = |world: &World| {
+fn preload(world: &mut SimulatedWorld, model: &Model) -> Result<Time, String> {
+    let agents = |world: &SimulatedWorld| {
         let agents =
             (0..model.flows.len()).filter_map(|n| program::<LoadAgent>(world, model, n, 0));
         agents.map(LoadAgent::is_steady).collect::<Vec<bool>>()
@@ -211,13 +211,14 @@ fn preload(world: &mut World, model: &Model) -> Result<Time, String> {
 
 /// Runs until `end`, or until every flow is finite and complete. In the latter case it stops at
 /// exactly that time, which ends the measurement window.
-fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
+fn advance(world: &mut SimulatedWorld, model: &Model, end: Time) -> Result<(), String> {
     let mut active = model.flows.iter().filter(|flow| flow.active);
     let finite = active.all(|flow| flow.messages.is_some());
     while world.net.now() < end {
         let slice = end.min(world.net.now() + SLICE);
         if finite {
-            let next = |world: &World| world.net.next_event().filter(|time| *time <= slice);
+            let next =
+                |world: &SimulatedWorld| world.net.next_event().filter(|time| *time <= slice);
             while !finished(world, model)
                 && let Some(time) = next(world)
             {
@@ -241,23 +242,27 @@ fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
     Ok(())
 }
 
-fn finished(world: &World, model: &Model) -> bool {
+fn finished(world: &SimulatedWorld, model: &Model) -> bool {
     model.flows.iter().enumerate().all(|(number, flow)| {
         let deliveries = deliveries(world, model, number).len() as u64;
         !flow.active || flow.messages.is_some_and(|most| deliveries >= most)
     })
 }
 
-fn sctp<'w>(world: &'w World, model: &Model, host: usize) -> Option<&'w SctpHost<SctpProgram>> {
+fn sctp<'w>(
+    world: &'w SimulatedWorld,
+    model: &Model,
+    host: usize,
+) -> Option<&'w SctpHost<SctpProgram>> {
     matches!(model.nodes[host].kind, NodeStack::Sctp(_)).then(|| world.host(host))
 }
 
-fn tcp(world: &World, host: usize) -> &TcpHost<TcpProgram> {
+fn tcp(world: &SimulatedWorld, host: usize) -> &TcpHost<TcpProgram> {
     world.host(host)
 }
 
 /// Returns the deliveries of a flow, at its receiver or, for responses, at its sender.
-fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, u64)] {
+fn deliveries<'w>(world: &'w SimulatedWorld, model: &Model, number: usize) -> &'w [(u64, u64)] {
     let flow = &model.flows[number];
     let answered = flow.response.is_some();
     let host = flow.ends[usize::from(!answered)];
@@ -289,7 +294,7 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
 }
 
 /// Returns the sender's record of a flow.
-fn sent(world: &World, model: &Model, number: usize) -> FlowRecord {
+fn sent(world: &SimulatedWorld, model: &Model, number: usize) -> FlowRecord {
     let host = model.flows[number].ends[0];
     match &model.nodes[host].kind {
         NodeStack::Router => FlowRecord::default(),
@@ -327,7 +332,7 @@ fn sent(world: &World, model: &Model, number: usize) -> FlowRecord {
 }
 
 fn record(
-    world: &World,
+    world: &SimulatedWorld,
     model: &Model,
     number: usize,
     before: &Counts,
@@ -372,15 +377,15 @@ fn record(
         record.arrivals.clone_from(&receiver.state.arrivals);
         let id = receiver.state.id;
         let stats = id.and_then(|id| endpoint.association_stats(id));
-        record.unread = stats.map(|stats| stats.receivable_messages as u64);
+        record.accepted = stats.map(|stats| stats.counters.data_chunks_received);
     }
     record
 }
 
 /// Returns the times at which a home agent had registered an end of a flow, or the peer had acknowledged a new
 /// address of it.
-fn located(world: &World, model: &Model, flow: usize, end: usize) -> Vec<u64> {
-    fn registrations<P: Node>(world: &World, host: usize) -> Vec<u64> {
+fn located(world: &SimulatedWorld, model: &Model, flow: usize, end: usize) -> Vec<u64> {
+    fn registrations<P: Node>(world: &SimulatedWorld, host: usize) -> Vec<u64> {
         let node: &MobileNode<P> = world.net.node(world.nodes[host]);
         let events = node.events().iter();
         let registered = events
@@ -404,7 +409,7 @@ fn located(world: &World, model: &Model, flow: usize, end: usize) -> Vec<u64> {
 
 /// Returns the session of a flow at one of its ends.
 fn session<'w>(
-    world: &'w World,
+    world: &'w SimulatedWorld,
     model: &Model,
     flow: usize,
     end: usize,
@@ -421,7 +426,7 @@ fn session<'w>(
 
 /// Returns the program of this type at one end of a flow, if it has one.
 fn program<'w, P: crate::live::Program>(
-    world: &'w World,
+    world: &'w SimulatedWorld,
     model: &Model,
     flow: usize,
     end: usize,
@@ -439,7 +444,11 @@ fn program<'w, P: crate::live::Program>(
 }
 
 /// Returns the measured transactions of a flow, if it has any.
-fn transactions(world: &World, model: &Model, flow: usize) -> Result<Option<Transactions>, String> {
+fn transactions(
+    world: &SimulatedWorld,
+    model: &Model,
+    flow: usize,
+) -> Result<Option<Transactions>, String> {
     let agent = program::<LoadAgent>(world, model, flow, 0);
     let middlebox = program::<LoadMiddlebox>(world, model, flow, 1);
     let both = agent.zip(middlebox);
@@ -447,7 +456,7 @@ fn transactions(world: &World, model: &Model, flow: usize) -> Result<Option<Tran
         .transpose()
 }
 
-fn counts(world: &World, model: &Model) -> Counts {
+fn counts(world: &SimulatedWorld, model: &Model) -> Counts {
     let flow = |number: usize| {
         let stats = |end| {
             let (endpoint, session) = session(world, model, number, end)?;
@@ -526,7 +535,7 @@ fn of_link(
     }
 }
 
-fn logs(world: &World, model: &Model) -> Vec<HostLog> {
+fn logs(world: &SimulatedWorld, model: &Model) -> Vec<HostLog> {
     let mut logs = Vec::new();
     for number in 0..model.nodes.len() {
         let Some(host) = sctp(world, model, number) else {

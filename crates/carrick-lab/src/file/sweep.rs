@@ -39,12 +39,12 @@ impl Cell {
 #[derive(Debug, Default)]
 struct Dimension<'a> {
     keys: Vec<&'a str>,
-    places: Vec<Place<'a>>,
+    places: Vec<DimensionValue<'a>>,
 }
 
 /// Values of a dimension at one place; a cell of `[[cell]]` need not have all keys.
 #[derive(Clone, Debug, Default)]
-struct Place<'a> {
+struct DimensionValue<'a> {
     /// Part of the cells' names; an empty one leaves no trace in the name.
     name: String,
     /// Part of the cells' labels; the keys and values if not given.
@@ -52,7 +52,7 @@ struct Place<'a> {
     values: Vec<(&'a str, Item<'a>)>,
 }
 
-impl Place<'_> {
+impl DimensionValue<'_> {
     /// Returns the value of a key as text; empty if it has none.
     fn text(&self, key: &str) -> String {
         let own = self.values.iter().find(|(own, _)| *own == key);
@@ -225,7 +225,7 @@ impl<'a> Dimension<'a> {
             .map_err(|_| item.wrong("tables such as [[cell]]"))?;
         let mut own = Self::default();
         for table in &tables {
-            let mut place = Place::default();
+            let mut place = DimensionValue::default();
             for (key, item) in table.entries()? {
                 match key {
                     "name" => place.name = text_of_name(&item)?,
@@ -263,7 +263,7 @@ impl<'a> Dimension<'a> {
         let length = list(item)?.len();
         let mut own = Self {
             keys: Vec::new(),
-            places: vec![Place::default(); length],
+            places: vec![DimensionValue::default(); length],
         };
         for (key, item) in &entries {
             let values = list(item)?;

@@ -563,11 +563,11 @@ fn a_slow_reader_has_its_configured_rate() {
 }
 
 #[test]
-fn unread_messages_stay_in_the_buffer() {
+fn accepted_chunks_are_counted_without_a_reader() {
     let flow = "kind = \"bulk\"\nmessages = 20\nreader = \"never\"";
-    let text = between("sctp", flow).replace("[\"goodput", "[\"unread\", \"goodput");
+    let text = between("sctp", flow).replace("[\"goodput", "[\"accepted\", \"goodput");
     let rows = measured(&text);
-    assert!((value(&rows, "f.unread") - 20.0).abs() < 1e-9);
+    assert!((value(&rows, "f.accepted") - 20.0).abs() < 1e-9);
     assert!(value(&rows, "f.delivered").abs() < 1e-9);
 }
 

@@ -157,7 +157,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 
 /// Parses a document.
 pub(super) fn parse(text: &str) -> Result<Node, FileError> {
-    let lines = Lines::new(text);
+    let lines = LineStarts::new(text);
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(0, |span| lines.of(span.start));
         let what = match (
@@ -176,9 +176,9 @@ pub(super) fn parse(text: &str) -> Result<Node, FileError> {
 }
 
 /// Offsets of the line starts.
-struct Lines(Vec<usize>);
+struct LineStarts(Vec<usize>);
 
-impl Lines {
+impl LineStarts {
     fn new(text: &str) -> Self {
         let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self(std::iter::once(0).chain(breaks).collect())

@@ -38,7 +38,7 @@ pub struct LivePlan {
 }
 
 /// Builds the network of a run, on the thread that runs it.
-pub type BuildWorld = Box<dyn FnOnce() -> Result<World, ConfigError> + Send>;
+pub type BuildWorld = Box<dyn FnOnce() -> Result<LiveWorld, ConfigError> + Send>;
 
 /// One live run.
 pub struct LiveRun {
@@ -113,7 +113,7 @@ pub enum PacketRecording {
 /// Its hosts are network namespaces, or programs that wrap one: a node whose program is
 /// [`carrick_netsim::mobile::MobileNode`] around a [`carrick_netsim::ExternalHost`] keeps Mobile IP in the
 /// simulator.
-pub struct World {
+pub struct LiveWorld {
     /// Simulated network.
     pub network: Network,
     /// Hosts, the two of the first flow before those of the next; then hosts without a flow.
@@ -139,7 +139,7 @@ pub enum Stack {
     Tcp {
         /// Congestion control, by the kernel's name.
         congestion: &'static str,
-        /// Port.
+        /// TCP port of the receiver.
         port: u16,
         /// Bytes of data and options in a segment; `None` for the maximum of the network.
         segment: Option<u16>,

@@ -59,8 +59,8 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
                      A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈). A published value is \
                      reproduced if the measured mean differs by at most "
                     (TOLERANCE) " % of it (" (TOLERANCE_POINTS)
-                    " percentage points of a value in per cent); “interval” says that it is also within the 95 % \
-                     interval, “short” that the interval is too wide to decide."
+                    " percentage points of a value in per cent); “interval”: it is also within the 95 % \
+                     interval; “short”: the interval is too wide to decide."
                 }
                 @if results.len() > 1 { (contents(results)) }
                 @for result in results { (section::section(result)) }

@@ -68,11 +68,19 @@ fn parts(result: &ScenarioResult) -> Vec<SectionPart> {
     } else {
         "Measured"
     };
+    let origin = result
+        .publication
+        .as_ref()
+        .map_or("", |paper| &paper.published_is);
+    let table = html! {
+        @if !origin.is_empty() { p { "Published: " (origin) } }
+        (results(&result.rows))
+    };
     let splits = html! { @for split in &result.splits { (split_table(split)) } };
     if result.figures.is_empty() {
-        add("table", title, html! { (results(&result.rows)) (splits) });
+        add("table", title, html! { (table) (splits) });
     } else {
-        add("table", title, results(&result.rows));
+        add("table", title, table);
         add("figures", "Figures", html! { (figures(result)) (splits) });
     }
     if let Some(live) = &result.live {
@@ -112,7 +120,7 @@ fn table_row(row: &Row) -> Markup {
         tbody data-row=(row.id) {
             tr {
                 th scope="row" { (row.label) (unit(&row.unit)) }
-                td.number { (or_absent(row.published, format::given)) }
+                td.number { (row.published_text().unwrap_or_else(|| ABSENT.into())) }
                 td.number { (row.bound_text().unwrap_or_else(|| ABSENT.into())) }
                 td.number.measured { (or_absent(row.measured, format::measured)) }
                 td.number { (or_absent(row.median, format::measured)) }

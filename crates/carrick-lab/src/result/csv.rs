@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::{LiveRow, Row, RowDocument};
 
 /// Header of the rows: names of JSON.
-const ROW: &str = "id,label,unit,bound,bound_kind,published,measured,median,ci95,n,verdict,note";
+const ROW: &str =
+    "id,label,unit,bound,bound_kind,published,published_to,measured,median,ci95,n,verdict,note";
 /// Header of live results: names of JSON.
 const LIVE: &str =
     "id,label,unit,published,simulated,simulated_ci95,live,ci95,n,difference,agreement,note";
@@ -122,13 +123,15 @@ mod tests {
         let mut records = csv.split("\r\n");
         assert_eq!(
             records.next(),
-            Some("id,label,unit,bound,bound_kind,published,measured,median,ci95,n,verdict,note")
+            Some(
+                "id,label,unit,bound,bound_kind,published,published_to,measured,median,ci95,n,verdict,note"
+            )
         );
         let first = records.next().unwrap();
         assert!(
-            first.starts_with("a.delay,\"delay, \"\"first\"\"\",ms,708,lower,765,770,770,24.8")
+            first.starts_with("a.delay,\"delay, \"\"first\"\"\",ms,708,lower,765,,770,770,24.8")
         );
-        assert!(csv.ends_with("b.delay,delay of W″,ms,,,,,,,0,,\"two\r\nlines\"\r\n"));
+        assert!(csv.ends_with("b.delay,delay of W″,ms,,,,,,,,0,,\"two\r\nlines\"\r\n"));
     }
 
     #[test]

@@ -67,8 +67,10 @@ pub struct Row {
     pub bound: Option<f64>,
     /// Relation of the bound to the measured value; `None` without a bound.
     pub bound_kind: Option<BoundKind>,
-    /// Published value.
+    /// Published value; the lower end, if the publication gives a range.
     pub published: Option<f64>,
+    /// Upper end of a published range, such as 1.9 of "80 to 90 % more".
+    pub published_to: Option<f64>,
     /// Reason why the row is no reproduction of its published value; `None` if it is one.
     pub not_compared: Option<String>,
     /// Mean of the repetitions.
@@ -117,6 +119,23 @@ impl Row {
         Some(format!("{} {bound}", kind.sign()))
     }
 
+    /// Returns the published value as text, such as "765" or "1.8–1.9".
+    pub fn published_text(&self) -> Option<String> {
+        let ends = [self.published, self.published_to];
+        let ends = ends.into_iter().flatten().map(format::given);
+        Some(ends.collect::<Vec<_>>().join("–")).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the published value nearest to the measured one.
+    pub(crate) fn nearest_published(&self) -> Option<f64> {
+        let from = self.published?;
+        let to = self.published_to.unwrap_or(from);
+        Some(
+            self.measured
+                .map_or(from, |measured| measured.clamp(from, to)),
+        )
+    }
+
     /// Sets the measured values, one per repetition; without values the cell stays empty.
     #[must_use]
     pub fn measured(mut self, repetitions: &[f64]) -> Self {
@@ -141,7 +160,12 @@ impl Row {
         Self {
             repetitions: numbers,
             cell: Some(cell.name().into()),
-            swept: cell.values().iter().cloned().collect(),
+            swept: cell
+                .values()
+                .iter()
+                .filter(|(_, value)| !value.is_empty())
+                .cloned()
+                .collect(),
             ..self.measured(&values)
         }
     }
@@ -237,7 +261,7 @@ pub struct ScenarioResult {
     /// Rows of the table.
     #[serde(serialize_with = "with_verdicts")]
     pub rows: Vec<Row>,
-    /// Figures.
+    /// Figures of the report.
     #[serde(skip)]
     pub figures: Vec<Figure>,
     /// Drawing of the network.
@@ -454,6 +478,7 @@ pub(crate) mod tests {
             title: "b".into(),
             place: "c".into(),
             year: 2001,
+            published_is: String::new(),
         });
         result.fitted = vec![FittedSetting {
             setting: "a".into(),

@@ -14,7 +14,9 @@ const GAP: usize = 2;
 const ROW: [Column<Row>; 9] = [
     ("", |row| row.label.clone()),
     ("unit", |row| row.unit.clone()),
-    ("published", |row| or_absent(row.published, format::given)),
+    ("published", |row| {
+        row.published_text().unwrap_or_else(|| ABSENT.into())
+    }),
     ("bound", |row| {
         row.bound_text().unwrap_or_else(|| ABSENT.into())
     }),

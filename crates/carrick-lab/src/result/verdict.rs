@@ -57,7 +57,7 @@ impl Verdict {
 impl Row {
     /// Returns the verdict; `None` without a published value.
     pub fn verdict(&self) -> Option<Verdict> {
-        let published = self.published?;
+        let published = self.nearest_published()?;
         let Some(measured) = self.measured.filter(|_| self.not_compared.is_none()) else {
             return Some(Verdict::NotCompared);
         };
@@ -88,13 +88,13 @@ impl Row {
 
     /// Distance of the measured from the published value, in tolerances.
     fn distance(&self) -> f64 {
-        let values = self.measured.zip(self.published);
+        let values = self.measured.zip(self.nearest_published());
         values.map_or(0.0, |(m, p)| (m - p).abs() / self.tolerance(p))
     }
 
     /// Returns the difference from the published value as text, such as "+2.3 %".
     pub fn difference(&self) -> Option<String> {
-        let (measured, published) = (self.measured?, self.published?);
+        let (measured, published) = (self.measured?, self.nearest_published()?);
         Some(if self.unit == "%" {
             format!("{:+.1} points", measured - published)
         } else {
@@ -224,7 +224,7 @@ impl ScenarioResult {
                     "{} {}{unit} [{}]",
                     row.id,
                     shown(row.measured, format::measured),
-                    shown(row.published, format::given)
+                    row.published_text().unwrap_or_default()
                 )
             })
             .collect();
@@ -244,6 +244,21 @@ mod tests {
     fn verdict(unit: &str, published: f64, values: &[f64]) -> Option<Verdict> {
         let row = Row::new("a", "b", unit).published(published);
         row.measured(values).verdict()
+    }
+
+    #[test]
+    fn a_published_range_counts_by_its_nearest_end() {
+        let row = Row {
+            published_to: Some(1.9),
+            ..Row::new("a", "b", "").published(1.8)
+        };
+        let verdict = |value: f64| row.clone().measured(&[value]).verdict();
+        assert_eq!(verdict(1.85), Some(Verdict::WithinInterval));
+        assert_eq!(verdict(1.94), Some(Verdict::WithinTolerance));
+        assert_eq!(verdict(1.7), Some(Verdict::Differs));
+        let measured = row.measured(&[1.71]);
+        assert_eq!(measured.difference().as_deref(), Some("-5.0 %"));
+        assert_eq!(measured.published_text().as_deref(), Some("1.8–1.9"));
     }
 
     #[test]
@@ -301,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_name_what_differs() {
+    fn counts_name_the_differences() {
         let row =
             |id: &str, value: f64| Row::new(id, "b", "ms").published(100.0).measured(&[value]);
         let mut result = crate::result::tests::sample();

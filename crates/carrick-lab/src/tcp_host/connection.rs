@@ -17,7 +17,7 @@ const LOCAL_PORT: u16 = 49_152;
 const DEFAULT_MSS: u16 = 536;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Listen,
     SynSent,
     SynReceived,
@@ -28,7 +28,7 @@ enum State {
 #[derive(Debug)]
 pub struct Connection {
     config: TcpConfig,
-    state: State,
+    state: ConnectionState,
     port: u16,
     /// Address and port of the peer; `None` in LISTEN.
     peer: Option<(IpAddr, u16)>,
@@ -53,9 +53,9 @@ impl Connection {
         Self {
             config,
             state: if is_client {
-                State::SynSent
+                ConnectionState::SynSent
             } else {
-                State::Listen
+                ConnectionState::Listen
             },
             port: if is_client { LOCAL_PORT } else { port },
             peer,
@@ -87,7 +87,7 @@ impl Connection {
 
     /// Returns whether data can be sent.
     pub fn is_established(&self) -> bool {
-        self.state == State::Established
+        self.state == ConnectionState::Established
     }
 
     /// Returns the time of the next timeout.
@@ -121,26 +121,26 @@ impl Connection {
         }
         let acknowledges_syn = header.acknowledgment == Some(self.first);
         match self.state {
-            State::Listen if header.syn && header.acknowledgment.is_none() => {
+            ConnectionState::Listen if header.syn && header.acknowledgment.is_none() => {
                 self.peer = Some(from);
                 self.negotiate(&header);
-                self.state = State::SynReceived;
+                self.state = ConnectionState::SynReceived;
                 self.syn_due = true;
             }
-            State::SynSent if header.syn && acknowledges_syn => {
+            ConnectionState::SynSent if header.syn && acknowledges_syn => {
                 self.negotiate(&header);
                 self.establish(now);
                 self.receiver.duplicate_ack = true;
             }
-            State::SynReceived if header.syn => self.syn_due = true,
+            ConnectionState::SynReceived if header.syn => self.syn_due = true,
             // A segment with data if the ACK before was lost.
-            State::SynReceived if acknowledges_syn => {
+            ConnectionState::SynReceived if acknowledges_syn => {
                 self.establish(now);
                 return self.handle_segment(now, &header, data);
             }
             // The last ACK of the set-up was lost.
-            State::Established if header.syn => self.receiver.duplicate_ack = true,
-            State::Established => return self.handle_segment(now, &header, data),
+            ConnectionState::Established if header.syn => self.receiver.duplicate_ack = true,
+            ConnectionState::Established => return self.handle_segment(now, &header, data),
             _ => {}
         }
         Vec::new()
@@ -160,7 +160,7 @@ impl Connection {
     }
 
     fn establish(&mut self, now: Time) {
-        self.state = State::Established;
+        self.state = ConnectionState::Established;
         self.sender.timer.establish(now, self.syn_sent);
     }
 
@@ -227,7 +227,7 @@ impl Connection {
     }
 
     fn syn(&self) -> Option<Packet> {
-        let is_answer = self.state == State::SynReceived;
+        let is_answer = self.state == ConnectionState::SynReceived;
         let header = Header {
             sequence: self.first.wrapping_sub(1),
             acknowledgment: is_answer.then_some(self.peer_first),

@@ -16,7 +16,7 @@ use carrick_proto::research::Policies;
 use carrick_proto::{AssociationStats, Endpoint};
 use carrick_wire::{ChunkType, Packet};
 
-use support::{Path, Sink, Source, Transfer};
+use support::{MessageSink, MessageSource, Path, Transfer};
 
 /// Messages of a transfer; it takes about ten seconds.
 const MESSAGES: u64 = 8000;
@@ -52,7 +52,7 @@ impl Wire {
 }
 
 #[derive(Debug)]
-struct Run {
+struct EcnRun {
     sender: AssociationStats,
     receiver: AssociationStats,
     wire: Wire,
@@ -64,7 +64,7 @@ struct Run {
     longest: usize,
 }
 
-impl Run {
+impl EcnRun {
     fn sent_again(&self) -> u64 {
         let counters = self.sender.counters;
         counters.fast_retransmissions + counters.timeout_retransmissions
@@ -73,7 +73,7 @@ impl Run {
 
 /// Runs a transfer over 10 Mbit/s and 20 ms one way through this queue; `ecn` of sender and
 /// receiver.
-fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> Run {
+fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> EcnRun {
     let path = Path {
         queue: QUEUE,
         ..Path::new(10, 20)
@@ -119,15 +119,21 @@ fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> Run {
             .association_stats(id)
             .expect("the association is established")
     };
-    let sender = of(world.net.node::<SctpHost<Source>>(world.source).endpoint());
-    let receiver = of(world.net.node::<SctpHost<Sink>>(world.sink).endpoint());
+    let sender = of(world
+        .net
+        .node::<SctpHost<MessageSource>>(world.source)
+        .endpoint());
+    let receiver = of(world
+        .net
+        .node::<SctpHost<MessageSink>>(world.sink)
+        .endpoint());
     world.net.run_until(Time::from_secs(60));
     assert!(world.application().closed, "by shutdown");
     assert_eq!(world.sink().complete(), MESSAGES, "all messages arrived");
     assert_eq!(world.sink().disordered, 0);
     let stats = world.net.link_stats(link, there);
     let (wire, lost) = seen.get();
-    Run {
+    EcnRun {
         sender,
         receiver,
         wire,
@@ -138,7 +144,7 @@ fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> Run {
 }
 
 /// Runs a transfer with ECN on both sides, and one with a peer that does not support it.
-fn compare(name: &str, management: QueueManagement, policies: fn() -> Policies) -> [Run; 2] {
+fn compare(name: &str, management: QueueManagement, policies: fn() -> Policies) -> [EcnRun; 2] {
     let runs = [true, false].map(|peer| run(management, policies(), [true, peer]));
     for (ecn, run) in ["both", "sender only"].iter().zip(&runs) {
         let (marks, cuts) = (run.marked, run.sender.counters.congestion_mark_reductions);
@@ -153,7 +159,7 @@ fn compare(name: &str, management: QueueManagement, policies: fn() -> Policies) 
     runs
 }
 
-fn assert_marks_replace_losses([with, without]: &[Run; 2]) {
+fn assert_marks_replace_losses([with, without]: &[EcnRun; 2]) {
     let (at_sender, at_receiver) = (with.sender.counters, with.receiver.counters);
     assert!(with.sender.extensions.ecn && with.receiver.extensions.ecn);
     assert!(with.marked > 0, "the queue marks: {with:?}");
@@ -170,7 +176,7 @@ fn assert_marks_replace_losses([with, without]: &[Run; 2]) {
     assert_eq!(at_sender.t3_expirations, 0);
 }
 
-fn assert_there_is_no_ecn(without: &Run) {
+fn assert_there_is_no_ecn(without: &EcnRun) {
     assert!(!without.sender.extensions.ecn && !without.receiver.extensions.ecn);
     assert_eq!(without.wire, Wire::default(), "no ECN on the wire");
     assert_eq!(without.marked, 0, "no packet is ECN-capable");

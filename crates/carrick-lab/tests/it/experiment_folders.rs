@@ -129,7 +129,7 @@ fn a_row_computed_from_itself_has_no_interval() {
 fn cells_have_names_for_captures_and_traces() {
     let folder = Folder::new("cells", &[]);
     let names = [folder.0.display().to_string()];
-    let all = Experiment::select(&names).expect("it exists");
+    let all = Experiment::select(&names, false).expect("it exists");
     let experiment = &all[0];
     assert_eq!(experiment.scenario().cell_names(), ["none", "one", "three"]);
     let traced = experiment.trace("three", &options(None), &TraceOptions::default());
@@ -569,11 +569,11 @@ fn built_in_experiments_are_valid() {
 #[test]
 fn the_inverse_reproduction_is_a_folder() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join("experiments/mobile-ip/inverse");
+    let folder = root.join("experiments/mobile-ip-inverse");
     let inverse = Experiment::load(&folder).expect("valid");
     // Window and RTO.Min, round trip, and the losses of configuration 1 and of three ways of configuration 2.
     assert_eq!(inverse.scenario().cells().len(), 6 * 5 * (4 + 3 * 2));
-    assert_eq!(inverse.name(), "inverse");
+    assert_eq!(inverse.name(), "mobile-ip-inverse");
 }
 
 /// Home agent, foreign agents and the Mobile IP of the node are simulated in live runs.
@@ -633,7 +633,7 @@ fn live_mobile_nodes_keep_their_agents() {
 #[test]
 fn failed_live_runs_leave_rows_empty() {
     let satellite = published("satellite");
-    assert_eq!(satellite.scenario().cells().len(), 15);
+    assert_eq!(satellite.scenario().cells().len(), 16);
     let plan = satellite.live(&options(Some(1))).expect("live runs");
     let names: Vec<&str> = plan.runs.iter().map(|run| run.name.as_str()).collect();
     assert_eq!(names.len(), 9 + 5);
@@ -661,7 +661,7 @@ fn live_runs_of_several_flows_may_have_tcp_in_one() {
     let overhead = published("overhead");
     assert_eq!(
         (overhead.name(), overhead.scenario().cells().len()),
-        ("overhead", 236)
+        ("overhead", 244)
     );
     let plan = overhead.live(&options(Some(1))).expect("live runs");
     let names: Vec<&str> = plan.runs.iter().map(|run| run.name.as_str()).collect();

@@ -18,7 +18,7 @@ const BREAK: Duration = Duration::from_secs(8);
 const END: Duration = Duration::from_secs(16);
 
 /// Sends a message every 10 ms that contains its sending time.
-struct Source {
+struct MessageSource {
     peers: Vec<IpAddr>,
     config: AssociationConfig,
     next: Option<carrick_proto::Time>,
@@ -28,7 +28,7 @@ struct Source {
     moved: Option<carrick_proto::Time>,
 }
 
-impl Application for Source {
+impl Application for MessageSource {
     fn next_timer(&self) -> Option<carrick_proto::Time> {
         self.next
     }
@@ -70,14 +70,14 @@ impl Application for Source {
 
 /// Records the age of delivered messages and the longest delivery gap.
 #[derive(Default)]
-struct Sink {
+struct MessageSink {
     received: u64,
     last: Option<u64>,
     silence: Duration,
     oldest: Duration,
 }
 
-impl Application for Sink {
+impl Application for MessageSink {
     fn on_readable(
         &mut self,
         now: carrick_proto::Time,
@@ -98,7 +98,7 @@ impl Application for Sink {
 
 /// Result of one run.
 #[derive(Clone, Copy, Debug)]
-struct Outcome {
+struct FailoverOutcome {
     /// Time from the failure until new data uses the other path.
     moved: Duration,
     /// Longest time without a delivery.
@@ -107,7 +107,7 @@ struct Outcome {
     oldest: Duration,
 }
 
-fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
+fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> FailoverOutcome {
     let millis = Duration::from_millis;
     let config = AssociationConfig::rfc9260().with(|c| {
         c.timers.rto_initial = millis(80);
@@ -135,7 +135,7 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
         own.association = config.clone();
         Endpoint::new(own).expect("a valid configuration")
     };
-    let program = Source {
+    let program = MessageSource {
         peers: addresses[1].clone(),
         config: config.clone(),
         next: Some(carrick_proto::Time::ZERO),
@@ -144,16 +144,19 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
         moved: None,
     };
     builder.set_node_program(source, Box::new(SctpHost::new(endpoint(0), program)));
-    builder.set_node_program(sink, Box::new(SctpHost::new(endpoint(1), Sink::default())));
+    builder.set_node_program(
+        sink,
+        Box::new(SctpHost::new(endpoint(1), MessageSink::default())),
+    );
     let mut net = builder.build().expect("a valid network");
     net.at(Time::ZERO + BREAK, Change::LinkDown(links[0]))
         .expect("a moment ahead");
     net.run_until(Time::ZERO + END + Duration::from_secs(1));
-    let sent = net.node::<SctpHost<Source>>(source).application();
-    let got = net.node::<SctpHost<Sink>>(sink).application();
+    let sent = net.node::<SctpHost<MessageSource>>(source).application();
+    let got = net.node::<SctpHost<MessageSink>>(sink).application();
     assert_eq!(got.received, sent.sent, "all messages arrive");
     let moved = sent.moved.expect("a failover").as_nanos();
-    Outcome {
+    FailoverOutcome {
         moved: Duration::from_nanos(moved).saturating_sub(BREAK),
         silence: got.silence,
         oldest: got.oldest,
@@ -163,7 +166,8 @@ fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
 /// RFC 7829, section 3.2
 #[test]
 fn pf_moves_data_at_the_first_timeout() {
-    let show = |o: Outcome| [o.moved, o.silence, o.oldest].map(|d| d.as_micros() as f64 / 1000.0);
+    let show =
+        |o: FailoverOutcome| [o.moved, o.silence, o.oldest].map(|d| d.as_micros() as f64 / 1000.0);
     println!("Path.Max.Retrans, PFMR: data moves after, longest silence, oldest message (ms)");
     let mut before = Duration::ZERO;
     for retrans in 2..=5 {

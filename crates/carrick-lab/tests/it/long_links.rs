@@ -8,7 +8,7 @@ use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
 use carrick_proto::research::Policies;
 
-use link::{Outcome, World, fixed_buffers};
+use link::{LinkOutcome, LinkWorld, fixed_buffers};
 
 const LINK_MBITS: f64 = 1000.0;
 
@@ -19,10 +19,10 @@ fn carried(
     loss: f64,
     seconds: u64,
     seeds: u64,
-) -> Outcome {
+) -> LinkOutcome {
     let outcomes = parallel::run(seeds as usize, |n| {
         let seed = 1 + n as u64;
-        let world = World {
+        let world = LinkWorld {
             config,
             rtt_ms,
             loss,
@@ -30,7 +30,7 @@ fn carried(
         };
         world.run(seconds)
     });
-    let mean = Outcome::mean(outcomes.into_iter());
+    let mean = LinkOutcome::mean(outcomes.into_iter());
     println!(
         "{rtt_ms} ms, {loss}: {:.1} Mbit/s, {:.2} timeouts, {:.0} retransmissions",
         mean.mbits, mean.timeouts, mean.retransmissions

@@ -23,14 +23,14 @@ const SIZE: usize = 340;
 const EVERY: Duration = Duration::from_millis(25);
 
 /// Sends messages without end.
-struct Source {
+struct MessageSource {
     peer: IpAddr,
     id: Option<AssociationId>,
     next: Option<carrick_proto::Time>,
     sent: u64,
 }
 
-impl Application for Source {
+impl Application for MessageSource {
     fn next_timer(&self) -> Option<carrick_proto::Time> {
         self.next
     }
@@ -96,7 +96,7 @@ fn world(far: &LinkConfig) -> World {
             .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
         Endpoint::new(config).expect("a valid configuration")
     };
-    let program = Source {
+    let program = MessageSource {
         peer: ips[3],
         id: None,
         next: Some(carrick_proto::Time::ZERO),
@@ -128,7 +128,10 @@ fn link(mtu: usize, silent: bool) -> LinkConfig {
 
 impl World {
     fn path(&self) -> PathStats {
-        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
+        let endpoint = self
+            .net
+            .node::<SctpHost<MessageSource>>(self.source)
+            .endpoint();
         let id = endpoint.associations().next().expect("an association");
         endpoint.paths(id).next().expect("a path")
     }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carrick_proto::{AssociationId, Message, Part, SendFailure, Time};
+use carrick_proto::{AssociationId, Message, MessagePart, SendFailure, Time};
 
 use super::content;
 use super::plan::Side;
@@ -305,7 +305,7 @@ impl Ledger {
                 message.ppid.0
             ));
         };
-        if matches!(message.part, Part::Whole | Part::First) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::First) {
             let early = record.early_receiver;
             if early.is_some_and(|incarnation| incarnation < at.incarnation) {
                 (record.begun, record.delivered) = (false, false);
@@ -335,7 +335,7 @@ impl Ledger {
         self.check(!(record.failed && record.unsent), || {
             format!("{name} arrived, but was reported as not sent")
         });
-        if message.part == Part::Aborted {
+        if message.part == MessagePart::Aborted {
             return self.aborted(at, message, sender, number, &name);
         }
         let offset = self.part(at, message, number, &name);
@@ -355,10 +355,10 @@ impl Ledger {
             self.messages[sender][number].in_late_association = true;
             return;
         }
-        if matches!(message.part, Part::Whole | Part::First) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::First) {
             self.begins(at, message, number, &record, &name);
         }
-        if matches!(message.part, Part::Whole | Part::Last) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::Last) {
             self.check(end == record.size, || {
                 format!("{name} of {} bytes ended after {end}", record.size)
             });
@@ -371,8 +371,8 @@ impl Ledger {
         let key = (at, message.tsn.value());
         let bytes = message.payload.len();
         match message.part {
-            Part::Whole => 0,
-            Part::First => {
+            MessagePart::Whole => 0,
+            MessagePart::First => {
                 self.seen.partial += 1;
                 let old = self.parts.insert(key, (number, bytes));
                 let of_this = self.parts.keys().filter(|(instance, _)| *instance == at);
@@ -380,7 +380,7 @@ impl Ledger {
                 self.check(old.is_none(), || format!("{name} began twice"));
                 0
             }
-            Part::Middle | Part::Last => {
+            MessagePart::Middle | MessagePart::Last => {
                 let Some((begun, so_far)) = self.parts.get(&key).copied() else {
                     self.fail(format!("{name} continues without a beginning"));
                     return 0;
@@ -388,7 +388,7 @@ impl Ledger {
                 self.check(begun == number, || {
                     format!("{name} continues message {begun}")
                 });
-                if message.part == Part::Last {
+                if message.part == MessagePart::Last {
                     self.parts.remove(&key);
                 } else {
                     self.parts.insert(key, (number, so_far + bytes));
@@ -396,7 +396,7 @@ impl Ledger {
                 so_far
             }
             // The end has no offset: see `aborted`.
-            Part::Aborted => 0,
+            MessagePart::Aborted => 0,
         }
     }
 

@@ -156,7 +156,7 @@ struct Protection {
     keys: [Window; KEYS as usize],
     sends_with: Option<u8>,
     locked: bool,
-    /// Restarted.
+    /// The association began with a restart of the peer.
     after_restart: bool,
     number: u64,
 }

@@ -392,7 +392,7 @@ fn errors(
     }
 }
 
-/// Returns a quantile of sorted values; not a number if there are none.
+/// Returns a quantile of sorted values; NaN if empty.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let index = (sorted.len() as f64 * q) as usize;
     let last = sorted.len().saturating_sub(1);

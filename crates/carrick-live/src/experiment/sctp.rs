@@ -83,7 +83,7 @@ async fn run_program(
     Ok(())
 }
 
-/// Waits for the next local address that the peer has acknowledged; for ever if `events` is `None`.
+/// Waits for the next local address that the peer has acknowledged; without end if `events` is `None`.
 async fn next_address(events: &mut Option<Events>) -> IpAddr {
     let Some(events) = events else {
         return std::future::pending().await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carrick_lab::file::Experiment;
 use carrick_lab::live::{
-    Bulk, Connection, Drain, LivePlan, LiveRun, MessageSink, MessageSource, Messages, PacketData,
-    PacketRecording, Program, RunOutcome, RunRecord, Stack, World,
+    Bulk, Connection, Drain, LivePlan, LiveRun, LiveWorld, MessageSink, MessageSource, Messages,
+    PacketData, PacketRecording, Program, RunOutcome, RunRecord, Stack,
 };
 use carrick_lab::{LiveResult, RunOptions};
 use carrick_live::{Error, RunProgress, run_experiment, running_networks};
@@ -23,7 +23,7 @@ const FLOW: Messages = Messages {
 
 /// Two hosts with two paths of 10 and 30 ms. The first path loses every 20th packet of the sender and, if
 /// `breaks`, all of them from half of the flow on.
-fn world(breaks: bool) -> Result<World, ConfigError> {
+fn world(breaks: bool) -> Result<LiveWorld, ConfigError> {
     let mut builder = NetworkBuilder::new(1);
     let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
     let mut links = Vec::new();
@@ -44,7 +44,7 @@ fn world(breaks: bool) -> Result<World, ConfigError> {
         direction: Direction::Forward,
         loss: Loss::Random(1.0),
     };
-    Ok(World {
+    Ok(LiveWorld {
         network: builder.build()?,
         hosts: hosts.to_vec(),
         changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, failure))),

@@ -47,7 +47,7 @@ fn packet_limit_excludes_the_packet_in_transmission() {
 }
 
 #[test]
-fn queue_limit_in_bytes() {
+fn the_queue_is_limited_in_bytes() {
     let config = LinkConfig::new(1_000_000, Duration::ZERO).with_queue(Queue::bytes(2500));
     let mut pair = Pair::stream(1, config, 4, 1000, Duration::ZERO);
     pair.run();

@@ -56,12 +56,12 @@ pub(crate) fn write_addresses(
     (written < all.len()).then(|| all[..written].to_vec())
 }
 
-/// Addresses that an INIT ACK may contain whatever the length of the INIT.
-const MIN_ADVERTISED: usize = 4;
+/// Addresses that an INIT ACK may contain whatever the length of the INIT: as many as redundancy needs.
+const MIN_ADVERTISED: usize = 2;
 
 /// The addresses in an INIT ACK. It may be larger than a packet, but is sent to a source that is not
-/// verified: the addresses take no more bytes than the packet with the INIT, or are at most four. ASCONF
-/// adds the rest, see `docs/decisions/amplification.md`.
+/// verified: the addresses take no more bytes than the SCTP packet with the INIT, or are at most two.
+/// ASCONF adds the rest, see `docs/decisions/amplification.md`.
 #[derive(Debug, Default)]
 pub(crate) struct InitAckAddresses {
     pub(crate) addresses: Vec<IpAddr>,

@@ -83,8 +83,8 @@ impl LocalAddresses {
         self.advertised_up_to(version, version)
     }
 
-    /// Present addresses that a peer knows to which those up to `last` were advertised. The peer still
-    /// lists an address that was removed since and has returned.
+    /// Current local addresses known to a peer that was sent the addresses up to version `last`, including
+    /// addresses that were removed and added again.
     pub(crate) fn advertised_up_to(
         &self,
         version: AddressVersion,

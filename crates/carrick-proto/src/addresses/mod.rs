@@ -48,7 +48,7 @@ pub(crate) struct DynamicAddresses {
     seen_changes: u32,
     /// More requests may be needed although no local address changed.
     recheck: bool,
-    /// The local address that the peer is to be asked to prefer.
+    /// Local address of the next Set Primary IP Address request.
     preferred: Option<IpAddr>,
     /// The peer does not know requests to add and delete, or ASCONF (RFC 5061, section 5.1, rule A9;
     /// section 5.3, rule F3a).

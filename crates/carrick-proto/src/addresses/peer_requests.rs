@@ -60,8 +60,8 @@ pub(crate) struct PeerRequestContext<'a> {
 }
 
 impl DynamicAddresses {
-    /// Compares the serial number of an ASCONF with the next one (RFC 5061, section 5.2, rules E1,
-    /// E2 and E5).
+    /// Step 1 of an ASCONF: compares its serial number with the next one (RFC 5061, section 5.2, rules
+    /// E1, E2 and E5).
     pub(crate) fn check_serial(&self, serial: AsconfSerial) -> SerialCheck {
         if serial == self.peer_serial.next() {
             SerialCheck::Expected
@@ -78,8 +78,8 @@ impl DynamicAddresses {
         found.map(|(_, value)| value.clone())
     }
 
-    /// Keeps the answer to the expected ASCONF and advances the Peer-Sequence-Number (RFC 5061,
-    /// section 5.2, rules V4 and V5). The first ASCONF of a packet shows that the peer has the
+    /// Step 3 of an ASCONF: keeps the answer to the expected one and advances the Peer-Sequence-Number
+    /// (RFC 5061, section 5.2, rules V4 and V5). The first ASCONF of a packet shows that the peer has the
     /// answers to the previous ones (rule E1).
     pub(crate) fn processed(&mut self, serial: AsconfSerial, answer: Bytes, first: bool) {
         self.peer_serial = serial;
@@ -91,7 +91,8 @@ impl DynamicAddresses {
         self.cache.push_back((serial, answer));
     }
 
-    /// Checks a request and returns the changes that grant it, or the cause of its refusal.
+    /// Step 2 of an ASCONF: checks a request and returns the changes that grant it, or the cause of its
+    /// refusal.
     /// `can_move` returns whether the data outstanding on a path may be retransmitted on another.
     ///
     /// - Add IP Address (section 4.2.1): the address is one that a host may have, of a family that this side
@@ -119,6 +120,7 @@ impl DynamicAddresses {
                     return Err(CauseCode::UNRESOLVABLE_ADDRESS);
                 }
                 if !cx.paths.iter().any(|p| p.remote() == address) {
+                    // Section 5.3, rule F9.
                     if cx.paths.len() >= cx.max_paths {
                         return Err(CauseCode::RESOURCE_SHORTAGE);
                     }
@@ -129,9 +131,11 @@ impl DynamicAddresses {
                 if !cx.paths.has_address(address) {
                     return Err(CauseCode::UNRESOLVABLE_ADDRESS);
                 }
+                // Section 5.3, rule F7; it precedes rule F8.
                 if !cx.paths.iter().any(|p| p.remote() != address) {
                     return Err(CauseCode::DELETE_LAST_ADDRESS);
                 }
+                // Section 5.3, rule F8.
                 if address == cx.source {
                     return Err(CauseCode::DELETE_SOURCE_ADDRESS);
                 }
@@ -141,6 +145,7 @@ impl DynamicAddresses {
                 changes.remove.push(address);
             }
             PeerRequest::DeleteAllButSource => {
+                // Section 5.3, rule F7.
                 if !cx.paths.iter().any(|p| p.remote() == cx.source) {
                     return Err(CauseCode::DELETE_LAST_ADDRESS);
                 }

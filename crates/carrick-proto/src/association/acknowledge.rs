@@ -34,7 +34,7 @@ impl Association {
                 return self.violation("SACK acknowledges a TSN that was not sent", cx);
             }
             Err(SackError::NonRenegableReneged) => {
-                return self.violation("data acknowledged as non-renegable was taken back", cx);
+                return self.violation("SACK reneges on data acknowledged as non-renegable", cx);
             }
         };
         self.report_abandoned();

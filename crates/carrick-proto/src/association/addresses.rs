@@ -1,12 +1,12 @@
 //! Dynamic addresses (RFC 5061): what requests and answers change in paths, data and packets. The
 //! state and the rules are in [`crate::addresses`].
 //!
-//! An ASCONF of the peer is processed in these steps (RFC 5061, section 5.2):
+//! [`Association::on_asconf`] processes an ASCONF of the peer in these steps (RFC 5061, section 5.2):
 //!
 //! 1. Compare its serial number; a retransmitted one gets the kept answer (rules E1, E2, E5).
-//! 2. Check each request in order and apply it: add, delete, prefer (rules V1 to V3; section 5.3,
-//!    rules F7 to F14).
-//! 3. Keep the answer (rules V4, V5) and send it to the source of the ASCONF (rule E6).
+//! 2. Check each request in order, apply it and write its answer: add, delete, prefer (rules V1 to V3;
+//!    section 5.3, rules F7 to F14).
+//! 3. Keep the answer (rules V4 and V5), and send it to the source of the ASCONF (rule E6).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use carrick_wire::{Asconf, AsconfAck, CauseCode, ChunkType, PacketBuilder};
 
 use super::output::single;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::{
     AddressChanges, DynamicAddresses, IllegalAsconfAck, PeerRequestContext, PeerRequests,
@@ -34,7 +34,7 @@ impl Association {
             let mut locals = self.advertised_locals(None, cx);
             // The first ASCONF deletes addresses that were removed during the set-up.
             locals.extend(self.advertised.removed(cx.local_addresses));
-            locals.retain(|a| self.is_in_scope(*a));
+            locals.retain(|a| self.paths.have_in_scope(*a));
             // It also adds those that were added during the set-up.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
             let before_peer_initial_tsn = self.receiver.cumulative_tsn();
@@ -53,14 +53,9 @@ impl Association {
         let mut known = self.advertised.present(cx.local_addresses);
         known.retain(|a| match route {
             Some(route) => route.has_in_scope(*a),
-            None => self.is_in_scope(*a),
+            None => self.paths.have_in_scope(*a),
         });
         known
-    }
-
-    /// Returns whether a local address is in scope on the route of a path.
-    fn is_in_scope(&self, local: IpAddr) -> bool {
-        self.paths.iter().any(|p| p.route().has_in_scope(local))
     }
 
     /// Returns the local addresses that packets of this association may leave from.
@@ -74,7 +69,7 @@ impl Association {
     /// Returns whether ASCONFs are sent and processed in this state (RFC 5061, section 5.1.1, rule
     /// C4).
     fn changes_addresses(&self) -> bool {
-        self.state.sends_data() || matches!(self.state, State::ShutdownSent(_))
+        self.state.sends_data() || matches!(self.state, AssociationState::ShutdownSent(_))
     }
 
     /// Returns whether no local address is known to the peer; only ASCONF may be sent.
@@ -98,7 +93,7 @@ impl Association {
         dynamic.is_some_and(|d| d.is_being_added(local))
     }
 
-    /// SET PEER PRIMARY: asks the peer to send to this address of ours.
+    /// Requests that the peer sends to this local address (Set Primary IP Address).
     pub(crate) fn set_peer_primary(
         &mut self,
         address: IpAddr,
@@ -128,7 +123,7 @@ impl Association {
         let wildcards = self.config.paths.wildcard_addresses;
         let dynamic = self.dynamic.as_mut()?;
         if let Some(preferred) = dynamic.create_asconf(local, &self.paths, wildcards) {
-            self.reject_set_primary(preferred);
+            self.events.reject_set_primary(preferred);
         }
         let dynamic = self.dynamic.as_mut()?;
         let asconf = dynamic.transmit(local, &self.paths, cx.selection, cx.now)?;
@@ -143,12 +138,6 @@ impl Association {
         // The receiver may have to find the association by an address in the chunk (RFC 9653 section
         // 5.2).
         Some(single(route, self.auth.finish(packet, slot, false)))
-    }
-
-    /// Notifies the user that the peer can't be asked to prefer this address.
-    fn reject_set_primary(&mut self, address: IpAddr) {
-        self.events
-            .push_limited(Event::Address(AddressEvent::Refused { address, code: 0 }));
     }
 
     /// T4-rto expired (RFC 5061, section 5.1, rules B1 to B5).
@@ -211,9 +200,12 @@ impl Association {
         }
         let Some(dynamic) = &self.dynamic else { return };
         let serial = asconf.serial;
+        // 1.
         let answer = match dynamic.check_serial(serial) {
             SerialCheck::Expected => {
+                // 2.
                 let value = self.answer_requests(asconf, route, cx);
+                // 3.
                 if let Some(dynamic) = &mut self.dynamic {
                     dynamic.processed(serial, value.clone(), first);
                 }
@@ -228,7 +220,7 @@ impl Association {
         self.reply_asconf_ack(route, answer);
     }
 
-    /// Applies the requests of an ASCONF and returns the value of the ASCONF-ACK.
+    /// Step 2 of an ASCONF: applies its requests and returns the value of the ASCONF-ACK.
     fn answer_requests(
         &mut self,
         asconf: &Asconf<'_>,
@@ -261,6 +253,7 @@ impl Association {
         value
     }
 
+    /// Applies the changes of a granted request (step 2). A refused one changes nothing.
     fn apply_changes(
         &mut self,
         changes: &AddressChanges,

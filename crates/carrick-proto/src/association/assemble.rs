@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use carrick_wire::{AuthSlot, ChunkType, PacketBuilder};
 
 use super::oversized::fill_up;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context};
 use crate::path::PathId;
 use crate::route::{Ecn, Route, Transmit};
@@ -91,7 +91,7 @@ struct PacketAssembler<'a, 'c> {
 impl<'a, 'c> PacketAssembler<'a, 'c> {
     fn new(association: &'a mut Association, cx: &'a mut Context<'c>) -> Self {
         Self {
-            shutting_down: !matches!(association.state, State::Established),
+            shutting_down: !matches!(association.state, AssociationState::Established),
             reserved: association.auth.len_for(&DATA_KINDS),
             // A protection may turn packets of equal size into packets of different sizes.
             max_segments: association.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1),

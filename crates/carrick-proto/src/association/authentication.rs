@@ -51,12 +51,13 @@ impl Association {
         match self.auth.on_auth(chunk, packet) {
             AuthOutcome::Authentic => true,
             AuthOutcome::PeerKeyChanged(key) => {
-                self.notify_key(AuthenticationEvent::PeerKeyChanged(key));
+                self.events
+                    .notify_key(AuthenticationEvent::PeerKeyChanged(key));
                 true
             }
             AuthOutcome::Rejected => false,
             AuthOutcome::UnknownKey(key) => {
-                self.notify_key(AuthenticationEvent::UnknownKey(key));
+                self.events.notify_key(AuthenticationEvent::UnknownKey(key));
                 false
             }
             AuthOutcome::UnsupportedAlgorithm(id) => {
@@ -68,10 +69,6 @@ impl Association {
                 false
             }
         }
-    }
-
-    fn notify_key(&mut self, event: AuthenticationEvent) {
-        self.events.push_limited(Event::Authentication(event));
     }
 
     /// Returns the keys, unless the association is closed.

@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use carrick_wire::VerificationTag;
 
 use super::peer_parameters::{acceptable, listed_addresses};
-use super::state::{CookieWait, Repeat, State};
+use super::state::{AssociationState, CookieWait, Repeat};
 use super::{Association, Context};
 use crate::cookie::{Cookie, TieTags};
 use crate::ecn::CongestionMarks;
@@ -74,7 +74,7 @@ impl Association {
         self.apply_extensions_to_receiver();
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         // 4.
-        self.state = State::Established;
+        self.state = AssociationState::Established;
         self.apply_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
         self.note_selected_sources(cx);
@@ -124,7 +124,7 @@ impl Association {
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
             self.apply_extensions_to_receiver();
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
-            self.sender.release();
+            self.sender.queue_mut().release();
             self.start_dynamic_addresses(cx);
         }
     }
@@ -134,9 +134,9 @@ impl Association {
         self.receiver.has_received() || self.sender.was_acknowledged()
     }
 
-    /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.
+    /// ERROR with Stale Cookie (section 5.2.6): a new INIT requests a longer life, a few times.
     pub(crate) fn on_stale_cookie(&mut self, cx: &mut Context<'_>) {
-        let State::CookieEchoed(echoed) = &self.state else {
+        let AssociationState::CookieEchoed(echoed) = &self.state else {
             return;
         };
         let stale = echoed.stale + 1;
@@ -152,7 +152,7 @@ impl Association {
             .saturating_add(1000);
         self.resend_all();
         self.peer_tag = VerificationTag::ZERO;
-        self.state = State::CookieWait(CookieWait {
+        self.state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: Some(preserve),

@@ -1,8 +1,11 @@
 //! Notifications that wait for the user.
 
 use alloc::collections::VecDeque;
+use core::net::IpAddr;
 
-use crate::event::{Event, PeerError};
+use crate::event::{AddressEvent, AuthenticationEvent, Event, PeerError};
+use crate::path::{PathChange, PathId};
+use crate::streams::{ReconfigOutcome, StreamDirection, StreamSet};
 use crate::time::Time;
 
 /// Waiting notifications that the peer can cause at will.
@@ -54,6 +57,39 @@ impl EventQueue {
             self.peer_errors += 1;
             self.queue.push_back(Event::PeerError(error));
         }
+    }
+
+    /// Notifies the user of a changed state of a path.
+    pub(super) fn notify_path_change(&mut self, id: PathId, change: Option<PathChange>) {
+        self.extend(change.map(|change| match change {
+            PathChange::Failed => Event::PathFailed(id),
+            PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
+            PathChange::Recovered => Event::PathRecovered(id),
+        }));
+    }
+
+    /// Notifies the user of a key that the peer uses.
+    pub(super) fn notify_key(&mut self, event: AuthenticationEvent) {
+        self.push_limited(Event::Authentication(event));
+    }
+
+    /// Notifies the user that the peer can't be asked to prefer this address.
+    pub(super) fn reject_set_primary(&mut self, address: IpAddr) {
+        self.push_limited(Event::Address(AddressEvent::Refused { address, code: 0 }));
+    }
+
+    /// Notifies the user of a reset of streams (RFC 6525, section 6.1.1).
+    pub(super) fn notify_reset(
+        &mut self,
+        direction: StreamDirection,
+        streams: &StreamSet,
+        outcome: ReconfigOutcome,
+    ) {
+        self.push_limited(Event::StreamsReset {
+            direction,
+            streams: streams.listed().to_vec(),
+            outcome,
+        });
     }
 
     /// Counts down when the user has polled an [`Event::PeerError`].

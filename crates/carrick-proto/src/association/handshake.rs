@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Init, ParameterType, VerificationTag};
+use carrick_wire::{Init, ParameterType, Tsn, VerificationTag};
 
 use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
-use super::state::{CookieEchoed, CookieWait, Repeat, State};
+use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
 use super::{Association, Context};
-use crate::addresses::AdvertisedAddresses;
-use crate::auth::Auth;
+use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses};
+use crate::auth::{Auth, KeyVector};
 use crate::cookie::Cookie;
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
@@ -47,12 +47,28 @@ impl Association {
             self.paths
                 .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
-        self.state = State::CookieWait(CookieWait {
+        self.state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,
             stale: 0,
         });
+    }
+
+    /// Returns the tag, initial TSN, address version and key vector of this side's INIT, which an INIT ACK
+    /// repeats during set-up (section 5.2.1). The addresses that were removed since are left out. The same
+    /// tag implies the same random number (RFC 4895, section 6.1).
+    pub(crate) fn repeat_init(
+        &mut self,
+        local_addresses: &LocalAddresses,
+    ) -> (VerificationTag, Tsn, AddressVersion, KeyVector) {
+        self.advertised.leave_out_removed(local_addresses);
+        (
+            self.local_tag,
+            self.local_initial_tsn,
+            self.advertised.version(),
+            self.auth.key_vector().cloned().unwrap_or_default(),
+        )
     }
 
     /// INIT ACK in COOKIE-WAIT (sections 3.3.3 and 5.1 C). In any other state it is discarded.
@@ -63,7 +79,7 @@ impl Association {
         datagram: &Bytes,
         cx: &mut Context<'_>,
     ) {
-        let State::CookieWait(wait) = &self.state else {
+        let AssociationState::CookieWait(wait) = &self.state else {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
@@ -89,7 +105,7 @@ impl Association {
             self.paths[current].on_rtt_measured(rtt, &self.config);
         }
         self.liveness.clear_errors();
-        self.state = State::CookieEchoed(CookieEchoed {
+        self.state = AssociationState::CookieEchoed(CookieEchoed {
             echo: Repeat::now(),
             cookie: datagram.slice_ref(cookie),
             unrecognized: padded_concat(&peer.unrecognized),
@@ -271,7 +287,7 @@ impl Association {
 
     /// COOKIE ACK: only COOKIE-ECHOED waits for it (section 5.2.5).
     pub(crate) fn on_cookie_ack(&mut self, cx: &mut Context<'_>) {
-        let State::CookieEchoed(echoed) = &self.state else {
+        let AssociationState::CookieEchoed(echoed) = &self.state else {
             return;
         };
         if let Some(sent) = echoed.sent {
@@ -363,7 +379,7 @@ impl Association {
 
     /// Enters ESTABLISHED: notifies the user, verifies addresses, starts heartbeats.
     pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
-        self.state = State::Established;
+        self.state = AssociationState::Established;
         self.accepted = accepted;
         self.liveness.clear_errors();
         cx.stats.established += 1;
@@ -381,7 +397,7 @@ impl Association {
     fn notify_established(&mut self) {
         self.events.push(Event::Established {
             peer_addresses: self.paths.iter().map(|p| p.remote()).collect(),
-            outbound_streams: self.sender.outbound_streams(),
+            outbound_streams: self.sender.queue().outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             accepted: self.accepted,
         });

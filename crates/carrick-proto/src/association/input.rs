@@ -108,7 +108,7 @@ impl Association {
             let path = &mut self.paths[id];
             path.on_packet_received(len);
             if !path.accepts_encapsulation(route.encapsulation) {
-                self.learn_encapsulation(route);
+                self.update_encapsulation(route);
             }
         }
     }

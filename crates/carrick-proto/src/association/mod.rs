@@ -9,6 +9,7 @@
 //! - `replies`: control chunks that answer a packet
 //! - `forward_tsn`: abandoned messages (RFC 3758)
 //! - `protection`: chunks that are protected on the wire
+//! - `queries`: values for the endpoint and its user
 //! - `shutdown`: graceful shutdown (section 9.2)
 //! - `paths`: changes of the paths: reachability (sections 5.4 and 8), failover, path MTU
 //! - `lower_layer`: reports of the layers below: ICMP, DTLS (RFC 8261)
@@ -38,6 +39,7 @@ mod oversized;
 mod paths;
 mod peer_parameters;
 mod protection;
+mod queries;
 mod replies;
 mod routes;
 mod sack;
@@ -59,28 +61,29 @@ use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::cookie::TieTags;
 use crate::ecn::CongestionMarks;
-use crate::error::{AbortCause, SendError};
+use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
-use crate::path::{PathId, Paths};
+use crate::path::Paths;
 use crate::protection::Protected;
 use crate::random::Random;
 use crate::reply_packets::Replies;
 use crate::route::SourceSelection;
 use crate::rx::Receiver;
 use crate::rx::message::Message;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
+use crate::stats::{AssociationCounters, EndpointStats};
 use crate::streams::Streams;
 use crate::time::Time;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceRecord};
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
+use crate::tx::scheduler::StreamScheduler;
 use events::EventQueue;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, shortened};
 use replies::{Reply, ReplyQueue};
-use state::State;
+use state::AssociationState;
 
 /// Identifier of an association of an endpoint. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -101,46 +104,47 @@ pub(crate) struct Context<'a> {
     pub(crate) replies: &'a mut Replies,
 }
 
-/// Transmission control block (RFC 9260 section 14.2). Parts with private state are `advertised`,
-/// `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and `events`, besides paths,
-/// sender and receiver; the association applies what one part returns to the other parts.
+/// Transmission control block (RFC 9260 section 14.2). Parts keep their state private: paths, sender,
+/// receiver, `advertised`, `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and
+/// `events`; the association applies the results of one part to the other parts. The endpoint
+/// reads it by the methods in `queries`.
 #[derive(Debug)]
 pub(crate) struct Association {
-    pub(crate) id: AssociationId,
-    pub(crate) config: Arc<AssociationConfig>,
-    pub(crate) local_port: u16,
-    pub(crate) peer_port: u16,
-    pub(crate) local_tag: VerificationTag,
+    id: AssociationId,
+    config: Arc<AssociationConfig>,
+    local_port: u16,
+    peer_port: u16,
+    local_tag: VerificationTag,
     /// Zero before the peer's INIT ACK.
-    pub(crate) peer_tag: VerificationTag,
-    pub(crate) local_initial_tsn: Tsn,
+    peer_tag: VerificationTag,
+    local_initial_tsn: Tsn,
     /// Local addresses that the peer knows from the set-up.
-    pub(crate) advertised: AdvertisedAddresses,
-    pub(crate) peer_adaptation_layer: Option<u32>,
-    pub(crate) tie_tags: Option<TieTags>,
+    advertised: AdvertisedAddresses,
+    peer_adaptation_layer: Option<u32>,
+    tie_tags: Option<TieTags>,
     /// [`LocalAddresses::source_version`] at the last selection of source addresses.
     sources_seen: u32,
     /// Extensions that both sides support.
-    pub(crate) extensions: Extensions,
+    extensions: Extensions,
     /// Present where dynamic addresses are negotiated (RFC 5061).
     dynamic: Option<Box<DynamicAddresses>>,
-    pub(crate) auth: Auth,
+    auth: Auth,
     /// Present where chunks are protected on the wire.
-    pub(crate) protection: Option<Box<Protected>>,
-    pub(crate) state: State,
-    pub(crate) paths: Paths,
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
+    protection: Option<Box<Protected>>,
+    state: AssociationState,
+    paths: Paths,
+    sender: Sender,
+    receiver: Receiver,
     /// Re-configuration of streams (RFC 6525).
     streams: Streams,
     replies: ReplyQueue,
     liveness: Liveness,
-    pub(crate) events: EventQueue,
+    events: EventQueue,
     ecn: CongestionMarks,
-    pub(crate) trace: Trace,
-    pub(crate) counters: AssociationCounters,
+    trace: Trace,
+    counters: AssociationCounters,
     accepted: bool,
-    /// A UDP port of the peer changed, or an address was confirmed, since the endpoint asked.
+    /// A UDP port of the peer changed, or an address was confirmed, since the last query of the endpoint.
     peer_entries_changed: bool,
 }
 
@@ -169,7 +173,7 @@ impl Association {
         local_tag: VerificationTag,
         local_initial_tsn: Tsn,
         advertised: AddressVersion,
-        state: State,
+        state: AssociationState,
     ) -> Box<Self> {
         let sender = Sender::new(local_initial_tsn, &config);
         let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
@@ -236,9 +240,35 @@ impl Association {
         result
     }
 
-    /// Returns whether the send buffer has room; if not, the user is notified once it has.
+    /// Returns whether a message may be sent; if the send buffer has no room, the user is notified once it
+    /// has.
     pub(crate) fn has_send_room(&mut self) -> bool {
-        self.sender.check_room(&self.paths, &self.config)
+        self.state.takes_messages() && self.sender.check_room(&self.paths, &self.config)
+    }
+
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.sender.queue_mut().set_scheduler(scheduler);
+    }
+
+    /// Sets the scheduler's value of an outbound stream.
+    pub(crate) fn set_stream_value(
+        &mut self,
+        stream: StreamId,
+        value: u16,
+    ) -> Result<(), OperationError> {
+        let exists = self.sender.queue_mut().set_stream_value(stream, value);
+        exists.then_some(()).ok_or(OperationError::InvalidStream)
+    }
+
+    /// Changes the parameters. Those of the acknowledgement apply at once.
+    pub(crate) fn set_config(&mut self, config: AssociationConfig) {
+        self.receiver.set_sack_timing(&config);
+        self.config = Arc::new(config);
+    }
+
+    /// Limits the receive buffer to the association's share of the endpoint's memory.
+    pub(crate) fn limit_receive_buffer(&mut self, bytes: usize) {
+        self.receiver.set_limit(bytes);
     }
 
     pub(crate) fn receive(&mut self) -> Option<Message> {
@@ -251,11 +281,6 @@ impl Association {
     /// a UDP port changed, or an address was confirmed.
     pub(crate) fn take_peer_entries_changed(&mut self) -> bool {
         core::mem::take(&mut self.peer_entries_changed)
-    }
-
-    /// Returns whether the peer set the association up.
-    pub(crate) fn was_accepted(&self) -> bool {
-        self.accepted
     }
 
     /// Ends the association. The endpoint removes it then.
@@ -272,7 +297,7 @@ impl Association {
             | CloseReason::ProtocolUnreachable => {}
             _ => cx.stats.aborted += 1,
         }
-        self.state = State::Closed;
+        self.state = AssociationState::Closed;
         self.receiver.release_at_end();
         self.notify_aborted_messages();
         if self.receiver.take_notification() {
@@ -318,6 +343,20 @@ impl Association {
         self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
     }
 
+    /// Returns the next event of the user.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// Counts down the reports of the peer's errors that wait for the user, who has polled one.
+    pub(crate) fn on_peer_error_polled(&mut self) {
+        self.events.on_peer_error_polled();
+    }
+
+    pub(crate) fn poll_trace(&mut self) -> Option<TraceRecord> {
+        self.trace.pop()
+    }
+
     /// Queues notifications that became due.
     pub(crate) fn queue_notifications(&mut self) {
         if self.state.is_closed() {
@@ -334,41 +373,6 @@ impl Association {
         // Also in a shutdown, which waits for it.
         if !self.state.is_setup() && self.sender.take_drained() {
             self.events.push(Event::AllAcknowledged);
-        }
-    }
-
-    pub(crate) fn stream_stats(&self, stream: StreamId) -> Option<StreamStats> {
-        let exists = stream.0 < self.sender.outbound_streams();
-        exists.then(|| StreamStats {
-            abandoned: self.sender.abandoned_on(stream),
-        })
-    }
-
-    pub(crate) fn path_stats(&self, id: PathId) -> PathStats {
-        self.paths[id].stats(self.config.paths.expose_potentially_failed)
-    }
-
-    pub(crate) fn stats(&self) -> AssociationStats {
-        AssociationStats {
-            state: self.state.name(),
-            outbound_streams: self.sender.outbound_streams(),
-            inbound_streams: self.receiver.inbound_streams(),
-            peer_rwnd: self.sender.rwnd(),
-            a_rwnd: self.receiver.a_rwnd(),
-            outstanding_chunks: self.sender.outstanding_chunks(),
-            outstanding_bytes: self.sender.outstanding_bytes(),
-            queued_messages: self.sender.queued_messages(),
-            send_buffer_bytes: self.sender.buffered_bytes(),
-            receive_buffer_bytes: self.receiver.buffered_bytes(),
-            receivable_messages: self.receiver.receivable(),
-            primary: (self.paths.len() > 0).then(|| self.paths.current()),
-            error_count: self.liveness.errors(),
-            extensions: self.extensions,
-            peer_adaptation_layer: self.peer_adaptation_layer,
-            abandoned: self.sender.abandoned(),
-            counters: self.counters,
-            authentication: self.auth.counters(),
-            protection: self.protection.as_ref().map(|p| p.stats()),
         }
     }
 }

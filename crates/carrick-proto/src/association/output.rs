@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context};
 use crate::route::{Route, Transmit};
 use crate::stats::EndpointStats;
@@ -29,10 +29,10 @@ impl Association {
 
     fn next_transmit(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {
         match self.state {
-            State::Closed => None,
-            State::CookieWait(_) => self.output_init(buf, cx),
+            AssociationState::Closed => None,
+            AssociationState::CookieWait(_) => self.output_init(buf, cx),
             // Nothing else may be sent before COOKIE ACK came (section 5.1 C).
-            State::CookieEchoed(_) => self.output_cookie_echo(buf, cx),
+            AssociationState::CookieEchoed(_) => self.output_cookie_echo(buf, cx),
             _ if self.has_no_confirmed_local_address() => self.output_asconf(buf, cx),
             _ => self
                 .output_replies(buf, cx)

@@ -8,7 +8,7 @@ use carrick_wire::{
 };
 
 use super::output::single;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::write_addresses;
 use crate::path::{Path, PathId, heartbeat};
@@ -36,7 +36,7 @@ impl Association {
     ) -> Option<Transmit> {
         let path = self.paths.current();
         let rto = self.paths[path].rto();
-        let State::CookieWait(wait) = &mut self.state else {
+        let AssociationState::CookieWait(wait) = &mut self.state else {
             return None;
         };
         // 1.
@@ -107,14 +107,14 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        if matches!(&self.state, State::CookieEchoed(echoed) if echoed.echo.due) {
+        if matches!(&self.state, AssociationState::CookieEchoed(echoed) if echoed.echo.due) {
             self.expire_messages(cx);
         }
         let path = self.paths.current();
         let rto = self.paths[path].rto();
         let header = self.header();
         let limit = self.paths[path].packet_size();
-        let State::CookieEchoed(echoed) = &mut self.state else {
+        let AssociationState::CookieEchoed(echoed) = &mut self.state else {
             return None;
         };
         // 1.
@@ -144,7 +144,7 @@ impl Association {
         if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
             packet.error(|causes| causes.unrecognized_parameters(&unrecognized));
         }
-        if let State::CookieEchoed(echoed) = &mut self.state {
+        if let AssociationState::CookieEchoed(echoed) = &mut self.state {
             echoed.unrecognized = unrecognized;
         }
         // 5. The path may not take packets of full size; that is not known yet.
@@ -355,12 +355,12 @@ impl Association {
         }
         let expires = cx.now + self.paths[path].rto();
         let route = self.paths[path].route();
-        let is_ack = matches!(self.state, State::ShutdownAckSent(_));
+        let is_ack = matches!(self.state, AssociationState::ShutdownAckSent(_));
         let Some(ending) = self.state.ending_mut() else {
             return;
         };
         ending.chunk.due = false;
-        // An INIT, which anybody can send, asks for a SHUTDOWN ACK but does not put off T2.
+        // An INIT can be forged: it causes a SHUTDOWN ACK, but does not restart T2-shutdown.
         ending.chunk.timer.get_or_insert(expires);
         ending.answer = None;
         ending.sent_to = Some(route);

@@ -3,11 +3,12 @@
 //! [`crate::path`].
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::{Association, Context};
 use crate::error::{AbortCause, OperationError};
 use crate::event::{CloseReason, Event};
-use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathChange, PathId, PathThresholds};
+use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathId, PathThresholds};
 use crate::time::Time;
 use crate::trace::TraceEvent;
 
@@ -32,14 +33,6 @@ impl Association {
         self.events.set_dormant(self.paths.are_dormant());
     }
 
-    fn notify_path_change(&mut self, id: PathId, change: Option<PathChange>) {
-        self.events.extend(change.map(|change| match change {
-            PathChange::Failed => Event::PathFailed(id),
-            PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
-            PathChange::Recovered => Event::PathRecovered(id),
-        }));
-    }
-
     /// Starts verification and monitoring when the association is established.
     pub(super) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         self.paths.start_heartbeats(cx.now, &self.config, cx.random);
@@ -57,7 +50,7 @@ impl Association {
                 // does (RFC 7829 section 4). A new path may be the only one, if the addresses before it
                 // were deleted.
                 let frequent =
-                    self.paths[id].is_potentially_failed() && self.has_outstanding_data();
+                    self.paths[id].is_potentially_failed() && self.sender.has_outstanding_data();
                 self.on_path_error(id, id == self.paths.current() && !frequent, cx);
                 if self.state.is_closed() {
                     return;
@@ -98,10 +91,10 @@ impl Association {
         // Step 3.
         let path = &mut self.paths[id];
         let change = path.clear_errors_by_heartbeat(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
         // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
         // the association works.
-        if !self.has_outstanding_data() {
+        if !self.sender.has_outstanding_data() {
             self.liveness.clear_errors();
         }
         self.liveness.on_heartbeat_ack(cx.now);
@@ -113,14 +106,10 @@ impl Association {
         }
     }
 
-    fn has_outstanding_data(&self) -> bool {
-        self.sender.outstanding_chunks() > 0
-    }
-
     /// Clears the error counter of a path: a packet sent to it was acknowledged.
     pub(super) fn on_path_alive(&mut self, id: PathId, cx: &mut Context<'_>) {
         let change = self.paths[id].clear_errors(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
     }
 
     /// Counts an error of a path: a packet sent to it was not acknowledged in time (sections 8.1 and
@@ -138,7 +127,7 @@ impl Association {
     ) {
         // Step 1.
         let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
-        self.notify_path_change(id, change);
+        self.events.notify_path_change(id, change);
         // Step 2.
         if !self.paths[id].is_active() {
             self.try_other_local_address(id, cx);
@@ -170,7 +159,7 @@ impl Association {
     }
 
     /// Marks the data in flight on a path for retransmission: MTU discovery found its packets too large.
-    fn resend_oversized(&mut self, id: PathId, now: Time) {
+    pub(super) fn resend_oversized(&mut self, id: PathId, now: Time) {
         self.sender.resend_path(id, now, &mut self.paths);
         self.report_abandoned();
     }
@@ -182,14 +171,18 @@ impl Association {
         }
     }
 
-    /// ICMP: packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10, ICMP7).
-    /// Returns whether the reported MTU was plausible.
-    pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
-        let effect = self.paths[id].on_packet_too_big(mtu, now);
-        if effect.in_flight {
-            self.resend_oversized(id, now);
+    /// Limits the path MTU of a path.
+    pub(crate) fn set_path_mtu(
+        &mut self,
+        id: PathId,
+        mtu: usize,
+        now: Time,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
         }
-        effect.plausible
+        self.paths[id].limit_mtu(mtu, now);
+        Ok(())
     }
 
     /// CHANGE HEARTBEAT (section 11.1.9).
@@ -204,6 +197,31 @@ impl Association {
         }
         self.paths[id].enable_heartbeats(enabled, cx.now, &self.config, cx.random);
         Ok(())
+    }
+
+    /// Returns HB.interval of a path, if the path exists.
+    pub(crate) fn heartbeat_interval(&self, id: PathId) -> Option<Duration> {
+        let path = self.paths.contains(id).then(|| &self.paths[id])?;
+        Some(path.heartbeat_interval(&self.config))
+    }
+
+    /// Sets HB.interval of a path.
+    pub(crate) fn set_heartbeat_interval(
+        &mut self,
+        id: PathId,
+        interval: Duration,
+        cx: &mut Context<'_>,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths[id].set_heartbeat_interval(interval, cx.now, &self.config, cx.random);
+        Ok(())
+    }
+
+    /// Gives all paths HB.interval of the association.
+    pub(crate) fn unset_heartbeat_intervals(&mut self) {
+        self.paths.unset_heartbeat_intervals();
     }
 
     /// REQUEST HEARTBEAT (section 11.1.10).
@@ -246,7 +264,7 @@ impl Association {
         }
         for path in self.paths.ids().filter(|p| id.is_none_or(|id| id == *p)) {
             let change = self.paths[path].set_thresholds(thresholds, &self.config);
-            self.notify_path_change(path, change);
+            self.events.notify_path_change(path, change);
         }
         self.choose_path();
         Ok(())

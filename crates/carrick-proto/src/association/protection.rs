@@ -9,6 +9,11 @@ use crate::route::{Route, Transmit};
 use crate::time::Time;
 
 impl Association {
+    /// Returns the protection in force, if any.
+    pub(crate) fn protection_mut(&mut self) -> Option<&mut Protected> {
+        self.protection.as_deref_mut()
+    }
+
     /// Starts the protection that both sides offer; `theirs` is the peer's offer. A protection stays in
     /// force after a restart, which must not remove it.
     pub(super) fn agree_on_protection(&mut self, theirs: Option<&[u8]>, connects: bool) {

@@ -11,7 +11,7 @@ use super::Association;
 use super::input::PacketProgress;
 use crate::route::Route;
 
-/// Queued replies at most; a packet rarely asks for more than one.
+/// Maximum number of queued replies; a packet rarely needs more than one.
 const MAX_REPLIES: usize = 16;
 
 /// Queued missing reports at most. With the SACK that follows they are RFC 2960's four, and a peer needs

@@ -49,8 +49,8 @@ impl Association {
         }
     }
 
-    /// Learns the peer's UDP port from a packet with the right tag, if it differs.
-    pub(super) fn learn_encapsulation(&mut self, route: &Route) {
+    /// Takes the peer's UDP port from a packet with the right tag, if it differs.
+    pub(super) fn update_encapsulation(&mut self, route: &Route) {
         if self
             .paths
             .set_encapsulation(route.remote, route.encapsulation)

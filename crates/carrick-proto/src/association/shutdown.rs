@@ -8,7 +8,7 @@
 
 use carrick_wire::{ChunkType, CommonHeader, Packet, PacketBuilder, Shutdown};
 
-use super::state::{Ending, Repeat, State};
+use super::state::{AssociationState, Ending, Repeat};
 use super::{Association, Context};
 use crate::error::OperationError;
 use crate::event::{CloseReason, Event};
@@ -20,21 +20,21 @@ impl Association {
     /// and is aborted.
     pub(crate) fn shutdown(&mut self, cx: &mut Context<'_>) -> Result<(), OperationError> {
         match self.state {
-            State::CookieWait(_) => self.close(CloseReason::AbortedByUser, cx),
-            State::CookieEchoed(_) => {
+            AssociationState::CookieWait(_) => self.close(CloseReason::AbortedByUser, cx),
+            AssociationState::CookieEchoed(_) => {
                 let cause = crate::error::AbortCause::new(12, b"");
                 self.abort(CloseReason::AbortedByUser, &cause, cx);
             }
-            State::Established => {
-                self.state = State::ShutdownPending;
+            AssociationState::Established => {
+                self.state = AssociationState::ShutdownPending;
                 self.advance_shutdown(cx);
             }
             // A shutdown is in progress; a second request changes nothing.
-            State::ShutdownPending
-            | State::ShutdownSent(_)
-            | State::ShutdownReceived
-            | State::ShutdownAckSent(_) => {}
-            State::Closed => return Err(OperationError::UnknownAssociation),
+            AssociationState::ShutdownPending
+            | AssociationState::ShutdownSent(_)
+            | AssociationState::ShutdownReceived
+            | AssociationState::ShutdownAckSent(_) => {}
+            AssociationState::Closed => return Err(OperationError::UnknownAssociation),
         }
         Ok(())
     }
@@ -43,21 +43,21 @@ impl Association {
     /// acknowledged (RFC 3758 section 3.5, A2): a FORWARD-TSN that the peer has not acknowledged leaves
     /// in front of the chunk.
     pub(crate) fn advance_shutdown(&mut self, cx: &Context<'_>) {
-        if !self.sender.is_finished() || self.awaits_renumbering() {
+        if !self.sender.is_finished() || self.streams.awaits_renumbering() {
             return;
         }
         let guard = Some(cx.now + self.config.shutdown_guard());
         match self.state {
-            State::ShutdownPending => {
-                self.state = State::ShutdownSent(Ending {
+            AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownSent(Ending {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
                     sent_to: None,
                 })
             }
-            State::ShutdownReceived => {
-                self.state = State::ShutdownAckSent(Ending {
+            AssociationState::ShutdownReceived => {
+                self.state = AssociationState::ShutdownAckSent(Ending {
                     chunk: Repeat::now(),
                     guard: None,
                     answer: None,
@@ -95,34 +95,35 @@ impl Association {
                 return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
             }
             Err(SackError::NonRenegableReneged) => {
-                return self.violation("data acknowledged as non-renegable was taken back", cx);
+                return self
+                    .violation("SHUTDOWN reneges on data acknowledged as non-renegable", cx);
             }
         };
         self.report_abandoned();
         self.after_acknowledgement(&acked, cx);
         // 2.
         match &mut self.state {
-            State::Established | State::ShutdownPending => {
-                self.state = State::ShutdownReceived;
+            AssociationState::Established | AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownReceived;
                 self.events.push(Event::PeerShutdown);
             }
             // Both sides at once: SHUTDOWN ACK answers SHUTDOWN.
-            State::ShutdownSent(ending) => {
+            AssociationState::ShutdownSent(ending) => {
                 let guard = ending.guard;
-                self.state = State::ShutdownAckSent(Ending {
+                self.state = AssociationState::ShutdownAckSent(Ending {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
                     sent_to: None,
                 });
             }
-            State::ShutdownAckSent(ending) => ending.chunk.due = true,
+            AssociationState::ShutdownAckSent(ending) => ending.chunk.due = true,
             _ => {}
         }
         // 3.
         self.advance_shutdown(cx);
         let answer = self.answer_route(route);
-        if let State::ShutdownAckSent(ending) = &mut self.state {
+        if let AssociationState::ShutdownAckSent(ending) = &mut self.state {
             ending.answer = Some(answer);
         }
     }
@@ -143,7 +144,7 @@ impl Association {
 
     /// SHUTDOWN COMPLETE from the peer, its tag already checked.
     pub(crate) fn on_shutdown_complete(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.state, State::ShutdownAckSent(_)) {
+        if matches!(self.state, AssociationState::ShutdownAckSent(_)) {
             self.close(CloseReason::Shutdown, cx);
         }
     }
@@ -151,12 +152,12 @@ impl Association {
     /// Answers a packet with DATA in SHUTDOWN-SENT with SHUTDOWN and restarts T2-shutdown (section
     /// 9.2).
     pub(crate) fn answer_data_with_shutdown(&mut self) {
-        if !matches!(self.state, State::ShutdownSent(_)) {
+        if !matches!(self.state, AssociationState::ShutdownSent(_)) {
             return;
         }
         let data = self.receiver.data_route();
         let answer = data.map(|route| self.answer_route(&route));
-        if let State::ShutdownSent(ending) = &mut self.state {
+        if let AssociationState::ShutdownSent(ending) = &mut self.state {
             ending.chunk = Repeat::now();
             ending.answer = answer;
             if self.receiver.has_gaps() || self.receiver.has_duplicates() {
@@ -170,7 +171,7 @@ impl Association {
     /// that missed the SHUTDOWN and has shorter intervals than the timer would never get another one.
     pub(crate) fn on_packet_while_shutting_down(&mut self, packet: &Packet<'_>, cx: &Context<'_>) {
         let rto = self.paths[self.paths.current()].rto();
-        let State::ShutdownSent(ending) = &mut self.state else {
+        let AssociationState::ShutdownSent(ending) = &mut self.state else {
             return;
         };
         self.liveness.clear_errors();
@@ -190,7 +191,7 @@ impl Association {
     /// INIT in SHUTDOWN-ACK-SENT: SHUTDOWN COMPLETE was lost; SHUTDOWN ACK is sent again.
     pub(crate) fn repeat_shutdown_ack(&mut self) -> bool {
         match &mut self.state {
-            State::ShutdownAckSent(ending) => {
+            AssociationState::ShutdownAckSent(ending) => {
                 ending.chunk.due = true;
                 true
             }

@@ -121,7 +121,7 @@ pub(crate) struct Ending {
 portable_struct! { Ending { chunk, guard, answer, sent_to } }
 
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum AssociationState {
     CookieWait(CookieWait),
     CookieEchoed(CookieEchoed),
     Established,
@@ -133,7 +133,7 @@ pub(crate) enum State {
 }
 
 portable_enum! {
-    State {
+    AssociationState {
         0: CookieWait(value),
         1: CookieEchoed(value),
         2: Established,
@@ -145,7 +145,7 @@ portable_enum! {
     }
 }
 
-impl State {
+impl AssociationState {
     pub(crate) fn name(&self) -> StateName {
         match self {
             Self::CookieWait(_) => StateName::CookieWait,

@@ -20,7 +20,7 @@ use carrick_wire::{
 use super::input::PacketProgress;
 use super::output::single;
 use super::oversized::fill_up;
-use super::state::State;
+use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::event::Event;
 use crate::route::{Route, Transmit};
@@ -47,12 +47,14 @@ impl Association {
     /// Returns an error if the user may not request a re-configuration now.
     pub(crate) fn may_reconfigure(&self) -> Result<(), ReconfigError> {
         match self.state {
-            State::Closed => Err(ReconfigError::UnknownAssociation),
-            State::Established if !self.extensions.reconfiguration => {
+            AssociationState::Closed => Err(ReconfigError::UnknownAssociation),
+            AssociationState::Established if !self.extensions.reconfiguration => {
                 Err(ReconfigError::NotInForce)
             }
-            State::Established if self.streams.is_busy() => Err(ReconfigError::InProgress),
-            State::Established => Ok(()),
+            AssociationState::Established if self.streams.is_busy() => {
+                Err(ReconfigError::InProgress)
+            }
+            AssociationState::Established => Ok(()),
             _ => Err(ReconfigError::WrongState),
         }
     }
@@ -65,7 +67,7 @@ impl Association {
         let requests = reset_requests(
             direction,
             streams,
-            self.sender.outbound_streams(),
+            self.sender.queue().outbound_streams(),
             self.receiver.inbound_streams(),
             self.room_for_reconfig(),
         )?;
@@ -84,7 +86,7 @@ impl Association {
         outgoing: u16,
         incoming: u16,
     ) -> Result<(), ReconfigError> {
-        let most_outgoing = u16::MAX - self.sender.outbound_streams();
+        let most_outgoing = u16::MAX - self.sender.queue().outbound_streams();
         let most_incoming = self.config.streams.max_inbound_streams;
         let most_incoming = most_incoming.saturating_sub(self.receiver.inbound_streams());
         let requests = addition_requests(outgoing, incoming, most_outgoing, most_incoming)?;
@@ -101,7 +103,7 @@ impl Association {
     /// Begins an operation; there must be none.
     fn begin_reconfig(&mut self, requests: Vec<RequestKind>, grants: Option<ReconfigSerial>) {
         if let Some(streams) = self.streams.begin(requests, grants) {
-            self.sender.hold(streams);
+            self.sender.queue_mut().hold(streams);
         }
     }
 
@@ -131,7 +133,7 @@ impl Association {
         let path = flight.path;
         if operation.resets_numbers() {
             // Data that the peer sends from now on may belong after the reset.
-            self.sender.expect_renumbering();
+            self.sender.queue_mut().expect_renumbering();
             self.receiver.defer_all();
         }
         let normal = self.paths[path].packet_size();
@@ -157,7 +159,7 @@ impl Association {
     /// peer that requested a reset of the association and did not repeat the request.
     pub(super) fn on_reconfig_timers(&mut self, cx: &mut Context<'_>) {
         if self.streams.expire_deferred_reset(cx.now) {
-            self.sender.release();
+            self.sender.queue_mut().release();
         }
         let rto_max = self.config.timers.rto_max;
         if let Some(failed) = self.streams.on_timeout(cx.now, rto_max, &self.paths) {
@@ -166,15 +168,10 @@ impl Association {
         }
     }
 
-    /// Returns whether a reset of all numbers has been requested.
-    pub(super) fn awaits_renumbering(&self) -> bool {
-        self.streams.awaits_renumbering()
-    }
-
     /// Cancels the reset of all numbers that the peer requested, because it continues without.
     pub(super) fn cancel_deferred_reset(&mut self) {
         if self.streams.cancel_deferred_reset() {
-            self.sender.release();
+            self.sender.queue_mut().release();
         }
     }
 }
@@ -247,14 +244,14 @@ impl Association {
         match self.streams.check_number(number, resets_numbers) {
             NumberCheck::Answer(response) => return Some(response),
             NumberCheck::GrantRepeated => return None,
-            NumberCheck::Process { release: true } => self.sender.release(),
+            NumberCheck::Process { release: true } => self.sender.queue_mut().release(),
             NumberCheck::Process { release: false } => {}
         }
         self.complete_granted(request, cx);
         let request_cx = PeerRequestContext {
             now: cx.now,
             config: &self.config,
-            established: matches!(self.state, State::Established),
+            established: matches!(self.state, AssociationState::Established),
             sender: &self.sender,
             receiver: &self.receiver,
             room: self.room_for_reconfig(),
@@ -301,11 +298,11 @@ impl Association {
                 ReconfigResult::IN_PROGRESS
             }
             Decision::HoldMessages => {
-                self.sender.hold(StreamSet::All);
+                self.sender.queue_mut().hold(StreamSet::All);
                 ReconfigResult::IN_PROGRESS
             }
             Decision::DenyAndRelease => {
-                self.sender.release();
+                self.sender.queue_mut().release();
                 ReconfigResult::DENIED
             }
             Decision::ResetNumbers(next) => {
@@ -314,8 +311,8 @@ impl Association {
                     return None;
                 }
                 self.ecn.forget_received();
-                self.sender.reset_streams(&StreamSet::All);
-                self.sender.release();
+                self.sender.queue_mut().reset(&StreamSet::All);
+                self.sender.queue_mut().release();
                 self.notify_renumbering(ReconfigOutcome::Performed);
                 next_tsns = Some(next);
                 ReconfigResult::PERFORMED
@@ -408,7 +405,8 @@ impl Association {
             return self.violation(what, cx);
         }
         let outcome = ReconfigOutcome::Performed;
-        self.notify_reset(StreamDirection::Incoming, streams, outcome);
+        self.events
+            .notify_reset(StreamDirection::Incoming, streams, outcome);
     }
 
     /// Processes a response to a request of ours (RFC 6525, section 5.2.7).
@@ -442,22 +440,24 @@ impl Association {
         match kind {
             RequestKind::ResetOutgoing(streams) => {
                 if outcome.is_success() {
-                    self.sender.reset_streams(streams);
+                    self.sender.queue_mut().reset(streams);
                 }
-                self.sender.release();
-                self.notify_reset(StreamDirection::Outgoing, streams, outcome);
+                self.sender.queue_mut().release();
+                self.events
+                    .notify_reset(StreamDirection::Outgoing, streams, outcome);
             }
             RequestKind::ResetNumbers => self.conclude_renumbering(response, cx),
             RequestKind::AddOutgoing(count) => {
                 if outcome == ReconfigOutcome::Performed {
-                    self.sender.add_streams(*count);
+                    self.sender.queue_mut().add_streams(*count);
                 }
                 self.notify_streams_changed(outcome);
             }
             // The peer's own request carries it out and leads to the notification.
             _ if outcome == ReconfigOutcome::Performed => {}
             RequestKind::ResetIncoming(streams) => {
-                self.notify_reset(StreamDirection::Incoming, streams, outcome);
+                self.events
+                    .notify_reset(StreamDirection::Incoming, streams, outcome);
             }
             RequestKind::AddIncoming(_) => self.notify_streams_changed(outcome),
         }
@@ -468,7 +468,7 @@ impl Association {
         let result = match (outcome, response.next_tsns) {
             (ReconfigOutcome::Performed, Some(next)) => {
                 self.sender.renumber(next.receiver);
-                self.sender.reset_streams(&StreamSet::All);
+                self.sender.queue_mut().reset(&StreamSet::All);
                 self.ecn
                     .renumber((self.sender.last_tsn(), self.sender.last_index()));
                 self.replies.remove_cwr();
@@ -478,7 +478,7 @@ impl Association {
             (ReconfigOutcome::Performed, None) => Err("SSN/TSN reset without the next TSNs"),
             _ => self.receiver.release(),
         };
-        self.sender.release();
+        self.sender.queue_mut().release();
         match result {
             Ok(()) => self.notify_renumbering(outcome),
             Err(what) => self.violation(what, cx),
@@ -488,22 +488,9 @@ impl Association {
 
 /// Notifications (RFC 6525, section 6.1).
 impl Association {
-    fn notify_reset(
-        &mut self,
-        direction: StreamDirection,
-        streams: &StreamSet,
-        outcome: ReconfigOutcome,
-    ) {
-        self.events.push_limited(Event::StreamsReset {
-            direction,
-            streams: streams.listed().to_vec(),
-            outcome,
-        });
-    }
-
     fn notify_streams_changed(&mut self, outcome: ReconfigOutcome) {
         self.events.push_limited(Event::StreamsChanged {
-            outbound_streams: self.sender.outbound_streams(),
+            outbound_streams: self.sender.queue().outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             outcome,
         });

@@ -2,7 +2,7 @@
 
 use carrick_wire::CauseCode;
 
-use super::state::{State, StateExpiry};
+use super::state::{AssociationState, StateExpiry};
 use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
@@ -45,7 +45,7 @@ enum Phase {
 }
 
 impl Phase {
-    fn of(state: &State) -> Self {
+    fn of(state: &AssociationState) -> Self {
         if state.is_setup() || state.is_closed() {
             Self::SetupOrClosed
         } else if state.sends_data() {
@@ -270,7 +270,7 @@ impl Association {
         let path = path.unwrap_or(self.paths.current());
         self.paths[path].back_off_rto(&self.config);
         // A SACK bundled with the SHUTDOWN also reports reneged data and the window.
-        if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
+        if matches!(self.state, AssociationState::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();
         }
         self.on_path_error(path, true, cx);

@@ -8,7 +8,7 @@
 use carrick_wire::{ChunkType, ErrorDetectionMethod, Packet};
 
 use super::Association;
-use super::state::State;
+use super::state::AssociationState;
 use crate::config::AssociationConfig;
 
 /// Lower layer that carries SCTP packets.
@@ -47,6 +47,6 @@ impl AssociationConfig {
 impl Association {
     /// Returns whether packets are sent without a checksum. The packet with the COOKIE ECHO is not.
     pub(super) fn omits_checksum(&self) -> bool {
-        self.extensions.zero_checksum && !matches!(self.state, State::CookieEchoed(_))
+        self.extensions.zero_checksum && !matches!(self.state, AssociationState::CookieEchoed(_))
     }
 }

@@ -11,7 +11,7 @@ use carrick_wire::{
 use super::keys::Keys;
 use super::{AuthenticationConfig, ChunkSet, KeyError, KeyVector, SharedKey};
 use crate::config::AssociationConfig;
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
 use crate::stats::AuthenticationCounters;
 
@@ -71,7 +71,7 @@ struct AuthState {
 
 /// Authentication state; the association keys are computed again.
 impl Portable for AuthState {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             ours,
             theirs,
@@ -96,7 +96,7 @@ impl Portable for AuthState {
         reported_unknown_key.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (ours, theirs) = Portable::read(input)?;
         let (required, wanted, algorithm): (_, _, HmacId) = Portable::read(input)?;
         if algorithm.hmac_len().is_none() {

@@ -11,7 +11,7 @@ use core::fmt::Debug;
 use core::time::Duration;
 
 use super::{Acknowledged, CongestionEvent, Controller, Member, Parameters, initial_window};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::time::Time;
 
 /// Fractions per byte in the account of growth.
@@ -67,7 +67,7 @@ pub(super) struct Window<R> {
 }
 
 impl<R: Rule> Portable for Window<R> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             parameters,
             cwnd,
@@ -86,7 +86,7 @@ impl<R: Rule> Portable for Window<R> {
         rule.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Ok(Self {
             parameters: Portable::read(input)?,
             cwnd: Portable::read(input)?,
@@ -250,9 +250,9 @@ pub(super) mod tests {
     struct Half;
 
     impl Portable for Half {
-        fn write(&self, _: &mut Writer) {}
+        fn write(&self, _: &mut ExportWriter) {}
 
-        fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+        fn read(_: &mut ExportReader<'_>) -> Result<Self, ImportError> {
             Ok(Self)
         }
     }

@@ -56,7 +56,9 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use crate::export::{ExportError, ImportError, Portable, Reader, Writer, from_bytes, to_bytes};
+use crate::export::{
+    ExportError, ExportReader, ExportWriter, ImportError, Portable, from_bytes, to_bytes,
+};
 use crate::time::Time;
 
 pub use cubic::Cubic;
@@ -156,7 +158,7 @@ pub struct Acknowledged {
     /// Round-trip time of the last chunk that this SACK acknowledged, if that had been sent once. It
     /// includes the delay of the SACK by the peer.
     pub rtt: Option<Duration>,
-    /// The window, and nothing else, held data of this path back when data was last looked for.
+    /// The window, and nothing else, limited transmission on this path at the last attempt to send.
     pub window_limited: bool,
     /// Highest of the chunks of this path that were acknowledged, counted from the first that was ever
     /// sent.
@@ -271,16 +273,34 @@ pub trait Controller: Debug + Send {
     }
 }
 
+/// Algorithm of congestion control, by its name.
+impl Portable for Arc<dyn Algorithm> {
+    fn write(&self, out: &mut ExportWriter) {
+        out.octets(self.name().as_bytes());
+    }
+
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
+        let name = input.octets()?;
+        let listed = input
+            .parts()
+            .into_iter()
+            .flat_map(|parts| &parts.algorithms);
+        let mut known = listed.cloned().chain(algorithms());
+        let found = known.find(|algorithm| algorithm.name().as_bytes() == name);
+        found.ok_or_else(|| ImportError::unknown_algorithm(name))
+    }
+}
+
 /// Controller of a path, continued by the algorithm of its association.
 impl Portable for Box<dyn Controller> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         match self.export(out.now()) {
             Some(state) => out.octets(&state),
             None => out.fail(ExportError::Controller),
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (now, state) = (input.now(), input.octets()?);
         let algorithm = &input.association()?.research.policies.congestion;
         let controller = algorithm.import(now, state);

@@ -105,7 +105,7 @@ fn an_app_limited_rate_does_not_lower_the_estimate() {
 }
 
 #[test]
-fn the_estimate_follows_the_path_down() {
+fn the_estimate_follows_a_falling_delivery_rate() {
     let mut flow = Flow::steady();
     (0..16).for_each(|_| flow.round(500, false));
     assert_eq!(flow.cycle(500), (375, 625));

@@ -9,7 +9,7 @@ use carrick_wire::{Tsn, VerificationTag};
 
 use super::Endpoint;
 use super::source_table::SourceKey;
-use crate::association::state::{CookieWait, Repeat, State};
+use crate::association::state::{AssociationState, CookieWait, Repeat};
 use crate::association::{Association, AssociationId};
 use crate::config::AssociationConfig;
 use crate::error::{ConnectError, OperationError};
@@ -99,7 +99,7 @@ impl Endpoint {
         let id = self.registry.next_id();
         let tag = VerificationTag(self.random.nonzero_u32());
         let tsn = Tsn::new(self.random.u32());
-        let state = State::CookieWait(CookieWait {
+        let state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,

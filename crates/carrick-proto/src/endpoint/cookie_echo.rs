@@ -10,7 +10,7 @@ use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBui
 
 use super::Endpoint;
 use super::source_table::SourceKey;
-use crate::association::state::State;
+use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, cookie_while_shutting_down};
 use crate::auth::Auth;
 use crate::cookie::{Cookie, TieTags};
@@ -36,11 +36,10 @@ pub(super) enum CookieMatch {
 impl CookieMatch {
     /// Compares the tags and tie-tags of a cookie with those of an association.
     pub(super) fn of(cookie: &Cookie, association: &Association) -> Self {
-        let local = cookie.local_tag == association.local_tag;
-        let peer_known = !association.peer_tag.is_zero();
-        let peer = peer_known && cookie.peer_tag == association.peer_tag;
-        let ties =
-            cookie.tie_tags != TieTags::default() && association.tie_tags == Some(cookie.tie_tags);
+        let local = cookie.local_tag == association.local_tag();
+        let peer_known = !association.peer_tag().is_zero();
+        let peer = peer_known && cookie.peer_tag == association.peer_tag();
+        let ties = association.has_tie_tags(cookie.tie_tags);
         match (local, peer) {
             (true, true) => Self::Duplicate,
             (true, false) => Self::Collision,
@@ -119,11 +118,11 @@ impl Endpoint {
         packet: &Packet<'_>,
     ) -> Option<(usize, bool)> {
         let association = existing.and_then(|id| self.registry.get(id));
-        let of_association = association.map(|a| &a.auth);
+        let of_association = association.map(Association::auth);
         let of_association = of_association.filter(|auth| auth.is_negotiated());
         let mut of_cookie = None;
         if of_association.is_none() && !cookie.theirs.is_empty() {
-            let config = association.map_or(&*self.accepted, |a| &*a.config);
+            let config = association.map_or(&*self.accepted, |a| &**a.config());
             let config = &config.security.authentication;
             of_cookie = Some(Auth::of_cookie(config, &cookie.ours, &cookie.theirs));
         }
@@ -191,7 +190,7 @@ impl Endpoint {
             cookie.local_tag,
             cookie.local_initial_tsn,
             cookie.address_version,
-            State::Established,
+            AssociationState::Established,
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.establish_from(cookie, route, &mut cx);
@@ -238,7 +237,7 @@ impl Endpoint {
         if action == CookieMatch::Collision && association.has_exchanged_data() {
             return self.send_stale_cookie(cookie, core::time::Duration::ZERO, route);
         }
-        let before: Vec<IpAddr> = association.paths.remotes().collect();
+        let before: Vec<IpAddr> = association.paths().remotes().collect();
         // Step 3.
         self.update_association(now, id, |association, cx| {
             match action {
@@ -249,7 +248,7 @@ impl Endpoint {
                 CookieMatch::Restart => association.restart(cookie, route, cx),
                 CookieMatch::Collision => association.collide(cookie, route, cx),
                 CookieMatch::Duplicate => {
-                    if association.state.is_setup() {
+                    if association.state().is_setup() {
                         // The COOKIE ECHO of this side is in flight; the peer's cookie shows that
                         // both sides have the same tags.
                         association.resend_all();

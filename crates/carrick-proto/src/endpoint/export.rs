@@ -1,17 +1,88 @@
-//! Export and import of an endpoint: its own state. The indexes of the registry are rebuilt.
+//! Export and import of an endpoint with all its associations. The indexes of the registry are rebuilt.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::{Endpoint, Registry, Replies};
 use crate::addresses::LocalAddresses;
-use crate::config::{AssociationConfig, EndpointConfig};
-use crate::export::{ImportError, Portable, Reader, Writer};
-use crate::route::{MatchingAddress, SourceSelection};
+use crate::config::{AssociationConfig, EndpointConfig, ImportConfig};
+use crate::export::{ExportError, ExportReader, ExportWriter, Format, ImportError, Portable};
+use crate::route::MatchingAddress;
+use crate::time::Time;
+
+/// Format of an endpoint. Its version changes with every change of the state, also within a release of the crate.
+const FORMAT: Format = Format::new(*b"carrick\x1a", 1);
+
+/// State of an endpoint and of all its associations, exported by [`Endpoint::export`].
+///
+/// It contains secrets: the key of State Cookies, the state of the random number generator, shared keys, and
+/// messages of the user. Keep it where only the successor can read it, and erase it after the import. `Debug` shows its
+/// length only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EndpointExport(Vec<u8>);
+
+impl EndpointExport {
+    /// Returns the bytes, for [`Endpoint::import`].
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the bytes, for [`Endpoint::import`].
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl AsRef<[u8]> for EndpointExport {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for EndpointExport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointExport({} bytes)", self.0.len())
+    }
+}
 
 impl Endpoint {
+    /// Exports the endpoint with all its associations, so that another process can continue them with
+    /// [`Self::import`], at any moment: during set-up and shutdown, with data outstanding, incomplete messages, and
+    /// events and messages that the user has not fetched. Packets, events and messages that this endpoint returns after
+    /// the export are unknown to the successor: drop it, without another call.
+    ///
+    /// The export is as large as the data in the buffers, and one to two kilobytes for each association.
+    ///
+    /// # Errors
+    /// [`ExportError`], if a congestion controller or chunk protection of the user can't be exported.
+    pub fn export(&self, now: Time) -> Result<EndpointExport, ExportError> {
+        let bytes = FORMAT.export(now, |out| self.write_state(out))?;
+        Ok(EndpointExport(bytes))
+    }
+
+    /// Continues the endpoint that another one exported with [`Self::export`]. Its parameters, also those that changed
+    /// at run time, associations and local addresses are those of the export; identifiers of associations remain valid.
+    ///
+    /// `now` is the moment of the export by this program's clock: all timers and round-trip times continue from
+    /// there. If both programs read the same clock, pass the time of the export, and call [`Self::handle_timeout`] with
+    /// the present time next; if the time between the two is unknown, pass the present time. Moments of the past that
+    /// are before the epoch of this program's clock count as its epoch: let it begin at an hour, for instance, and not
+    /// at zero.
+    ///
+    /// # Errors
+    /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
+    pub fn import(config: ImportConfig, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
+        let state = FORMAT.open(bytes)?;
+        let mut input = ExportReader::new(state, now, Some(&config));
+        let mut endpoint = Self::read_state(&mut input)?;
+        input.finish()?;
+        endpoint.config.source_selection = config.source_selection;
+        Ok(endpoint)
+    }
+
     /// Appends the state of the endpoint.
-    pub(crate) fn write_state(&self, out: &mut Writer) {
+    fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             config,
             local_addresses,
@@ -59,7 +130,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ImportError`].
-    pub(crate) fn read_state(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read_state(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut config = EndpointConfig {
             port: Portable::read(input)?,
             local_addresses: Vec::new(),
@@ -89,10 +160,5 @@ impl Endpoint {
             uses_protection: Portable::read(input)?,
             stats: Portable::read(input)?,
         })
-    }
-
-    /// Sets the source address selection of an imported endpoint.
-    pub(crate) fn set_source_selection(&mut self, selection: Box<dyn SourceSelection>) {
-        self.config.source_selection = selection;
     }
 }

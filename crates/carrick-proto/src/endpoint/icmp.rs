@@ -50,7 +50,7 @@ impl Endpoint {
         let tag = VerificationTag(u32::from_be_bytes([t0, t1, t2, t3]));
         let route = &transmit.route;
         let (remote, encapsulation) = (route.remote, route.encapsulation);
-        let has_tag = |association: &Association| association.peer_tag == tag;
+        let has_tag = |association: &Association| association.peer_tag() == tag;
         let sender = self
             .registry
             .find_quoted_sender(remote, port, encapsulation, has_tag);
@@ -58,10 +58,7 @@ impl Endpoint {
             return;
         };
         self.update_association(now, id, |association, _| {
-            // Another path to this address may use an interface with a larger MTU.
-            if let Some(path) = association.paths.find_exactly(route) {
-                association.paths[path].on_probe_refused(packet.len(), now);
-            }
+            association.on_probe_refused(route, packet.len(), now);
         });
     }
 
@@ -102,9 +99,9 @@ impl Endpoint {
         let initiate_tag = initiate_tag(icmp.quoted);
         let is_proved = |association: &Association| {
             if about_init {
-                initiate_tag == Some(association.local_tag)
+                initiate_tag == Some(association.local_tag())
             } else {
-                tag == association.peer_tag
+                tag == association.peer_tag()
             }
         };
         let registry = &self.registry;
@@ -124,7 +121,7 @@ impl Endpoint {
             IcmpKind::PortUnreachable => None,
             // ICMP8. A refused INIT counts only until the peer has answered another one.
             IcmpKind::ProtocolUnreachable => {
-                let waiting = association.peer_tag.is_zero();
+                let waiting = association.peer_tag().is_zero();
                 if about_init && !waiting {
                     return None;
                 }
@@ -135,27 +132,14 @@ impl Endpoint {
             // ICMP7.
             IcmpKind::PacketTooBig { mtu } => {
                 let plausible = self.update_association(now, id, |association, _| {
-                    let mut plausible = false;
-                    for path in association.paths.ids() {
-                        if association.paths[path].remote() == remote {
-                            plausible |= association.on_packet_too_big(path, mtu, now);
-                        }
-                    }
-                    plausible
+                    association.on_packet_too_big(remote, mtu, now)
                 })?;
                 plausible.then_some(())
             }
             // ICMP9.
             IcmpKind::DestinationUnreachable => {
                 self.update_association(now, id, |association, cx| {
-                    let path = association
-                        .paths
-                        .iter()
-                        .find(|p| p.remote() == remote)
-                        .map(|p| p.id());
-                    if let Some(path) = path.filter(|_| !association.state.is_setup()) {
-                        association.on_unreachable(path, cx);
-                    }
+                    association.on_unreachable(remote, cx);
                 })
             }
         }
@@ -165,8 +149,8 @@ impl Endpoint {
 /// Returns the kind of a "Port Unreachable" with UDP encapsulation (RFC 6951, section 5.5). A translator
 /// may have lost its mapping: if another path works, only this one has failed.
 fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
-    let others = association.paths.iter().filter(|p| p.remote() != remote);
-    if others.into_iter().any(Path::usable) && !association.state.is_setup() {
+    let others = association.paths().iter().filter(|p| p.remote() != remote);
+    if others.into_iter().any(Path::is_usable) && !association.state().is_setup() {
         IcmpKind::DestinationUnreachable
     } else {
         IcmpKind::ProtocolUnreachable

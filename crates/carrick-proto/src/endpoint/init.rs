@@ -10,7 +10,7 @@ use carrick_wire::{
 
 use super::{AddressVersion, Endpoint};
 use crate::addresses::InitAckAddresses;
-use crate::association::state::State;
+use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, InitFault, PeerParameters, shortened};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
@@ -115,15 +115,15 @@ impl Endpoint {
             return None;
         }
         // Step 2.
-        let setting_up = association.state.is_setup();
-        let waiting = matches!(association.state, State::CookieWait(_));
+        let setting_up = association.state().is_setup();
+        let waiting = matches!(association.state(), AssociationState::CookieWait(_));
         let added = if waiting {
             Vec::new()
         } else {
             association.new_addresses(&peer.addresses, route.remote, &cx)
         };
         if !added.is_empty() {
-            if !setting_up && association.peer_tag == peer.tag {
+            if !setting_up && association.peer_tag() == peer.tag {
                 // A late INIT of this set-up; the peer has left an address out of the one that counted. It
                 // would take an ABORT with its tag for one of the association.
                 return None;
@@ -149,25 +149,16 @@ impl Endpoint {
             association.tie_tags(&mut cx)
         };
         let (tag, initial_tsn, address_version, vector) = if setting_up {
-            association.advertised.leave_out_removed(cx.local_addresses);
-            let (tag, tsn) = (association.local_tag, association.local_initial_tsn);
-            // The same tag implies the same random number (RFC 4895, section 6.1).
-            let vector = association.auth.key_vector().cloned();
-            (
-                tag,
-                tsn,
-                association.advertised.version(),
-                vector.unwrap_or_default(),
-            )
+            association.repeat_init(cx.local_addresses)
         } else {
             let tag = VerificationTag(cx.random.nonzero_u32());
             let tsn = Tsn::new(cx.random.u32());
-            let vector = new_vector(&association.config, cx.random);
+            let vector = new_vector(association.config(), cx.random);
             (tag, tsn, cx.local_addresses.latest(), vector)
         };
         Some(InitAckParameters {
             route,
-            config: Arc::clone(&association.config),
+            config: Arc::clone(association.config()),
             tag,
             initial_tsn,
             tie_tags,
@@ -363,11 +354,11 @@ fn route_in_cookie_wait(
     route: &Route,
     peer: &PeerParameters<'_>,
 ) -> Option<Route> {
-    if association.paths.has_address(route.remote) {
+    if association.paths().has_address(route.remote) {
         return Some(*route);
     }
     let is_listed = |path: &&Path| peer.addresses.contains(&path.remote());
-    let path = association.paths.iter().find(is_listed)?;
+    let path = association.paths().iter().find(is_listed)?;
     let same_family = |local: &IpAddr| local.is_ipv4() == path.remote().is_ipv4();
     Some(Route {
         // The peer knows the destination address of its INIT.

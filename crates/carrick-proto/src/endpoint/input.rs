@@ -96,7 +96,7 @@ impl Endpoint {
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                let len = packet.bytes().len() + route.header_len();
+                let len = packet.bytes().len();
                 self.handle_init(now, route, (packet.header(), len), &init, opened_by);
             }
             Ok(_) => self.stats.wrong_tag += 1,
@@ -133,9 +133,9 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let (local, peer) = (association.local_tag, association.peer_tag);
-        let setting_up = association.state.is_setup();
-        if association.state.is_closed() {
+        let (local, peer) = (association.local_tag(), association.peer_tag());
+        let setting_up = association.state().is_setup();
+        if association.state().is_closed() {
             return self.handle_out_of_the_blue(route, packet);
         }
         if first.kind == ChunkType::SHUTDOWN_ACK && setting_up {
@@ -197,20 +197,13 @@ impl Endpoint {
         if at_source.is_some_and(|id| has_tag(&id)) {
             return at_source;
         }
-        let has_source = |id: &AssociationId| {
-            let association = self.registry.get(*id);
-            association.is_some_and(|a| a.paths.has_address(route.remote))
-        };
-        let left_out = self.registry.find_by_tag(tag, port).filter(has_source);
-        if left_out.is_some() {
-            return left_out;
-        }
         let named = self
             .find_by_init_ack(route, packet, first)
             .or_else(|| self.find_by_asconf(route, packet, first));
         let is_theirs = |id: &AssociationId| {
             let association = self.registry.get(*id);
-            reflects_tag(&first) || association.is_some_and(|a| a.paths.is_confirmed(route.remote))
+            reflects_tag(&first)
+                || association.is_some_and(|a| a.paths().is_confirmed(route.remote))
         };
         let tagged = named.filter(has_tag);
         tagged.or(at_source.filter(is_theirs)).or(named)
@@ -218,7 +211,7 @@ impl Endpoint {
 
     /// Returns whether this is the local tag of the association.
     fn has_tag(&self, id: AssociationId, tag: VerificationTag) -> bool {
-        self.registry.get(id).is_some_and(|a| a.local_tag == tag)
+        self.registry.get(id).is_some_and(|a| a.local_tag() == tag)
     }
 
     /// Passes an INIT ACK to its association and updates the index by the addresses in it.
@@ -238,7 +231,7 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let before: alloc::vec::Vec<_> = association.paths.remotes().collect();
+        let before: alloc::vec::Vec<_> = association.paths().remotes().collect();
         self.update_association(now, id, |association, cx| {
             association.handle_packet(route, packet, datagram, cx)
         });

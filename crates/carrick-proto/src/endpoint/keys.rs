@@ -66,7 +66,7 @@ impl Endpoint {
     /// (`SCTP_PEER_AUTH_CHUNKS` of RFC 6458, section 8.2.3). Empty for an unknown association.
     pub fn peer_required_chunks(&self, id: AssociationId) -> impl Iterator<Item = ChunkType> + '_ {
         let association = self.registry.get(id).into_iter();
-        association.flat_map(|association| association.auth.listed_by_peer())
+        association.flat_map(|association| association.auth().listed_by_peer())
     }
 
     fn update_keys(

@@ -52,6 +52,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use bytes::Bytes;
 use carrick_wire::StreamId;
@@ -74,7 +75,9 @@ use crate::tx::message::SendOptions;
 use registry::Registry;
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
+pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};
+pub use source_table::SourceKey;
 
 pub use parameters::ParameterChanges;
 
@@ -152,9 +155,9 @@ impl Endpoint {
     /// Returns whether [`Self::send`] would accept a message of one byte. If the send buffer is full,
     /// [`Event::SendBufferFree`] follows once it has room, as after [`SendError::BufferFull`].
     pub fn has_send_room(&mut self, id: AssociationId) -> bool {
-        self.registry.get_mut(id).is_some_and(|association| {
-            association.state.takes_messages() && association.has_send_room()
-        })
+        self.registry
+            .get_mut(id)
+            .is_some_and(Association::has_send_room)
     }
 
     /// Returns the next received message, or the next part of one: RECEIVE of RFC 9260, section 11.1.7.
@@ -163,8 +166,8 @@ impl Endpoint {
         self.registry.limit_receiver(id, self.config.receive_memory);
         let association = self.registry.get_mut(id)?;
         let message = association.receive();
-        let done = association.state.is_closed() && association.receiver.receivable() == 0;
-        let update = association.receiver.sack_is_due();
+        let done = association.state().is_closed() && !association.has_receivable();
+        let update = association.sack_is_due();
         self.registry.update_memory_use(id);
         if done {
             self.stats.removed += self.registry.remove(id);
@@ -230,6 +233,28 @@ impl Endpoint {
         self.update_open_association(now, id, |association, cx| {
             association.set_heartbeat(path, enabled, cx)
         })
+    }
+
+    /// Sets HB.interval of a path (RFC 6458, section 8.1.12). Its next heartbeat is scheduled again. For all
+    /// paths, see [`ParameterChanges::hb_interval`].
+    ///
+    /// # Errors
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
+    pub fn set_heartbeat_interval(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        interval: Duration,
+    ) -> Result<(), OperationError> {
+        self.update_open_association(now, id, |association, cx| {
+            association.set_heartbeat_interval(path, interval, cx)
+        })
+    }
+
+    /// Returns HB.interval of a path.
+    pub fn heartbeat_interval(&self, id: AssociationId, path: PathId) -> Option<Duration> {
+        self.registry.get(id)?.heartbeat_interval(path)
     }
 
     /// Sends a heartbeat on a path: REQUEST HEARTBEAT of RFC 9260, section 11.1.10.
@@ -328,11 +353,7 @@ impl Endpoint {
         mtu: usize,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            if !association.paths.contains(path) {
-                return Err(OperationError::UnknownPath);
-            }
-            association.paths[path].limit_mtu(mtu, now);
-            Ok(())
+            association.set_path_mtu(path, mtu, now)
         })
     }
 
@@ -365,7 +386,7 @@ impl Endpoint {
                 continue;
             };
             let transmit = association.poll_transmit(buf, &mut cx);
-            let has_events = !association.events.is_empty();
+            let has_events = association.has_events();
             if has_events {
                 association.queue_notifications();
             }
@@ -389,7 +410,7 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
         let (id, event) = self.events.pop_front()?;
         if let (Event::PeerError(_), Some(association)) = (&event, self.registry.get_mut(id)) {
-            association.events.on_peer_error_polled();
+            association.on_peer_error_polled();
         }
         Some((id, event))
     }
@@ -397,7 +418,7 @@ impl Endpoint {
     /// Returns the next trace record of an association with [`crate::ResearchConfig::trace`]. Records that
     /// have not been read are dropped with the association.
     pub fn poll_trace(&mut self, id: AssociationId) -> Option<TraceRecord> {
-        self.registry.get_mut(id)?.trace.pop()
+        self.registry.get_mut(id)?.poll_trace()
     }
 
     /// Returns the counters of the endpoint.
@@ -414,7 +435,7 @@ impl Endpoint {
     pub fn association_counters(&self) -> AssociationCounters {
         let mut sum = self.stats.removed;
         for association in self.associations().filter_map(|id| self.registry.get(id)) {
-            sum += association.counters;
+            sum += association.counters();
         }
         sum
     }
@@ -426,11 +447,7 @@ impl Endpoint {
 
     /// Returns the state and counters of a path.
     pub fn path_stats(&self, id: AssociationId, path: PathId) -> Option<PathStats> {
-        let association = self.registry.get(id)?;
-        association
-            .paths
-            .contains(path)
-            .then(|| association.path_stats(path))
+        self.registry.get(id)?.path_stats(path)
     }
 
     /// Returns the counters of an outbound stream (RFC 7496, section 4.3); `None` if it does not exist.
@@ -443,7 +460,7 @@ impl Endpoint {
         self.registry
             .get(id)
             .into_iter()
-            .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
+            .flat_map(|a| a.paths().ids().filter_map(|id| a.path_stats(id)))
     }
 
     /// Changes the association limits, [`EndpointConfig::max_associations`] and
@@ -460,6 +477,31 @@ impl Endpoint {
         self.config.receive_memory = bytes;
     }
 
+    /// Limits the received data of the associations that the next inputs concern to what each holds and `room`
+    /// bytes more, but at least to 4 KiB, instead of their shares of [`EndpointConfig::receive_memory`]. For users
+    /// with several endpoints, which share memory. `None`, as at first, restores the shares.
+    pub fn set_receive_room(&mut self, room: Option<usize>) {
+        self.registry.set_receive_room(room);
+    }
+
+    /// Records the associations whose received data changes, for [`Self::poll_receive_change`], which has to be
+    /// called after each input and operation from now on. The first ones are those that hold any.
+    pub fn record_receive_changes(&mut self) {
+        self.registry.record_receive_changes();
+    }
+
+    /// Returns an association whose received data has changed, with the bytes that it holds, as they are
+    /// counted for [`EndpointConfig::receive_memory`]; 0 bytes after its removal.
+    pub fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
+        self.registry.poll_receive_change()
+    }
+
+    /// Returns the source of an association, as the limits of [`EndpointConfig`] have it, and whether the peer
+    /// initiated it.
+    pub fn source(&self, id: AssociationId) -> Option<(SourceKey, bool)> {
+        self.registry.source(id)
+    }
+
     /// Returns the identifiers of all associations.
     pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.registry.ids()
@@ -467,12 +509,12 @@ impl Endpoint {
 
     /// Returns the SCTP port of the association's peer.
     pub fn peer_port(&self, id: AssociationId) -> Option<u16> {
-        self.registry.get(id).map(|a| a.peer_port)
+        self.registry.get(id).map(Association::peer_port)
     }
 
     /// Returns the parameters of an association.
     pub fn association_config(&self, id: AssociationId) -> Option<&AssociationConfig> {
-        self.registry.get(id).map(|a| &*a.config)
+        self.registry.get(id).map(|a| &**a.config())
     }
 
     /// Returns the parameters of associations that peers initiate.
@@ -517,7 +559,7 @@ impl Endpoint {
         operation: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), OperationError>,
     ) -> Result<(), OperationError> {
         let open = |association: &mut Association, cx: &mut Context<'_>| {
-            if association.state.is_closed() {
+            if association.state().is_closed() {
                 return Err(OperationError::UnknownAssociation);
             }
             operation(association, cx)
@@ -565,12 +607,12 @@ impl Endpoint {
         let Some(association) = self.registry.get_mut(id) else {
             return;
         };
-        while let Some(event) = association.events.pop() {
+        while let Some(event) = association.poll_event() {
             self.events.push_back((id, event));
         }
-        if association.state.is_closed() {
+        if association.state().is_closed() {
             // Received messages stay readable; the peer can set up a new association.
-            let unread = association.receiver.receivable() > 0;
+            let unread = association.has_receivable();
             self.registry.unlink(id);
             if !unread {
                 self.stats.removed += self.registry.remove(id);

@@ -8,6 +8,7 @@ use super::Endpoint;
 use crate::association::AssociationId;
 use crate::config::{AssociationConfig, ConfigError};
 use crate::error::OperationError;
+use crate::streams::Grants;
 use crate::time::Time;
 
 /// Protocol parameters to be changed; those that are `None` keep their value.
@@ -22,7 +23,8 @@ pub struct ParameterChanges {
     pub rto_max: Option<Duration>,
     /// Association.Max.Retrans.
     pub association_max_retrans: Option<u32>,
-    /// HB.interval, for heartbeats scheduled from now on.
+    /// HB.interval, for heartbeats scheduled from now on. It replaces those of single paths
+    /// ([`Endpoint::set_heartbeat_interval`]).
     pub hb_interval: Option<Duration>,
     /// Delay of SACKs, at most 500 ms. A SACK that is already delayed keeps its deadline.
     pub sack_delay: Option<Duration>,
@@ -37,6 +39,10 @@ pub struct ParameterChanges {
     pub max_payload: Option<Option<usize>>,
     /// Fragments messages that do not fit into a packet.
     pub fragment: Option<bool>,
+    /// Fixed size of the send buffer in bytes, at least 1. Messages beyond a smaller one remain in it.
+    pub send_buffer: Option<usize>,
+    /// Requests of the peer that are granted (RFC 6525, section 6.3.1), for requests that arrive from now on.
+    pub grants: Option<Grants>,
 }
 
 impl ParameterChanges {
@@ -104,6 +110,20 @@ impl ParameterChanges {
         self
     }
 
+    /// Sets a fixed size of the send buffer (`SO_SNDBUF`).
+    #[must_use]
+    pub fn send_buffer(mut self, bytes: usize) -> Self {
+        self.send_buffer = Some(bytes);
+        self
+    }
+
+    /// Sets the requests of the peer that are granted (`SCTP_ENABLE_STREAM_RESET`).
+    #[must_use]
+    pub fn grants(mut self, grants: Grants) -> Self {
+        self.grants = Some(grants);
+        self
+    }
+
     /// Changes a copy of a configuration.
     fn applied(&self, to: &AssociationConfig) -> Result<AssociationConfig, ConfigError> {
         fn set<T: Copy>(parameter: &mut T, change: Option<T>) {
@@ -126,6 +146,11 @@ impl ParameterChanges {
         set(&mut config.transmission.max_burst, self.max_burst);
         set(&mut config.mtu.max_payload, self.max_payload);
         set(&mut config.mtu.fragment, self.fragment);
+        set(&mut config.streams.grants, self.grants);
+        if let Some(bytes) = self.send_buffer {
+            config.buffers.send_buffer = bytes;
+            config.buffers.max_send_buffer = None;
+        }
         config.validate()?;
         Ok(config)
     }
@@ -143,10 +168,11 @@ impl Endpoint {
         changes: &ParameterChanges,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            let config = changes.applied(&association.config);
-            let config = config.map_err(OperationError::InvalidConfig)?;
-            association.receiver.set_sack_timing(&config);
-            association.config = Arc::new(config);
+            let config = changes.applied(association.config());
+            association.set_config(config.map_err(OperationError::InvalidConfig)?);
+            if changes.hb_interval.is_some() {
+                association.unset_heartbeat_intervals();
+            }
             Ok(())
         })
     }

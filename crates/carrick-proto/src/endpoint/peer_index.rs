@@ -112,6 +112,11 @@ impl PeerIndex {
         self.entry(key).1.len() >= MAX_SHARING
     }
 
+    /// Returns whether entries of this address and port may have been left out.
+    pub(super) fn leaves_out(&self, key: Key) -> bool {
+        self.entry(key).1.len() >= MAX_UNCONFIRMED
+    }
+
     /// Returns whether any address and port has more than one association.
     #[cfg(test)]
     fn has_shared(&self) -> bool {

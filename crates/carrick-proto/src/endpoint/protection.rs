@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carrick_wire::{COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet};
 
 use super::Endpoint;
-use crate::association::AssociationId;
+use crate::association::{Association, AssociationId};
 use crate::protection::ChunkProtection;
 use crate::route::Route;
 use crate::time::Time;
@@ -18,7 +18,7 @@ impl Endpoint {
     pub fn chunk_protection(&mut self, id: AssociationId) -> Option<&mut dyn ChunkProtection> {
         self.registry.refresh(id);
         let association = self.registry.get_mut(id)?;
-        Some(association.protection.as_mut()?.implementation())
+        Some(association.protection_mut()?.implementation())
     }
 
     /// Removes the protection of the chunks of a packet and dispatches it.
@@ -43,7 +43,7 @@ impl Endpoint {
         // Step 1.
         let found = self.find_protecting_association(route, header);
         let association = found.and_then(|id| self.registry.get_mut(id));
-        let protected = association.and_then(|a| a.protection.as_mut());
+        let protected = association.and_then(Association::protection_mut);
         // Step 2.
         let Some(protected) = protected.filter(|p| p.is_protected(first)) else {
             return self.dispatch(now, route, packet, datagram, None);
@@ -79,7 +79,7 @@ impl Endpoint {
         } else {
             registry.find_by_address_and_tag(route.remote, port, tag, encapsulation)
         };
-        let has_tag = |id: &AssociationId| registry.get(*id).is_some_and(|a| a.local_tag == tag);
+        let has_tag = |id: &AssociationId| registry.get(*id).is_some_and(|a| a.local_tag() == tag);
         let own = here.filter(has_tag);
         own.or_else(|| registry.find_protected(tag, port)).or(here)
     }
@@ -114,7 +114,7 @@ impl Endpoint {
             return true;
         }
         let association = self.registry.get_mut(id);
-        let Some(protected) = association.and_then(|a| a.protection.as_mut()) else {
+        let Some(protected) = association.and_then(Association::protection_mut) else {
             return true;
         };
         let admitted = protected.admits(kinds);

@@ -14,8 +14,9 @@ use siphasher::sip::SipHasher13;
 use super::peer_index::{PeerEntry, PeerIndex};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
+use crate::rx::MIN_RECEIVE;
 use crate::stats::AssociationCounters;
 use crate::time::Time;
 
@@ -43,10 +44,10 @@ impl BuildHasher for KeyedHash {
 /// counts as plain IP.
 fn peer_entry(association: &Association, remote: IpAddr) -> PeerEntry {
     PeerEntry {
-        tag: association.local_tag,
-        encapsulation: association.paths.encapsulation(remote).flatten(),
-        slot: association.id.slot,
-        confirmed: association.paths.is_confirmed(remote),
+        tag: association.local_tag(),
+        encapsulation: association.paths().encapsulation(remote).flatten(),
+        slot: association.id().slot,
+        confirmed: association.paths().is_confirmed(remote),
     }
 }
 
@@ -61,7 +62,7 @@ pub(super) struct AddressMatch {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct AssociationSlot {
     generation: u32,
     /// The association is in the queue of those that may have packets to send.
     is_ready: bool,
@@ -78,13 +79,13 @@ struct Slot {
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    slots: Vec<Slot>,
+    slots: Vec<AssociationSlot>,
     free: Vec<u32>,
     peers: PeerIndex,
     sources: SourceTable,
-    /// Associations by local tag and peer port: those with a chunk protection and those that an address of
+    /// Associations by peer port and local tag: those with a chunk protection and those that an address of
     /// their peer does not identify, or all of them.
-    tags: BTreeMap<(u32, u16), AssociationId>,
+    tags: BTreeMap<(u16, u32), AssociationId>,
     /// `tags` has all associations.
     all_tags: bool,
     /// Timeouts, earliest first. An association has an entry for the time for which it was last
@@ -93,10 +94,14 @@ pub(crate) struct Registry {
     /// Associations that may have something to send.
     ready: VecDeque<AssociationId>,
     len: usize,
+    /// Bytes that the association of the next input may receive, in place of its share of the budget.
+    receive_room: Option<usize>,
+    /// Associations whose received data has changed; `None` if the changes are not recorded.
+    receive_changes: Option<Vec<AssociationId>>,
 }
 
 /// Returns the slot of an association that has not been removed.
-fn current(slots: &mut [Slot], id: AssociationId) -> Option<&mut Slot> {
+fn current(slots: &mut [AssociationSlot], id: AssociationId) -> Option<&mut AssociationSlot> {
     let slot = slots.get_mut(id.slot as usize)?;
     (slot.generation == id.generation).then_some(slot)
 }
@@ -115,6 +120,8 @@ impl Registry {
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             len: 0,
+            receive_room: None,
+            receive_changes: None,
         }
     }
 
@@ -131,7 +138,7 @@ impl Registry {
                 // four.
                 self.slots.reserve_exact(self.slots.len().max(1));
             }
-            self.slots.push(Slot::default());
+            self.slots.push(AssociationSlot::default());
             self.slots.len() as u32 - 1
         });
         AssociationId {
@@ -147,11 +154,11 @@ impl Registry {
         source: SourceKey,
         accepted: bool,
     ) {
-        let AssociationId { slot, generation } = association.id;
-        self.slots[slot as usize] = Slot {
+        let AssociationId { slot, generation } = association.id();
+        self.slots[slot as usize] = AssociationSlot {
             generation,
             source: Some(self.sources.add(source, accepted)),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.index(&association, |_| true);
         self.slots[slot as usize].association = Some(association);
@@ -168,13 +175,53 @@ impl Registry {
         self.sources.received()
     }
 
+    /// Returns the source of an association, and whether the peer initiated it.
+    pub(super) fn source(&self, id: AssociationId) -> Option<(SourceKey, bool)> {
+        let association = self.get(id)?;
+        let index = self.slots[id.slot as usize].source?;
+        Some((self.sources.source(index), association.was_accepted()))
+    }
+
+    pub(super) fn set_receive_room(&mut self, room: Option<usize>) {
+        self.receive_room = room;
+    }
+
+    /// Records changes of received data from now on, and the present state as the first ones.
+    pub(super) fn record_receive_changes(&mut self) {
+        let holding = self.ids().filter(|id| self.charged(*id) > 0).collect();
+        self.receive_changes = Some(holding);
+    }
+
+    /// Returns an association whose received data has changed, with its bytes.
+    pub(super) fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
+        let id = self.receive_changes.as_mut()?.pop()?;
+        Some((id, self.charged(id)))
+    }
+
+    fn charged(&self, id: AssociationId) -> usize {
+        let slot = self.slots.get(id.slot as usize);
+        let slot = slot.filter(|slot| slot.generation == id.generation);
+        slot.map_or(0, |slot| slot.charged)
+    }
+
+    fn record_receive_change(&mut self, id: AssociationId) {
+        if let Some(changes) = &mut self.receive_changes
+            && changes.last() != Some(&id)
+        {
+            changes.push(id);
+        }
+    }
+
     /// Limits the receive buffer of an association to its share of the budget of all.
     pub(crate) fn limit_receiver(&mut self, id: AssociationId, budget: usize) {
         if let Some(slot) = current(&mut self.slots, id)
             && let (Some(association), Some(source)) = (&mut slot.association, slot.source)
         {
-            let limit = self.sources.limit(source, slot.charged, budget);
-            association.receiver.set_limit(limit);
+            let limit = match self.receive_room {
+                Some(room) => slot.charged.saturating_add(room).max(MIN_RECEIVE),
+                None => self.sources.limit(source, slot.charged, budget),
+            };
+            association.limit_receive_buffer(limit);
         }
     }
 
@@ -183,10 +230,11 @@ impl Registry {
         if let Some(slot) = current(&mut self.slots, id)
             && let Some(association) = &slot.association
         {
-            let held = association.receiver.charged_bytes();
+            let held = association.receive_memory();
             let before = core::mem::replace(&mut slot.charged, held);
             if let Some(source) = slot.source.filter(|_| before != held) {
                 self.sources.update_received(source, before, held);
+                self.record_receive_change(id);
             }
         }
     }
@@ -195,9 +243,13 @@ impl Registry {
     /// peers claim an address so often that an entry is left out, its tag identifies the association.
     fn index(&mut self, association: &Association, wanted: impl Fn(&PeerEntry) -> bool) {
         let slots = &self.slots;
-        let (id, tag, port) = (association.id, association.local_tag, association.peer_port);
+        let (id, tag, port) = (
+            association.id(),
+            association.local_tag(),
+            association.peer_port(),
+        );
         let mut is_listed = true;
-        for remote in association.paths.remotes() {
+        for remote in association.paths().remotes() {
             let describe = |slot: u32| {
                 Some(peer_entry(
                     slots[slot as usize].association.as_deref()?,
@@ -230,7 +282,7 @@ impl Registry {
         else {
             return;
         };
-        self.unindex(before.iter().copied(), association.peer_port, id.slot);
+        self.unindex(before.iter().copied(), association.peer_port(), id.slot);
         self.index(&association, |_| true);
         self.slots[id.slot as usize].association = Some(association);
     }
@@ -258,9 +310,9 @@ impl Registry {
             return AssociationCounters::default();
         };
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
-        *slot = Slot {
+        *slot = AssociationSlot {
             generation: slot.generation.wrapping_add(1),
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         self.free.push(id.slot);
         self.len -= 1;
@@ -268,14 +320,17 @@ impl Registry {
             self.sources.update_received(source, charged, 0);
             self.sources.remove(source, association.was_accepted());
         }
+        if charged > 0 {
+            self.record_receive_change(id);
+        }
         self.unlink_association(&association, tag);
-        association.counters
+        association.counters()
     }
 
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
     fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
-        let (id, port) = (association.id, association.peer_port);
-        self.unindex(association.paths.remotes(), port, id.slot);
+        let (id, port) = (association.id(), association.peer_port());
+        self.unindex(association.paths().remotes(), port, id.slot);
         if let Some(tag) = tag {
             self.remove_tag(tag, port, id);
         }
@@ -301,7 +356,8 @@ impl Registry {
     }
 
     /// Returns the association to which a packet with this source address, port, tag and UDP source
-    /// port may belong. The caller checks the tag.
+    /// port may belong: the one with this tag, also if the index leaves it out, or else another one at
+    /// the address. The caller checks the tag.
     pub(crate) fn find_by_address_and_tag(
         &self,
         remote: IpAddr,
@@ -310,7 +366,16 @@ impl Registry {
         encapsulation: Option<u16>,
     ) -> Option<AssociationId> {
         let found = self.peers.find((remote, port), tag, encapsulation);
-        found.map(|slot| self.id(slot))
+        let found = found.map(|slot| self.id(slot));
+        if found.is_some_and(|id| self.get(id).is_some_and(|a| a.local_tag() == tag)) {
+            return found;
+        }
+        let has_address = |id: &AssociationId| {
+            let association = self.get(*id);
+            association.is_some_and(|a| a.paths().has_address(remote))
+        };
+        let left_out = self.find_by_tag(tag, port).filter(has_address);
+        left_out.or(found)
     }
 
     /// Returns the association in which this address is confirmed and has this encapsulation. An
@@ -327,7 +392,8 @@ impl Registry {
     }
 
     /// Returns the association that sent a quoted packet to this address, port and UDP port. `has_tag`
-    /// compares the verification tag of the quoted packet.
+    /// compares the verification tag of the quoted packet, which is the peer's, so that associations
+    /// that the index of addresses leaves out have to be searched.
     pub(crate) fn find_quoted_sender(
         &self,
         remote: IpAddr,
@@ -335,11 +401,21 @@ impl Registry {
         encapsulation: Option<u16>,
         has_tag: impl Fn(&Association) -> bool,
     ) -> Option<AssociationId> {
-        self.at_address(remote, port)
-            .find(|found| {
-                found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
+        let listed = self.at_address(remote, port).find(|found| {
+            found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
+        });
+        if listed.is_some() || !self.peers.leaves_out((remote, port)) {
+            return listed.map(|found| found.id);
+        }
+        let of_port = (port, 0)..=(port, u32::MAX);
+        let mut tagged = self.tags.range(of_port).map(|(_, id)| *id);
+        tagged.find(|id| {
+            self.get(*id).is_some_and(|association| {
+                association.paths().has_address(remote)
+                    && association.paths().encapsulation(remote).flatten() == encapsulation
+                    && has_tag(association)
             })
-            .map(|found| found.id)
+        })
     }
 
     /// Returns all associations with a peer at this address and port.
@@ -376,13 +452,13 @@ impl Registry {
 
     /// Returns the association with this local tag and peer port, if it is in the index by tag.
     pub(crate) fn find_by_tag(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
-        self.tags.get(&(tag.0, port)).copied()
+        self.tags.get(&(port, tag.0)).copied()
     }
 
     /// Returns the association with this local tag and peer port, if it has a chunk protection.
     pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
         let found = self.find_by_tag(tag, port);
-        found.filter(|id| self.get(*id).is_some_and(|a| a.protection.is_some()))
+        found.filter(|id| self.get(*id).is_some_and(|a| a.is_protected()))
     }
 
     /// Updates the index by tag.
@@ -393,10 +469,9 @@ impl Registry {
         let Some(association) = &slot.association else {
             return;
         };
-        let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted =
-            self.all_tags || association.protection.is_some() || slot.indexed_tag.is_some();
-        if wanted && slot.indexed_tag != Some(tag) && !association.state.is_closed() {
+        let (tag, port) = (association.local_tag(), association.peer_port());
+        let wanted = self.all_tags || association.is_protected() || slot.indexed_tag.is_some();
+        if wanted && slot.indexed_tag != Some(tag) && !association.state().is_closed() {
             self.add_tag(id, tag, port);
         }
     }
@@ -407,19 +482,19 @@ impl Registry {
         if let Some(old) = slot.indexed_tag.replace(tag) {
             self.remove_tag(old, port, id);
         }
-        self.tags.insert((tag.0, port), id);
+        self.tags.insert((port, tag.0), id);
     }
 
     fn remove_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
-        if self.tags.get(&(tag.0, port)) == Some(&id) {
-            self.tags.remove(&(tag.0, port));
+        if self.tags.get(&(port, tag.0)) == Some(&id) {
+            self.tags.remove(&(port, tag.0));
         }
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.slots
             .iter()
-            .filter_map(|s| s.association.as_ref().map(|a| a.id))
+            .filter_map(|s| s.association.as_ref().map(|a| a.id()))
     }
 
     /// Updates all that the registry derives from an association: its tag in the index, its next
@@ -505,7 +580,7 @@ impl Registry {
 /// Associations with their identifiers and timeouts. The indexes by address, tag and source follow from the
 /// associations.
 impl Portable for Registry {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             slots,
             free,
@@ -516,6 +591,8 @@ impl Portable for Registry {
             timers,
             ready,
             len: _,
+            receive_room: _,
+            receive_changes: _,
         } = self;
         peers.hash().write(out);
         slots.len().write(out);
@@ -531,9 +608,9 @@ impl Portable for Registry {
         ready.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let hash = KeyedHash::read(input)?;
-        let read: Vec<SlotState> = Portable::read(input)?;
+        let read: Vec<AssociationSlotState> = Portable::read(input)?;
         let mut registry = Self {
             slots: Vec::with_capacity(read.len()),
             free: Portable::read(input)?,
@@ -544,6 +621,8 @@ impl Portable for Registry {
             timers: Vec::read(input)?.into(),
             ready: Portable::read(input)?,
             len: 0,
+            receive_room: None,
+            receive_changes: None,
         };
         for (state, number) in read.into_iter().zip(0..) {
             registry.restore(state, number)?;
@@ -554,20 +633,20 @@ impl Portable for Registry {
     }
 }
 
-/// Exported part of a [`Slot`].
-struct SlotState {
+/// Exported part of a [`AssociationSlot`].
+struct AssociationSlotState {
     generation: u32,
     association: Option<Box<Association>>,
     scheduled: Option<Time>,
     source: Option<SourceKey>,
 }
 
-portable_struct! { SlotState { generation, association, scheduled, source } }
+portable_struct! { AssociationSlotState { generation, association, scheduled, source } }
 
 impl Registry {
     /// Adds the next slot of an import.
-    fn restore(&mut self, state: SlotState, number: u32) -> Result<(), ImportError> {
-        let SlotState {
+    fn restore(&mut self, state: AssociationSlotState, number: u32) -> Result<(), ImportError> {
+        let AssociationSlotState {
             generation,
             association,
             scheduled,
@@ -577,17 +656,17 @@ impl Registry {
             slot: number,
             generation,
         };
-        let mut slot = Slot {
+        let mut slot = AssociationSlot {
             generation,
             scheduled,
-            ..Slot::default()
+            ..AssociationSlot::default()
         };
         if let Some(association) = association {
-            let (Some(source), true) = (source, association.id == id) else {
+            let (Some(source), true) = (source, association.id() == id) else {
                 return Err(ImportError::Malformed("identifier of an association"));
             };
             let index = self.sources.add(source, association.was_accepted());
-            slot.charged = association.receiver.charged_bytes();
+            slot.charged = association.receive_memory();
             self.sources.update_received(index, 0, slot.charged);
             slot.source = Some(index);
             slot.association = Some(association);
@@ -635,7 +714,7 @@ impl Registry {
     /// Adds an association that has not ended to the index, under the addresses that `wanted` selects.
     fn index_again(&mut self, id: AssociationId, wanted: impl Fn(&PeerEntry) -> bool) {
         let slot = &mut self.slots[id.slot as usize];
-        let is_open = |association: &mut Box<Association>| !association.state.is_closed();
+        let is_open = |association: &mut Box<Association>| !association.state().is_closed();
         if let Some(association) = slot.association.take_if(is_open) {
             self.index(&association, wanted);
             self.slots[id.slot as usize].association = Some(association);

@@ -15,15 +15,16 @@ use hashbrown::HashMap;
 use super::registry::KeyedHash;
 use crate::rx::MIN_RECEIVE;
 
-/// IPv4 address, or /64 network of an IPv6 address, since one host may use all addresses of a /64.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SourceKey(IpAddr);
+/// Source of packets, by which limits are shared: an IPv4 address, or the /64 network of an IPv6 address,
+/// since one host may use all addresses of a /64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceKey(IpAddr);
 
 portable_tuple! { SourceKey(value) }
 
 impl SourceKey {
     /// Returns the source of packets from this address.
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub fn of(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
             IpAddr::V4(v4) => IpAddr::V4(v4),
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
@@ -33,7 +34,7 @@ impl SourceKey {
 
 /// Totals of the associations of one source.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SourceTotals {
     source: SourceKey,
     associations: usize,
     /// Associations that the peers initiated.
@@ -51,7 +52,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct SourceTable {
     map: HashMap<SourceKey, u32, KeyedHash>,
-    entries: Vec<Entry>,
+    entries: Vec<SourceTotals>,
     unused: Vec<u32>,
     received: usize,
 }
@@ -88,7 +89,7 @@ impl SourceTable {
 
     /// Adds an association; `accepted` if the peer initiated it.
     pub(super) fn add(&mut self, source: SourceKey, accepted: bool) -> SourceIndex {
-        let new = Entry {
+        let new = SourceTotals {
             source,
             associations: 0,
             accepted: 0,

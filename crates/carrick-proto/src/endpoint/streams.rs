@@ -22,14 +22,16 @@ impl Endpoint {
         scheduler: StreamScheduler,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            association.sender.set_scheduler(scheduler);
+            association.set_scheduler(scheduler);
             Ok(())
         })
     }
 
     /// Returns the stream scheduler of an association.
     pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
-        self.registry.get(id).map(|a| a.sender.scheduler())
+        self.registry
+            .get(id)
+            .map(|a| a.sender().queue().scheduler())
     }
 
     /// Sets the scheduler's value of an outbound stream: `SCTP_STREAM_SCHEDULER_VALUE` of RFC 8260,
@@ -47,13 +49,12 @@ impl Endpoint {
         value: u16,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            let exists = association.sender.set_stream_value(stream, value);
-            exists.then_some(()).ok_or(OperationError::InvalidStream)
+            association.set_stream_value(stream, value)
         })
     }
 
     /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.
     pub fn stream_value(&self, id: AssociationId, stream: StreamId) -> Option<u16> {
-        self.registry.get(id)?.sender.stream_value(stream)
+        self.registry.get(id)?.sender().queue().stream_value(stream)
     }
 }

@@ -69,7 +69,7 @@ fn found(pair: &Pair, id: AssociationId, tag: VerificationTag) -> [bool; 2] {
 }
 
 fn tag(pair: &Pair, id: AssociationId) -> VerificationTag {
-    pair.ends[1].registry.get(id).unwrap().local_tag
+    pair.ends[1].registry.get(id).unwrap().local_tag()
 }
 
 #[test]

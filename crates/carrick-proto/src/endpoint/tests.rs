@@ -216,14 +216,14 @@ fn buffered(pair: &Pair, end: usize) -> Option<[(usize, usize); 2]> {
     let id = endpoint.associations().next()?;
     let association = endpoint.registry.get(id)?;
     let (mut sent, mut chunks) = (0, 0);
-    for path in association.paths.iter() {
+    for path in association.paths().iter() {
         sent += path.flight().buffered();
         chunks += path.flight().chunks() as usize;
     }
     let sent = (sent, chunks);
-    let sender = &association.sender;
+    let sender = association.sender();
     let kept = (sender.buffered_bytes(), sender.outstanding_chunks());
-    (association.sender.queued_messages() == 0).then_some([sent, kept])
+    (sender.queued_messages() == 0).then_some([sent, kept])
 }
 
 /// RFC 9260, section 5.2.4.

@@ -20,7 +20,7 @@ impl Endpoint {
             route.encapsulation,
         );
         let config = match found.and_then(|id| self.registry.get(id)) {
-            Some(association) => &association.config,
+            Some(association) => association.config(),
             // Its association is found by addresses in the packet, which the checksum has to cover.
             None if carries_lookup_address(packet) => return false,
             None => &self.config.association,

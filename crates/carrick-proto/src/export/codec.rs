@@ -1,4 +1,4 @@
-//! Encoding of state: [`Writer`], [`Reader`] and the trait [`Portable`], with the types of the standard library.
+//! Encoding of state: [`ExportWriter`], [`ExportReader`] and the trait [`Portable`], with the types of the standard library.
 //!
 //! Integers of more than a byte are LEB128, signed ones in zigzag order. A list is its length and its elements;
 //! maps and sets are in ascending order. Moments are stored as differences from the moment of the export, so that
@@ -19,28 +19,26 @@ use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 
-use super::{ExportError, ImportConfig, ImportError};
-use crate::cc::Algorithm;
-use crate::config::AssociationConfig;
-use crate::protection::ChunkProtectionOffer;
+use super::{ExportError, ImportError};
+use crate::config::{AssociationConfig, ImportConfig};
 use crate::time::Time;
 
 /// State that can be exported and imported.
 #[doc(hidden)]
 pub trait Portable: Sized {
     /// Appends the state.
-    fn write(&self, out: &mut Writer);
+    fn write(&self, out: &mut ExportWriter);
 
     /// Reads what [`Self::write`] appended.
     ///
     /// # Errors
     /// [`ImportError`], if no writer can have produced the bytes.
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError>;
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError>;
 }
 
-/// Export in the making.
+/// Encoder of an export.
 #[doc(hidden)]
-pub struct Writer {
+pub struct ExportWriter {
     pub(super) bytes: Vec<u8>,
     now: Time,
     /// Configurations written so far, which associations share.
@@ -50,20 +48,20 @@ pub struct Writer {
 }
 
 /// Shows the length alone: the state contains secrets.
-impl fmt::Debug for Writer {
+impl fmt::Debug for ExportWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Writer({} bytes)", self.bytes.len())
+        write!(f, "ExportWriter({} bytes)", self.bytes.len())
     }
 }
 
 /// Shows the length of the rest alone: the state contains secrets.
-impl fmt::Debug for Reader<'_> {
+impl fmt::Debug for ExportReader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reader({} bytes)", self.rest.len())
+        write!(f, "ExportReader({} bytes)", self.rest.len())
     }
 }
 
-impl Writer {
+impl ExportWriter {
     /// Creates an empty export of the state at `now`.
     pub fn new(now: Time) -> Self {
         Self {
@@ -111,9 +109,9 @@ impl Writer {
     }
 }
 
-/// Export that is being read.
+/// Decoder of an export.
 #[doc(hidden)]
-pub struct Reader<'a> {
+pub struct ExportReader<'a> {
     rest: &'a [u8],
     now: Time,
     configs: Vec<Arc<AssociationConfig>>,
@@ -122,7 +120,7 @@ pub struct Reader<'a> {
     parts: Option<&'a ImportConfig>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ExportReader<'a> {
     /// Begins to read the state that an export contains; `now` is the moment of the export by the clock of the
     /// importing program.
     pub fn new(bytes: &'a [u8], now: Time, parts: Option<&'a ImportConfig>) -> Self {
@@ -138,6 +136,11 @@ impl<'a> Reader<'a> {
     /// Returns the moment of the export by the clock of the importing program.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Returns the parts that are code; `None` where an import has none.
+    pub(crate) fn parts(&self) -> Option<&'a ImportConfig> {
+        self.parts
     }
 
     /// Returns the parameters of the association that is being read, whose algorithms continue its state.
@@ -238,13 +241,13 @@ macro_rules! portable_struct {
     ($name:ident { $($field:ident),* $(,)? }
         $(rebuilt { $($rebuilt:ident: $value:expr),* $(,)? })? $(check $check:path)?) => {
         impl $crate::export::Portable for $name {
-            fn write(&self, out: &mut $crate::export::Writer) {
+            fn write(&self, out: &mut $crate::export::ExportWriter) {
                 let Self { $($field,)* $($($rebuilt: _,)*)? } = self;
                 $($crate::export::Portable::write($field, out);)*
             }
 
             fn read(
-                input: &mut $crate::export::Reader<'_>,
+                input: &mut $crate::export::ExportReader<'_>,
             ) -> Result<Self, $crate::export::ImportError> {
                 let read = Self {
                     $($field: $crate::export::Portable::read(input)?,)*
@@ -266,13 +269,13 @@ macro_rules! portable_struct {
 macro_rules! portable_tuple {
     ($name:ident($($field:ident),*)) => {
         impl $crate::export::Portable for $name {
-            fn write(&self, out: &mut $crate::export::Writer) {
+            fn write(&self, out: &mut $crate::export::ExportWriter) {
                 let Self($($field),*) = self;
                 $($crate::export::Portable::write($field, out);)*
             }
 
             fn read(
-                input: &mut $crate::export::Reader<'_>,
+                input: &mut $crate::export::ExportReader<'_>,
             ) -> Result<Self, $crate::export::ImportError> {
                 $(let $field = $crate::export::Portable::read(input)?;)*
                 Ok(Self($($field),*))
@@ -289,7 +292,7 @@ macro_rules! portable_enum {
     ($name:ident { $($tag:literal: $variant:ident
         $(($($item:ident),*))? $({ $($field:ident),* $(,)? })?),* $(,)? }) => {
         impl $crate::export::Portable for $name {
-            fn write(&self, out: &mut $crate::export::Writer) {
+            fn write(&self, out: &mut $crate::export::ExportWriter) {
                 match self {
                     $(Self::$variant $(($($item),*))? $({ $($field),* })? => {
                         out.raw(&[$tag]);
@@ -300,7 +303,7 @@ macro_rules! portable_enum {
             }
 
             fn read(
-                input: &mut $crate::export::Reader<'_>,
+                input: &mut $crate::export::ExportReader<'_>,
             ) -> Result<Self, $crate::export::ImportError> {
                 Ok(match <u8 as $crate::export::Portable>::read(input)? {
                     $($tag => {
@@ -316,11 +319,11 @@ macro_rules! portable_enum {
 }
 
 impl Portable for u8 {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.bytes.push(*self);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (first, rest) = input.rest.split_first().ok_or(TRUNCATED)?;
         input.rest = rest;
         Ok(*first)
@@ -328,11 +331,11 @@ impl Portable for u8 {
 }
 
 impl Portable for bool {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         u8::from(*self).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         match u8::read(input)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -344,11 +347,11 @@ impl Portable for bool {
 macro_rules! portable_unsigned {
     ($($name:ty),*) => {$(
         impl Portable for $name {
-            fn write(&self, out: &mut Writer) {
+            fn write(&self, out: &mut ExportWriter) {
                 out.number(u128::from(*self));
             }
 
-            fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+            fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
                 let number = input.number()?;
                 number.try_into().map_err(|_| OUT_OF_RANGE)
             }
@@ -359,43 +362,43 @@ macro_rules! portable_unsigned {
 portable_unsigned!(u16, u32, u64);
 
 impl Portable for usize {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.number(*self as u128);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = input.number()?;
         number.try_into().map_err(|_| OUT_OF_RANGE)
     }
 }
 
 impl Portable for u128 {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.number(*self);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         input.number()
     }
 }
 
 impl Portable for i128 {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.number((self << 1 ^ self >> 127) as u128);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = input.number()?;
         Ok((number >> 1) as i128 ^ -((number & 1) as i128))
     }
 }
 
 impl Portable for i32 {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         i128::from(*self).write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = i128::read(input)?;
         number.try_into().map_err(|_| OUT_OF_RANGE)
     }
@@ -405,7 +408,7 @@ impl Portable for i32 {
 const END: i128 = 1 << 64;
 
 impl Portable for Time {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let difference = i128::from(self.as_nanos()) - i128::from(out.now.as_nanos());
         let is_end = *self == Self::from_nanos(u64::MAX);
         let written = if is_end { END } else { difference };
@@ -413,7 +416,7 @@ impl Portable for Time {
     }
 
     /// A moment before the epoch of this clock becomes the epoch.
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let difference = i128::read(input)?;
         if difference == END {
             return Ok(Self::from_nanos(u64::MAX));
@@ -428,12 +431,12 @@ impl Portable for Time {
 }
 
 impl Portable for Duration {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.as_secs().write(out);
         self.subsec_nanos().write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (seconds, nanos) = Portable::read(input)?;
         if nanos < 1_000_000_000 {
             Ok(Self::new(seconds, nanos))
@@ -444,7 +447,7 @@ impl Portable for Duration {
 }
 
 impl Portable for IpAddr {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         match self {
             Self::V4(address) => {
                 out.raw(&[4]);
@@ -457,7 +460,7 @@ impl Portable for IpAddr {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         match u8::read(input)? {
             4 => Ok(Ipv4Addr::from_octets(Portable::read(input)?).into()),
             6 => Ok(Ipv6Addr::from_octets(Portable::read(input)?).into()),
@@ -468,24 +471,24 @@ impl Portable for IpAddr {
 
 /// Address and port; an address with a flow label or scope is none of SCTP.
 impl Portable for SocketAddr {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.ip().write(out);
         self.port().write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Ok(Self::new(Portable::read(input)?, Portable::read(input)?))
     }
 }
 
 impl Portable for ChaCha12Rng {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.get_seed().write(out);
         self.get_stream().write(out);
         self.get_word_pos().write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut generator = Self::from_seed(Portable::read(input)?);
         generator.set_stream(Portable::read(input)?);
         generator.set_word_pos(Portable::read(input)?);
@@ -495,24 +498,24 @@ impl Portable for ChaCha12Rng {
 
 /// Payload; it is copied, so that no import keeps the memory of the whole export.
 impl Portable for Bytes {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.octets(self);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         input.octets().map(Self::copy_from_slice)
     }
 }
 
 impl<T: Portable> Portable for Option<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.is_some().write(out);
         if let Some(value) = self {
             value.write(out);
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         if bool::read(input)? {
             T::read(input).map(Some)
         } else {
@@ -522,44 +525,44 @@ impl<T: Portable> Portable for Option<T> {
 }
 
 impl<T: Portable> Portable for Box<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         T::write(self, out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         T::read(input).map(Self::new)
     }
 }
 
 impl<T: Portable> Portable for Reverse<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.0.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         T::read(input).map(Self)
     }
 }
 
 impl<T: Portable> Portable for Range<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.start.write(out);
         self.end.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Ok(T::read(input)?..T::read(input)?)
     }
 }
 
 impl<T: Portable, const N: usize> Portable for [T; N] {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         for item in self {
             item.write(out);
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let items: Vec<T> = (0..N).map(|_| T::read(input)).collect::<Result<_, _>>()?;
         items.try_into().map_err(|_| TRUNCATED)
     }
@@ -569,12 +572,12 @@ macro_rules! portable_pairs {
     ($(($($item:ident),*)),*) => {$(
         impl<$($item: Portable),*> Portable for ($($item,)*) {
             #[allow(non_snake_case)]
-            fn write(&self, out: &mut Writer) {
+            fn write(&self, out: &mut ExportWriter) {
                 let ($($item,)*) = self;
                 $($item.write(out);)*
             }
 
-            fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+            fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
                 Ok(($($item::read(input)?,)*))
             }
         }
@@ -584,11 +587,11 @@ macro_rules! portable_pairs {
 portable_pairs!((A, B), (A, B, C));
 
 impl<T: Portable> Portable for Vec<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.list(self.iter());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut all = Self::new();
         input.list(|item| all.push(item))?;
         Ok(all)
@@ -596,27 +599,27 @@ impl<T: Portable> Portable for Vec<T> {
 }
 
 impl<T: Portable> Portable for Box<[T]> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.list(self.iter());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Vec::read(input).map(Vec::into_boxed_slice)
     }
 }
 
 impl<T: Portable> Portable for VecDeque<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.list(self.iter());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Vec::read(input).map(Into::into)
     }
 }
 
 impl<K: Portable + Ord, V: Portable> Portable for BTreeMap<K, V> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.len().write(out);
         for (key, value) in self {
             key.write(out);
@@ -624,18 +627,18 @@ impl<K: Portable + Ord, V: Portable> Portable for BTreeMap<K, V> {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let entries = input.ascending(|entry: &(K, V)| &entry.0)?;
         Ok(entries.into_iter().collect())
     }
 }
 
 impl<T: Portable + Ord> Portable for BTreeSet<T> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         out.list(self.iter());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let items = input.ascending(|item: &T| item)?;
         Ok(items.into_iter().collect())
     }
@@ -643,7 +646,7 @@ impl<T: Portable + Ord> Portable for BTreeSet<T> {
 
 /// Parameters that associations share: written once, then referred to by their number.
 impl Portable for Arc<AssociationConfig> {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let known = out
             .configs
             .iter()
@@ -655,7 +658,7 @@ impl Portable for Arc<AssociationConfig> {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let number = usize::read(input)?;
         if number == input.configs.len() {
             let config = AssociationConfig::read(input)?;
@@ -666,34 +669,5 @@ impl Portable for Arc<AssociationConfig> {
         let config = input.configs.get(number).cloned().ok_or(malformed)?;
         input.association = Some(Self::clone(&config));
         Ok(config)
-    }
-}
-
-/// Algorithm of congestion control, by its name.
-impl Portable for Arc<dyn Algorithm> {
-    fn write(&self, out: &mut Writer) {
-        out.octets(self.name().as_bytes());
-    }
-
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
-        let name = input.octets()?;
-        let listed = input.parts.iter().flat_map(|parts| &parts.algorithms);
-        let mut known = listed.cloned().chain(crate::cc::algorithms());
-        let found = known.find(|algorithm| algorithm.name().as_bytes() == name);
-        found.ok_or_else(|| ImportError::unknown_algorithm(name))
-    }
-}
-
-/// Offer of a chunk protection, by the type of its parameter.
-impl Portable for Arc<dyn ChunkProtectionOffer> {
-    fn write(&self, out: &mut Writer) {
-        self.parameter_type().write(out);
-    }
-
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
-        let kind = Portable::read(input)?;
-        let mut listed = input.parts.iter().flat_map(|parts| &parts.protections);
-        let found = listed.find(|offer| offer.parameter_type() == kind);
-        found.cloned().ok_or(ImportError::MissingProtection(kind))
     }
 }

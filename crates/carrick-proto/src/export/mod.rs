@@ -1,4 +1,5 @@
-//! Export of an endpoint with all its associations, and its import by another process: handover.
+//! Format, codec and errors of the export of state and of its import by another process: handover. All parts of the
+//! core use this module, which uses none of them; [`crate::Endpoint::export`] is in `endpoint/export.rs`.
 //!
 //! ```text
 //! magic (8) | version (2) | length of the state (8) | state | CRC32c of everything before (4)
@@ -16,26 +17,17 @@ mod codec;
 mod wire;
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use alloc::boxed::Box;
 use carrick_wire::{ChunkType, ParameterType, crc32c};
 
 #[doc(hidden)]
-pub use codec::{Portable, Reader, Writer};
+pub use codec::{ExportReader, ExportWriter, Portable};
 
-use crate::cc::Algorithm;
 use crate::config::ConfigError;
-use crate::endpoint::Endpoint;
 use crate::peer_text::PeerText;
-use crate::protection::ChunkProtectionOffer;
-use crate::route::{MatchingAddress, SourceSelection};
 use crate::time::Time;
-
-/// Format of an endpoint. Its version changes with every change of the state, also within a release of the crate.
-const FORMAT: Format = Format::new(*b"carrick\x1a", 1);
 
 /// Bytes in front of the state.
 const HEADER: usize = 8 + 2 + 8;
@@ -46,60 +38,7 @@ const TRAILER: usize = 4;
 /// Limit of the length of an algorithm's name in errors.
 const MAX_NAME: usize = 64;
 
-/// State of an endpoint and of all its associations, exported by [`Endpoint::export`].
-///
-/// It contains secrets: the key of State Cookies, the state of the random number generator, shared keys, and
-/// messages of the user. Keep it where only the successor can read it, and erase it after the import. `Debug` shows its
-/// length only.
-#[derive(Clone, PartialEq, Eq)]
-pub struct EndpointExport(Vec<u8>);
-
-impl EndpointExport {
-    /// Returns the bytes, for [`Endpoint::import`].
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Returns the bytes, for [`Endpoint::import`].
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.0
-    }
-}
-
-impl AsRef<[u8]> for EndpointExport {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for EndpointExport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EndpointExport({} bytes)", self.0.len())
-    }
-}
-
-/// Parts of a configuration that are code, which an export refers to but does not contain.
-#[derive(Debug)]
-pub struct ImportConfig {
-    /// Source address selection of the endpoint. Default: [`MatchingAddress`].
-    pub source_selection: Box<dyn SourceSelection>,
-    /// Algorithms of congestion control besides [`crate::cc::algorithms`], found by their names. Default: none.
-    pub algorithms: Vec<Arc<dyn Algorithm>>,
-    /// Chunk protections, found by the type of their parameter. Default: none.
-    pub protections: Vec<Arc<dyn ChunkProtectionOffer>>,
-}
-
-impl Default for ImportConfig {
-    fn default() -> Self {
-        Self {
-            source_selection: Box::new(MatchingAddress),
-            algorithms: Vec::new(),
-            protections: Vec::new(),
-        }
-    }
-}
-
-/// Error of [`Endpoint::export`].
+/// Error of [`crate::Endpoint::export`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -128,7 +67,7 @@ impl fmt::Display for ExportError {
 
 impl core::error::Error for ExportError {}
 
-/// Error of [`Endpoint::import`] and of other imports by the same codec.
+/// Error of [`crate::Endpoint::import`] and of other imports by the same codec.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -147,18 +86,18 @@ pub enum ImportError {
     Malformed(&'static str),
     /// A parameter is out of its range.
     InvalidConfig(ConfigError),
-    /// An association uses an algorithm of congestion control that is not in [`ImportConfig::algorithms`].
+    /// An association uses an algorithm of congestion control that is not in [`crate::ImportConfig::algorithms`].
     UnknownAlgorithm(String),
     /// An algorithm of congestion control refused the state of its controller.
     Controller(&'static str),
-    /// An association offers or has a chunk protection that is not in [`ImportConfig::protections`].
+    /// An association offers or has a chunk protection that is not in [`crate::ImportConfig::protections`].
     MissingProtection(ParameterType),
     /// A chunk protection refused its state; the type of its chunk.
     Protection(ChunkType),
 }
 
 impl ImportError {
-    fn unknown_algorithm(name: &[u8]) -> Self {
+    pub(crate) fn unknown_algorithm(name: &[u8]) -> Self {
         let shown = &name[..name.len().min(MAX_NAME)];
         Self::UnknownAlgorithm(alloc::format!("{}", PeerText::new(shown)))
     }
@@ -206,42 +145,6 @@ impl fmt::Display for ImportError {
 
 impl core::error::Error for ImportError {}
 
-impl Endpoint {
-    /// Exports the endpoint with all its associations, so that another process can continue them with
-    /// [`Self::import`], at any moment: during set-up and shutdown, with data outstanding, incomplete messages, and
-    /// events and messages that the user has not fetched. Packets, events and messages that this endpoint returns after
-    /// the export are unknown to the successor: drop it, without another call.
-    ///
-    /// The export is as large as the data in the buffers, and one to two kilobytes for each association.
-    ///
-    /// # Errors
-    /// [`ExportError`], if a congestion controller or chunk protection of the user can't be exported.
-    pub fn export(&self, now: Time) -> Result<EndpointExport, ExportError> {
-        let bytes = FORMAT.export(now, |out| self.write_state(out))?;
-        Ok(EndpointExport(bytes))
-    }
-
-    /// Continues the endpoint that another one exported with [`Self::export`]. Its parameters, also those that changed
-    /// at run time, associations and local addresses are those of the export; identifiers of associations remain valid.
-    ///
-    /// `now` is the moment of the export by this program's clock: all timers and round-trip times continue from
-    /// there. If both programs read the same clock, pass the time of the export, and call [`Self::handle_timeout`] with
-    /// the present time next; if the time between the two is unknown, pass the present time. Moments of the past that
-    /// are before the epoch of this program's clock count as its epoch: let it begin at an hour, for instance, and not
-    /// at zero.
-    ///
-    /// # Errors
-    /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
-    pub fn import(config: ImportConfig, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
-        let state = FORMAT.open(bytes)?;
-        let mut input = Reader::new(state, now, Some(&config));
-        let mut endpoint = Self::read_state(&mut input)?;
-        input.finish()?;
-        endpoint.set_source_selection(config.source_selection);
-        Ok(endpoint)
-    }
-}
-
 /// Magic number and version of an export.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -263,9 +166,9 @@ impl Format {
     pub fn export(
         &self,
         now: Time,
-        write: impl FnOnce(&mut Writer),
+        write: impl FnOnce(&mut ExportWriter),
     ) -> Result<Vec<u8>, ExportError> {
-        let mut out = Writer::new(now);
+        let mut out = ExportWriter::new(now);
         out.raw(&self.magic);
         out.raw(&self.version.to_be_bytes());
         out.raw(&[0; 8]);
@@ -313,14 +216,14 @@ impl Format {
 
 /// Returns a part of the state by itself, such as that of a controller.
 pub(crate) fn to_bytes(state: &impl Portable, now: Time) -> Vec<u8> {
-    let mut out = Writer::new(now);
+    let mut out = ExportWriter::new(now);
     state.write(&mut out);
     out.bytes
 }
 
 /// Returns the state in the bytes of [`to_bytes`].
 pub(crate) fn from_bytes<T: Portable>(bytes: &[u8], now: Time) -> Option<T> {
-    let mut input = Reader::new(bytes, now, None);
+    let mut input = ExportReader::new(bytes, now, None);
     let state = T::read(&mut input).ok()?;
     input.finish().ok()?;
     Some(state)

@@ -6,16 +6,16 @@ use carrick_wire::{
     ReconfigSerial, SharedKeyId, SkippedMessage, Ssn, StreamId, Tsn, VerificationTag,
 };
 
-use super::{ImportError, Portable, Reader, Writer};
+use super::{ExportReader, ExportWriter, ImportError, Portable};
 
 macro_rules! portable_serials {
     ($($name:ident),*) => {$(
         impl Portable for $name {
-            fn write(&self, out: &mut Writer) {
+            fn write(&self, out: &mut ExportWriter) {
                 self.value().write(out);
             }
 
-            fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+            fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
                 Portable::read(input).map(Self::new)
             }
         }

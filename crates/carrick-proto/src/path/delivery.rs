@@ -157,7 +157,7 @@ impl DeliverySampler {
         })
     }
 
-    /// Records that less data than the window allows is in flight, for want of data to send.
+    /// Records that less data than the window allows is in flight, because no more data is queued.
     pub(crate) fn set_app_limited(&mut self, flight_size: usize) {
         self.app_limited_until = (self.delivered + flight_size as u64).max(1);
     }

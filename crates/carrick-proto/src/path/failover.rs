@@ -132,11 +132,11 @@ impl Paths {
     /// the data (RFC 7829 section 5). Returns the new primary path.
     pub(crate) fn switch_over_primary(&mut self) -> Option<PathId> {
         let (primary, current) = (self.primary(), self.current());
-        if primary == current || !self.contains(primary) || !self[current].usable() {
+        if primary == current || !self.contains(primary) || !self[current].is_usable() {
             return None;
         }
         let path = &self[primary];
-        if !path.thresholds.gives_up_primary(path.error_count) {
+        if !path.thresholds.replaces_primary(path.error_count) {
             return None;
         }
         self.set_primary(current);

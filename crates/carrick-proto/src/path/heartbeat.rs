@@ -20,6 +20,8 @@ pub(crate) const CHUNK_LEN: usize = 4 + padded(4 + INFO_LEN);
 pub(super) struct HeartbeatState {
     /// Heartbeats are sent while the path is idle.
     pub(super) enabled: bool,
+    /// HB.interval of this path; `None` for that of the association.
+    interval: Option<Duration>,
     /// Time of the next heartbeat.
     due: Option<Time>,
     /// The last heartbeat, unless it was acknowledged.
@@ -33,7 +35,7 @@ pub(super) struct HeartbeatState {
     unmeasured: bool,
 }
 
-portable_struct! { HeartbeatState { enabled, due, outstanding, requested, used, unmeasured } }
+portable_struct! { HeartbeatState { enabled, interval, due, outstanding, requested, used, unmeasured } }
 
 /// A heartbeat that is not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +76,7 @@ impl HeartbeatState {
     pub(super) fn new(enabled: bool) -> Self {
         Self {
             enabled,
+            interval: None,
             due: None,
             outstanding: None,
             requested: false,
@@ -195,6 +198,26 @@ impl Path {
         }
     }
 
+    /// Returns HB.interval of the path.
+    pub(crate) fn heartbeat_interval(&self, config: &AssociationConfig) -> Duration {
+        self.heartbeat.interval.unwrap_or(config.paths.hb_interval)
+    }
+
+    /// Sets HB.interval of the path. The next heartbeat is scheduled again, unless it is one that verifies
+    /// the path or tests a potentially failed one, which follow the RTO.
+    pub(crate) fn set_heartbeat_interval(
+        &mut self,
+        interval: Duration,
+        now: Time,
+        config: &AssociationConfig,
+        random: &mut Random,
+    ) {
+        self.heartbeat.interval = Some(interval);
+        if self.heartbeat.due.is_some() && self.confirmed && !self.potentially_failed {
+            self.schedule_heartbeat(now, config, random);
+        }
+    }
+
     /// Sets the next heartbeat after HB.interval and the RTO with its jitter.
     pub(super) fn schedule_heartbeat(
         &mut self,
@@ -202,9 +225,8 @@ impl Path {
         config: &AssociationConfig,
         random: &mut Random,
     ) {
-        let rto = self.rto.value();
-        self.heartbeat
-            .schedule(now, config.paths.hb_interval, rto, random);
+        let (interval, rto) = (self.heartbeat_interval(config), self.rto.value());
+        self.heartbeat.schedule(now, interval, rto, random);
     }
 
     /// Ends the waiting for a HEARTBEAT ACK if its time is over (section 8.3). `unconfirmed` is the number
@@ -249,8 +271,8 @@ impl Path {
             self.heartbeat.requested = true;
             self.heartbeat.due = None;
         } else {
-            self.heartbeat
-                .schedule(now, config.paths.hb_interval, rto, random);
+            let interval = self.heartbeat_interval(config);
+            self.heartbeat.schedule(now, interval, rto, random);
         }
     }
 
@@ -347,6 +369,13 @@ impl Paths {
             } else if path.heartbeat.enabled {
                 path.schedule_heartbeat(now, config, random);
             }
+        }
+    }
+
+    /// Gives all paths HB.interval of the association.
+    pub(crate) fn unset_heartbeat_intervals(&mut self) {
+        for path in self.iter_mut() {
+            path.heartbeat.interval = None;
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Path, PathId, Paths};
 impl Paths {
     /// Some path is fit for data.
     pub(crate) fn any_usable(&self) -> bool {
-        self.iter().any(Path::usable)
+        self.iter().any(Path::is_usable)
     }
 
     /// Returns whether any path has the states of RFC 7829.
@@ -33,7 +33,7 @@ impl Paths {
 
     /// The path with the fewest errors; among equals the next behind `last`, which comes last. Errors are
     /// counted up to a limit that differs between the paths: at its limit, a path compares as the worst,
-    /// so that those with low limits are not chosen for ever.
+    /// so that those with low limits are not chosen each time.
     fn fewest_errors(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
         // Numbers, some of which may be of no path any more, go round.
         let behind = |id: PathId| id.0.wrapping_sub(last.0).wrapping_sub(1);

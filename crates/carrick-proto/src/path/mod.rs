@@ -329,8 +329,8 @@ impl Path {
         }
     }
 
-    /// Confirmed, active and not potentially failed: fit for data.
-    pub(crate) fn usable(&self) -> bool {
+    /// Returns whether data may be sent: confirmed, active and not potentially failed.
+    pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
 

@@ -38,13 +38,14 @@ const SMALLEST: [usize; 2] = [576, 1280];
 pub struct PathMtuDiscovery {
     /// `BASE_PLPMTU` in bytes, 576 to 9000: what most paths take. On IPv6 it is at least 1280.
     pub base_mtu: usize,
-    /// `MAX_PLPMTU` in bytes, up to 65535: the largest size to look for.
+    /// `MAX_PLPMTU` in bytes, up to 65535: the largest size of the search.
     pub max_probed_mtu: usize,
     /// `MAX_PROBES`: number of consecutive lost probes after which a size counts as too large.
     pub max_probes: u32,
     /// `PROBE_TIMER`, at least a second; the path's RTO if that is longer.
     pub probe_timer: Duration,
-    /// `PMTU_RAISE_TIMER`: after this time a larger size is looked for again, if data was sent since.
+    /// `PMTU_RAISE_TIMER`: interval after which discovery searches for a larger size again, if data was
+    /// sent since.
     pub raise_timer: Duration,
 }
 
@@ -149,7 +150,7 @@ pub(super) struct MtuDiscovery {
     state: PathMtuState,
     base: usize,
     least: usize,
-    /// PLPMTU.
+    /// PLPMTU: size that data packets may have.
     mtu: usize,
     /// The largest size that may still turn out to pass.
     largest: usize,
@@ -360,7 +361,7 @@ impl MtuDiscovery {
             return true;
         }
         if size < self.mtu {
-            // Maybe a black hole: down to the base, and from there to what it said.
+            // Possible black hole: restart at BASE_PLPMTU, with the reported size as the upper limit.
             self.start();
             self.bound(size);
             return true;

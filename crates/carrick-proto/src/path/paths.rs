@@ -95,7 +95,7 @@ impl Paths {
             return self.current;
         }
         let others = self.list.iter().filter(|p| p.id != removed);
-        let best = others.min_by_key(|p| (!p.usable(), !p.confirmed, p.error_count, p.id));
+        let best = others.min_by_key(|p| (!p.is_usable(), !p.confirmed, p.error_count, p.id));
         best.map_or(removed, |p| p.id)
     }
 
@@ -284,6 +284,11 @@ impl Paths {
         self.remotes().any(|known| known == remote)
     }
 
+    /// Returns whether a local address is in scope on the route of a path.
+    pub(crate) fn have_in_scope(&self, local: IpAddr) -> bool {
+        self.iter().any(|p| p.route().has_in_scope(local))
+    }
+
     /// All addresses of the peer, those without a path included.
     pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let paths = self.list.iter().map(|p| p.remote);
@@ -307,15 +312,15 @@ impl Paths {
     /// With no usable path, see [`Self::last_resort`]; what was chosen once stays until
     /// [`Self::leave_failed`].
     pub(crate) fn choose(&mut self) -> Option<PathId> {
-        let best = if self.get(self.primary).is_some_and(Path::usable) {
+        let best = if self.get(self.primary).is_some_and(Path::is_usable) {
             Some(self.primary)
-        } else if self.get(self.current).is_some_and(Path::usable) {
+        } else if self.get(self.current).is_some_and(Path::is_usable) {
             // One alternate is kept as long as it works.
             Some(self.current)
         } else {
             self.list
                 .iter()
-                .filter(|p| p.usable())
+                .filter(|p| p.is_usable())
                 .min_by_key(|p| (p.error_count, p.rto.srtt().unwrap_or(Duration::MAX), p.id))
                 .map(|p| p.id)
                 .or_else(|| self.without_usable())
@@ -344,7 +349,7 @@ impl Paths {
     /// answer. Only confirmed addresses are tried, and those that failed only when all have.
     pub(crate) fn rotate(&mut self) {
         self.current = self
-            .after(self.current, Path::usable)
+            .after(self.current, Path::is_usable)
             .or_else(|| self.last_resort(self.current))
             .unwrap_or(self.current);
         self.primary = self.current;
@@ -397,7 +402,7 @@ impl Paths {
     /// paths, since the peer presumably uses several, too.
     pub(crate) fn data_round_trip(&self, concurrent: bool) -> Option<Duration> {
         if concurrent {
-            let usable = self.list.iter().filter(|p| p.usable());
+            let usable = self.list.iter().filter(|p| p.is_usable());
             return usable.filter_map(|p| p.rto.srtt()).max();
         }
         self[self.current].rto.srtt()

@@ -34,7 +34,7 @@ impl Path {
         state.pacer.departure_at(now, PacingRate { rate, packet })
     }
 
-    /// Returns whether a packet waited for its departure when pacing was last asked.
+    /// Returns whether a packet waited for its departure at the last query of the pacer.
     pub(crate) fn waits_for_departure(&self) -> bool {
         self.rate.as_ref().is_some_and(|rate| rate.pacer.waits())
     }

@@ -74,7 +74,7 @@ impl PathThresholds {
     }
 
     /// Returns whether the primary path is replaced at this error count.
-    pub(crate) fn gives_up_primary(&self, errors: u32) -> bool {
+    pub(crate) fn replaces_primary(&self, errors: u32) -> bool {
         self.primary_switchover_max_retrans
             .is_some_and(|limit| errors > limit)
     }

@@ -37,7 +37,7 @@ pub(crate) struct PathView {
 
 impl PathView {
     /// Returns whether the path is confirmed, active and not potentially failed.
-    pub(crate) fn usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
 }
@@ -49,11 +49,11 @@ pub(crate) fn alternate(last: PathId, paths: impl Iterator<Item = PathView>) -> 
     let mut errors_of_last = u32::MAX;
     let other = paths
         .inspect(|p| {
-            if p.id == last && p.usable() {
+            if p.id == last && p.is_usable() {
                 errors_of_last = p.error_count;
             }
         })
-        .filter(|p| p.id != last && p.usable())
+        .filter(|p| p.id != last && p.is_usable())
         .min_by_key(|p| {
             (
                 p.error_count,
@@ -72,7 +72,7 @@ pub(crate) fn same_while_usable(last: PathId, paths: impl Iterator<Item = PathVi
     let mut last_usable = false;
     let other = alternate(
         last,
-        paths.inspect(|p| last_usable |= p.id == last && p.usable()),
+        paths.inspect(|p| last_usable |= p.id == last && p.is_usable()),
     );
     if last_usable { last } else { other }
 }
@@ -85,7 +85,7 @@ pub(crate) fn alternate_by<K: Ord>(
     key: impl Fn(&PathView) -> K,
 ) -> PathId {
     paths
-        .filter(PathView::usable)
+        .filter(PathView::is_usable)
         .min_by_key(key)
         .map_or(last, |p| p.id)
 }

@@ -18,7 +18,7 @@ pub(super) struct SendLimits {
     last_ack: Option<Time>,
     /// When data was last sent, for the decay of an idle window (section 7.2.1).
     last_data: Option<Time>,
-    /// The window, and nothing else, held data back when data was last looked for.
+    /// The window, and nothing else, limited transmission at the last attempt to send.
     window_limited: bool,
 }
 
@@ -122,7 +122,7 @@ impl Path {
         self.limits.window_limited |= self.flight.size() >= self.window();
     }
 
-    /// Returns whether the window, and nothing else, held data back when data was last looked for.
+    /// Returns whether the window, and nothing else, limited transmission at the last attempt to send.
     pub(crate) fn is_window_limited(&self) -> bool {
         self.limits.window_limited
     }

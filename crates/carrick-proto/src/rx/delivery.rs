@@ -10,7 +10,7 @@ use carrick_wire::{Ssn, StreamId, Tsn};
 use super::buffer::Cost;
 use super::delivery_queue::DeliveryQueue;
 use super::forward::AbortedMessage;
-use super::message::{Message, Part, Payload};
+use super::message::{Message, MessagePart, Payload};
 use super::reassembly::CompleteMessage;
 use super::reset::Deferral;
 use crate::range_set::RangeSet;
@@ -111,7 +111,7 @@ impl Delivery {
 
     /// Delivers a part of a message; the last part advances the stream.
     pub(super) fn deliver_part(&mut self, part: Message) {
-        let ends = matches!(part.part, Part::Last).then_some((part.stream, part.ssn));
+        let ends = matches!(part.part, MessagePart::Last).then_some((part.stream, part.ssn));
         self.append(part);
         // After a reset in the middle of the message, which no peer should request, the next SSN differs.
         if let Some((stream, Some(ssn))) = ends
@@ -208,7 +208,7 @@ impl Delivery {
                 mid: aborted.mid,
                 ppid: aborted.ppid,
                 tsn: aborted.tsn,
-                part: Part::Aborted,
+                part: MessagePart::Aborted,
                 payload: Payload::default(),
                 chunks: 0,
             });

@@ -7,8 +7,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use carrick_wire::Tsn;
 
 use super::buffer::Cost;
-use super::message::{Message, Part};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use super::message::{Message, MessagePart};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Capacity, and number of empty places, that is always kept.
 const MIN_CAPACITY: usize = 16;
@@ -27,11 +27,11 @@ pub(super) struct DeliveryQueue {
 
 /// Messages in order, with the empty places. The index by TSN is rebuilt.
 impl Portable for DeliveryQueue {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.places.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut queue = Self::default();
         for place in VecDeque::<Option<Message>>::read(input)? {
             match place {
@@ -64,8 +64,9 @@ impl DeliveryQueue {
 
     /// Appends a part of a message, merged with the part before it if that is unread.
     pub(super) fn append(&mut self, part: Message) {
-        let open =
-            |m: &&mut Message| m.tsn == part.tsn && matches!(m.part, Part::First | Part::Middle);
+        let open = |m: &&mut Message| {
+            m.tsn == part.tsn && matches!(m.part, MessagePart::First | MessagePart::Middle)
+        };
         let back = self.places.back_mut().and_then(Option::as_mut);
         let Some(before) = back.filter(open) else {
             return self.push(part);
@@ -73,11 +74,11 @@ impl DeliveryQueue {
         before.chunks += part.chunks;
         before.payload.append(part.payload);
         before.part = match (before.part, part.part) {
-            (Part::First, Part::Last) => Part::Whole,
-            (_, Part::Last) => Part::Last,
+            (MessagePart::First, MessagePart::Last) => MessagePart::Whole,
+            (_, MessagePart::Last) => MessagePart::Last,
             (kept, _) => kept,
         };
-        if before.part == Part::Whole {
+        if before.part == MessagePart::Whole {
             self.parts.remove(&part.tsn.value());
         }
     }
@@ -110,7 +111,7 @@ impl DeliveryQueue {
         let places = self.parts.get(&tsn.value());
         let first = places.and_then(VecDeque::front);
         let first = first.and_then(|place| self.places.get((place - self.passed) as usize));
-        matches!(first, Some(Some(message)) if message.part == Part::First)
+        matches!(first, Some(Some(message)) if message.part == MessagePart::First)
     }
 
     /// Drops the unread parts of a message; returns the buffer space that they took.
@@ -140,7 +141,10 @@ impl DeliveryQueue {
 }
 
 fn is_part(message: &Message) -> bool {
-    matches!(message.part, Part::First | Part::Middle | Part::Last)
+    matches!(
+        message.part,
+        MessagePart::First | MessagePart::Middle | MessagePart::Last
+    )
 }
 
 #[cfg(test)]
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
     use crate::rx::message::Payload;
 
-    fn message(tsn: u32, part: Part) -> Message {
+    fn message(tsn: u32, part: MessagePart) -> Message {
         Message {
             stream: StreamId(0),
             ssn: None,
@@ -170,15 +174,15 @@ mod tests {
     #[test]
     fn a_burst_leaves_no_memory_once_it_is_read() {
         let mut ready = DeliveryQueue::default();
-        for last in [Part::Whole, Part::Middle] {
-            (0..10_000).for_each(|tsn| ready.push(message(tsn, Part::Whole)));
+        for last in [MessagePart::Whole, MessagePart::Middle] {
+            (0..10_000).for_each(|tsn| ready.push(message(tsn, MessagePart::Whole)));
             ready.push(message(10_000, last));
             assert_eq!(core::iter::from_fn(|| ready.pop()).count(), 10_001);
             assert!(ready.places.capacity() <= MIN_CAPACITY);
         }
         // The last place is empty.
-        (0..10_000).for_each(|tsn| ready.push(message(tsn, Part::Whole)));
-        ready.push(message(10_000, Part::Middle));
+        (0..10_000).for_each(|tsn| ready.push(message(tsn, MessagePart::Whole)));
+        ready.push(message(10_000, MessagePart::Middle));
         ready.drop_parts(Tsn::new(10_000));
         assert_eq!(core::iter::from_fn(|| ready.pop()).count(), 10_000);
         assert!(ready.places.capacity() <= MIN_CAPACITY);
@@ -187,9 +191,9 @@ mod tests {
     #[test]
     fn dropped_parts_leave_no_memory_while_unread() {
         let mut ready = DeliveryQueue::default();
-        ready.push(message(0, Part::Whole));
+        ready.push(message(0, MessagePart::Whole));
         for tsn in 1..10_000 {
-            ready.push(message(tsn, Part::Middle));
+            ready.push(message(tsn, MessagePart::Middle));
             assert_eq!(ready.drop_parts(Tsn::new(tsn)).payload, 3);
             assert!(ready.places.len() <= 2 + MIN_CAPACITY && ready.parts.is_empty());
         }
@@ -202,9 +206,9 @@ mod tests {
             let mut ready = DeliveryQueue::default();
             let mut model: Vec<Message> = Vec::new();
             for (tsn, what) in steps {
-                let kinds = [Part::First, Part::Middle, Part::Last, Part::Whole, Part::Aborted];
+                let kinds = [MessagePart::First, MessagePart::Middle, MessagePart::Last, MessagePart::Whole, MessagePart::Aborted];
                 // Whole messages have TSNs of their own.
-                let of = |part| if part == Part::Whole { tsn + 100 } else { tsn };
+                let of = |part| if part == MessagePart::Whole { tsn + 100 } else { tsn };
                 match what {
                     5 => {
                         let expected = (!model.is_empty()).then(|| model.remove(0));
@@ -219,7 +223,7 @@ mod tests {
                     }
                     7 => {
                         let first = model.iter().find(|m| m.tsn.value() == tsn && is_part(m));
-                        let begins = first.is_some_and(|m| m.part == Part::First);
+                        let begins = first.is_some_and(|m| m.part == MessagePart::First);
                         prop_assert_eq!(ready.has_beginning(Tsn::new(tsn)), begins);
                     }
                     kind => {

@@ -121,7 +121,7 @@ impl Receiver {
     }
 
     /// Aborts the partial delivery: a user who has read parts of the message receives
-    /// [`Part::Aborted`](super::message::Part::Aborted).
+    /// [`MessagePart::Aborted`](super::message::MessagePart::Aborted).
     pub(super) fn abort_partial_delivery(&mut self, partial: &AbortedMessage) {
         let (freed, was_read) = self.delivery.abort(partial);
         self.buffer.remove(freed);

@@ -25,7 +25,7 @@ use carrick_wire::{Fragment, Fsn, IDataHeader, Mid, Ppid, Ssn, StreamId, Tsn};
 use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::forward::AbortedMessage;
-use super::message::{Message, Part, Payload};
+use super::message::{Message, MessagePart, Payload};
 use crate::stream_table::StreamTable;
 use crate::streams::StreamSet;
 use crate::work_counter::WorkCounter;
@@ -284,7 +284,13 @@ impl Interleaved {
             };
             let payload = Payload::from(payload);
             delivery.mark_non_renegable(index, index);
-            delivery.append(message(key, (header.tsn, ppid), Part::Whole, payload, 1));
+            delivery.append(message(
+                key,
+                (header.tsn, ppid),
+                MessagePart::Whole,
+                payload,
+                1,
+            ));
             if !key.unordered {
                 let next = self.advance(key);
                 self.deliver(next, false, delivery);
@@ -358,10 +364,10 @@ impl Interleaved {
         }
         let ends = assembly.end.is_some_and(|end| end < assembly.next);
         let part = match (begins, ends) {
-            (true, true) => Part::Whole,
-            (true, false) => Part::First,
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+            (true, true) => MessagePart::Whole,
+            (true, false) => MessagePart::First,
+            (false, true) => MessagePart::Last,
+            (false, false) => MessagePart::Middle,
         };
         delivery.append(message(key, (tsn, ppid), part, payload, chunks));
         if ends {
@@ -487,7 +493,7 @@ fn key(header: &IDataHeader) -> MessageKey {
 fn message(
     key: MessageKey,
     (tsn, ppid): (Tsn, Ppid),
-    part: Part,
+    part: MessagePart,
     payload: Payload,
     chunks: usize,
 ) -> Message {
@@ -577,7 +583,7 @@ mod tests {
         let last = delivery.pop().expect("the rest of it");
         assert_eq!(
             (last.part, last.chunks, last.ppid),
-            (Part::Last, 4, Ppid(5))
+            (MessagePart::Last, 4, Ppid(5))
         );
         let expected: Vec<u8> = [u32::MAX - 1, u32::MAX, 0, 1]
             .iter()

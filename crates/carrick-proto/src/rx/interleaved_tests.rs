@@ -1,5 +1,5 @@
-//! The receiver of I-DATA: any order of arrival gives the same messages, and lies change nothing but
-//! the end of the association.
+//! The receiver of I-DATA: messages are the same for any order of arrival, and invalid chunks only abort
+//! the association.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 use carrick_wire::{Fragment as Place, Fsn, IDataHeader, Mid, Ppid};
 use proptest::prelude::*;
 
-use super::message::Part;
+use super::message::MessagePart;
 use super::*;
 
 /// A chunk as a sender would make it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentChunk {
     tsn: u32,
     stream: u16,
     unordered: bool,
@@ -26,13 +26,13 @@ struct Sent {
 /// Stream, order and MID.
 type Name = (u16, bool, u32);
 
-impl Sent {
+impl SentChunk {
     fn name(&self) -> Name {
         (self.stream, self.unordered, self.mid)
     }
 }
 
-fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
+fn give(receiver: &mut Receiver, sent: &SentChunk) -> DataOutcome {
     let fragment = match sent.fsn {
         0 => Place::First(Ppid(7)),
         fsn => Place::Later(Fsn::new(fsn)),
@@ -40,7 +40,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
     give_as(receiver, sent, fragment)
 }
 
-fn give_as(receiver: &mut Receiver, sent: &Sent, fragment: Place) -> DataOutcome {
+fn give_as(receiver: &mut Receiver, sent: &SentChunk, fragment: Place) -> DataOutcome {
     let datagram = Bytes::from(sent.payload.clone());
     let header = IDataHeader {
         tsn: Tsn::new(sent.tsn),
@@ -62,14 +62,18 @@ fn give_as(receiver: &mut Receiver, sent: &Sent, fragment: Place) -> DataOutcome
 
 /// Messages fragmented into chunks of three bytes; `order` selects the stream of each chunk, and the TSNs
 /// begin with `tsn`. A stream begins a message when its previous message is complete.
-fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Index]) -> Vec<Sent> {
-    let mut lines: BTreeMap<u16, Vec<Sent>> = BTreeMap::new();
+fn chunks(
+    tsn: u32,
+    messages: &[(u16, bool, usize)],
+    order: &[prop::sample::Index],
+) -> Vec<SentChunk> {
+    let mut lines: BTreeMap<u16, Vec<SentChunk>> = BTreeMap::new();
     let mut next: BTreeMap<(u16, bool), u32> = BTreeMap::new();
     for (number, &(stream, unordered, len)) in messages.iter().enumerate() {
         let counter = next.entry((stream, unordered)).or_default();
         let bytes: Vec<u8> = (0..len).map(|i| (number * 31 + i) as u8).collect();
         for (fsn, piece) in bytes.chunks(3).enumerate() {
-            lines.entry(stream).or_default().push(Sent {
+            lines.entry(stream).or_default().push(SentChunk {
                 tsn: 0,
                 stream,
                 unordered,
@@ -85,7 +89,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
         line.reverse();
     }
     let mut picks = order.iter().cycle();
-    let mut all: Vec<Sent> = Vec::new();
+    let mut all: Vec<SentChunk> = Vec::new();
     while !lines.is_empty() {
         let streams: Vec<u16> = lines.keys().copied().collect();
         let stream = picks.next().map_or(streams[0], |pick| *pick.get(&streams));
@@ -100,7 +104,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
 }
 
 /// Naive model of the messages to deliver once the chunks in `arrived` have arrived.
-fn naive(sent: &[Sent], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
+fn naive(sent: &[SentChunk], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
     let mut whole: BTreeMap<Name, Vec<u8>> = BTreeMap::new();
     let mut broken: BTreeSet<Name> = BTreeSet::new();
     for chunk in sent {
@@ -159,7 +163,7 @@ impl Reader {
         assert_eq!(message.ppid, Ppid(7));
         let bytes = message.payload.clone().into_bytes().to_vec();
         let tsn = message.tsn.value();
-        if matches!(message.part, Part::Whole | Part::First) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::First) {
             assert!(self.open.insert(tsn, (name, Vec::new())).is_none());
             self.order.push(name);
             self.most = self.most.max(self.open.len());
@@ -170,7 +174,7 @@ impl Reader {
             .expect("the first part of the message");
         assert_eq!(*begun, name);
         so_far.extend(bytes);
-        if matches!(message.part, Part::Whole | Part::Last) {
+        if matches!(message.part, MessagePart::Whole | MessagePart::Last) {
             let (name, bytes) = self
                 .open
                 .remove(&tsn)
@@ -240,7 +244,7 @@ proptest! {
         let mut receiver = receiver(1, BUFFER);
         let mut reader = Reader::default();
         let mut step = 0;
-        let mut missing: Vec<&Sent> = order.iter().map(|pick| pick.get(&sent)).collect();
+        let mut missing: Vec<&SentChunk> = order.iter().map(|pick| pick.get(&sent)).collect();
         // The sender repeats what is not acknowledged until all of it is, lowest first.
         for round in 0..2000 {
             for chunk in missing.drain(..) {
@@ -275,7 +279,7 @@ proptest! {
         const BUFFER: usize = 1500;
         let mut receiver = receiver(1, BUFFER);
         for (tsn, stream, unordered, beginning, ending, mid, fsn) in chunks {
-            let sent = Sent { tsn, stream, unordered, mid, fsn, ending, payload: vec![0; 100] };
+            let sent = SentChunk { tsn, stream, unordered, mid, fsn, ending, payload: vec![0; 100] };
             let fragment = if beginning { Place::First(Ppid(0)) } else { Place::Later(Fsn::new(fsn)) };
             give_as(&mut receiver, &sent, fragment);
             prop_assert!(receiver.buffered_bytes() <= BUFFER + 116);
@@ -287,8 +291,8 @@ proptest! {
 }
 
 /// A chunk of an ordered message of stream 1.
-fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> Sent {
-    Sent {
+fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> SentChunk {
+    SentChunk {
         tsn,
         stream: 1,
         unordered: false,
@@ -302,7 +306,7 @@ fn piece(tsn: u32, mid: u32, fsn: u32, ending: bool) -> Sent {
 /// RFC 8260, section 2.2.3.
 #[test]
 fn inconsistent_fragments_are_a_violation() {
-    let lies: [(&str, &[Sent]); 8] = [
+    let lies: [(&str, &[SentChunk]); 8] = [
         (
             "two first fragments",
             &[piece(1, 0, 0, false), piece(2, 0, 0, false)],
@@ -394,7 +398,7 @@ fn absurd_mids_and_fsns_wait_within_the_buffer() {
 #[test]
 fn ordered_and_unordered_mids_are_separate() {
     let mut receiver = receiver(1, 10_000);
-    let unordered = |chunk: Sent| Sent {
+    let unordered = |chunk: SentChunk| SentChunk {
         unordered: true,
         ..chunk
     };
@@ -439,7 +443,7 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
     for fsn in 0..30 {
         for stream in [1, 2] {
             tsn += 1;
-            let chunk = Sent {
+            let chunk = SentChunk {
                 stream,
                 ..piece(tsn, 0, fsn, false)
             };
@@ -447,22 +451,25 @@ fn a_restart_drops_parts_and_keeps_whole_messages() {
         }
     }
     let first = receiver.receive().map(|m| m.part);
-    assert_eq!(first, Some(Part::First));
-    let whole = Sent {
+    assert_eq!(first, Some(MessagePart::First));
+    let whole = SentChunk {
         stream: 3,
         ..piece(tsn + 1, 0, 0, true)
     };
     give(&mut receiver, &whole);
     receiver.restart(Tsn::new(7000), 8, true, &AssociationConfig::rfc9260());
     let left: Vec<_> = core::iter::from_fn(|| receiver.receive()).collect();
-    assert!(left.iter().all(|m| m.part == Part::Whole), "{left:?}");
+    assert!(
+        left.iter().all(|m| m.part == MessagePart::Whole),
+        "{left:?}"
+    );
     assert_eq!(left.len(), 1);
     assert_eq!(receiver.buffered_bytes(), 0);
     assert_eq!(
         give(&mut receiver, &piece(7000, 0, 0, true)),
         DataOutcome::Accepted
     );
-    assert_eq!(receiver.receive().map(|m| m.part), Some(Part::Whole));
+    assert_eq!(receiver.receive().map(|m| m.part), Some(MessagePart::Whole));
 }
 
 /// RFC 8260, section 2.1.

@@ -6,7 +6,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// A received message, or a part of one (partial delivery, RFC 9260 section 6.9).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub struct Message {
     /// and parts of several messages may alternate with interleaving.
     pub tsn: Tsn,
     /// Part of the message.
-    pub part: Part,
+    pub part: MessagePart,
     /// Payload of the message or part.
     pub payload: Payload,
     /// Number of DATA chunks in this part, for the accounting of the receive buffer.
@@ -45,7 +45,7 @@ impl Message {
 
 /// Part of a message (partial delivery, RFC 9260, section 6.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum MessagePart {
     /// The whole message.
     Whole,
     /// The beginning; more follows.
@@ -60,7 +60,7 @@ pub enum Part {
     Aborted,
 }
 
-portable_enum! { Part { 0: Whole, 1: First, 2: Middle, 3: Last, 4: Aborted } }
+portable_enum! { MessagePart { 0: Whole, 1: First, 2: Middle, 3: Last, 4: Aborted } }
 
 /// Bytes of a message, as slices of the datagrams in which they arrived.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -71,12 +71,12 @@ pub struct Payload {
 }
 
 impl Portable for Payload {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         self.first.write(out);
         self.rest.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (first, rest): (Bytes, Vec<Bytes>) = Portable::read(input)?;
         let rest_len = rest.iter().map(Bytes::len).sum();
         Ok(Self {

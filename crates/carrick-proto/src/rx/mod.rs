@@ -65,7 +65,7 @@ pub(crate) enum DataOutcome {
     Accepted,
     /// Received before.
     Duplicate,
-    /// New, but dropped for want of buffer space; not acknowledged.
+    /// New, but dropped because the buffer is full; not acknowledged.
     Dropped,
     /// On a stream that does not exist: acknowledged and discarded (RFC 9260, section 6.5).
     InvalidStream(StreamId),

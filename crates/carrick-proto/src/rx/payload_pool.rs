@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::DATAGRAMS_PER_ALLOCATION;
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Limit of the memory kept for a payload, as a multiple of the bytes counted for it.
 ///
@@ -27,9 +27,9 @@ pub(super) struct PayloadPool {
 
 /// Nothing: the rest of a block is only memory.
 impl Portable for PayloadPool {
-    fn write(&self, _: &mut Writer) {}
+    fn write(&self, _: &mut ExportWriter) {}
 
-    fn read(_: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(_: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         Ok(Self::default())
     }
 }

@@ -12,7 +12,7 @@ use carrick_wire::{Data, Ppid, Ssn, StreamId, Tsn};
 use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::forward::AbortedMessage;
-use super::message::{Message, Part, Payload};
+use super::message::{Message, MessagePart, Payload};
 
 /// Content of a DATA chunk.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ impl FragmentRun {
         }
     }
 
-    fn into_message(self, part: Part, tsn: Tsn) -> Message {
+    fn into_message(self, part: MessagePart, tsn: Tsn) -> Message {
         let chunks = self.pieces.len();
         let mut payload = Payload::default();
         self.pieces.into_iter().for_each(|p| payload.push(p));
@@ -288,9 +288,9 @@ impl Reassembly {
             ppid: partial.identity.ppid,
             tsn: partial.tsn,
             part: if fragment.ending {
-                Part::Last
+                MessagePart::Last
             } else {
-                Part::Middle
+                MessagePart::Middle
             },
             payload: Payload::from(fragment.payload.clone()),
             chunks: 1,
@@ -318,7 +318,11 @@ impl Reassembly {
         };
         let tsn = partial.tsn;
         partial.next = run.last + 1;
-        let part = if run.ending { Part::Last } else { Part::Middle };
+        let part = if run.ending {
+            MessagePart::Last
+        } else {
+            MessagePart::Middle
+        };
         if run.ending {
             self.partial = None;
         }
@@ -352,7 +356,7 @@ impl Reassembly {
             tsn,
             next: run.last + 1,
         });
-        Some(run.into_message(Part::First, tsn))
+        Some(run.into_message(MessagePart::First, tsn))
     }
 
     /// Discards the incomplete messages that miss a TSN up to `index` (RFC 3758, section 3.6). Returns
@@ -468,7 +472,7 @@ fn whole(index: u64, fragment: DataFragment) -> CompleteMessage {
         mid: None,
         ppid: fragment.identity.ppid,
         tsn: fragment.tsn,
-        part: Part::Whole,
+        part: MessagePart::Whole,
         payload: Payload::from(fragment.payload),
         chunks: 1,
     };
@@ -484,7 +488,7 @@ fn complete(first: u64, run: FragmentRun) -> CompleteMessage {
     CompleteMessage {
         first,
         last,
-        message: run.into_message(Part::Whole, tsn),
+        message: run.into_message(MessagePart::Whole, tsn),
     }
 }
 

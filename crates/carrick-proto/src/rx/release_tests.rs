@@ -9,7 +9,7 @@ use carrick_wire::{
 };
 use proptest::prelude::*;
 
-use super::message::Part;
+use super::message::MessagePart;
 use super::*;
 use crate::rx::WindowAnnouncement;
 use crate::streams::StreamSet;
@@ -226,7 +226,7 @@ fn many_partial_deliveries_end_in_a_small_buffer() {
     }
     let ends = read
         .iter()
-        .filter(|part| matches!(part, Part::Last | Part::Whole));
+        .filter(|part| matches!(part, MessagePart::Last | MessagePart::Whole));
     assert_eq!(ends.count(), usize::from(STREAMS), "{read:?}");
     assert_eq!(receiver.buffered_bytes(), 0);
 }
@@ -252,7 +252,7 @@ fn a_restart_frees_the_space_of_unfit_messages() {
         }
         let read = read_all(&mut receiver).len();
         receiver.release_at_end();
-        // Only where TSNs say that nothing is missing, DATA needs no number that fits.
+        // Where the TSNs prove that nothing is missing, a message in DATA is delivered with any SSN.
         let expected = if interleaving { 2 } else { 4 };
         assert_eq!(read + read_all(&mut receiver).len(), expected);
         receiver.restart(Tsn::new(9000), STREAMS, interleaving, &config());
@@ -275,14 +275,14 @@ fn begun(interleaving: bool) -> Receiver {
     for (tsn, fsn) in (2..=13).zip(0..) {
         give(&mut receiver, part(tsn, fsn));
     }
-    assert_eq!(receiver.receive().map(|m| m.part), Some(Part::First));
+    assert_eq!(receiver.receive().map(|m| m.part), Some(MessagePart::First));
     give(&mut receiver, part(14, 12));
     receiver
 }
 
 /// Reads all messages; asserts that nothing remains charged to the receive buffer. Returns the parts and
 /// their lengths in bytes.
-fn read_parts(receiver: &mut Receiver) -> Vec<(Part, usize)> {
+fn read_parts(receiver: &mut Receiver) -> Vec<(MessagePart, usize)> {
     let read = read_all(receiver);
     assert_eq!(receiver.buffered_bytes(), 0);
     read.iter().map(|m| (m.part, m.payload.len())).collect()
@@ -295,7 +295,7 @@ fn a_partial_delivery_ends_before_a_stream_restart() {
     receiver.defer_after(Tsn::new(14), StreamSet::All);
     give(&mut receiver, whole(15, 1, 0));
     receiver.release_at_end();
-    let expected = [(Part::Aborted, 0), (Part::Whole, 1)];
+    let expected = [(MessagePart::Aborted, 0), (MessagePart::Whole, 1)];
     assert_eq!(read_parts(&mut receiver), expected);
 }
 
@@ -309,7 +309,7 @@ fn a_stream_reset_aborts_a_partial_delivery() {
             .reset_streams(&streams)
             .expect("the reset is valid");
         give(&mut receiver, whole(15, 1, 0));
-        let expected = [(Part::Aborted, 0), (Part::Whole, 1)];
+        let expected = [(MessagePart::Aborted, 0), (MessagePart::Whole, 1)];
         assert_eq!(read_parts(&mut receiver), expected, "{streams:?}");
     }
     // DATA delivers one message at a time, in the order of TSNs: the partial delivery continues.
@@ -322,7 +322,7 @@ fn a_stream_reset_aborts_a_partial_delivery() {
         ..whole(15, 1, 1)
     };
     give(&mut receiver, last);
-    assert_eq!(read_parts(&mut receiver), [(Part::Last, 70_001)]);
+    assert_eq!(read_parts(&mut receiver), [(MessagePart::Last, 70_001)]);
 }
 
 /// RFC 6525, section 5.2.4, rule G4.
@@ -335,7 +335,7 @@ fn a_reset_of_tsns_aborts_a_partial_delivery() {
         let renumbered = receiver.renumber(Tsn::new(next));
         assert_eq!(renumbered, Ok(()));
         give(&mut receiver, whole(next, 1, 0));
-        let expected = [(Part::Aborted, 0), (Part::Whole, 1)];
+        let expected = [(MessagePart::Aborted, 0), (MessagePart::Whole, 1)];
         let read = read_parts(&mut receiver);
         assert_eq!(read, expected, "interleaving: {interleaving}, {next}");
     }
@@ -346,7 +346,7 @@ fn mid() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    /// Whatever a peer sends before, while and after something waits for a reset.
+    /// Arbitrary DATA before, during and after a deferred stream reset.
     /// RFC 9260, section 6.2.
     #[test]
     fn an_end_and_a_restart_free_the_whole_buffer(

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use carrick_wire::{DataFlags, Ppid, Ssn};
 use proptest::prelude::*;
 
-use super::message::Part;
+use super::message::MessagePart;
 use super::*;
 
 /// A chunk as a sender would make it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentChunk {
     tsn: u32,
     stream: u16,
     ssn: u16,
@@ -21,7 +21,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
+fn give(receiver: &mut Receiver, sent: &SentChunk) -> DataOutcome {
     let datagram = Bytes::from(sent.payload.clone());
     let data = Data {
         tsn: Tsn::new(sent.tsn),
@@ -42,7 +42,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
 }
 
 /// Messages cut into chunks of three bytes, numbered from `tsn`.
-fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<Sent> {
+fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<SentChunk> {
     let mut next = [0_u16; 8];
     let mut all = Vec::new();
     for (number, &(stream, unordered, len)) in messages.iter().enumerate() {
@@ -53,7 +53,7 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)]) -> Vec<Sent> {
         let bytes: Vec<u8> = (0..len).map(|i| (number * 31 + i) as u8).collect();
         let pieces: Vec<&[u8]> = bytes.chunks(3).collect();
         for (i, piece) in pieces.iter().enumerate() {
-            all.push(Sent {
+            all.push(SentChunk {
                 tsn: tsn.wrapping_add(all.len() as u32),
                 stream,
                 ssn,
@@ -81,11 +81,11 @@ fn drain(receiver: &mut Receiver) -> Vec<(u16, bool, Vec<u8>)> {
     while let Some(message) = receiver.receive() {
         let bytes = message.payload.clone().into_bytes().to_vec();
         match message.part {
-            Part::Whole | Part::First => {
+            MessagePart::Whole | MessagePart::First => {
                 messages.push((message.stream.0, message.ssn.is_none(), bytes))
             }
-            Part::Middle | Part::Last => messages.last_mut().unwrap().2.extend(bytes),
-            Part::Aborted => drop(messages.pop()),
+            MessagePart::Middle | MessagePart::Last => messages.last_mut().unwrap().2.extend(bytes),
+            MessagePart::Aborted => drop(messages.pop()),
         }
     }
     messages
@@ -101,7 +101,7 @@ fn a_restart_drops_parts_of_incomplete_messages() {
         }
         assert!(receiver.receivable() > 0, "a partial delivery began");
         if read_some {
-            assert_eq!(receiver.receive().map(|m| m.part), Some(Part::First));
+            assert_eq!(receiver.receive().map(|m| m.part), Some(MessagePart::First));
             for chunk in &sent[70..90] {
                 give(&mut receiver, chunk);
             }
@@ -113,7 +113,7 @@ fn a_restart_drops_parts_of_incomplete_messages() {
         assert_eq!(receiver.buffered_bytes(), 0);
         give(&mut receiver, &chunks(7000, &[(1, false, 3)])[0]);
         let message = receiver.receive().map(|m| (m.part, m.payload.len()));
-        assert_eq!(message, Some((Part::Whole, 3)));
+        assert_eq!(message, Some((MessagePart::Whole, 3)));
     }
 }
 
@@ -168,7 +168,7 @@ proptest! {
         let mut receiver = receiver(1, BUFFER);
         let mut got = Vec::new();
         let mut step = 0;
-        let mut missing: Vec<&Sent> = order.iter().map(|pick| pick.get(&sent)).collect();
+        let mut missing: Vec<&SentChunk> = order.iter().map(|pick| pick.get(&sent)).collect();
         // The sender repeats what is not acknowledged until all of it is, lowest first.
         for round in 0..2000 {
             for chunk in missing.drain(..) {
@@ -201,8 +201,8 @@ proptest! {
     }
 }
 
-fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> Sent {
-    Sent {
+fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> SentChunk {
+    SentChunk {
         tsn,
         stream,
         ssn,
@@ -215,7 +215,7 @@ fn fragment(tsn: u32, stream: u16, ssn: u16, beginning: bool, ending: bool) -> S
 
 #[test]
 fn fragments_that_do_not_fit_together_are_a_violation() {
-    let violation = |first: Sent, second: Sent| {
+    let violation = |first: SentChunk, second: SentChunk| {
         for (a, b) in [(&first, &second), (&second, &first)] {
             let mut receiver = receiver(1, 10_000);
             assert_eq!(give(&mut receiver, a), DataOutcome::Accepted);
@@ -258,12 +258,12 @@ fn a_message_above_the_buffer_size_arrives_in_parts() {
         assert_eq!(give(&mut receiver, chunk), DataOutcome::Accepted);
         parts.extend(core::iter::from_fn(|| receiver.receive()));
     }
-    assert_eq!(parts.first().map(|p| p.part), Some(Part::First));
-    assert_eq!(parts.last().map(|p| p.part), Some(Part::Last));
+    assert_eq!(parts.first().map(|p| p.part), Some(MessagePart::First));
+    assert_eq!(parts.last().map(|p| p.part), Some(MessagePart::Last));
     assert_eq!(parts.iter().map(|p| p.payload.len()).sum::<usize>(), 5000);
     assert!(
         parts[1..parts.len() - 1]
             .iter()
-            .all(|p| p.part == Part::Middle)
+            .all(|p| p.part == MessagePart::Middle)
     );
 }

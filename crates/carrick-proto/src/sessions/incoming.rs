@@ -89,7 +89,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         if self.half_open.len() >= self.config.max_handshakes {
             let unproven = |id: &&SessionId| {
                 let slot = self.slots.get(id);
-                slot.is_some_and(|slot| !slot.session.has_shown_itself())
+                slot.is_some_and(|slot| !slot.session.has_validated_address())
             };
             let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(unproven);
             let Some(&oldest) = oldest else {

@@ -11,10 +11,10 @@ use crate::error::ConnectError;
 /// Limits of a session layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionLayerConfig {
-    /// Limit of sessions, at least 1; further peers are not answered. Default: 65,536.
+    /// Maximum number of sessions, at least 1; further peers are not answered. Default: 65,536.
     pub max_sessions: usize,
-    /// Limit of unfinished handshakes of peers, at least 1. A further one replaces the oldest one whose peer
-    /// has not proved its address ([`super::PacketSession::has_shown_itself`]), or is refused.
+    /// Maximum number of unfinished inbound handshakes, at least 1. A new handshake evicts the oldest one
+    /// without address validation ([`super::PacketSession::has_validated_address`]), or is refused.
     /// Default: 256.
     pub max_handshakes: usize,
     /// Limit of the duration of a handshake. Default: 40 s.

@@ -32,7 +32,7 @@ use crate::event::Event;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 use crate::time::{Time, earliest};
-use slot::{MAX_NUMBER, Slot};
+use slot::{MAX_NUMBER, SessionSlot};
 
 /// Length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
@@ -53,7 +53,7 @@ pub struct SessionLayer<F: SessionFactory> {
     config: SessionLayerConfig,
     locals: Vec<IpAddr>,
     selection: Box<dyn SourceSelection>,
-    slots: BTreeMap<SessionId, Slot<F::Session>>,
+    slots: BTreeMap<SessionId, SessionSlot<F::Session>>,
     by_route: BTreeMap<RouteKey, SessionId>,
     by_association: BTreeMap<AssociationId, SessionId>,
     /// Sessions of peers with unfinished handshakes, the oldest first.
@@ -207,7 +207,8 @@ impl<F: SessionFactory> SessionLayer<F> {
         };
         let deadline = now + self.config.handshake_timeout;
         self.by_route.insert(route_key(&route), id);
-        self.slots.insert(id, Slot::new(session, route, deadline));
+        self.slots
+            .insert(id, SessionSlot::new(session, route, deadline));
         self.ready.insert(id);
         Some(id)
     }

@@ -45,7 +45,7 @@ pub trait PacketSession: Debug + Send {
 
     /// Returns whether the peer has proved that it receives at its address, e.g. by returning a cookie
     /// (RFC 6347, section 4.2.1). Before that, its source address may be forged.
-    fn has_shown_itself(&self) -> bool;
+    fn has_validated_address(&self) -> bool;
 
     /// Processes a datagram and appends the packets in it to `packets`. Invalid records have no effect.
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>);

@@ -38,7 +38,7 @@ impl SessionId {
 
 /// Table entry of a session.
 #[derive(Debug)]
-pub(super) struct Slot<S: PacketSession> {
+pub(super) struct SessionSlot<S: PacketSession> {
     pub(super) session: S,
     /// New handshake from the same port: the peer has lost the session, or the datagram is forged (RFC 6347,
     /// section 4.2.8). The old session is used until the new one is established.
@@ -58,7 +58,7 @@ pub(super) struct Slot<S: PacketSession> {
     pub(super) scheduled: Option<Time>,
 }
 
-impl<S: PacketSession> Slot<S> {
+impl<S: PacketSession> SessionSlot<S> {
     pub(super) fn new(session: S, route: Route, deadline: Time) -> Self {
         Self {
             session,

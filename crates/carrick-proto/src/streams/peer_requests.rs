@@ -209,7 +209,7 @@ impl Streams {
             return Decision::ResetIncoming(streams);
         }
         if reset.last_tsn.since(cumulative) > REACH {
-            // No peer can have sent that many: the reset would wait for ever.
+            // No peer can have sent that many: the reset would never complete.
             return DENIED;
         }
         self.deferred = Some(Box::new(DeferredReset {
@@ -232,14 +232,14 @@ impl Streams {
         if !cx.config.streams.grants.reset_streams || !cx.established || !fits {
             return DENIED;
         }
-        if !streams.fits(cx.sender.outbound_streams()) {
+        if !streams.fits(cx.sender.queue().outbound_streams()) {
             return WRONG_STREAM;
         }
         let ours = self.operation.as_ref();
         if ours.is_some_and(|o| o.covers(&streams)) {
             return NOTHING_TO_DO;
         }
-        if ours.is_none() && cx.sender.is_reset(&streams) {
+        if ours.is_none() && cx.sender.queue().is_reset(&streams) {
             return NOTHING_TO_DO;
         }
         self.grant_by_request(reset.request, kind)
@@ -265,7 +265,7 @@ impl Streams {
         add: AddStreams,
         cx: &PeerRequestContext<'_>,
     ) -> Decision {
-        let total = cx.sender.outbound_streams().checked_add(add.count);
+        let total = cx.sender.queue().outbound_streams().checked_add(add.count);
         if !cx.config.streams.grants.change_streams
             || !cx.established
             || total.is_none_or(|total| total > cx.config.streams.max_outbound_streams)
@@ -294,7 +294,7 @@ impl Streams {
     }
 
     /// SSN/TSN Reset Request (RFC 6525, section 5.2.4, steps G1 to G6). Outstanding data is not
-    /// abandoned for it: until all of it is acknowledged, the peer is asked to repeat the request, and
+    /// abandoned for it: until all of it is acknowledged, the answer "In progress" lets the peer repeat the request, and
     /// new messages wait.
     pub(crate) fn on_numbers_reset(&mut self, cx: &PeerRequestContext<'_>) -> Decision {
         if !cx.config.streams.grants.reset_association || !cx.established {

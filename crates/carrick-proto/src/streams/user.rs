@@ -158,7 +158,7 @@ impl fmt::Display for ReconfigError {
                 "a packet has room for {limit} streams: reset fewer at a time, or all"
             ),
             Self::TooManyStreams { limit } => write!(f, "only {limit} streams can be added"),
-            Self::NothingToAdd => f.write_str("no stream to add: ask for at least one"),
+            Self::NothingToAdd => f.write_str("no stream to add: request at least one"),
             Self::TooSoon => {
                 f.write_str("the association was reset less than 30 seconds ago: try again later")
             }

@@ -41,6 +41,7 @@ use crate::event::SendFailure;
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::research::WindowGrowth;
+use crate::streams::StreamSet;
 use crate::time::{Time, earliest};
 use crate::trace::Trace;
 use abandonment::Abandonment;
@@ -49,9 +50,8 @@ use message::{PendingMessage, SendOptions};
 use multipath::Multipath;
 use outstanding::Outstanding;
 use peer_window::PeerWindow;
-use queue::{DeferredMessages, SendQueue};
+use queue::SendQueue;
 use reneging_limiter::RenegingLimiter;
-use scheduler::StreamScheduler;
 use send_failure::FailureBuilder;
 
 pub use loss::LossDetection;
@@ -72,8 +72,6 @@ const MAX_MESSAGES: usize = 65_535;
 #[derive(Debug)]
 pub(crate) struct Sender {
     queue: SendQueue,
-    /// Messages for streams that are being reset.
-    deferred: DeferredMessages,
     outstanding: Outstanding,
     window: PeerWindow,
     detector: LossDetector,
@@ -92,7 +90,6 @@ pub(crate) struct Sender {
     probing: bool,
     abandonment: Abandonment,
     reneging: RenegingLimiter,
-    outbound_streams: u16,
     /// User data is carried in I-DATA chunks instead of DATA chunks (RFC 8260, section 2.2).
     interleaving: bool,
     /// One packet of retransmissions may leave whatever cwnd is (RFC 9260, section 6.3.3, E3, and
@@ -108,9 +105,9 @@ pub(crate) struct Sender {
 
 portable_struct! {
     Sender {
-        queue, deferred, outstanding, window, detector, multipath, next_is_first, complete_up_to,
-        rate_based, departure, probe_due, probing, abandonment, reneging, outbound_streams,
-        interleaving, forced, refused, progress, drained,
+        queue, outstanding, window, detector, multipath, next_is_first, complete_up_to, rate_based,
+        departure, probe_due, probing, abandonment, reneging, interleaving, forced, refused,
+        progress, drained,
     }
 }
 
@@ -135,8 +132,7 @@ impl Sender {
         let repeated = policies.repeated_fast_retransmit;
         let tracking = detector.tracking(multipath.is_concurrent(), pseudo_cumulative, repeated);
         Self {
-            queue: SendQueue::new(config.streams.scheduler),
-            deferred: DeferredMessages::default(),
+            queue: SendQueue::new(config.streams.outbound_streams, config.streams.scheduler),
             outstanding: Outstanding::new(initial_tsn, policies.count_data_header, tracking),
             window: PeerWindow::new(0),
             detector,
@@ -149,7 +145,6 @@ impl Sender {
             probing: false,
             abandonment: Abandonment::default(),
             reneging: RenegingLimiter::default(),
-            outbound_streams: config.streams.outbound_streams,
             interleaving: false,
             forced: false,
             refused: false,
@@ -167,10 +162,9 @@ impl Sender {
         extensions: Extensions,
     ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
-        self.outbound_streams = outbound_streams;
         self.set_extensions(extensions);
         self.queue
-            .remove_above(outbound_streams)
+            .limit_streams(outbound_streams)
             .into_iter()
             .map(|pending| {
                 self.abandonment.forget(pending.number);
@@ -206,13 +200,18 @@ impl Sender {
         let mut old = core::mem::replace(self, new);
         self.refused = old.refused;
         self.abandonment = old.abandonment.restart();
-        // Empty, with the scheduler and values that the user set.
         self.queue = old.queue;
+        self.queue.restart(config.streams.outbound_streams);
         failures
     }
 
-    pub(crate) fn outbound_streams(&self) -> u16 {
-        self.outbound_streams
+    /// Returns the messages that wait, and their streams.
+    pub(crate) fn queue(&self) -> &SendQueue {
+        &self.queue
+    }
+
+    pub(crate) fn queue_mut(&mut self) -> &mut SendQueue {
+        &mut self.queue
     }
 
     /// Queues a message.
@@ -227,10 +226,9 @@ impl Sender {
         if data.is_empty() {
             return Err(SendError::Empty);
         }
-        if options.stream.0 >= self.outbound_streams {
-            return Err(SendError::InvalidStream {
-                streams: self.outbound_streams,
-            });
+        let streams = self.queue.outbound_streams();
+        if options.stream.0 >= streams {
+            return Err(SendError::InvalidStream { streams });
         }
         if options.path.is_some_and(|p| !paths.contains(p)) {
             return Err(SendError::UnknownPath);
@@ -247,12 +245,7 @@ impl Sender {
             return Err(SendError::BufferFull);
         }
         let number = self.abandonment.add(&options, needed, now);
-        let pending = PendingMessage::new(number, options, data);
-        if self.deferred.covers(options.stream) {
-            self.deferred.push(pending);
-        } else {
-            self.queue.push(pending);
-        }
+        self.queue.push(PendingMessage::new(number, options, data));
         self.drained = false;
         Ok(())
     }
@@ -304,14 +297,13 @@ impl Sender {
 
     /// Returns whether no message waits and none is unacknowledged.
     pub(crate) fn is_drained(&self) -> bool {
-        self.is_flushed() && self.deferred.len() == 0
+        self.queue.total_len() == 0 && self.outstanding.is_empty()
     }
 
     /// Returns whether no message waits, and each chunk is acknowledged cumulatively, is abandoned (RFC 3758,
     /// section 3.5, A2) or is acknowledged as non-renegable.
     pub(crate) fn is_finished(&self) -> bool {
-        let waits = !self.queue.is_empty() || self.deferred.len() > 0;
-        !waits && self.outstanding.is_finished()
+        self.queue.total_len() == 0 && self.outstanding.is_finished()
     }
 
     /// Returns whether the peer has acknowledged any data.
@@ -320,11 +312,15 @@ impl Sender {
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.queue.bytes() + self.deferred.bytes() + self.outstanding.held()
+        self.queue.total_bytes() + self.outstanding.held()
     }
 
     pub(crate) fn queued_messages(&self) -> usize {
-        self.queue.len() + self.deferred.len()
+        self.queue.total_len()
+    }
+
+    pub(crate) fn has_outstanding_data(&self) -> bool {
+        self.outstanding_chunks() > 0
     }
 
     pub(crate) fn outstanding_chunks(&self) -> usize {
@@ -419,8 +415,7 @@ impl Sender {
                 failures.extend(open.remove(&message).map(FailureBuilder::build));
             }
         }
-        let deferred = self.deferred.take();
-        for pending in self.queue.restart().into_iter().chain(deferred) {
+        for pending in self.queue.take_all() {
             let options = pending.options;
             let message = (options.stream, options.unordered, pending.mid.value());
             let begun = pending.begun.then(|| open.remove(&message)).flatten();
@@ -439,26 +434,36 @@ impl Sender {
         config.mtu.max_payload.map_or(fits, |p| p.min(fits)).max(1)
     }
 
-    pub(crate) fn scheduler(&self) -> StreamScheduler {
-        self.queue.scheduler()
+    /// Index of the next new chunk, below which are all chunks of these streams; `None` while messages
+    /// for the streams are queued and not deferred.
+    pub(crate) fn sent_below(&self, streams: &StreamSet) -> Option<u64> {
+        (!self.queue.has_any(streams)).then(|| self.outstanding.next_index())
     }
 
-    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
-        self.queue.set_scheduler(scheduler);
+    /// Returns whether all chunks below this index are acknowledged cumulatively.
+    pub(crate) fn is_acknowledged_below(&self, index: u64) -> bool {
+        self.outstanding.first_index() >= index
     }
 
-    /// Priority or weight that the user set for a stream; `None` if there is no such stream.
-    pub(crate) fn stream_value(&self, stream: StreamId) -> Option<u16> {
-        (stream.0 < self.outbound_streams).then(|| self.queue.value(stream))
+    /// Returns whether all messages that are not deferred are acknowledged.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_empty() && self.outstanding.is_empty()
     }
 
-    /// Sets the priority or weight of a stream; returns whether there is such a stream.
-    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) -> bool {
-        let exists = stream.0 < self.outbound_streams;
-        if exists {
-            self.queue.set_value(stream, value);
-        }
-        exists
+    /// Index of [`Self::last_tsn`], which never wraps.
+    pub(crate) fn last_index(&self) -> u64 {
+        self.outstanding.next_index() - 1
+    }
+
+    /// Last TSN that was assigned.
+    pub(crate) fn last_tsn(&self) -> Tsn {
+        self.outstanding.tsn(self.outstanding.next_index() - 1)
+    }
+
+    /// Continues with this TSN. No chunk is outstanding.
+    pub(crate) fn renumber(&mut self, next: Tsn) {
+        self.queue.renumbered(self.last_tsn());
+        self.outstanding.renumber(next);
     }
 }
 
@@ -477,7 +482,7 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
     let Some(max) = config.buffers.max_send_buffer else {
         return config.buffers.send_buffer;
     };
-    let windows = paths.iter().filter(|p| p.usable());
+    let windows = paths.iter().filter(|p| p.is_usable());
     let cwnd: usize = windows.map(|p| p.congestion().window()).sum();
     let wanted = cwnd
         .saturating_mul(2)

@@ -172,7 +172,7 @@ impl Sender {
     fn next_path(&mut self, cx: &mut TransmitContext<'_>) -> Option<PathId> {
         for at in 0..cx.paths.len() {
             match cx.paths.nth(at) {
-                Some(id) if cx.paths[id].usable() => {
+                Some(id) if cx.paths[id].is_usable() => {
                     self.check_window(id, cx);
                 }
                 _ => {}
@@ -180,7 +180,7 @@ impl Sender {
         }
         let multipath = &cx.config.research.policies.multipath;
         let (splitting, basis) = (multipath.buffer_splitting, multipath.split_basis);
-        let usable = cx.paths.iter().filter(|p| p.usable()).count();
+        let usable = cx.paths.iter().filter(|p| p.is_usable()).count();
         let shares = (splitting != BufferSplitting::None).then(|| Shares {
             send_buffer: self.send_buffer(cx.paths, cx.config),
             peer_window: self.window.rwnd() + self.outstanding.in_flight(),
@@ -192,7 +192,7 @@ impl Sender {
                 buffered: path.flight().buffered(),
             };
             let within = |shares| splitting.permits(basis, shares, usage);
-            path.usable()
+            path.is_usable()
                 && path.window_is_open()
                 && !path.waits_for_departure()
                 && shares.as_ref().is_none_or(within)
@@ -206,7 +206,7 @@ impl Sender {
         let chosen = multipath
             .data_route
             .next(self.multipath.last_path, candidates);
-        chosen.filter(|id| cx.paths.contains(*id) && cx.paths[*id].usable())
+        chosen.filter(|id| cx.paths.contains(*id) && cx.paths[*id].is_usable())
     }
 
     /// Returns whether the next chunk of new data may be sent on this path.
@@ -214,7 +214,7 @@ impl Sender {
         if !self.multipath.concurrent || self.only_path(paths).is_some() {
             return self.new_data_path(paths) == Some(path);
         }
-        !self.queue.is_empty() && paths[path].usable()
+        !self.queue.is_empty() && paths[path].is_usable()
     }
 
     /// Lets one packet of the chunks lost on a path leave whatever cwnd is.
@@ -298,7 +298,7 @@ impl Sender {
         members.clear();
         let mut own = 0;
         for path in paths.iter() {
-            let carries = path.id() == id || (concurrent && path.usable());
+            let carries = path.id() == id || (concurrent && path.is_usable());
             if !carries {
                 continue;
             }

@@ -225,7 +225,8 @@ impl Sender {
         let fit = |id: &PathId| {
             paths.contains(*id) && {
                 let path = &paths[*id];
-                path.usable() || (path.is_potentially_failed() && !paths[paths.current()].usable())
+                path.is_usable()
+                    || (path.is_potentially_failed() && !paths[paths.current()].is_usable())
             }
         };
         Some(wanted.filter(fit).unwrap_or_else(|| paths.current()))

@@ -57,7 +57,6 @@ impl Sender {
         path.recovery_mut().cancel_detection();
         if from != to {
             self.queue.forget_path(from);
-            self.deferred.forget_path(from);
         }
         let cumulative = self.outstanding.first_index() - 1;
         if let Some(forward) = self.abandonment.forward_mut() {

@@ -83,7 +83,7 @@ impl Sender {
         // A peer without room is probed by other rules (RFC 8985, section 8).
         let refused = self.window.is_probing();
         let path = &mut cx.paths[id];
-        let useful = path.usable() && path.flight().size() > 0 && !refused;
+        let useful = path.is_usable() && path.flight().size() > 0 && !refused;
         if probe && useful && path.recovery_mut().probe_mut().expire() {
             if !self.may_probe_with_new(id, cx.paths, cx.config) {
                 self.abandon_instead_of_probe(id, cx);

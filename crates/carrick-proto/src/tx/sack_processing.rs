@@ -179,7 +179,7 @@ impl Sender {
             .map_or(cumulative, |r| r.1);
         // 2.
         if highest_reported >= next {
-            let renumbered = self.deferred.may_be_renumbered(tsn);
+            let renumbered = self.queue.may_be_renumbered(tsn);
             return Err(if renumbered {
                 SackError::Stale
             } else {

@@ -251,7 +251,7 @@ fn a_peer_may_renege_once_on_each_transmission() {
             assert!(bench.sack(0, &[(2, CHUNKS)]).acknowledged);
             assert!(bench.sender.outstanding.in_flight() <= 1);
             assert_eq!(bench.sack(0, &[]).reneged, CHUNKS - 1);
-            // All of them leave once more.
+            // All of them are retransmitted.
             for index in 1..=CHUNKS {
                 bench
                     .sender

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
-use carrick_proto::{AssociationId, Event, IcmpInput, IcmpKind, PeerAddress, VerificationTag};
-use carrick_wire::{AsconfSerial, ChunkType, CorrelationId};
+use carrick_proto::{
+    AssociationConfig, AssociationId, Event, IcmpInput, IcmpKind, LowerLayer, PeerAddress,
+    VerificationTag,
+};
+use carrick_wire::{AsconfSerial, ChunkType, CorrelationId, PacketBuilder};
 
 use crate::common::*;
 
@@ -127,14 +130,7 @@ fn the_owner_of_a_claimed_address_is_admitted() {
 fn a_second_path_is_verified_beside_many_claims() {
     for udp_port in [None, Some(9899)] {
         let mut w = World::new();
-        for host in 0..600_u32 {
-            let mut attacker = puppet_at("10.9.0.0", udp_port);
-            attacker.link.from = [10, 9, (host >> 8) as u8, host as u8].into();
-            attacker.tag = VerificationTag(0x6000_0000 + host);
-            connect(&mut w, attacker, &[OWNER_SECOND]);
-        }
-        let (mut owner, id, _) =
-            connect(&mut w, puppet_at(OWNER, udp_port), &[OWNER, OWNER_SECOND]);
+        let (mut owner, id) = left_out(&mut w, udp_port);
         let second = ip(OWNER_SECOND);
         owner.link.from = second;
         let answers = owner.send(&mut w, |p| p.heartbeat(b"from the second address"));
@@ -156,6 +152,90 @@ fn a_second_path_is_verified_beside_many_claims() {
         owner.link.from = second;
         assert_delivers(&mut w, &mut owner, 0, id);
     }
+}
+
+/// Sets up more associations that claim the owner's second address than the index of addresses lists.
+fn claim_often(w: &mut World, udp_port: Option<u16>) {
+    for host in 0..600_u32 {
+        let mut attacker = puppet_at("10.9.0.0", udp_port);
+        attacker.link.from = [10, 9, (host >> 8) as u8, host as u8].into();
+        attacker.tag = VerificationTag(0x6000_0000 + host);
+        connect(w, attacker, &[OWNER_SECOND]);
+    }
+}
+
+/// An association of the owner that the index leaves out at its second address.
+fn left_out(w: &mut World, udp_port: Option<u16>) -> (Puppet, AssociationId) {
+    claim_often(w, udp_port);
+    let (owner, id, _) = connect(w, puppet_at(OWNER, udp_port), &[OWNER, OWNER_SECOND]);
+    (owner, id)
+}
+
+/// RFC 5061, section 5.2, rule D2
+/// RFC 5062, section 2.3
+#[test]
+fn an_asconf_naming_a_claimed_address_matches() {
+    let mut w = dynamic_endpoint();
+    let (mut owner, id) = left_out(&mut w, None);
+    owner.link.from = ip("10.2.0.5");
+    let serial = AsconfSerial::new(owner.tsn.value());
+    let added = owner.link.from;
+    let answers = owner.send(&mut w, |p| {
+        p.asconf(serial, ip(OWNER_SECOND), |r| {
+            r.add_ip_address(CorrelationId(1), added)
+        });
+    });
+    assert_eq!(answers[0].kinds(), [ChunkType::ASCONF_ACK]);
+    assert_eq!(w.ends[0].paths(id).count(), 3);
+}
+
+/// RFC 9260, section 10, rules ICMP5 and ICMP7
+/// RFC 5062, section 2.3
+#[test]
+fn icmp_for_a_claimed_address_finds_its_sender() {
+    for udp_port in [None, Some(9899)] {
+        let mut w = World::new();
+        let (owner, id) = left_out(&mut w, udp_port);
+        let mut quoted = vec![0; 12];
+        quoted[..2].copy_from_slice(&port(0).to_be_bytes());
+        quoted[2..4].copy_from_slice(&owner.port.to_be_bytes());
+        quoted[4..8].copy_from_slice(&owner.tag.0.to_be_bytes());
+        let mut icmp = IcmpInput {
+            kind: IcmpKind::PacketTooBig { mtu: 1000 },
+            remote: ip(OWNER_SECOND),
+            encapsulation: udp_port,
+            quoted: &quoted,
+        };
+        w.ends[0].handle_icmp(w.now, &icmp);
+        assert_eq!(w.path(0, id, 1).mtu, 1000, "{udp_port:?}");
+        assert_eq!(w.ends[0].stats().icmp_ignored, 0);
+        icmp.encapsulation = Some(1);
+        w.ends[0].handle_icmp(w.now, &icmp);
+        assert_eq!(w.ends[0].stats().icmp_ignored, 1);
+    }
+}
+
+/// The parameters of the association count, not those of associations that claim its address.
+///
+/// RFC 9653, section 5.3
+#[test]
+fn a_zero_checksum_is_accepted_at_a_claimed_address() {
+    let mut w = World::new();
+    claim_often(&mut w, None);
+    let protected = AssociationConfig::rfc9260().with(|c| {
+        c.security.lower_layer = LowerLayer::Dtls;
+        c.extensions.zero_checksum = true;
+    });
+    w.ends[0].set_default_config(protected).unwrap();
+    let (mut owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[OWNER, OWNER_SECOND]);
+    owner.link.from = ip(OWNER_SECOND);
+    let mut buf = Vec::new();
+    let mut packet = PacketBuilder::new(&mut buf, owner.header(owner.peer_tag), 1400);
+    packet.data(&Puppet::data_header(owner.tsn, 0, 0), b"hello");
+    packet.finish_with_zero_checksum();
+    w.inject(0, &owner.route(), buf);
+    assert_eq!(w.ends[0].stats().bad_checksum, 0);
+    assert_eq!(w.receive_lengths(0, id), [5]);
 }
 
 /// RFC 5061, section 5.2

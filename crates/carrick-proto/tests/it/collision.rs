@@ -504,9 +504,9 @@ fn the_cookie_of_an_older_restart_is_discarded() {
     assert_eq!(w.events(0), []);
 }
 
-/// RFC 9260, section 5.2.4
+/// RFC 9260, section 5.2.4, rule 3
 #[test]
-fn a_stale_cookie_of_a_restart_is_reported_5_2_4_step() {
+fn a_stale_cookie_of_a_restart_is_reported() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
         c.association.timers.valid_cookie_life = secs(2);

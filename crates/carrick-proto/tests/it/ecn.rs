@@ -289,7 +289,7 @@ fn an_ecne_for_an_unsent_tsn_changes_nothing() {
 /// RFC 4895, section 6.2
 #[test]
 fn an_ecne_beside_re_config_is_authenticated() {
-    // The peer wants ECNE authenticated and nothing else.
+    // The peer requires authentication of ECNE only.
     let offered = Extensions {
         authentication: true,
         reconfiguration: true,

@@ -364,7 +364,7 @@ fn damaged_exports_are_refused() {
 
 /// Every truth value of a state is among the changed bits.
 #[test]
-fn contradicting_states_do_no_harm() {
+fn inconsistent_exports_are_rejected_or_run() {
     for seed in 0..6 {
         let (mut w, ..) = busy(seed);
         w.hands_over = false;

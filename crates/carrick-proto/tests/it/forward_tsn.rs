@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use carrick_proto::{AssociationId, Event, Extensions, Part, Ssn, StreamId};
+use carrick_proto::{AssociationId, Event, Extensions, MessagePart, Ssn, StreamId};
 use carrick_wire::{CauseCode, ChunkType, DataFlags};
 use common::*;
 
@@ -153,7 +153,7 @@ fn the_end_of_a_partial_delivery_is_notified() {
             let parts = w.receive(0, id);
             assert_eq!(
                 parts.iter().map(|m| m.part).collect::<Vec<_>>(),
-                [Part::First]
+                [MessagePart::First]
             );
         }
         peer.forward_tsn(&mut w, 3, &[(4, 0)]);
@@ -168,9 +168,9 @@ fn the_end_of_a_partial_delivery_is_notified() {
             .iter()
             .map(|m| (m.part, m.tsn, m.payload.len()))
             .collect();
-        let next = (Part::Whole, tsn(4), 10);
+        let next = (MessagePart::Whole, tsn(4), 10);
         if read_some {
-            assert_eq!(found, [(Part::Aborted, tsn(0), 0), next]);
+            assert_eq!(found, [(MessagePart::Aborted, tsn(0), 0), next]);
         } else {
             assert_eq!(found, [next], "no part was read, so no part remains");
         }

@@ -36,8 +36,7 @@ fn all_at_once(base: Policies) -> Policies {
 }
 
 impl Setup {
-    /// An association with a puppet at two verified addresses, which takes NR-SACK if it is asked
-    /// to.
+    /// An association with a puppet at two verified addresses, which accepts an offer of NR-SACK.
     fn new(policies: &Policies, nr_sack: bool) -> Self {
         let mut w = World::with(1, |_, c| {
             c.association.research.policies = policies.clone();
@@ -265,7 +264,7 @@ fn repeated_reneging_is_counted_each_time() {
                 most = now;
             }
         }
-        // Bytes that were acknowledged, taken back and acknowledged again are no new ones for ever.
+        // Bytes that were acknowledged, reneged on and acknowledged again do not count as new each time.
         let end = windows(&s);
         let limit = most.map(|m| m.max(4 * FULL) * 64);
         assert!(end[0] <= limit[0] && end[1] <= limit[1], "{most:?} {end:?}");

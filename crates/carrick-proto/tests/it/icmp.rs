@@ -76,7 +76,7 @@ fn unreachable(events: &[Event]) -> bool {
 
 /// RFC 9260, section 10, rule ICMP3
 #[test]
-fn icmp3_port_unreachable_is_ignored() {
+fn port_unreachable_is_ignored() {
     let (mut w, p, id) = established();
     let quoted = heartbeat(&p, p.tag);
     let before = w.path(0, id, 0);
@@ -107,7 +107,7 @@ fn port_unreachable_over_udp_is_protocol_unreachable() {
 
 /// RFC 9260, section 10, rule ICMP5
 #[test]
-fn icmp5_without_an_association_is_ignored() {
+fn icmp_without_an_association_is_ignored() {
     let (mut w, p, id) = established();
     let quoted = heartbeat(&p, p.tag);
     let before = (w.stats(0, id), w.path(0, id, 0));
@@ -126,7 +126,7 @@ fn icmp5_without_an_association_is_ignored() {
 
 /// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_needs_the_tag_of_the_peer() {
+fn icmp_needs_the_tag_of_the_peer() {
     let (mut w, p, id) = established();
     let before = (w.stats(0, id), w.path(0, id, 0));
     for kind in KINDS {
@@ -140,7 +140,7 @@ fn icmp6_needs_the_tag_of_the_peer() {
 
 /// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_needs_a_quotation_with_the_tag() {
+fn icmp_needs_a_quotation_with_the_tag() {
     let (mut w, p, _) = established();
     let quoted = heartbeat(&p, p.tag);
     for kind in KINDS {
@@ -161,7 +161,7 @@ fn icmp6_needs_a_quotation_with_the_tag() {
 
 /// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_with_a_zero_tag_needs_our_init() {
+fn icmp_with_a_zero_tag_needs_our_init() {
     let mut w = World::new();
     let mut p = Puppet::new();
     let id = p.begin_accept(&mut w);
@@ -189,7 +189,7 @@ fn icmp6_with_a_zero_tag_needs_our_init() {
 
 /// RFC 9260, section 10, rule ICMP7
 #[test]
-fn icmp7_packet_too_big_lowers_the_mtu_of_its_path() {
+fn packet_too_big_lowers_the_mtu_of_its_path() {
     let mut w = World::new();
     let (a, _) = w.connect();
     let tag = w
@@ -232,7 +232,7 @@ fn icmp7_packet_too_big_lowers_the_mtu_of_its_path() {
 /// RFC 9260, section 10, rule ICMP7
 /// RFC 9260, section 6.10
 #[test]
-fn icmp7_an_mtu_rounds_down_to_four_octets() {
+fn the_reported_mtu_is_rounded_down_to_four_octets() {
     for mtu in 768..776 {
         let mut w = World::new();
         // Chunks whose padding would not fit into the last odd bytes of a packet.
@@ -257,7 +257,7 @@ fn icmp7_an_mtu_rounds_down_to_four_octets() {
 /// RFC 9260, section 10, rule ICMP7
 /// RFC 9260, section 6.9
 #[test]
-fn icmp7_larger_chunks_use_ip_fragmentation() {
+fn chunks_above_the_mtu_use_ip_fragmentation() {
     let (mut w, p, id) = established();
     w.send(0, id, 0, pattern(1400));
     let sent = p.receive(&mut w);
@@ -277,7 +277,7 @@ fn icmp7_larger_chunks_use_ip_fragmentation() {
 
 /// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_protocol_unreachable_ends_the_association() {
+fn protocol_unreachable_aborts_the_association() {
     for state in ["CookieEchoed", "Established", "ShutdownSent"] {
         let mut w = World::new();
         let mut p = Puppet::new();
@@ -310,7 +310,7 @@ fn icmp8_protocol_unreachable_ends_the_association() {
 
 /// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_is_ignored_while_the_peer_answers() {
+fn protocol_unreachable_is_ignored_while_peer_answers() {
     let mut w = World::new();
     w.config.research.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
     let (mut p, id) = Puppet::new().accept(&mut w);
@@ -340,7 +340,7 @@ fn icmp8_is_ignored_while_the_peer_answers() {
 
 /// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_ends_a_set_up_at_once() {
+fn protocol_unreachable_ends_a_set_up_at_once() {
     let mut w = World::new();
     w.config.research.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
     let mut p = Puppet::new();
@@ -357,7 +357,7 @@ fn icmp8_ends_a_set_up_at_once() {
 
 /// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_about_an_init_counts_only_in_cookie_wait() {
+fn icmp_about_an_init_counts_only_in_cookie_wait() {
     // A message that was delayed, or made up, about an INIT that the peer has answered since.
     let mut w = World::new();
     let mut p = Puppet::new();
@@ -373,7 +373,7 @@ fn icmp8_about_an_init_counts_only_in_cookie_wait() {
 
 /// RFC 9260, section 10, rule ICMP9
 #[test]
-fn icmp9_unreachable_is_an_error_of_its_path() {
+fn unreachable_is_an_error_of_its_path() {
     let mut w = World::new();
     let (a, _) = w.connect();
     let tag = w
@@ -407,7 +407,7 @@ fn icmp9_unreachable_is_an_error_of_its_path() {
 
 /// RFC 9260, section 10, rule ICMP9
 #[test]
-fn icmp9_leaves_the_next_address_to_t1() {
+fn unreachable_in_cookie_wait_waits_for_t1() {
     let mut w = World::new();
     let mut p = Puppet::new();
     let id = p.begin_accept(&mut w);

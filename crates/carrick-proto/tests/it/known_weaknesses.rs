@@ -25,7 +25,7 @@ fn a_cookie_shows_no_tag_of_the_association() {
     }
 }
 
-/// INIT asks for a cookie that lives for 49 days.
+/// INIT requests a cookie life of 49 days.
 ///
 /// RFC 5062, section 6.3
 #[test]
@@ -122,7 +122,7 @@ fn nested_parameters_do_not_recurse() {
 /// CVE-2014-0101 (Linux): AUTH in front of COOKIE ECHO from a peer whose INIT offered none.
 /// CVE-2013-2206 (Linux): the same COOKIE ECHO again, then with other tags.
 #[test]
-fn auth_before_a_cookie_without_keys_is_harmless() {
+fn auth_in_front_of_a_cookie_needs_keys() {
     let mut w = World::with(1, |_, config| {
         config.association.extensions.authentication = true;
         config.association.security.authentication.required = vec![ChunkType::COOKIE_ECHO];
@@ -146,7 +146,7 @@ fn auth_before_a_cookie_without_keys_is_harmless() {
 
 /// CVE-2026-23125 (Linux): INIT ACK lists chunks to be authenticated, but no key can be made.
 #[test]
-fn an_incomplete_authentication_offer_is_harmless() {
+fn an_incomplete_authentication_offer_makes_no_key() {
     for (random, hmacs) in [(0, &[HmacId::SHA_1][..]), (32, &[]), (32, &[HmacId(99)])] {
         let mut w = World::single_homed();
         w.config.extensions.authentication = true;

@@ -213,7 +213,7 @@ fn non_renegable_chunks_are_never_retransmitted() {
     }
     peer.receive(&mut w);
     send_nr_sack(&mut w, &peer, 0, &[(3, 3)], &[(2, 2)]);
-    // The peer takes back both, one of which it may.
+    // The peer reneges on both, one of which is renegable.
     peer.sack(&mut w, peer.endpoint_tsn(0).previous(), 1 << 20, &[]);
     w.run(secs(20));
     let again = peer.numbers(&peer.receive(&mut w));
@@ -240,7 +240,7 @@ fn reneging_without_end_is_limited_by_what_was_sent() {
     }
     peer.receive(&mut w);
     let all = [(2, CHUNKS)];
-    let taken_back = |w: &World| w.stats(0, id).counters.reneged;
+    let reneged = |w: &World| w.stats(0, id).counters.reneged;
     let sent = |w: &World| {
         let c = w.stats(0, id).counters;
         c.data_chunks_sent + c.fast_retransmissions + c.timeout_retransmissions
@@ -250,9 +250,9 @@ fn reneging_without_end_is_limited_by_what_was_sent() {
         peer.sack(&mut w, none, 1 << 20, &all);
         peer.sack(&mut w, none, 1 << 20, &[]);
     }
-    // Once a transmission, a few for nothing, and once more before that is noticed.
+    // The transmission, a few unneeded retransmissions, and one before they are detected.
     let bound = sent(&w) + 2 * u64::from(CHUNKS);
-    assert!((1..=bound).contains(&taken_back(&w)), "{bound}");
+    assert!((1..=bound).contains(&reneged(&w)), "{bound}");
     // Non-renegable blocks and the cumulative TSN still count.
     send_nr_sack(&mut w, &peer, 0, &all, &[(3, 3)]);
     let held = w.stats(0, id).send_buffer_bytes;

@@ -46,9 +46,9 @@ fn drain(end: &mut Endpoint) -> Vec<(Route, Vec<u8>)> {
     all
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 1
 #[test]
-fn rule_1_non_unicast_addresses_are_not_answered() {
+fn non_unicast_sources_are_not_answered() {
     let kinds: [Write; 4] = [
         data,
         |p| p.shutdown_ack(),
@@ -81,9 +81,9 @@ fn rule_1_non_unicast_addresses_are_not_answered() {
     }
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 2
 #[test]
-fn rule_2_an_abort_is_never_answered() {
+fn an_abort_is_never_answered() {
     assert!(answers(|p| p.abort(false, |_| {})).is_empty());
     assert!(answers(|p| p.abort(true, |_| {})).is_empty());
     // Wherever in the packet it is.
@@ -110,9 +110,9 @@ fn rule_2_an_abort_is_never_answered() {
     assert!(answers(|p| p.raw(ChunkType::ABORT, 0, &[0, 1, 0xff, 0xff])).is_empty());
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 3
 #[test]
-fn rule_3_an_init_is_processed() {
+fn an_init_is_processed() {
     let mut w = World::new();
     let answers = Puppet::new().init(&mut w, |_| {});
     assert_eq!(answers.len(), 1);
@@ -120,9 +120,9 @@ fn rule_3_an_init_is_processed() {
     assert_eq!(answers[0].tag(), Puppet::new().tag);
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 3
 #[test]
-fn rule_3_a_refused_init_gets_an_abort_with_its_tag() {
+fn a_refused_init_gets_an_abort_with_its_tag() {
     let mut w = World::with(2, |_, config| config.accept = false);
     let answers = Puppet::new().init(&mut w, |_| {});
     assert_eq!(answers.len(), 1);
@@ -131,9 +131,9 @@ fn rule_3_a_refused_init_gets_an_abort_with_its_tag() {
     assert_eq!(answers[0].tag(), Puppet::new().tag);
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 3
 #[test]
-fn rule_3_an_init_to_another_port_gets_an_abort() {
+fn an_init_to_another_port_gets_an_abort() {
     let mut w = World::new();
     let puppet = Puppet::new();
     let mut bytes = puppet
@@ -154,9 +154,9 @@ fn rule_3_an_init_to_another_port_gets_an_abort() {
     assert_eq!((chunk.kind, chunk.flags), (ChunkType::ABORT, 0));
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 4
 #[test]
-fn rule_4_a_cookie_echo_needs_a_valid_cookie() {
+fn a_cookie_echo_needs_a_valid_cookie() {
     let mut w = World::new();
     let (_, id) = Puppet::new().connect(&mut w);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
@@ -190,9 +190,9 @@ fn a_cookie_needs_an_endpoint_that_accepts() {
     assert_eq!(answers[0].flags(ChunkType::ABORT), 0);
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 5
 #[test]
-fn rule_5_shutdown_ack_gets_shutdown_complete() {
+fn shutdown_ack_gets_shutdown_complete() {
     let expected = (ChunkType::SHUTDOWN_COMPLETE, 1, TAG);
     assert_eq!(answer(|p| p.shutdown_ack()), expected);
     // Wherever in the packet it is.
@@ -208,16 +208,16 @@ fn rule_5_shutdown_ack_gets_shutdown_complete() {
     assert_eq!(behind, expected);
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 6
 #[test]
-fn rule_6_a_shutdown_complete_is_discarded() {
+fn a_shutdown_complete_is_discarded() {
     assert!(answers(|p| p.shutdown_complete(false)).is_empty());
     assert!(answers(|p| p.shutdown_complete(true)).is_empty());
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 7
 #[test]
-fn rule_7_cookie_ack_and_stale_cookie_are_discarded() {
+fn cookie_ack_and_stale_cookie_are_discarded() {
     assert!(answers(|p| p.cookie_ack()).is_empty());
     assert!(
         answers(|p| {
@@ -231,9 +231,9 @@ fn rule_7_cookie_ack_and_stale_cookie_are_discarded() {
     assert_eq!(other, (ChunkType::ABORT, 1, TAG));
 }
 
-/// RFC 9260, section 8.4
+/// RFC 9260, section 8.4, rule 8
 #[test]
-fn rule_8_any_other_packet_gets_an_abort() {
+fn any_other_packet_gets_an_abort() {
     let kinds: [Write; 8] = [
         data,
         |p| {
@@ -317,7 +317,7 @@ fn a_reply_out_of_the_blue_takes_the_reverse_route() {
 /// RFC 9260, section 8.4
 #[test]
 fn replies_to_out_of_the_blue_packets_cause_no_loop() {
-    // Two hosts that know nothing of each other must not talk for ever.
+    // Two endpoints without an association must not exchange replies endlessly.
     for write in [data as Write, |p| p.shutdown_ack()] {
         let mut w = World::new();
         let mut bytes = Puppet::new().build(TAG, write).to_vec();

@@ -1,8 +1,9 @@
 //! Parameters that change while associations exist.
 
 use carrick_proto::{
-    AssociationConfig, Event, OperationError, ParameterChanges, SendError, SendOptions,
+    AssociationConfig, Event, OperationError, ParameterChanges, PathId, SendError, SendOptions,
 };
+use carrick_wire::ChunkType;
 
 use crate::common::*;
 
@@ -115,4 +116,52 @@ fn send_room_is_reported_without_a_refusal() {
     w.run(secs(1));
     assert!(w.events(0).contains(&Event::SendBufferFree));
     assert!(w.ends[0].has_send_room(a));
+}
+
+/// RFC 6458, section 8.1.12
+#[test]
+fn the_heartbeat_interval_of_one_path_changes() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.run(secs(10));
+    w.log.clear();
+    let (idle, changed) = (PathId(0), PathId(1));
+    let begin = w.now;
+    let set = w.ends[0].set_heartbeat_interval(w.now, a, changed, secs(5));
+    assert_eq!(set, Ok(()));
+    w.run(secs(600));
+    let times = |w: &World, path: usize| -> Vec<_> {
+        let sent = w.sent(0, ChunkType::HEARTBEAT);
+        let on_path = sent.iter().filter(|p| p.to() == addresses(1)[path]);
+        on_path.map(|p| p.time).collect()
+    };
+    let short = times(&w, 1);
+    assert!(
+        short[0] < begin + ms(6500),
+        "a waiting heartbeat is scheduled again"
+    );
+    // The interval and an RTO of a second with jitter.
+    let gaps: Vec<_> = short.windows(2).map(|t| t[1] - t[0]).collect();
+    assert!(
+        gaps.iter().all(|g| *g >= ms(5500) && *g < ms(6500)),
+        "{gaps:?}"
+    );
+    assert!((18..=20).contains(&times(&w, 0).len()));
+    let interval = |w: &World, path| w.ends[0].heartbeat_interval(a, path);
+    assert_eq!(
+        [idle, changed].map(|path| interval(&w, path)),
+        [Some(secs(30)), Some(secs(5))]
+    );
+    let changes = ParameterChanges::new().hb_interval(secs(60));
+    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    assert_eq!(
+        [idle, changed].map(|path| interval(&w, path)),
+        [Some(secs(60)); 2]
+    );
+    let unknown = PathId(7);
+    assert_eq!(interval(&w, unknown), None);
+    assert_eq!(
+        w.ends[0].set_heartbeat_interval(w.now, a, unknown, secs(5)),
+        Err(OperationError::UnknownPath)
+    );
 }

@@ -57,7 +57,7 @@ impl PacketSession for Pipe {
         true
     }
 
-    fn has_shown_itself(&self) -> bool {
+    fn has_validated_address(&self) -> bool {
         self.established
     }
 
@@ -202,7 +202,7 @@ fn an_evicted_session_ends_its_associations_silently() {
     host.establish(safe);
     let kept = host.connect(safe);
     assert_eq!(host.sent().len(), 1, "an INIT");
-    // The peer begins a handshake, and before it is finished this side wants two associations.
+    // The peer begins a handshake, and before it is finished this side requests two associations.
     host.take(half, &[HELLO]);
     let lost = [host.connect(half)];
     assert!(host.sent().is_empty(), "no packet before the handshake");

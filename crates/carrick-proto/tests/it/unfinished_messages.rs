@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use carrick_proto::{AssociationId, Event, Part};
+use carrick_proto::{AssociationId, Event, MessagePart};
 use carrick_wire::{ChunkType, DataFlags};
 use common::*;
 
@@ -17,7 +17,7 @@ fn partially_reliable(partial: bool, buffer: usize) -> (World, Puppet, Associati
     (w, peer, id)
 }
 
-fn read(w: &mut World, id: AssociationId) -> Vec<(u8, Part)> {
+fn read(w: &mut World, id: AssociationId) -> Vec<(u8, MessagePart)> {
     let all = w.receive(0, id);
     all.into_iter()
         .map(|m| (m.payload.into_bytes().first().copied().unwrap_or(0), m.part))
@@ -35,7 +35,10 @@ fn a_message_may_follow_an_unfinished_one() {
     peer.forward_tsn(&mut w, 2, &[(3, 1)]);
     let answers = peer.fragment(&mut w, 3, (3, 2), DataFlags::WHOLE, 10);
     assert!(answers.iter().all(|a| !a.has(ChunkType::ABORT)));
-    assert_eq!(read(&mut w, id), [(0, Part::Whole), (3, Part::Whole)]);
+    assert_eq!(
+        read(&mut w, id),
+        [(0, MessagePart::Whole), (3, MessagePart::Whole)]
+    );
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
@@ -49,7 +52,10 @@ fn an_unfinished_message_above_a_gap_waits() {
     peer.fragment(&mut w, 1, (3, 1), BEGINNING, 10);
     assert_eq!(read(&mut w, id), []);
     peer.fragment(&mut w, 0, (3, 0), DataFlags::WHOLE, 10);
-    assert_eq!(read(&mut w, id), [(0, Part::Whole), (3, Part::Whole)]);
+    assert_eq!(
+        read(&mut w, id),
+        [(0, MessagePart::Whole), (3, MessagePart::Whole)]
+    );
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
@@ -62,7 +68,7 @@ fn a_forward_tsn_below_a_begun_message_discards_it() {
     peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), []);
     peer.forward_tsn(&mut w, 0, &[(0, 0)]);
-    assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
+    assert_eq!(read(&mut w, id), [(2, MessagePart::Whole)]);
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
@@ -74,7 +80,7 @@ fn an_invalid_stream_that_closes_the_gap_ends_it() {
     peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
     peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     peer.fragment(&mut w, 0, (60_000, 0), DataFlags::WHOLE, 10);
-    assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
+    assert_eq!(read(&mut w, id), [(2, MessagePart::Whole)]);
 }
 
 /// RFC 3758, section 3.6
@@ -83,12 +89,15 @@ fn the_end_of_a_begun_message_is_notified() {
     let (mut w, peer, id) = partially_reliable(true, 3000);
     peer.fragment(&mut w, 0, (1, 0), BEGINNING, 1400);
     peer.fragment(&mut w, 1, (1, 0), MIDDLE, 1400);
-    assert_eq!(read(&mut w, id), [(0, Part::First)]);
+    assert_eq!(read(&mut w, id), [(0, MessagePart::First)]);
     w.events(0);
     peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     let aborted = |e: &Event| matches!(e, Event::MessageAborted { .. });
     assert!(w.events(0).iter().any(aborted));
-    assert_eq!(read(&mut w, id), [(0, Part::Aborted), (2, Part::Whole)]);
+    assert_eq!(
+        read(&mut w, id),
+        [(0, MessagePart::Aborted), (2, MessagePart::Whole)]
+    );
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 

@@ -84,7 +84,7 @@ fn every_packet_carries_the_tag_of_the_peer() {
 
 /// RFC 9260, section 8.5.1, rule A
 #[test]
-fn rule_a_an_init_has_a_zero_tag_and_is_alone() {
+fn an_init_has_a_zero_tag_and_is_alone() {
     let mut w = World::new();
     let p = Puppet::new();
     for tag in [VerificationTag(1), p.tag] {
@@ -114,7 +114,7 @@ fn rule_a_an_init_has_a_zero_tag_and_is_alone() {
 
 /// RFC 9260, section 8.5.1, rule B
 #[test]
-fn rule_b_an_abort_has_our_tag_or_t_bit_and_the_peers() {
+fn an_abort_needs_our_tag_or_the_t_bit_and_the_peers() {
     for (reflected, theirs, accepted) in [
         (false, false, true),
         (true, true, true),
@@ -136,7 +136,7 @@ fn rule_b_an_abort_has_our_tag_or_t_bit_and_the_peers() {
 
 /// RFC 9260, section 8.5.1, rule B
 #[test]
-fn rule_b_covers_an_abort_behind_other_chunks() {
+fn an_abort_behind_other_chunks_needs_its_tag() {
     for (reflected, accepted) in [(false, true), (true, false)] {
         let mut w = World::new();
         let (p, id) = Puppet::new().connect(&mut w);
@@ -152,7 +152,7 @@ fn rule_b_covers_an_abort_behind_other_chunks() {
 
 /// RFC 9260, section 8.5.1, rule B
 #[test]
-fn rule_b_needs_our_tag_while_the_peers_is_unknown() {
+fn an_abort_needs_our_tag_while_the_peers_is_unknown() {
     for tag in [VerificationTag::ZERO, VerificationTag(77)] {
         let mut w = World::new();
         let mut p = Puppet::new();
@@ -169,7 +169,7 @@ fn rule_b_needs_our_tag_while_the_peers_is_unknown() {
 
 /// RFC 9260, section 8.5.1, rule B
 #[test]
-fn rule_b_a_sent_abort_has_the_peers_tag_and_no_t_bit() {
+fn a_sent_abort_has_the_peers_tag_and_no_t_bit() {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     w.ends[0].abort(w.now, id, b"").expect("it exists");
@@ -219,7 +219,7 @@ fn shutdown_ack_sent(w: &mut World) -> Puppet {
 
 /// RFC 9260, section 8.5.1, rule C
 #[test]
-fn rule_c_a_shutdown_complete_has_either_tag() {
+fn a_shutdown_complete_has_either_tag() {
     for (reflected, theirs, accepted) in [
         (false, false, true),
         (true, true, true),
@@ -239,7 +239,7 @@ fn rule_c_a_shutdown_complete_has_either_tag() {
 
 /// RFC 9260, section 8.5.1, rule C
 #[test]
-fn rule_c_a_misplaced_shutdown_complete_is_ignored() {
+fn a_misplaced_shutdown_complete_is_ignored() {
     for reflected in [false, true] {
         let mut w = World::new();
         let (p, id) = Puppet::new().connect(&mut w);
@@ -263,7 +263,7 @@ fn rule_c_a_misplaced_shutdown_complete_is_ignored() {
 
 /// RFC 9260, section 8.5.1, rule C
 #[test]
-fn rule_c_a_sent_shutdown_complete_has_the_peers_tag() {
+fn a_sent_shutdown_complete_has_the_peers_tag() {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     w.ends[0].shutdown(w.now, id).expect("it exists");
@@ -277,7 +277,7 @@ fn rule_c_a_sent_shutdown_complete_has_the_peers_tag() {
 
 /// RFC 9260, section 8.5.1, rule D
 #[test]
-fn rule_d_a_cookie_echo_has_the_tag_of_the_init_ack() {
+fn a_cookie_echo_has_the_tag_of_the_init_ack() {
     let mut w = World::new();
     let mut p = Puppet::new();
     p.begin_accept(&mut w);
@@ -290,7 +290,7 @@ fn rule_d_a_cookie_echo_has_the_tag_of_the_init_ack() {
 
 /// RFC 9260, section 8.5.1, rule E
 #[test]
-fn rule_e_an_early_shutdown_ack_is_out_of_the_blue() {
+fn an_early_shutdown_ack_is_out_of_the_blue() {
     for echoed in [false, true] {
         let mut w = World::new();
         let mut p = Puppet::new();

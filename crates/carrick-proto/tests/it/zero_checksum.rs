@@ -255,7 +255,7 @@ fn a_peer_without_its_association_learns_it_at_once() {
         w.inject(0, &stranger.route(), bytes);
         let answers = stranger.receive(&mut w);
         assert_eq!(answers.len(), usize::from(answered));
-        // The answer is for anybody, and has a checksum.
+        // The reply goes to an unknown peer, and has a checksum.
         assert!(
             answers
                 .iter()

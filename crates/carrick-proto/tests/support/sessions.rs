@@ -149,7 +149,7 @@ impl PacketSession for Toy {
             .is_none_or(|by| datagram.get(1..3) == Some(&by[..]))
     }
 
-    fn has_shown_itself(&self) -> bool {
+    fn has_validated_address(&self) -> bool {
         self.answered
     }
 

@@ -1,6 +1,7 @@
 //! Addresses of middleboxes and connecting to them.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use carrick::{AssociationConfig, Config, ConnectOptions, Endpoint};
@@ -48,6 +49,8 @@ pub struct SctpTarget {
     pub local: Vec<IpAddr>,
     /// Local UDP port; 0 lets the system choose.
     pub local_udp_port: u16,
+    /// Control socket of the daemon whose UDP port is shared instead ([`Config::daemon`]); Linux only.
+    pub daemon: Option<PathBuf>,
     /// Number of stream pairs to request.
     pub streams: u16,
     /// Parameters of the association; `None` for [`sctp::association`].
@@ -71,6 +74,7 @@ impl ConnectTarget {
             udp_port: Some(carrick::DEFAULT_ENCAPSULATION_PORT),
             local: Vec::new(),
             local_udp_port: 0,
+            daemon: None,
             streams,
             association: None,
         }))
@@ -109,9 +113,11 @@ async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
 impl SctpTarget {
     async fn connect(&self) -> Result<MessageLink, String> {
         let local = self.local.iter().copied();
-        let config = match self.udp_port {
-            Some(_) => Config::udp(local).encapsulation_port(self.local_udp_port),
-            None => Config::raw(local),
+        let config = match (self.udp_port, &self.daemon) {
+            #[cfg(target_os = "linux")]
+            (Some(_), Some(daemon)) => Config::udp(local).daemon(daemon),
+            (Some(_), _) => Config::udp(local).encapsulation_port(self.local_udp_port),
+            (None, _) => Config::raw(local),
         };
         let mut config = sctp::endpoint(config, self.streams);
         if let Some(association) = &self.association {

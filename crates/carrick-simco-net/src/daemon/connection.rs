@@ -134,7 +134,7 @@ impl Connection {
         self.arrived.unwrap_or_else(Instant::now)
     }
 
-    /// Lets the reader read once more: all received messages are handled and the replies are with the
+    /// Lets the reader continue: all received messages are handled and the replies are with the
     /// writer. Returns whether more may arrive.
     pub(super) fn answered(&mut self) -> bool {
         if self.arrived.take().is_some() {

@@ -154,13 +154,15 @@ fn associations_per_source(limits: &Limits) -> usize {
 
 fn bind_sctp(listen: &SctpListen, limits: &Limits) -> Result<Endpoint, DaemonError> {
     let addresses = listen.addresses.iter().copied();
-    let config = match (listen.raw, listen.udp_port) {
-        (true, None) => Config::raw(addresses),
-        (true, Some(port)) => Config::udp(addresses)
+    let config = match (listen.raw, listen.udp_port, &listen.daemon) {
+        (true, None, _) => Config::raw(addresses),
+        (true, Some(port), _) => Config::udp(addresses)
             .encapsulation_port(port)
             .and_plain_ip(),
-        (false, Some(port)) => Config::udp(addresses).encapsulation_port(port),
-        (false, None) => Config::udp(addresses),
+        (false, Some(port), _) => Config::udp(addresses).encapsulation_port(port),
+        #[cfg(target_os = "linux")]
+        (false, None, Some(daemon)) => Config::udp(addresses).daemon(daemon),
+        (false, None, _) => Config::udp(addresses),
     };
     let mut config = sctp::endpoint(config.port(listen.port), listen.streams);
     config.max_associations = associations(limits);

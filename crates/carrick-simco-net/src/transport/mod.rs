@@ -3,7 +3,7 @@
 //! | transport | a message is | streams |
 //! |---|---|---|
 //! | [`sctp`] | one user message with payload protocol identifier 15 | as many pairs as both sides have |
-//! | [`tcp`] | as long as its header says, one behind the other | one pair |
+//! | [`tcp`] | messages one behind the other, each with its length in the header | one pair |
 //! | [`tls`] | as over TCP | one pair |
 
 mod boot;

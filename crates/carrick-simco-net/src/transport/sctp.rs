@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use carrick::{
-    Association, AssociationConfig, Endpoint, Message, Part, Ppid, RecvHalf, SendHalf, SendOptions,
-    StreamId,
+    Association, AssociationConfig, Endpoint, Message, MessagePart, Ppid, RecvHalf, SendHalf,
+    SendOptions, StreamId,
 };
 
 use super::{BoxFuture, MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
@@ -39,10 +39,9 @@ pub fn association(streams: u16) -> AssociationConfig {
     })
 }
 
-/// Applies these parameters to an endpoint. SIMCO messages are reassembled completely.
+/// Applies these parameters to an endpoint.
 pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
     let mut config = config.linger(LINGER).association(association(streams));
-    config.assembly_limit = 2 * MAX_MESSAGE;
     config.receive_queue_messages = 4 * BATCH;
     config
 }
@@ -94,7 +93,7 @@ impl SctpReader {
 }
 
 fn stream_message(message: Message) -> Result<StreamMessage, ReadEnd> {
-    let fits = message.payload.len() <= MAX_MESSAGE && message.part == Part::Whole;
+    let fits = message.payload.len() <= MAX_MESSAGE && message.part == MessagePart::Whole;
     if !fits || message.ppid != Ppid(PPID) {
         return Err(ReadEnd::NotSimco);
     }

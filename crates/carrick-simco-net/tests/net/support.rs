@@ -180,6 +180,7 @@ pub(crate) fn target(bound: &BoundAddresses, root: &Path, transport: Transport) 
                 udp_port,
                 local: vec![IpAddr::from([127, 0, 0, 1])],
                 local_udp_port: 0,
+                daemon: None,
                 streams: 4,
                 association: None,
             }))

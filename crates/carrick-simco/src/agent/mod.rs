@@ -30,7 +30,7 @@ use crate::message::{
     RequestKind, TransactionId, VERSION,
 };
 use crate::session::{
-    Identity, NONCE_LEN, Side, StreamPairs, challenge_identity, make_challenge, make_token,
+    Identity, NONCE_LEN, SessionSide, StreamPairs, challenge_identity, make_challenge, make_token,
     token_identity, verify_token,
 };
 
@@ -371,7 +371,7 @@ impl Agent {
                 {
                     let proof = token.as_ref().and_then(|token| {
                         let middlebox = token_identity(token)?;
-                        let side = Side::Middlebox;
+                        let side = SessionSide::Middlebox;
                         let Credentials { agent, key, .. } = credentials;
                         let valid = verify_token(token, key, side, own, agent, &middlebox);
                         valid.then_some(middlebox)
@@ -397,7 +397,13 @@ impl Agent {
                             return self.close(CloseReason::OtherMiddlebox(middlebox));
                         }
                         let Credentials { agent, key, .. } = credentials;
-                        Some(make_token(key, Side::Agent, &challenge, agent, &middlebox))
+                        Some(make_token(
+                            key,
+                            SessionSide::Agent,
+                            &challenge,
+                            agent,
+                            &middlebox,
+                        ))
                     }
                     _ => None,
                 };

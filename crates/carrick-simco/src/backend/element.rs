@@ -20,9 +20,9 @@ pub enum Element {
 pub struct Flow {
     /// Transport protocol.
     pub protocol: u8,
-    /// A0.
+    /// A0: internal address and ports.
     pub internal: SocketAddr,
-    /// A3.
+    /// A3: external address and ports.
     pub external: SocketAddr,
     /// A2 on a translator.
     pub outside: Option<SocketAddr>,
@@ -35,9 +35,9 @@ pub struct Flow {
 pub struct Pattern {
     /// Transport protocol, 0 for any.
     pub protocol: u8,
-    /// A0.
+    /// A0: internal address and ports.
     pub internal: PatternSide,
-    /// A3.
+    /// A3: external address and ports.
     pub external: PatternSide,
 }
 

@@ -62,16 +62,16 @@ impl BackendError {
 /// Addresses reserved on a translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
-    /// A2.
+    /// A2: reserved address and ports outside.
     pub outside: AddressTuple,
-    /// A1, on a twice-NAT only.
+    /// A1: reserved address and ports inside, on a twice-NAT only.
     pub inside: Option<AddressTuple>,
 }
 
 /// Traffic that an element passed or, for [`Element::Block`], dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Octets including IP headers.
     pub octets: u64,

@@ -144,9 +144,9 @@ pub struct ReserveRequest {
 pub struct EnableRequest {
     /// Direction and parity.
     pub parameters: PerParameters,
-    /// A0.
+    /// A0: internal address and ports.
     pub internal: AddressTuple,
-    /// A3.
+    /// A3: external address and ports.
     pub external: AddressTuple,
     /// Requested lifetime.
     pub lifetime: Lifetime,
@@ -157,9 +157,9 @@ pub struct EnableRequest {
 /// PDR: block a data stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DisableRequest {
-    /// A0.
+    /// A0: internal address and ports.
     pub internal: AddressTuple,
-    /// A3.
+    /// A3: external address and ports.
     pub external: AddressTuple,
     /// Requested lifetime.
     pub lifetime: Lifetime,

@@ -22,7 +22,7 @@ pub struct MiddleboxConfig {
     pub anonymous: Option<Identity>,
     /// True if the transport must be encrypted.
     pub require_security: bool,
-    /// Limits.
+    /// Limits of sessions, rules and messages.
     pub limits: Limits,
 }
 
@@ -53,7 +53,7 @@ impl MiddleboxConfig {
     }
 }
 
-/// Agent.
+/// Configuration of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// Its name, which owns its rules.
@@ -144,17 +144,17 @@ impl Network {
 /// Transactions that an agent may request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rights {
-    /// PRR.
+    /// The agent may reserve rules (PRR).
     pub reserve: bool,
-    /// PER and PEA.
+    /// The agent may enable rules (PER and PEA).
     pub enable: bool,
-    /// PDR.
+    /// The agent may disable rules (PDR).
     pub disable: bool,
-    /// PLC.
+    /// The agent may change lifetimes (PLC).
     pub change_lifetime: bool,
-    /// PRS.
+    /// The agent may query the status of rules (PRS).
     pub status: bool,
-    /// PRL.
+    /// The agent may list rules (PRL).
     pub list: bool,
     /// Wildcards of addresses, ports and the protocol in PER and PEA. PDR does not need it.
     pub wildcards: bool,

@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
 use crate::rules::AgentIndex;
 use crate::session::{
-    Identity, NONCE_LEN, SharedKey, Side, challenge_identity, make_challenge, make_token,
+    Identity, NONCE_LEN, SessionSide, SharedKey, challenge_identity, make_challenge, make_token,
     token_identity, verify_token,
 };
 
@@ -103,7 +103,7 @@ impl<B: Backend> Middlebox<B> {
         match self.key_of(challenge) {
             Some((config, key)) => make_token(
                 key,
-                Side::Middlebox,
+                SessionSide::Middlebox,
                 challenge,
                 &config.identity,
                 &self.config.identity,
@@ -149,7 +149,7 @@ impl<B: Backend> Middlebox<B> {
         verify_token(
             token?,
             config.key.as_ref()?,
-            Side::Agent,
+            SessionSide::Agent,
             challenge,
             &config.identity,
             &self.config.identity,

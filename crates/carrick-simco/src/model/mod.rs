@@ -39,7 +39,7 @@ impl PinholeDemand {
 
     /// Returns the number of streams recommended by equation (5): ⌈RTT·λ·(3/2 + h/L) + 3⌉, for low
     /// loss. With the paper's values it gives 5 when d is exactly 10 ms, while M = ⌈D/d⌉ gives 6 as
-    /// soon as D exceeds 5·d by any loss; the paper's text says 6.
+    /// soon as D exceeds 5·d by any loss; the paper's text has 6.
     pub fn streams(&self, rtt: f64) -> u32 {
         (rtt / self.interval() + 3.0).ceil() as u32
     }

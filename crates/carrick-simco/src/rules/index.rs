@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn index_finds_what_a_full_scan_finds(
+        fn the_index_agrees_with_a_full_scan(
             patterns in proptest::collection::vec(any_pattern(), 0..40),
             wanted in any_pattern(),
             gone in 0_usize..40,

@@ -44,7 +44,7 @@ impl core::fmt::Debug for SharedKey {
 
 /// Side that authenticates itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum SessionSide {
     /// The agent, in an SA request.
     Agent,
     /// The middlebox, in an SA reply.
@@ -66,7 +66,7 @@ pub fn challenge_identity(challenge: &Challenge) -> Option<Identity> {
 /// Returns the token of `side` for a challenge.
 pub fn make_token(
     key: &SharedKey,
-    side: Side,
+    side: SessionSide,
     challenge: &Challenge,
     agent: &Identity,
     middlebox: &Identity,
@@ -75,8 +75,8 @@ pub fn make_token(
         .map(|mac| mac.finalize().into_bytes())
         .unwrap_or_default();
     let prover = match side {
-        Side::Agent => agent,
-        Side::Middlebox => middlebox,
+        SessionSide::Agent => agent,
+        SessionSide::Middlebox => middlebox,
     };
     Token::new(named(prover, &tag)).unwrap_or_default()
 }
@@ -91,14 +91,14 @@ pub(crate) fn token_identity(token: &Token) -> Option<Identity> {
 pub fn verify_token(
     token: &Token,
     key: &SharedKey,
-    side: Side,
+    side: SessionSide,
     challenge: &Challenge,
     agent: &Identity,
     middlebox: &Identity,
 ) -> bool {
     let prover = match side {
-        Side::Agent => agent,
-        Side::Middlebox => middlebox,
+        SessionSide::Agent => agent,
+        SessionSide::Middlebox => middlebox,
     };
     let Some((identity, tag)) = split(token.as_bytes()) else {
         return false;
@@ -110,7 +110,7 @@ pub fn verify_token(
 
 fn mac(
     key: &SharedKey,
-    side: Side,
+    side: SessionSide,
     challenge: &Challenge,
     agent: &Identity,
     middlebox: &Identity,
@@ -118,8 +118,8 @@ fn mac(
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).ok()?;
     mac.update(LABEL);
     mac.update(&[match side {
-        Side::Agent => 1,
-        Side::Middlebox => 2,
+        SessionSide::Agent => 1,
+        SessionSide::Middlebox => 2,
     }]);
     mac.update(&(challenge.as_bytes().len() as u16).to_be_bytes());
     mac.update(challenge.as_bytes());
@@ -165,30 +165,54 @@ mod tests {
     fn token_depends_on_role_challenge_key_and_names() {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
-        let token = make_token(&key(1), Side::Agent, &challenge, &agent, &middlebox);
+        let token = make_token(&key(1), SessionSide::Agent, &challenge, &agent, &middlebox);
         let check =
             |token: &Token, key: &SharedKey, side, challenge: &Challenge, agent: &Identity| {
                 verify_token(token, key, side, challenge, agent, &middlebox)
             };
-        assert!(check(&token, &key(1), Side::Agent, &challenge, &agent));
-        assert!(!check(&token, &key(2), Side::Agent, &challenge, &agent));
-        assert!(!check(&token, &key(1), Side::Middlebox, &challenge, &agent));
+        assert!(check(
+            &token,
+            &key(1),
+            SessionSide::Agent,
+            &challenge,
+            &agent
+        ));
+        assert!(!check(
+            &token,
+            &key(2),
+            SessionSide::Agent,
+            &challenge,
+            &agent
+        ));
+        assert!(!check(
+            &token,
+            &key(1),
+            SessionSide::Middlebox,
+            &challenge,
+            &agent
+        ));
         let other = make_challenge(&middlebox, [8; NONCE_LEN]);
-        assert!(!check(&token, &key(1), Side::Agent, &other, &agent));
-        assert!(!check(&token, &key(1), Side::Agent, &challenge, &middlebox));
+        assert!(!check(&token, &key(1), SessionSide::Agent, &other, &agent));
+        assert!(!check(
+            &token,
+            &key(1),
+            SessionSide::Agent,
+            &challenge,
+            &middlebox
+        ));
         for at in 0..token.as_bytes().len() {
             let mut changed = token.as_bytes().to_vec();
             changed[at] ^= 1;
             let changed = Token::new(changed).unwrap();
             assert!(
-                !check(&changed, &key(1), Side::Agent, &challenge, &agent),
+                !check(&changed, &key(1), SessionSide::Agent, &challenge, &agent),
                 "octet {at}"
             );
         }
         assert!(!check(
             &Token::default(),
             &key(1),
-            Side::Agent,
+            SessionSide::Agent,
             &challenge,
             &agent
         ));
@@ -199,11 +223,17 @@ mod tests {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
         // A token of the middlebox for its own challenge, presented as that of the agent.
-        let reflected = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
+        let reflected = make_token(
+            &key(1),
+            SessionSide::Middlebox,
+            &challenge,
+            &agent,
+            &middlebox,
+        );
         assert!(!verify_token(
             &reflected,
             &key(1),
-            Side::Agent,
+            SessionSide::Agent,
             &challenge,
             &agent,
             &middlebox
@@ -215,7 +245,13 @@ mod tests {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&agent, [0; NONCE_LEN]);
         assert_eq!(challenge_identity(&challenge), Some(agent.clone()));
-        let token = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
+        let token = make_token(
+            &key(1),
+            SessionSide::Middlebox,
+            &challenge,
+            &agent,
+            &middlebox,
+        );
         assert_eq!(token_identity(&token), Some(middlebox));
         for lie in [&b""[..], &[1], &[1, 5, 1], &[2, 1, b'a'], &[1, 1, 0xff, 0]] {
             let lie = Bytes::copy_from_slice(lie);

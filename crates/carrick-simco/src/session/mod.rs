@@ -7,7 +7,7 @@ mod streams;
 
 pub(crate) use authentication::token_identity;
 pub use authentication::{
-    NONCE_LEN, SharedKey, Side, challenge_identity, make_challenge, make_token, verify_token,
+    NONCE_LEN, SessionSide, SharedKey, challenge_identity, make_challenge, make_token, verify_token,
 };
 pub use identity::Identity;
 pub use streams::StreamPairs;

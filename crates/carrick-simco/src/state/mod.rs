@@ -195,7 +195,7 @@ pub struct StoredRule {
 /// Kind of a stored rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoredKind {
-    /// RESERVED.
+    /// RESERVED, by PRR.
     Reserved {
         /// Reserved addresses.
         reservation: Reservation,
@@ -240,7 +240,7 @@ pub enum StateError {
     /// Error of the system.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// Operation.
+        /// Operation that failed.
         what: &'static str,
         /// File or folder.
         path: PathBuf,

@@ -9,7 +9,7 @@ use carrick_simco::message::{
     EnableReply, EnableStatus, GroupId, Lifetime, Location, NegativeReply, Notification,
     PolicyRuleId, Reply, Request, RequestKind, ReserveReply, RuleList, TransactionId,
 };
-use carrick_simco::session::{Side, make_challenge, make_token};
+use carrick_simco::session::{SessionSide, make_challenge, make_token};
 
 use crate::network::{UDP, change, config, credentials, key, name, pinhole, reserve};
 
@@ -376,7 +376,7 @@ fn challenge_of_another_middlebox_is_not_answered() {
             let (alice, firewall) = (name("alice"), name("firewall"));
             let token = make_token(
                 &key("alice"),
-                Side::Middlebox,
+                SessionSide::Middlebox,
                 &challenge,
                 &alice,
                 &firewall,

@@ -23,7 +23,7 @@ fn enable_reserved(rule: PolicyRuleId, port: u16) -> Request {
 
 /// RFC 4540, section 8.3
 #[test]
-fn pinhole_is_open_from_per_to_expiry() {
+fn per_opens_a_pinhole_until_expiry() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     assert!(!net.passes(5, Direction::Inbound));

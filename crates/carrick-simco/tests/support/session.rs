@@ -185,7 +185,7 @@ impl Input<'_> {
 
 /// Effects of an input.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Outcome {
+pub struct SessionOutcome {
     /// Requests with a positive reply.
     pub accepted: u64,
     /// Maximum number of rules at a time.
@@ -194,7 +194,7 @@ pub struct Outcome {
 
 /// Runs a middlebox with agents that act as the octets determine, and checks that all limits are kept, that
 /// every message can be parsed, and that no rule and no element is left.
-pub fn run(octets: &[u8]) -> Outcome {
+pub fn run(octets: &[u8]) -> SessionOutcome {
     let mut input = Input(octets);
     let faults = Rc::new(Cell::new(0));
     let mut failed = false;
@@ -209,7 +209,7 @@ pub fn run(octets: &[u8]) -> Outcome {
     let mut middlebox = Middlebox::new(config(), backend, [7; 32]);
     let mut now = Time::ZERO;
     let mut sessions: Vec<SessionId> = Vec::new();
-    let mut outcome = Outcome::default();
+    let mut outcome = SessionOutcome::default();
     let mut transaction = TransactionId(0);
     while !input.0.is_empty() {
         let command = input.octet();

@@ -204,6 +204,7 @@ constants! { SCTP_CONSTANTS, "Constants of `linux/sctp.h` with their names.":
 
 constants! { SOCKET_CONSTANTS, "Constants of `sys/socket.h` and `netinet/in.h` with their names.":
     IPPROTO_SCTP = 132;
+    IPPROTO_IP = 0;
     IPPROTO_IPV6 = 41;
     SOL_SOCKET = 1;
 
@@ -213,6 +214,11 @@ constants! { SOCKET_CONSTANTS, "Constants of `sys/socket.h` and `netinet/in.h` w
     SOCK_STREAM = 1;
     SOCK_SEQPACKET = 5;
 
+    SO_BROADCAST = 6;
+    SO_KEEPALIVE = 9;
+    SO_OOBINLINE = 10;
+    SO_PRIORITY = 12;
+    SO_RCVLOWAT = 18;
     SO_REUSEADDR = 2;
     SO_TYPE = 3;
     SO_ERROR = 4;
@@ -226,6 +232,8 @@ constants! { SOCKET_CONSTANTS, "Constants of `sys/socket.h` and `netinet/in.h` w
     SO_PROTOCOL = 38;
     SO_DOMAIN = 39;
     IPV6_V6ONLY = 26;
+    IPV6_TCLASS = 67;
+    IP_TOS = 1;
 
     MSG_PEEK = 0x2;
     MSG_TRUNC = 0x20;

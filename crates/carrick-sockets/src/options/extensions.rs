@@ -210,7 +210,11 @@ impl Sockets {
         if !target.future {
             return Ok(());
         }
-        let authentication = &self.socket_ref(id)?.options.config.security.authentication;
+        let config = &self.socket_ref(id)?.options.config;
+        if !config.extensions.authentication {
+            return Err(Errno::EACCES);
+        }
+        let authentication = &config.security.authentication;
         let is_null = key.0 == 0 && authentication.null_key;
         let exists = authentication.keys.iter().any(|other| other.id == key);
         let is_active = authentication.active == key;

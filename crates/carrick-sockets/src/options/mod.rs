@@ -1,6 +1,6 @@
 //! Socket options (RFC 6458, section 8): `getsockopt` and `setsockopt`.
 //!
-//! - `socket_level`: `SOL_SOCKET` and `IPPROTO_IPV6`
+//! - `socket_level`: `SOL_SOCKET`, `IPPROTO_IP` and `IPPROTO_IPV6`
 //! - `parameters`: protocol parameters of future associations and of existing ones
 //! - `paths`: peer addresses and the status of associations
 //! - `messages`: defaults of sent messages, ancillary data and notifications of received ones
@@ -16,6 +16,8 @@ mod paths;
 mod socket_level;
 mod streams;
 
+use std::collections::BTreeMap;
+
 use carrick_proto::{
     AssociationConfig, ConfigError, OperationError, ParameterChanges, Time, portable_struct,
 };
@@ -28,7 +30,7 @@ use crate::socket::{Socket, SocketId};
 use crate::sockets::Sockets;
 
 pub(crate) use crate::send::SendDefaults;
-pub(crate) use parameters::apply_init;
+pub(crate) use parameters::{apply_init, cookie_life};
 pub use socket_level::Timeout;
 
 /// Options of a socket. Accepted and branched-off sockets inherit them.
@@ -60,6 +62,14 @@ pub(crate) struct Options {
     pub(crate) send_timeout: Timeout,
     /// UDP port of future peers.
     pub(crate) encapsulation: Option<u16>,
+    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE`
+    pub(crate) exposed_pf: u32,
+    /// Discovery of the path MTU is on (`SPP_PMTUD_ENABLE`).
+    pub(crate) discovers_mtu: bool,
+    /// DSCP of `SCTP_PEER_ADDR_PARAMS`, which is reported.
+    pub(crate) dscp: Option<u8>,
+    /// Values of options without an effect, by level and name.
+    pub(crate) reported: BTreeMap<(u32, u32), u32>,
 }
 
 portable_struct! {
@@ -67,6 +77,7 @@ portable_struct! {
         config, send, events, context, autoclose, recv_rcvinfo, recv_nxtinfo, fragment_interleave,
         partial_delivery_point, mapped_v4, v6_only,
         reuse_address, reuse_port, sctp_reuse_port, linger, receive_timeout, send_timeout, encapsulation,
+        exposed_pf, discovers_mtu, dscp, reported,
     }
     check Options::is_valid
 }
@@ -97,6 +108,14 @@ impl Options {
             receive_timeout: None,
             send_timeout: None,
             encapsulation: config.encapsulation,
+            exposed_pf: if config.association.paths.expose_potentially_failed {
+                SCTP_PF_EXPOSE_ENABLE
+            } else {
+                SCTP_PF_EXPOSE_UNSET
+            },
+            discovers_mtu: true,
+            dscp: None,
+            reported: BTreeMap::new(),
         }
     }
 
@@ -115,6 +134,10 @@ impl Options {
         self.config.buffers.receive_buffer
     }
 }
+
+/// `SCTP_PF_EXPOSE_UNSET` and `SCTP_PF_EXPOSE_ENABLE` of Linux; 1 is `SCTP_PF_EXPOSE_DISABLE`
+pub(crate) const SCTP_PF_EXPOSE_UNSET: u32 = 0;
+pub(crate) const SCTP_PF_EXPOSE_ENABLE: u32 = 2;
 
 /// Associations that an option of an association identifier concerns.
 struct OptionScope {
@@ -142,7 +165,9 @@ impl Sockets {
         self.now = now;
         self.socket_ref(id)?;
         let done = match (level, name) {
-            (SOL_SOCKET | IPPROTO_IPV6, _) => self.set_socket_level(id, (level, name), value),
+            (SOL_SOCKET | IPPROTO_IP | IPPROTO_IPV6, _) => {
+                self.set_socket_level(now, id, (level, name), value)
+            }
             (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX) => {
                 let peers = read_addresses(value)?;
                 return self.connectx(now, id, &peers).map(AssocId::number);
@@ -150,7 +175,15 @@ impl Sockets {
             (IPPROTO_SCTP, _) => self.set_sctp(now, id, name, value),
             _ => Err(Errno::ENOPROTOOPT),
         };
-        done.map(|()| 0)
+        self.counted(done).map(|()| 0)
+    }
+
+    /// Counts the option that a result refuses.
+    fn counted<T>(&mut self, result: Result<T, Errno>) -> Result<T, Errno> {
+        if matches!(result, Err(Errno::ENOPROTOOPT)) {
+            self.removed.refused_options += 1;
+        }
+        result
     }
 
     /// Returns the value of an option of a socket: `getsockopt`. `buffer` is the buffer of the caller with
@@ -167,11 +200,14 @@ impl Sockets {
     ) -> Result<Vec<u8>, Errno> {
         self.now = now;
         self.socket_ref(id)?;
-        match level {
-            SOL_SOCKET | IPPROTO_IPV6 => self.get_socket_level(id, (level, name), buffer),
+        let value = match level {
+            SOL_SOCKET | IPPROTO_IP | IPPROTO_IPV6 => {
+                self.get_socket_level(id, (level, name), buffer)
+            }
             IPPROTO_SCTP => self.get_sctp(id, name, buffer),
             _ => Err(Errno::ENOPROTOOPT),
-        }
+        };
+        self.counted(value)
     }
 
     fn set_sctp(&mut self, now: Time, id: SocketId, name: i32, value: &[u8]) -> Result<(), Errno> {
@@ -203,6 +239,7 @@ impl Sockets {
             SCTP_PRIMARY_ADDR => self.set_primary_addr(now, id, value),
             SCTP_SET_PEER_PRIMARY_ADDR => self.set_peer_primary_addr(now, id, value),
             SCTP_REMOTE_UDP_ENCAPS_PORT => self.set_encapsulation(now, id, value),
+            SCTP_PLPMTUD_PROBE_INTERVAL => self.set_probe_interval(id, value),
 
             SCTP_EVENTS => self.set_events(id, value),
             SCTP_EVENT => self.set_event(id, value),
@@ -223,7 +260,7 @@ impl Sockets {
 
             SCTP_STREAM_SCHEDULER => self.set_scheduler(now, id, value),
             SCTP_STREAM_SCHEDULER_VALUE => self.set_scheduler_value(now, id, value),
-            SCTP_ENABLE_STREAM_RESET => self.set_enable_stream_reset(id, value),
+            SCTP_ENABLE_STREAM_RESET => self.set_enable_stream_reset(now, id, value),
             SCTP_RESET_STREAMS => self.reset_streams(now, id, value),
             SCTP_RESET_ASSOC => self.reset_association(now, id, value),
             SCTP_ADD_STREAMS => self.add_streams(now, id, value),
@@ -282,6 +319,7 @@ impl Sockets {
             SCTP_EXPOSE_POTENTIALLY_FAILED_STATE => self.get_expose_pf(socket, buffer),
             SCTP_PRIMARY_ADDR => self.get_primary_addr(socket, buffer),
             SCTP_REMOTE_UDP_ENCAPS_PORT => self.get_encapsulation(socket, buffer),
+            SCTP_PLPMTUD_PROBE_INTERVAL => self.get_probe_interval(socket, buffer),
             SCTP_STATUS => self.get_status(socket, buffer),
             SCTP_GET_PEER_ADDR_INFO => self.get_peer_addr_info(socket, buffer),
             SCTP_GET_ASSOC_NUMBER => self.get_assoc_number(socket, buffer),
@@ -323,7 +361,7 @@ impl Sockets {
         }
     }
 
-    /// Returns what an association identifier of `setsockopt` means: on sockets with one association
+    /// Returns the scope of an association identifier in `setsockopt`: on sockets with one association
     /// the only one, whatever the identifier; `SCTP_FUTURE_ASSOC`, `SCTP_CURRENT_ASSOC` and
     /// `SCTP_ALL_ASSOC` on one-to-many sockets (RFC 6458, section 7.1).
     fn target(&self, socket: &Socket, id: i32) -> Result<OptionScope, Errno> {

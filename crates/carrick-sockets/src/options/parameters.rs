@@ -32,6 +32,11 @@ pub(crate) fn apply_init(config: &mut AssociationConfig, init: InitMsg) {
     }
 }
 
+/// Returns the life of cookies in milliseconds.
+pub(crate) fn cookie_life(config: &AssociationConfig) -> u32 {
+    millis(config.timers.valid_cookie_life)
+}
+
 pub(super) fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
@@ -94,8 +99,8 @@ impl Sockets {
         Ok(info.encode())
     }
 
-    /// `SCTP_ASSOCINFO` (section 8.1.2). Values of 0 stay as they are. The cookie life is one of future
-    /// associations only.
+    /// `SCTP_ASSOCINFO` (section 8.1.2). Values of 0 stay as they are. The cookie life
+    /// of an existing association has no effect, and is reported.
     pub(super) fn set_associnfo(
         &mut self,
         now: Time,
@@ -106,11 +111,6 @@ impl Sockets {
         let socket = self.socket_ref(id)?;
         let target = self.one_target(socket, info.assoc_id)?;
         for association in &target.associations {
-            let config = self.config_of(socket, Some(*association));
-            let life = millis(config.timers.valid_cookie_life);
-            if ![0, life].contains(&info.cookie_life) {
-                return Err(Errno::EINVAL);
-            }
             // As Linux: not more than all paths have together, if there are several.
             let (core, core_id) = self.core_ref(*association).ok_or(Errno::EINVAL)?;
             let limits = core.paths(core_id).map(|path| {
@@ -122,6 +122,13 @@ impl Sockets {
             });
             if paths > 1 && u32::from(info.max_retrans) > sum {
                 return Err(Errno::EINVAL);
+            }
+        }
+        for association in &target.associations {
+            if let Some(association) = self.associations.get_mut(association)
+                && info.cookie_life > 0
+            {
+                association.cookie_life = info.cookie_life;
             }
         }
         let mut changes = ParameterChanges::new();
@@ -144,7 +151,8 @@ impl Sockets {
         let config = self.config_of(socket, association);
         let max_retrans = config.paths.association_max_retrans;
         info.max_retrans = u16::try_from(max_retrans).unwrap_or(u16::MAX);
-        info.cookie_life = millis(config.timers.valid_cookie_life);
+        let known = association.and_then(|id| self.associations.get(&id));
+        info.cookie_life = known.map_or(cookie_life(config), |a| a.cookie_life);
         info.peer_destinations = 0;
         info.peer_rwnd = 0;
         info.local_rwnd = 0;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationConfig, OperationError, ParameterChanges, PathId, PathStats, PathThresholds,
-    StateName, Time,
+    AssociationConfig, OperationError, ParameterChanges, PathId, PathMtuDiscovery, PathStats,
+    PathThresholds, StateName, Time,
 };
 
 use crate::association::AssocId;
@@ -17,12 +17,14 @@ use crate::socket::{Socket, SocketId};
 use crate::sockets::Sockets;
 
 use super::parameters::{duration, millis};
-use super::{OptionScope, int};
+use super::{OptionScope, SCTP_PF_EXPOSE_ENABLE, int};
 
 /// Size of the SCTP common header and of the headers of DATA and I-DATA chunks in bytes.
 const COMMON_HEADER: usize = 12;
 const DATA_HEADER: usize = 16;
 const I_DATA_HEADER: usize = 20;
+/// Smallest interval of probes of Linux in milliseconds.
+const MIN_PROBE_INTERVAL: u32 = 5000;
 
 fn operation(error: OperationError) -> Errno {
     match error {
@@ -80,8 +82,8 @@ impl Sockets {
         Ok((target, self.path(socket, Some(association), address)?))
     }
 
-    /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. Heartbeat
-    /// interval and SACK delay are those of all paths.
+    /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. The SACK
+    /// delay is that of all paths.
     pub(super) fn set_peer_addr_params(
         &mut self,
         now: Time,
@@ -103,7 +105,7 @@ impl Sockets {
         {
             return Err(Errno::EINVAL);
         }
-        if flags & (SPP_IPV6_FLOWLABEL | SPP_DSCP) != 0 {
+        if flags & SPP_IPV6_FLOWLABEL != 0 {
             return Err(Errno::ENOPROTOOPT);
         }
         let socket = self.socket_ref(id)?;
@@ -111,12 +113,15 @@ impl Sockets {
         if flags & SPP_HB_DEMAND != 0 && target.associations.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let mut changes = ParameterChanges::new();
-        changes.hb_interval = if flags & SPP_HB_TIME_IS_ZERO != 0 {
+        let interval = if flags & SPP_HB_TIME_IS_ZERO != 0 {
             Some(Duration::ZERO)
         } else {
             duration(params.hb_interval)
         };
+        let mut changes = ParameterChanges::new();
+        if path.is_none() {
+            changes.hb_interval = interval;
+        }
         changes.sack_delay = duration(params.sack_delay);
         if flags & SPP_SACKDELAY_DISABLE != 0 {
             changes.sack_frequency = Some(1);
@@ -127,7 +132,23 @@ impl Sockets {
             self.check_common(&target, &changes)?;
         }
         for association in target.associations.clone() {
+            if let (Some(path), Some(interval)) = (path, interval) {
+                let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+                core.set_heartbeat_interval(now, core_id, path.id, interval)
+                    .map_err(operation)?;
+            }
             self.set_path_params(now, association, path.map(|p| p.id), &params)?;
+            if let Some(association) = self.associations.get_mut(&association) {
+                report_params(
+                    &mut association.discovers_mtu,
+                    &mut association.dscp,
+                    &params,
+                );
+            }
+        }
+        if target.future {
+            let options = &mut self.socket_mut(id)?.options;
+            report_params(&mut options.discovers_mtu, &mut options.dscp, &params);
         }
         self.change_parameters(now, id, &target, &changes, |config| {
             apply_path_params(config, &params, &changes);
@@ -142,11 +163,8 @@ impl Sockets {
             };
             let config = core.association_config(core_id).ok_or(Errno::EINVAL)?;
             let same = changes
-                .hb_interval
-                .is_none_or(|i| i == config.paths.hb_interval)
-                && changes
-                    .sack_delay
-                    .is_none_or(|d| d == config.timers.sack_delay)
+                .sack_delay
+                .is_none_or(|d| d == config.timers.sack_delay)
                 && changes
                     .sack_frequency
                     .is_none_or(|f| f == config.timers.sack_frequency);
@@ -242,16 +260,25 @@ impl Sockets {
         let heartbeat = path
             .and_then(|path| known?.heartbeats.get(&path.id).copied())
             .unwrap_or(config.paths.heartbeat);
-        let thresholds = association
-            .and_then(|id| self.core_ref(id))
-            .and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let core = association.and_then(|id| self.core_ref(id));
+        let thresholds =
+            core.and_then(|(core, core_id)| core.path_thresholds(core_id, path.map(|p| p.id)));
+        let interval = core
+            .zip(path)
+            .and_then(|((core, core_id), path)| core.heartbeat_interval(core_id, path.id));
         let max_retrans = thresholds.map_or(config.paths.path_max_retrans, |t| t.path_max_retrans);
         let mut flags = if heartbeat {
             SPP_HB_ENABLE
         } else {
             SPP_HB_DISABLE
         };
-        flags |= if config.mtu.path_mtu_discovery.is_some() {
+        let options = &socket.options;
+        let discovers_mtu = known.map_or(options.discovers_mtu, |a| a.discovers_mtu);
+        let dscp = known.map_or(options.dscp, |a| a.dscp);
+        if dscp.is_some() {
+            flags |= SPP_DSCP;
+        }
+        flags |= if discovers_mtu {
             SPP_PMTUD_ENABLE
         } else {
             SPP_PMTUD_DISABLE
@@ -261,16 +288,21 @@ impl Sockets {
         } else {
             SPP_SACKDELAY_DISABLE
         };
+        let smallest = || {
+            let (core, core_id) = self.core_ref(association?)?;
+            core.paths(core_id).map(|path| path.mtu).min()
+        };
+        let mtu = path.map(|path| path.mtu).or_else(smallest);
         let params = PaddrParams {
             assoc_id: asked.assoc_id,
             address: asked.address,
-            hb_interval: millis(config.paths.hb_interval),
+            hb_interval: millis(interval.unwrap_or(config.paths.hb_interval)),
             path_max_rxt: u16::try_from(max_retrans).unwrap_or(u16::MAX),
-            path_mtu: path.map_or(0, |p| p.mtu) as u32,
+            path_mtu: mtu.unwrap_or(0) as u32,
             sack_delay: millis(config.timers.sack_delay),
             flags: flags as u32,
             ipv6_flow_label: 0,
-            dscp: 0,
+            dscp: dscp.unwrap_or(0),
         };
         let mut bytes = params.encode();
         bytes.truncate(size);
@@ -370,28 +402,28 @@ impl Sockets {
         if value.value > 2 {
             return Err(Errno::EINVAL);
         }
-        let expose = value.value == 2;
+        let expose = value.value == SCTP_PF_EXPOSE_ENABLE;
         let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
         for association in target.associations {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             core.set_expose_potentially_failed(now, core_id, expose)
                 .map_err(operation)?;
+            if let Some(association) = self.associations.get_mut(&association) {
+                association.exposed_pf = value.value;
+            }
         }
         if !target.future {
             return Ok(());
         }
+        self.socket_mut(id)?.options.exposed_pf = value.value;
         self.change_future(id, |config| config.paths.expose_potentially_failed = expose)
     }
 
     pub(super) fn get_expose_pf(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut value = AssocValue::read(buffer)?;
         let association = self.source(socket, value.assoc_id)?;
-        let paths = &self.config_of(socket, association).paths;
-        value.value = if paths.expose_potentially_failed {
-            2
-        } else {
-            1
-        };
+        let known = association.and_then(|id| self.associations.get(&id));
+        value.value = known.map_or(socket.options.exposed_pf, |a| a.exposed_pf);
         Ok(value.encode())
     }
 
@@ -515,6 +547,46 @@ impl Sockets {
         Ok(asked.encode())
     }
 
+    /// `SCTP_PLPMTUD_PROBE_INTERVAL` of Linux: `PROBE_TIMER` of RFC 8899 in milliseconds, 0 without probes. Of future
+    /// associations: the core reads it at set-up.
+    pub(super) fn set_probe_interval(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let given = ProbeInterval::decode(value)?;
+        if (1..MIN_PROBE_INTERVAL).contains(&given.interval) {
+            return Err(Errno::EINVAL);
+        }
+        let socket = self.socket_ref(id)?;
+        let (target, _) = self.path_target(socket, given.assoc_id, given.address)?;
+        if !target.associations.is_empty() {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        let interval = duration(given.interval);
+        self.change_future(id, |config| {
+            config.mtu.path_mtu_discovery = interval.map(|probe_timer| PathMtuDiscovery {
+                probe_timer,
+                ..config.mtu.path_mtu_discovery.unwrap_or_default()
+            });
+        })
+    }
+
+    pub(super) fn get_probe_interval(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let mut asked = ProbeInterval::read(buffer)?;
+        let association = if asked.address.ip().is_some() {
+            let association = self.required(socket, asked.assoc_id, asked.address)?;
+            self.path(socket, Some(association), asked.address)?;
+            Some(association)
+        } else {
+            self.source(socket, asked.assoc_id)?
+        };
+        let mtu = &self.config_of(socket, association).mtu;
+        let timer = mtu.path_mtu_discovery.map(|probes| probes.probe_timer);
+        asked.interval = timer.map_or(0, millis);
+        Ok(asked.encode())
+    }
+
     /// `SCTP_STATUS` (RFC 6458, section 8.2.1)
     pub(super) fn get_status(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
         if buffer.len() < STATUS {
@@ -634,6 +706,18 @@ struct AssocIdOnly(i32);
 impl AssocIdOnly {
     fn read(buffer: &[u8]) -> Result<Self, Errno> {
         super::read_int(buffer).map(Self)
+    }
+}
+
+/// Stores the parameters that are reported.
+fn report_params(discovers_mtu: &mut bool, dscp: &mut Option<u8>, params: &PaddrParams) {
+    let flags = params.flags as i32;
+    if flags & (SPP_PMTUD_ENABLE | SPP_PMTUD_DISABLE) != 0 {
+        *discovers_mtu = flags & SPP_PMTUD_ENABLE != 0;
+    }
+    if flags & SPP_DSCP != 0 {
+        // Linux stores the six bits of the DSCP.
+        *dscp = Some(params.dscp & 0xfc);
     }
 }
 

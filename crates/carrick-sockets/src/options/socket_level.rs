@@ -1,14 +1,16 @@
-//! Options of `SOL_SOCKET` and `IPPROTO_IPV6` (RFC 6458, section 8; sections 4.1.6 and 7.2 of Linux's
+//! Options of `SOL_SOCKET`, `IPPROTO_IP` and `IPPROTO_IPV6` (RFC 6458, section 8; sections 4.1.6 and 7.2 of Linux's
 //! `socket(7)`).
 
 use std::time::Duration;
+
+use carrick_proto::{ParameterChanges, Time};
 
 use crate::errno::Errno;
 use crate::linux::*;
 use crate::socket::{Family, SocketId, SocketState, Style};
 use crate::sockets::Sockets;
 
-use super::{flag, read_int};
+use super::{everything, flag, read_int};
 
 /// Limit of blocking calls of a socket; `None` for none.
 pub type Timeout = Option<Duration>;
@@ -22,6 +24,7 @@ const MAX_BUFFER: i32 = 1 << 30;
 impl Sockets {
     pub(super) fn set_socket_level(
         &mut self,
+        now: Time,
         id: SocketId,
         option: (i32, i32),
         value: &[u8],
@@ -41,10 +44,7 @@ impl Sockets {
             (SOL_SOCKET, SO_SNDTIMEO) => options.send_timeout = timeout(value)?,
             (SOL_SOCKET, SO_SNDBUF) => {
                 let size = buffer_size(read_int(value)?, MIN_SEND_BUFFER);
-                return self.change_future(id, |config| {
-                    config.buffers.send_buffer = size;
-                    config.buffers.max_send_buffer = None;
-                });
+                return self.set_send_buffer(now, id, size);
             }
             (SOL_SOCKET, SO_RCVBUF) => {
                 let size = buffer_size(read_int(value)?, MIN_RECEIVE_BUFFER);
@@ -59,7 +59,28 @@ impl Sockets {
                 }
                 options.v6_only = flag(value)?;
             }
-            _ => return Err(Errno::ENOPROTOOPT),
+            (level, name) => {
+                let value = reported_value(socket.family, option, value)?;
+                let key = (level as u32, name as u32);
+                self.socket_mut(id)?.options.reported.insert(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// `SO_SNDBUF`, also of existing associations
+    fn set_send_buffer(&mut self, now: Time, id: SocketId, size: usize) -> Result<(), Errno> {
+        let target = everything(self.socket_ref(id)?);
+        let changes = ParameterChanges::new().send_buffer(size);
+        self.change_parameters(now, id, &target, &changes, |config| {
+            config.buffers.send_buffer = size;
+            config.buffers.max_send_buffer = None;
+        })?;
+        for association in self.socket_ref(id)?.full.clone() {
+            let core = self.core_of(association);
+            if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
+                self.on_send_room(association);
+            }
         }
         Ok(())
     }
@@ -102,7 +123,11 @@ impl Sockets {
                 return Ok(fitting(buffer, timeval(options.send_timeout)));
             }
             (IPPROTO_IPV6, IPV6_V6ONLY) if socket.family == Family::Inet6 => options.v6_only.into(),
-            _ => return Err(Errno::ENOPROTOOPT),
+            (level, name) => {
+                let default = reported_default(socket.family, option)?;
+                let key = (level as u32, name as u32);
+                options.reported.get(&key).copied().unwrap_or(default) as i32
+            }
         };
         Ok(fitting(buffer, value.to_ne_bytes().to_vec()))
     }
@@ -118,7 +143,36 @@ impl Sockets {
     }
 }
 
-/// Returns the size of a buffer in bytes: twice what the user asks for, as in Linux.
+/// Returns the default of an option that is accepted and reported, without an effect: heartbeats replace keepalive,
+/// and the DSCP of packets is that of the host's driver.
+fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
+    match option {
+        (SOL_SOCKET, SO_KEEPALIVE | SO_BROADCAST | SO_OOBINLINE | SO_PRIORITY) => Ok(0),
+        (SOL_SOCKET, SO_RCVLOWAT) => Ok(1),
+        (IPPROTO_IP, IP_TOS) => Ok(0),
+        (IPPROTO_IPV6, IPV6_TCLASS) if family == Family::Inet6 => Ok(0),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+/// Returns the value that is reported of an option without an effect.
+fn reported_value(family: Family, option: (i32, i32), value: &[u8]) -> Result<u32, Errno> {
+    reported_default(family, option)?;
+    if option == (IPPROTO_IP, IP_TOS) {
+        // Linux allows a single byte.
+        return value.first().map(|tos| (*tos).into()).ok_or(Errno::EINVAL);
+    }
+    let value = read_int(value)?;
+    match option.1 {
+        IPV6_TCLASS if !(-1..=255).contains(&value) => Err(Errno::EINVAL),
+        IPV6_TCLASS => Ok(value.max(0) as u32),
+        SO_PRIORITY => Ok(value as u32),
+        SO_RCVLOWAT => Ok(u32::try_from(value).map_or(i32::MAX as u32, |bytes| bytes.max(1))),
+        _ => Ok(u32::from(value != 0)),
+    }
+}
+
+/// Returns the size of a buffer in bytes: twice the requested size, as in Linux.
 fn buffer_size(asked: i32, min: i32) -> usize {
     let doubled = asked.clamp(0, MAX_BUFFER / 2) * 2;
     doubled.max(min) as usize

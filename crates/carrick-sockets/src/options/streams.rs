@@ -2,8 +2,8 @@
 //! abandoned messages (RFC 7496, section 4).
 
 use carrick_proto::{
-    AbandonedCount, AbandonmentPolicy, Grants, ReconfigError, StreamDirection, StreamId,
-    StreamScheduler, Time,
+    AbandonedCount, AbandonmentPolicy, Grants, ParameterChanges, ReconfigError, StreamDirection,
+    StreamId, StreamScheduler, Time,
 };
 
 use crate::association::AssocId;
@@ -96,9 +96,10 @@ impl Sockets {
         Ok(value.encode())
     }
 
-    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525, section 6.3.1), of future associations
+    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525, section 6.3.1)
     pub(super) fn set_enable_stream_reset(
         &mut self,
+        now: Time,
         id: SocketId,
         value: &[u8],
     ) -> Result<(), Errno> {
@@ -107,16 +108,15 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
-        if !target.associations.is_empty() {
-            return Err(Errno::ENOPROTOOPT);
-        }
         let has = |flag: i32| value.value as i32 & flag != 0;
-        self.change_future(id, |config| {
-            config.streams.grants = Grants {
-                reset_streams: has(SCTP_ENABLE_RESET_STREAM_REQ),
-                reset_association: has(SCTP_ENABLE_RESET_ASSOC_REQ),
-                change_streams: has(SCTP_ENABLE_CHANGE_ASSOC_REQ),
-            };
+        let grants = Grants {
+            reset_streams: has(SCTP_ENABLE_RESET_STREAM_REQ),
+            reset_association: has(SCTP_ENABLE_RESET_ASSOC_REQ),
+            change_streams: has(SCTP_ENABLE_CHANGE_ASSOC_REQ),
+        };
+        let changes = ParameterChanges::new().grants(grants);
+        self.change_parameters(now, id, &target, &changes, |config| {
+            config.streams.grants = grants;
         })
     }
 
@@ -169,6 +169,7 @@ impl Sockets {
             .chunks_exact(2)
             .map(|pair| StreamId(u16::from_ne_bytes([pair[0], pair[1]])))
             .collect();
+        let association = self.to_reconfigure(id, request.assoc_id, |g| g.reset_streams)?;
         let both = SCTP_STREAM_RESET_OUTGOING | SCTP_STREAM_RESET_INCOMING;
         let direction = match i32::from(request.flags) {
             SCTP_STREAM_RESET_OUTGOING => StreamDirection::Outgoing,
@@ -176,7 +177,6 @@ impl Sockets {
             flags if flags == both => StreamDirection::Both,
             _ => return Err(Errno::EINVAL),
         };
-        let association = self.to_reconfigure(id, request.assoc_id, |g| g.reset_streams)?;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
         let result = core.reset_streams(now, core_id, direction, &streams);
         self.settle_association(association);

@@ -1,5 +1,7 @@
 //! Listening sockets and their accept queues.
 
+use std::net::SocketAddr;
+
 use carrick_sockets::linux::*;
 use carrick_sockets::{Errno, Readiness, Received, SocketId, Style};
 
@@ -211,4 +213,147 @@ fn received_data_of_all_ports_has_one_limit() {
         assert_eq!(read, 20 * 4000);
     }
     assert_eq!(w.look(B).receive_memory(), 0);
+}
+
+/// Returns a listening socket of host B at all of its addresses.
+fn listening(w: &mut World, number: u16, owner: u32) -> SocketId {
+    let listener = w.one_to_one(B);
+    w.look(B).set_owner(listener, owner).unwrap();
+    let any = SocketAddr::from(([0; 4], number));
+    w.on(B, |s, _| s.bind(listener, any)).unwrap();
+    w.on(B, |s, _| s.listen(listener, 100)).unwrap();
+    listener
+}
+
+/// Sets up an association with a port of host B from the address of host A on a link. Returns whether it is
+/// established.
+fn connects(w: &mut World, link: u8, number: u16) -> (SocketId, bool) {
+    let socket = w.one_to_one(A);
+    let local = SocketAddr::new(ip(A, link), 0);
+    w.on(A, |s, _| s.bind(socket, local)).unwrap();
+    let peer = SocketAddr::new(ip(B, link), number);
+    w.connect(socket, peer).unwrap_err();
+    w.run(ms(100));
+    let is_up = w.readiness(A, socket) == Readiness::WRITABLE;
+    (socket, is_up)
+}
+
+/// Another address of the same host stands for another host.
+#[test]
+fn a_source_has_one_share_of_all_ports() {
+    const PORTS: u16 = 9;
+    let mut w = World::with(|config| config.max_associations = 160);
+    for number in PORT..PORT + PORTS {
+        listening(&mut w, number, 0);
+    }
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        for number in PORT..PORT + PORTS {
+            sockets.push(connects(&mut w, 0, number));
+        }
+    }
+    assert_eq!(w.look(B).association_count(), 20, "an eighth");
+    w.hand_over(B);
+    assert!(!connects(&mut w, 0, PORT).1, "also after a handover");
+    assert!(connects(&mut w, 1, PORT).1);
+    let (first, _) = sockets[0];
+    w.on(A, |s, now| s.abort(now, first)).unwrap();
+    w.run(ms(100));
+    assert!(connects(&mut w, 0, PORT + 1).1, "a place is free again");
+}
+
+/// A source that fills the gaps of each port leaves half of the memory to others.
+#[test]
+fn received_data_of_a_source_is_bounded_in_total() {
+    const LIMIT: usize = 512 << 10;
+    const PORTS: u16 = 6;
+    let mut w = World::with(|config| config.receive_memory = LIMIT);
+    for number in PORT..=PORT + PORTS {
+        listening(&mut w, number, number.into());
+    }
+    let greedy: Vec<SocketId> = (PORT..PORT + PORTS)
+        .map(|number| connects(&mut w, 0, number).0)
+        .collect();
+    for socket in &greedy {
+        while w.send(A, *socket, &[0; 4000]).is_ok() {}
+        w.run(secs(5));
+    }
+    let held = w.look(B).receive_memory();
+    let share = LIMIT / 2;
+    let most = share + usize::from(PORTS) * 2 * 4096;
+    assert!((share - 8192..=most).contains(&held), "{held}");
+    w.hand_over(B);
+    let (other, _) = connects(&mut w, 1, PORT + PORTS);
+    while w.send(A, other, &[0; 4000]).is_ok() {}
+    w.run(secs(5));
+    let more = w.look(B).receive_memory() - held;
+    assert!(more >= LIMIT / 8, "{more}");
+}
+
+#[test]
+fn an_owner_has_limits_of_associations_and_memory() {
+    const MEMORY: usize = 64 << 10;
+    let mut w = World::with(|config| {
+        config.max_associations_per_owner = Some(3);
+        config.receive_memory_per_owner = Some(MEMORY);
+    });
+    let first = listening(&mut w, PORT, 1);
+    listening(&mut w, PORT + 1, 2);
+    // At host A all sockets have different owners.
+    let connect = |w: &mut World, number| {
+        let socket = w.one_to_one(A);
+        w.look(A).set_owner(socket, socket_number(socket)).unwrap();
+        w.connect(socket, at(B, number)).unwrap_err();
+        w.run(ms(100));
+        (socket, w.readiness(A, socket) == Readiness::WRITABLE)
+    };
+    let greedy = [(); 3].map(|()| connect(&mut w, PORT));
+    assert!(greedy.iter().all(|(_, is_up)| *is_up));
+    assert!(!connect(&mut w, PORT).1, "the limit of owner 1");
+    w.hand_over(B);
+    assert!(!connect(&mut w, PORT).1, "also after a handover");
+    let other = w.one_to_one(B);
+    w.look(B).set_owner(other, 1).unwrap();
+    let started = w.on(B, |s, now| s.connect(now, other, at(A, PORT)));
+    assert_eq!(started, Err(Errno::ENOMEM));
+    let (modest, is_up) = connect(&mut w, PORT + 1);
+    assert!(is_up, "another owner");
+
+    for (socket, _) in greedy {
+        while w.send(A, socket, &[0; 4000]).is_ok() {}
+        w.run(secs(5));
+    }
+    let held = w.look(B).receive_memory();
+    assert!(
+        (MEMORY / 2..=MEMORY + 3 * 2 * 4096).contains(&held),
+        "{held}"
+    );
+    while w.send(A, modest, &[0; 4000]).is_ok() {}
+    w.run(secs(5));
+    assert!(w.look(B).receive_memory() - held > MEMORY / 2);
+    // Closing frees everything.
+    w.on(B, |s, now| s.abort(now, first)).unwrap();
+    w.run(ms(100));
+    let listener = listening(&mut w, PORT, 1);
+    let (_, is_up) = connect(&mut w, PORT);
+    assert!(is_up && w.on(B, |s, _| s.accept(listener)).is_ok());
+}
+
+fn socket_number(socket: SocketId) -> u32 {
+    socket.to_string().parse().unwrap()
+}
+
+#[test]
+fn a_source_has_a_quarter_of_the_accept_queue() {
+    let mut w = World::new();
+    listening(&mut w, PORT, 0);
+    let up = (0..40).filter(|_| connects(&mut w, 0, PORT).1).count();
+    assert_eq!(up, 25);
+    assert!(connects(&mut w, 1, PORT).1);
+    // A short queue has places for one source.
+    let short = w.one_to_one(B);
+    w.on(B, |s, _| s.bind(short, at(B, PORT + 1))).unwrap();
+    w.on(B, |s, _| s.listen(short, 9)).unwrap();
+    let up = (0..12).filter(|_| connects(&mut w, 0, PORT + 1).1).count();
+    assert_eq!(up, 10);
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use carrick_proto::AssociationConfig;
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Family, SocketId, Style};
+use carrick_sockets::{Errno, Family, ReservedPorts, SocketId, Style};
 
 use crate::world::*;
 
@@ -274,4 +274,55 @@ fn ipv6_peers_have_both_families() {
         list.contains(&"[::ffff:10.0.1.2]:5000".parse().unwrap()),
         "{list:?}"
     );
+}
+
+/// `EINVAL`, as Linux for a scope that the host does not have: paths have no scopes.
+#[test]
+fn link_local_peers_are_refused_at_once() {
+    let mut w = World::new();
+    let peer: SocketAddr = "[fe80::1%2]:5000".parse().unwrap();
+    let global = SocketAddr::new(ip6(B, 0), PORT);
+    let one = w.look(A).socket(Style::OneToOne, Family::Inet6).unwrap();
+    assert_eq!(w.connect(one, peer), Err(Errno::EINVAL));
+    let several = w.on(A, |s, now| s.connectx(now, one, &[global, peer]));
+    assert_eq!(several, Err(Errno::EINVAL));
+    let many = w.look(A).socket(Style::OneToMany, Family::Inet6).unwrap();
+    assert_eq!(w.send_to(A, many, peer, b"lost"), Err(Errno::EINVAL));
+    assert_eq!(w.look(A).association_count(), 0);
+}
+
+#[test]
+fn reserved_ports_are_for_their_owners() {
+    let mut w = World::with(|config| {
+        for (owner, ports) in [(7, 100..=101), (8, 101..=101), (7, 40_000..=50_000)] {
+            config.reserved_ports.push(ReservedPorts { owner, ports });
+        }
+        config.ephemeral_ports = 39_999..=50_001;
+    });
+    let mut bind = |owner, number| {
+        let socket = w.one_to_one(B);
+        w.look(B).set_owner(socket, owner).unwrap();
+        let bound = w.look(B).bind(socket, at(B, number));
+        let local = w.look(B).local_address(socket).unwrap().port();
+        w.on(B, |s, now| s.close(now, socket)).unwrap();
+        bound.map(|()| local)
+    };
+    for (owner, number, expected) in [
+        (7, 100, Ok(100)),
+        (8, 100, Err(Errno::EACCES)),
+        (7, 101, Ok(101)),
+        (8, 101, Ok(101)),
+        (7, 102, Err(Errno::EACCES)),
+        (8, 45_000, Err(Errno::EACCES)),
+        (9, 2000, Ok(2000)),
+    ] {
+        assert_eq!(bind(owner, number), expected, "port {number} of {owner}");
+    }
+    for _ in 0..20 {
+        let ephemeral = bind(8, 0).unwrap();
+        assert!([39_999, 50_001].contains(&ephemeral), "{ephemeral}");
+    }
+    let root = w.one_to_one(B);
+    w.look(B).set_privileged(root, true).unwrap();
+    assert_eq!(w.look(B).bind(root, at(B, 100)), Ok(()));
 }

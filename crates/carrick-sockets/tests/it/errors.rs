@@ -172,7 +172,10 @@ fn wrong_peers_are_refused() {
 
 #[test]
 fn limits_of_sockets_and_associations_hold() {
-    let mut w = World::with(|config| (config.max_sockets, config.max_associations) = (3, 2));
+    let mut w = World::with(|config| {
+        (config.max_sockets, config.max_associations) = (3, 2);
+        config.max_associations_per_owner = Some(2);
+    });
     let socket = w.one_to_many(A);
     assert_eq!(w.send_to(A, socket, at(B, 1), b"x"), Ok(1));
     assert_eq!(w.send_to(A, socket, at(B, 2), b"x"), Ok(1));

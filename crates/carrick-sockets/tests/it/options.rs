@@ -1,8 +1,11 @@
 //! Socket options (RFC 6458, section 8).
 
+use std::net::SocketAddr;
+
 use carrick_proto::AssociationConfig;
+use carrick_sockets::ancillary::ControlMessage;
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Style};
+use carrick_sockets::{Errno, Family, Readiness, Style};
 
 use crate::world::*;
 
@@ -126,9 +129,20 @@ fn peer_address_parameters_of_a_path() {
         w.set(A, a, SCTP_PEER_ADDR_PARAMS, &both),
         Err(Errno::EINVAL)
     );
-    let marked = flagged(SPP_DSCP);
+    assert_eq!(found.flags as i32 & SPP_PMTUD_DISABLE, SPP_PMTUD_DISABLE);
+    let marked = PaddrParams {
+        dscp: 46 << 2,
+        ..flagged(SPP_DSCP)
+    };
+    w.set(A, a, SCTP_PEER_ADDR_PARAMS, &marked).unwrap();
+    let found = w.get(A, a, SCTP_PEER_ADDR_PARAMS, &params).unwrap();
     assert_eq!(
-        w.set(A, a, SCTP_PEER_ADDR_PARAMS, &marked),
+        (found.dscp, found.flags as i32 & SPP_DSCP),
+        (46 << 2, SPP_DSCP)
+    );
+    let labelled = flagged(SPP_IPV6_FLOWLABEL);
+    assert_eq!(
+        w.set(A, a, SCTP_PEER_ADDR_PARAMS, &labelled),
         Err(Errno::ENOPROTOOPT)
     );
     let unknown = PaddrParams {
@@ -139,6 +153,53 @@ fn peer_address_parameters_of_a_path() {
         w.set(A, a, SCTP_PEER_ADDR_PARAMS, &unknown),
         Err(Errno::EINVAL)
     );
+}
+
+/// RFC 6458, section 8.1.12
+#[test]
+fn peer_address_parameters_of_one_path_of_two() {
+    let mut w = World::new();
+    let a = w.one_to_one(A);
+    let b = w.look(B).socket(Style::OneToOne, Family::Inet).unwrap();
+    let second = SocketAddr::new(ip(B, 1), PORT);
+    w.look(B).bindx_add(b, &[at(B, PORT), second]).unwrap();
+    w.on(B, |s, _| s.listen(b, 5)).unwrap();
+    assert_eq!(w.connect(a, at(B, PORT)), Err(Errno::EINPROGRESS));
+    w.run(ms(100));
+    let of = |address: SocketAddr| PaddrParams {
+        address: address.into(),
+        ..PaddrParams::default()
+    };
+    let changed = PaddrParams {
+        hb_interval: 5000,
+        path_max_rxt: 3,
+        ..of(second)
+    };
+    w.set(A, a, SCTP_PEER_ADDR_PARAMS, &changed).unwrap();
+    let values = |w: &mut World, asked: PaddrParams| {
+        let found = w.get(A, a, SCTP_PEER_ADDR_PARAMS, &asked).unwrap();
+        (found.hb_interval, found.path_max_rxt)
+    };
+    assert_eq!(values(&mut w, of(second)), (5000, 3));
+    assert_eq!(values(&mut w, of(at(B, PORT))), (30_000, 5));
+    assert_eq!(values(&mut w, PaddrParams::default()), (30_000, 5));
+    let delayed = PaddrParams {
+        sack_delay: 100,
+        flags: SPP_SACKDELAY_ENABLE as u32,
+        ..of(second)
+    };
+    assert_eq!(
+        w.set(A, a, SCTP_PEER_ADDR_PARAMS, &delayed),
+        Err(Errno::ENOPROTOOPT),
+        "the delay is that of the association"
+    );
+    let all = PaddrParams {
+        hb_interval: 7000,
+        ..PaddrParams::default()
+    };
+    w.set(A, a, SCTP_PEER_ADDR_PARAMS, &all).unwrap();
+    assert_eq!(values(&mut w, of(second)), (7000, 3));
+    assert_eq!(values(&mut w, of(at(B, PORT))), (7000, 5));
 }
 
 /// RFC 6458, sections 8.1.9 and 6.1.2; RFC 7829, section 7.2
@@ -374,8 +435,16 @@ fn keys_authenticate_data() {
         .unwrap();
     assert_eq!(found.key_number, 5);
     w.send(A, a, b"authenticated").unwrap();
+    // RFC 6458, section 5.3.8: the active key, since the core has one for all messages.
+    let with_key =
+        |key_number| ControlMessage::sctp(SCTP_AUTHINFO, AuthInfo { key_number }.encode());
+    assert_eq!(
+        w.send_msg(A, a, None, b"x", &[with_key(4)]),
+        Err(Errno::ENOPROTOOPT)
+    );
+    assert_eq!(w.send_msg(A, a, None, b"x", &[with_key(5)]), Ok(1));
     w.run(ms(500));
-    assert_eq!(w.recv_all(B, b).len(), 1);
+    assert_eq!(w.recv_all(B, b).len(), 2);
     let chunks = w
         .get_bytes(B, b, option(SCTP_LOCAL_AUTH_CHUNKS), &[0; 64])
         .unwrap();
@@ -441,7 +510,6 @@ fn unsupported_options_are_refused() {
     let a = w.one_to_many(A);
     for name in [
         SCTP_GET_ASSOC_STATS,
-        SCTP_PLPMTUD_PROBE_INTERVAL,
         SCTP_SENDMSG_CONNECT,
         SCTP_SOCKOPT_PEELOFF,
         SCTP_SOCKOPT_PEELOFF_FLAGS,
@@ -453,9 +521,89 @@ fn unsupported_options_are_refused() {
         assert_eq!(w.set_bytes(A, a, option, &[0; 256]), Err(refused), "{name}");
         assert_eq!(w.get_bytes(A, a, option, &[0; 256]), Err(refused), "{name}");
     }
-    for option in [(SOL_SOCKET, 25), (0, 1), (IPPROTO_IPV6, IPV6_V6ONLY)] {
+    // SO_BINDTODEVICE, IP_TTL, and options of IPv6 on a socket of IPv4.
+    let others = [
+        (SOL_SOCKET, 25),
+        (IPPROTO_IP, 2),
+        (IPPROTO_IPV6, IPV6_V6ONLY),
+        (IPPROTO_IPV6, IPV6_TCLASS),
+    ];
+    for option in others {
         assert_eq!(w.set_int(A, a, option, 1), Err(Errno::ENOPROTOOPT));
     }
+    let counted = w.on(A, |s, _| s.statistics().counters.refused_options);
+    assert_eq!(counted, 2 * 6 + 4);
+}
+
+/// Section 4.1 of `socket(7)`, `ip(7)` and `ipv6(7)` of Linux: accepted and reported, without an effect in SCTP.
+#[test]
+fn options_without_effect_are_reported() {
+    let mut w = World::new();
+    let a = w.one_to_many(A);
+    for (option, default, given, reported) in [
+        ((SOL_SOCKET, SO_KEEPALIVE), 0, 7, 1),
+        ((SOL_SOCKET, SO_BROADCAST), 0, 1, 1),
+        ((SOL_SOCKET, SO_OOBINLINE), 0, 1, 1),
+        ((SOL_SOCKET, SO_PRIORITY), 0, 3, 3),
+        ((SOL_SOCKET, SO_RCVLOWAT), 1, 100, 100),
+        ((IPPROTO_IP, IP_TOS), 0, 0xb8, 0xb8),
+    ] {
+        let value = |w: &mut World| w.get_bytes(A, a, option, &[0; 4]);
+        assert_eq!(value(&mut w), Ok(i32::to_ne_bytes(default).to_vec()));
+        w.set_int(A, a, option, given).unwrap();
+        assert_eq!(value(&mut w), Ok(i32::to_ne_bytes(reported).to_vec()));
+    }
+    // A single byte, as some programs pass it.
+    w.set_bytes(A, a, (IPPROTO_IP, IP_TOS), &[0x28]).unwrap();
+    assert_eq!(
+        w.get_bytes(A, a, (IPPROTO_IP, IP_TOS), &[0]),
+        Ok(vec![0x28])
+    );
+}
+
+/// RFC 8899, section 5.1.1: `PROBE_TIMER`, with Linux's lower limit
+#[test]
+fn probes_of_the_path_mtu_have_an_interval() {
+    let mut w = World::new();
+    let a = w.one_to_one(A);
+    let probes = |interval| ProbeInterval {
+        interval,
+        ..ProbeInterval::default()
+    };
+    let none = probes(0);
+    assert_eq!(w.get(A, a, SCTP_PLPMTUD_PROBE_INTERVAL, &none), Ok(none));
+    assert_eq!(
+        w.set(A, a, SCTP_PLPMTUD_PROBE_INTERVAL, &probes(4999)),
+        Err(Errno::EINVAL)
+    );
+    w.set(A, a, SCTP_PLPMTUD_PROBE_INTERVAL, &probes(10_000))
+        .unwrap();
+    w.listener(Style::OneToOne, 5);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(ms(100));
+    assert_eq!(
+        w.get(A, a, SCTP_PLPMTUD_PROBE_INTERVAL, &none),
+        Ok(probes(10_000))
+    );
+    assert_eq!(
+        w.set(A, a, SCTP_PLPMTUD_PROBE_INTERVAL, &none),
+        Err(Errno::ENOPROTOOPT),
+        "the core reads it at set-up"
+    );
+}
+
+/// Section 4.1 of `socket(7)` of Linux: `SO_SNDBUF` of an existing association
+#[test]
+fn a_larger_send_buffer_has_room_at_once() {
+    let mut w = World::new();
+    let (a, _) = w.pair();
+    w.set_int(A, a, (SOL_SOCKET, SO_SNDBUF), 5000).unwrap();
+    assert_eq!(w.send(A, a, &[0; 10_000]), Ok(10_000));
+    assert_eq!(w.send(A, a, b"more"), Err(Errno::EAGAIN));
+    w.set_int(A, a, (SOL_SOCKET, SO_SNDBUF), 50_000).unwrap();
+    let level = w.look(A).readiness(a).unwrap();
+    assert!(level.contains(Readiness::WRITABLE), "{level:?}");
+    assert_eq!(w.send(A, a, b"more"), Ok(4));
 }
 
 /// RFC 6458, section 9.9, by the option that libsctp uses
@@ -523,7 +671,11 @@ fn association_parameters_describe_both_windows() {
         cookie_life: 1000,
         ..AssocParams::default()
     };
-    assert_eq!(w.set(A, a, SCTP_ASSOCINFO, &life), Err(Errno::EINVAL));
+    w.set(A, a, SCTP_ASSOCINFO, &life).unwrap();
+    let found = w
+        .get(A, a, SCTP_ASSOCINFO, &AssocParams::default())
+        .unwrap();
+    assert_eq!((found.max_retrans, found.cookie_life), (4, 1000));
 }
 
 /// RFC 6458, section 8.3.1: without dynamic addresses the peer cannot be asked.

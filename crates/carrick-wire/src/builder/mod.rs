@@ -262,7 +262,7 @@ mod tests {
     };
 
     #[test]
-    fn padding_goes_in_front_of_what_followed() {
+    fn padding_precedes_the_chunks_behind_it() {
         let mut buf = std::vec![9; 3];
         let mut packet = PacketBuilder::new(&mut buf, HEADER, 100);
         packet.shutdown_ack();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_packet_does_no_harm() {
+    fn auth_of_another_packet_covers_only_zeros() {
         let long = packet(&BYTES);
         let long = Packet::parse(&long).unwrap();
         let short = packet(&BYTES[..4]);

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_an_error() {
+    fn a_cookie_ack_with_a_value_is_an_error() {
         let kind = ParseErrorKind::WrongLength {
             item: TlvKind::Chunk,
             expected: 4,

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_info_it_is_an_error() {
+    fn a_heartbeat_without_info_is_an_error() {
         let kind = ParseErrorKind::MissingParameter(ParameterType::HEARTBEAT_INFO);
         assert_error(&[4, 0, 0, 4], kind, 16);
         assert_error(&[4, 0, 0, 8, 0x80, 5, 0, 4], kind, 16);

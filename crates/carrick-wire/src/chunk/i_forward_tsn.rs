@@ -26,7 +26,7 @@ const ENTRY_LEN: usize = 8;
 /// Last skipped message of a stream, among the ordered or the unordered ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SkippedMessage {
-    /// Stream.
+    /// Stream of the skipped messages.
     pub stream: StreamId,
     /// U: `mid` identifies an unordered message.
     pub unordered: bool,

@@ -31,7 +31,7 @@ pub struct InitFields {
     pub tag: VerificationTag,
     /// Advertised receiver window credit in bytes. Not below 1500.
     pub a_rwnd: u32,
-    /// Number of outbound streams that the sender wants to use. Not 0.
+    /// Number of outbound streams that the sender requests. Not 0.
     pub outbound_streams: u16,
     /// Maximum number of inbound streams of the sender. Not 0.
     pub inbound_streams: u16,
@@ -59,7 +59,7 @@ pub struct Init<'a> {
     pub tag: VerificationTag,
     /// Advertised receiver window credit in bytes.
     pub a_rwnd: u32,
-    /// Number of outbound streams that the sender wants to use.
+    /// Number of outbound streams that the sender requests.
     pub outbound_streams: u16,
     /// Maximum number of inbound streams of the sender.
     pub inbound_streams: u16,

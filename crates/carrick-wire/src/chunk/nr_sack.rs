@@ -40,7 +40,7 @@ pub(crate) const NR_SACK_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 /// Length of a block, and of a duplicate TSN.
 const ENTRY_LEN: usize = 4;
 
-/// A bit.
+/// The A bit: all reported TSNs are non-renegable.
 pub(crate) const A_BIT: u8 = 0x01;
 
 /// Number of blocks and duplicate TSNs that fit into an NR-SACK chunk of `room` bytes.

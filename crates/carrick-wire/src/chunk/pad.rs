@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_padding_says_does_not_matter() {
+    fn the_content_of_padding_is_ignored() {
         let bytes = packet(&[0x84, 0xff, 0, 6, 0xc1, 0xff, 0, 0]);
         let padding = &[0xc1, 0xff][..];
         assert_eq!(first_chunk(&bytes), Ok(Chunk::Pad(Pad { padding })));

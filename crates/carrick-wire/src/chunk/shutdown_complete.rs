@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_an_error() {
+    fn a_shutdown_complete_with_a_value_is_an_error() {
         let kind = ParseErrorKind::WrongLength {
             item: TlvKind::Chunk,
             expected: 4,

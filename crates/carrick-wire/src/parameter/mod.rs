@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_lengths_end_the_list() {
+    fn invalid_lengths_end_the_list() {
         let item = TlvKind::Parameter;
         let cases: [(&[u8], ParseErrorKind, usize); 4] = [
             (

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_fit_fits_and_no_more() {
+    fn fits_is_exact() {
         // Of 100 bytes 12 + 20 are used, 68 are left, 64 of them for a value.
         written(|p| {
             assert!(p.fits(64) && !p.fits(65));

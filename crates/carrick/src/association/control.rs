@@ -1,6 +1,7 @@
 //! State and parameters of an association.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use carrick_proto::{
     AssociationId, AssociationStats, Endpoint as Core, ParameterChanges, PathId, PathStats,
@@ -104,6 +105,29 @@ impl SendHalf {
             .await
     }
 
+    /// Sets the heartbeat interval of a path (`SCTP_PEER_ADDR_PARAMS`, RFC 6458 section 8.1.12). Its next
+    /// heartbeat is scheduled again. [`Self::change_parameters`] sets the interval of all paths.
+    ///
+    /// # Errors
+    /// The association has ended, or there is no such path.
+    pub async fn set_heartbeat_interval(
+        &self,
+        path: PathId,
+        interval: Duration,
+    ) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_heartbeat_interval(now, id, path, interval))
+            .await
+    }
+
+    /// Returns the heartbeat interval of a path.
+    ///
+    /// # Errors
+    /// The association has ended, or there is no such path.
+    pub async fn heartbeat_interval(&self, path: PathId) -> Result<Duration, OperationError> {
+        self.read_path(move |core, id| core.heartbeat_interval(id, path))
+            .await
+    }
+
     /// Sends a heartbeat on a path now.
     ///
     /// # Errors
@@ -149,15 +173,8 @@ impl SendHalf {
         &self,
         path: Option<PathId>,
     ) -> Result<PathThresholds, OperationError> {
-        let read = self.link.work(move |core, _, id| {
-            let exists = core.association_stats(id).is_some();
-            (exists, core.path_thresholds(id, path))
-        });
-        match read.await? {
-            (_, Some(thresholds)) => Ok(thresholds),
-            (true, None) => Err(OperationError::UnknownPath),
-            (false, None) => Err(self.link.unknown()),
-        }
+        self.read_path(move |core, id| core.path_thresholds(id, path))
+            .await
     }
 
     /// Shows or hides the potentially failed state of paths in notifications and [`Self::paths`]
@@ -192,6 +209,22 @@ impl SendHalf {
         }
         self.operate(move |core, now, id| core.set_path_mtu(now, id, path, mtu))
             .await
+    }
+
+    /// Reads a value of a path, which is `None` for an unknown one.
+    async fn read_path<R: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Core, AssociationId) -> Option<R> + Send + 'static,
+    ) -> Result<R, OperationError> {
+        let read = self.link.work(move |core, _, id| {
+            let exists = core.association_stats(id).is_some();
+            (exists, read(core, id))
+        });
+        match read.await? {
+            (_, Some(value)) => Ok(value),
+            (true, None) => Err(OperationError::UnknownPath),
+            (false, None) => Err(self.link.unknown()),
+        }
     }
 
     pub(super) async fn operate<E: ProtocolRefusal + Send + 'static>(

@@ -133,7 +133,6 @@ impl Association {
         commands: Commands,
         shared: Arc<SharedState>,
         channels: HandleChannels,
-        assembly_limit: usize,
     ) -> Self {
         let events = Events {
             shared: Arc::clone(&shared),
@@ -152,7 +151,7 @@ impl Association {
             recv: RecvHalf {
                 link,
                 deliveries: channels.deliveries,
-                assembly: Assembly::new(assembly_limit),
+                assembly: Assembly::default(),
                 end: None,
                 events: Some(events),
                 streamed: false,
@@ -181,9 +180,8 @@ impl Association {
     /// Returns the next message; `None` after the association was shut down gracefully and all its
     /// messages were received.
     ///
-    /// A message is whole unless it is larger than the receive buffer and would, in pieces, take more
-    /// than [`crate::Config::assembly_limit`]; of such a message the parts are delivered, marked in
-    /// [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
+    /// A message is whole unless it is larger than the receive buffer and [`crate::Config::unread_memory`]
+    /// has no room for its parts; of such a message the parts are delivered, marked in [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
     ///
@@ -193,10 +191,10 @@ impl Association {
         self.recv.recv().await
     }
 
-    /// Returns the next message if it is there now. See [`Self::recv`] for messages in parts.
+    /// Returns the next message if one is queued. See [`Self::recv`] for messages in parts.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if no message is there now, [`TryRecvError::Finished`] after a graceful
+    /// [`TryRecvError::Empty`] if no message is queued, [`TryRecvError::Finished`] after a graceful
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
         self.recv.try_recv()

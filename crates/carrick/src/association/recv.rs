@@ -37,9 +37,8 @@ impl RecvHalf {
     /// Returns the next message; `None` after the association was shut down gracefully and all its
     /// messages were received.
     ///
-    /// A message is whole unless it is larger than the receive buffer and would, in pieces, take more
-    /// than [`crate::Config::assembly_limit`]; of such a message the parts are delivered, marked in
-    /// [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
+    /// A message is whole unless it is larger than the receive buffer and [`crate::Config::unread_memory`]
+    /// has no room for its parts; of such a message the parts are delivered, marked in [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
     ///
@@ -66,10 +65,10 @@ impl RecvHalf {
         Poll::Ready(self.at_end())
     }
 
-    /// Returns the next message if it is there now. See [`Self::recv`] for messages in parts.
+    /// Returns the next message if one is queued. See [`Self::recv`] for messages in parts.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if no message is there now, [`TryRecvError::Finished`] after a graceful
+    /// [`TryRecvError::Empty`] if no message is queued, [`TryRecvError::Finished`] after a graceful
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
         while self.end.is_none() {
@@ -101,10 +100,10 @@ impl RecvHalf {
                 if self.link.shared.receive_queue.remove(&message) {
                     self.link.command(Command::Resume(self.link.id));
                 }
-                self.assembly.take(message)
+                self.assembly.take(message, &self.link.shared.unread())
             }
             RecvItem::Restarted => {
-                self.assembly.clear();
+                self.assembly.clear(&self.link.shared.unread());
                 None
             }
             RecvItem::End(reason) => {
@@ -138,6 +137,7 @@ impl RecvHalf {
 
 impl Drop for RecvHalf {
     fn drop(&mut self) {
+        self.assembly.clear(&self.link.shared.unread());
         if self.end.is_none() {
             self.link.command(Command::Discard(self.link.id));
         }
@@ -156,6 +156,9 @@ impl Events {
         if let Some(queue) = ready!(self.queue.poll_opened(cx))
             && let Some(notification) = ready!(queue.poll_recv(cx))
         {
+            if let Notification::Event(event) = &*notification {
+                self.shared.remove_notification(event);
+            }
             return Poll::Ready(Some(*notification));
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
@@ -169,6 +172,14 @@ impl Events {
             return Poll::Ready(None);
         }
         Poll::Ready(Some(Notification::Event(Event::Closed(reason.clone()))))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // Nothing is queued any more when the notifications are counted as discarded.
+        self.queue = LazyReceiver::Gone;
+        self.shared.clear_notifications();
     }
 }
 

@@ -91,7 +91,7 @@ impl Driver {
         for id in cancelled {
             self.connecting.remove(&id);
             // The association exists, or has just failed.
-            let _ = self.core.abort(now, id, b"given up");
+            let _ = self.core.abort(now, id, b"set-up cancelled");
         }
     }
 

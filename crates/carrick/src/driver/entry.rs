@@ -165,7 +165,7 @@ impl AssociationEntry {
         self.send_waiting(core, now, id);
     }
 
-    /// Queues a notification, or counts it as discarded if the queue is full.
+    /// Queues a notification, or counts it as discarded if the queue is full or has no memory.
     pub(super) fn notify(&mut self, event: Event) {
         let limit = self.notifications;
         let Some(events) = self.events.open(|| mpsc::channel(limit)) else {
@@ -179,9 +179,17 @@ impl AssociationEntry {
             }
             self.lagged = 0;
         }
-        let event = Box::new(Notification::Event(event));
-        if let Err(TrySendError::Full(_)) = events.try_send(event) {
+        if !self.shared.add_notification(&event) {
             self.lagged += 1;
+            return;
+        }
+        let Err(refused) = events.try_send(Box::new(Notification::Event(event))) else {
+            return;
+        };
+        self.lagged += u64::from(matches!(refused, TrySendError::Full(_)));
+        let (TrySendError::Full(refused) | TrySendError::Closed(refused)) = refused;
+        if let Notification::Event(event) = &*refused {
+            self.shared.remove_notification(event);
         }
     }
 

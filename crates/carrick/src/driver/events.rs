@@ -99,7 +99,8 @@ impl Driver {
         let bare = !self.below.is_protected();
         let transport = bare.then(|| self.network.transport());
         let peer = (peers, port);
-        let shared = SharedState::new(limits.send_queue, queue, peer, fragments, transport);
+        let unread = Arc::clone(&self.unread);
+        let shared = SharedState::new(limits.send_queue, queue, unread, peer, fragments, transport);
         let stats = self.core.association_stats(id);
         let shared = SharedState {
             extensions: stats.map(|s| s.extensions).unwrap_or_default(),
@@ -112,13 +113,8 @@ impl Driver {
         };
         shared.set_streams(outbound, inbound);
         let (entry, channels) = AssociationEntry::new(shared, limits.notifications);
-        let association = Association::new(
-            id,
-            commands,
-            Arc::clone(&entry.shared),
-            channels,
-            limits.assembly,
-        );
+        let association = Association::new(id, commands, Arc::clone(&entry.shared), channels);
+        let source = entry.shared.source();
         self.entries.insert(id, entry);
         if let Some(answer) = self.connecting.remove(&id) {
             association.accept();
@@ -130,12 +126,12 @@ impl Driver {
         let Some(accepted) = &self.accepted else {
             return self.refuse(id, b"the endpoint is closing", now);
         };
-        match accepted.try_send(association) {
+        match accepted.push(association, source) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
+            Err(TrySendError::Full(())) => {
                 self.refuse(id, b"too many associations wait to be accepted", now);
             }
-            Err(TrySendError::Closed(_)) => {
+            Err(TrySendError::Closed(())) => {
                 self.refuse(id, b"the endpoint is closing", now);
             }
         }

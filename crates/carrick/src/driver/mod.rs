@@ -4,11 +4,13 @@
 //! SACK per batch, not per packet.
 //!
 //! - `below`: DTLS between the protocol and the sockets, if any
+//! - `backlog`: associations that wait to be accepted
 //! - `commands`: commands of the handles
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
 
+mod backlog;
 mod below;
 mod commands;
 mod end;
@@ -18,6 +20,7 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -31,6 +34,8 @@ use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome};
 use crate::strays::StrayInits;
+use crate::unread_memory::UnreadMemory;
+pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
 
@@ -46,7 +51,7 @@ pub(crate) struct Limits {
     send_queue: usize,
     receive_queue: usize,
     receive_queue_messages: usize,
-    assembly: usize,
+    unread_memory: usize,
     notifications: usize,
     linger: Duration,
 }
@@ -57,7 +62,7 @@ impl Limits {
             send_queue: config.send_queue,
             receive_queue: config.receive_queue,
             receive_queue_messages: config.receive_queue_messages,
-            assembly: config.assembly_limit,
+            unread_memory: config.unread_memory,
             notifications: config.notifications,
             linger: config.linger,
         }
@@ -66,19 +71,22 @@ impl Limits {
 
 type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
 
-/// The task.
+/// Task of an endpoint: owns the protocol and its sockets.
 pub(crate) struct Driver {
     core: Core,
     below: LowerLayer,
     network: Network,
     strays: StrayInits,
+    /// Why the network has failed, for the handles.
+    failure: Arc<OnceLock<String>>,
     limits: Limits,
+    unread: Arc<UnreadMemory>,
     /// For the handles of new associations; weak, so that the task detects that all handles were dropped.
     commands: mpsc::WeakUnboundedSender<Command>,
     orders: mpsc::UnboundedReceiver<Command>,
     batch: Vec<Command>,
     /// `None` when no peer is accepted any more.
-    accepted: Option<mpsc::Sender<Association>>,
+    accepted: Option<Backlog>,
     entries: BTreeMap<AssociationId, AssociationEntry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations without handles are aborted.
@@ -100,16 +108,17 @@ impl Driver {
         (core, below): (Core, LowerLayer),
         network: Network,
         limits: Limits,
-        commands: &Commands,
-        orders: mpsc::UnboundedReceiver<Command>,
-        accepted: mpsc::Sender<Association>,
+        (commands, orders, accepted): (&Commands, mpsc::UnboundedReceiver<Command>, Backlog),
+        failure: Arc<OnceLock<String>>,
     ) -> Self {
         Self {
             core,
             below,
             network,
             strays: StrayInits::default(),
+            failure,
             limits,
+            unread: Arc::new(UnreadMemory::new(limits.unread_memory)),
             commands: commands.downgrade(),
             orders,
             batch: Vec::with_capacity(COMMANDS),
@@ -173,6 +182,23 @@ impl Driver {
             NetworkInput::Icmp(icmp) if !protected => core.handle_icmp(now, &icmp),
             NetworkInput::Icmp(_) => {}
         })
+    }
+
+    /// Ends all associations if the network has failed. Returns true once.
+    fn follow_failure(&mut self, now: Time) -> bool {
+        let Some(reason) = self.network.failure() else {
+            return false;
+        };
+        if self.failure.set(reason.into()).is_err() {
+            return false;
+        }
+        self.end();
+        let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in ids {
+            // It was listed just before.
+            let _ = self.core.lower_layer_lost(now, id);
+        }
+        true
     }
 
     /// Follows changes of the host's addresses and routes. Returns true if it checked a table.
@@ -282,6 +308,7 @@ impl Driver {
             let now = this.now();
             let mut busy = this.take_commands(cx, now);
             busy |= this.receive(cx, now);
+            busy |= this.follow_failure(now);
             busy |= this.expire(now);
             busy |= this.follow_host(cx, now);
             this.dispatch_events(now);

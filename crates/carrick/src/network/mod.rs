@@ -29,6 +29,8 @@
 //! # }
 //! ```
 
+#[cfg(target_os = "linux")]
+mod lease;
 mod routes;
 mod watch;
 
@@ -45,6 +47,8 @@ use crate::socket::{ReceiveBuffers, SocketSet, addresses};
 
 pub use crate::socket::TransmitOutcome;
 pub use crate::strays::StrayInits;
+#[cfg(target_os = "linux")]
+pub(crate) use lease::LeasedPort;
 pub use routes::{HostRoutes, route_mtu};
 pub(crate) use watch::NetworkWatch;
 
@@ -116,7 +120,7 @@ pub enum InheritedKind {
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// Kind.
+    /// Transport of the socket.
     pub kind: InheritedKind,
     /// Local address.
     pub address: IpAddr,
@@ -131,6 +135,9 @@ pub struct Network {
     buffers: ReceiveBuffers,
     /// Watch of the host's addresses.
     watch: Option<NetworkWatch>,
+    /// Port of a daemon that carries the packets of one SCTP port, instead of sockets.
+    #[cfg(target_os = "linux")]
+    lease: Option<LeasedPort>,
 }
 
 impl std::fmt::Debug for Network {
@@ -200,31 +207,71 @@ impl Network {
             sockets,
             buffers: ReceiveBuffers::new(),
             watch,
+            #[cfg(target_os = "linux")]
+            lease: None,
         }
+    }
+
+    /// Passes the packets of one SCTP port through a daemon.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn leased(lease: LeasedPort, watch: Option<NetworkWatch>) -> Self {
+        Self {
+            lease: Some(lease),
+            ..Self::new(SocketSet::empty(), watch)
+        }
+    }
+
+    /// Returns why no packet passes any more, in either direction.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &self.lease {
+            return lease.failure();
+        }
+        None
     }
 
     /// Returns the local addresses, each once.
     pub fn addresses(&self) -> Vec<IpAddr> {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &self.lease {
+            return lease.addresses().to_vec();
+        }
         self.sockets.addresses()
     }
 
     /// Returns the transport, with the UDP port that was chosen.
     pub fn transport(&self) -> Transport {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &self.lease {
+            return lease.transport();
+        }
         self.sockets.transport()
     }
 
     /// Returns the number of transmits that the system did not send.
     pub fn unsendable(&self) -> u64 {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &self.lease {
+            return lease.unsendable;
+        }
         self.sockets.unsendable()
     }
 
     /// Opens the sockets of another address: all of them or none.
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.add(address);
+        }
         self.sockets.add(address)
     }
 
     /// Closes the sockets of an address.
     pub(crate) fn remove(&mut self, address: IpAddr) {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.remove(address);
+        }
         self.sockets.remove(address);
     }
 
@@ -235,6 +282,10 @@ impl Network {
         cx: &mut Context<'_>,
         mut take: impl FnMut(NetworkInput<'_>),
     ) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.poll_receive(cx, take);
+        }
         let mut any = false;
         for index in 0..self.sockets.len() {
             let socket = self.sockets.get(index);
@@ -265,7 +316,7 @@ impl Network {
         any
     }
 
-    /// Follows the host: opens the sockets of new addresses and closes those of addresses that are gone.
+    /// Follows the host: opens the sockets of new addresses and closes those of removed addresses.
     /// `known` are the addresses that the protocol has. Added addresses have to be passed to the protocol
     /// before removed ones, because an association keeps its last address until there is another one.
     pub fn poll_host(&mut self, cx: &mut Context<'_>, known: &[IpAddr]) -> HostChanges {
@@ -286,14 +337,14 @@ impl Network {
             return changes;
         };
         for address in present.iter().filter(|a| !known.contains(a)) {
-            if self.sockets.add(*address).is_ok() {
+            if self.add(*address).is_ok() {
                 changes.added.push(*address);
             }
         }
         let gone = |a: &&IpAddr| !present.contains(a) && !a.is_loopback();
         for address in known.iter().filter(gone) {
             changes.removed.push(*address);
-            self.sockets.remove(*address);
+            self.remove(*address);
         }
         changes
     }
@@ -306,16 +357,28 @@ impl Network {
         transmit: &Transmit,
         bytes: &[u8],
     ) -> TransmitOutcome {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.send(cx, transmit, bytes);
+        }
         self.sockets.send(cx, transmit, bytes)
     }
 
     /// Sends as much as the system accepts at once, without the runtime, which may have ended.
     pub fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.send_at_once(transmit, bytes);
+        }
         self.sockets.send_at_once(transmit, bytes);
     }
 
     /// Sends queued packets. Returns true if none is left.
     pub fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(lease) = &mut self.lease {
+            return lease.flush(cx);
+        }
         self.sockets.flush(cx)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! On Linux netlink sockets report that something changed. Their content is not read: the host's addresses
 //! are listed again and compared with those that are bound, and the routes are queried again. So no message
-//! can be misinterpreted, and a message lost for lack of buffer does no harm. On other systems addresses
+//! can be misinterpreted, and a message that is lost because the socket buffer is full has no effect. On other systems addresses
 //! and routes are checked periodically.
 
 use std::io;
@@ -50,7 +50,7 @@ impl NetworkWatch {
         })
     }
 
-    /// Has the routes checked with the next call of [`Self::poll`].
+    /// Schedules a check of the routes for the next call of [`Self::poll`].
     #[cfg(target_os = "linux")]
     pub(super) fn check_routes(&mut self) {
         self.routes_changed = true;

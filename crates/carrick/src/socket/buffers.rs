@@ -95,7 +95,7 @@ impl Datagrams<'_> {
 
 /// Cuts a received block into datagrams of `stride` bytes; the last one may be shorter and gets a separate
 /// allocation, because otherwise it would hold one of many times its length.
-fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
+pub(crate) fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     let stride = stride.max(1);
     let (equal, last) = bytes.split_at(bytes.len() / stride * stride);
     for group in equal.chunks(DATAGRAMS_PER_ALLOCATION * stride) {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_together_is_cut_into_its_datagrams() {
+    fn a_coalesced_buffer_is_split_into_datagrams() {
         let bytes: Vec<u8> = (0..=255).cycle().take(64_000).collect();
         for stride in [1, 100, 1452, 5999, 6001, 64_000] {
             let mut datagrams = Vec::new();

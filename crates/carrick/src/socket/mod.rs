@@ -28,6 +28,8 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use crate::error::BindError;
+#[cfg(target_os = "linux")]
+pub(crate) use buffers::cut;
 pub(crate) use buffers::{Datagrams, ReceiveBuffers};
 pub(crate) use errors::IcmpNote;
 pub(crate) use set::SocketSet;
@@ -45,7 +47,7 @@ const MAX_QUEUED: usize = 1 << 20;
 pub(crate) enum SocketTransport {
     /// UDP, with this local port; 0 lets the system choose one.
     Udp { port: u16 },
-    /// IP.
+    /// Socket of IP protocol 132.
     Raw,
 }
 

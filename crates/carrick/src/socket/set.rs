@@ -26,6 +26,18 @@ pub(crate) struct SocketSet {
 }
 
 impl SocketSet {
+    /// Returns a set without sockets.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn empty() -> Self {
+        Self {
+            sockets: Vec::new(),
+            transport: Transport::Udp { port: 0 },
+            buffer: 0,
+            unsendable: 0,
+            claim: None,
+        }
+    }
+
     /// Opens a socket for each address.
     pub(crate) fn bind(
         addresses: &[IpAddr],

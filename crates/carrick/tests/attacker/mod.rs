@@ -1,6 +1,6 @@
 //! A peer that writes its packets itself, so that they occupy as much memory as possible.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use quinn_udp::{Transmit, UdpSocketState};
@@ -17,7 +17,12 @@ pub(crate) struct Attacker {
 impl Attacker {
     /// Sets up an association; its initial TSN is 1.
     pub(crate) fn connect(server: SocketAddr, port: u16) -> Self {
-        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        Self::connect_from([127, 0, 0, 1], server, port)
+    }
+
+    /// Sets up an association from this address; its initial TSN is 1.
+    pub(crate) fn connect_from(source: [u8; 4], server: SocketAddr, port: u16) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::from(source), 0)).unwrap();
         let state = UdpSocketState::new((&socket).into()).unwrap();
         socket.set_nonblocking(false).unwrap();
         let timeout = Some(Duration::from_secs(2));
@@ -82,6 +87,51 @@ impl Attacker {
             chunks.extend(chunk(0x84, 0, &vec![0; rest - 4]));
         }
         self.packet(&chunks)
+    }
+
+    /// Sends a message on stream 0 without its last fragment: this number of DATA chunks.
+    pub(crate) fn begin_message(&self, chunks: u32, payload: usize) {
+        for tsn in 1..=chunks {
+            let mut value = tsn.to_be_bytes().to_vec();
+            value.resize(12 + payload, 7);
+            value[4..12].fill(0);
+            let begins = if tsn == 1 { 2 } else { 0 };
+            // The I bit requests a SACK at once (RFC 7053).
+            self.send_until(&chunk(0, 8 | begins, &value), |packet| {
+                packet[12] == 3 && packet[16..20] >= tsn.to_be_bytes()[..]
+            });
+        }
+    }
+
+    /// Sends ERROR chunks, each with a cause "Protocol Violation" that has this much text.
+    pub(crate) fn report_errors(&self, count: usize, text: usize) {
+        let cause = chunk(0, 13, &vec![b'x'; text]);
+        for _ in 0..count {
+            let packet = self.packet(&chunk(9, 0, &cause));
+            self.socket.send_to(&packet, self.server).unwrap();
+            // The response to a HEARTBEAT shows that the packet before was processed.
+            self.ask(4, &[0, 1, 0, 8, 0, 0, 0, 0], 5);
+        }
+    }
+
+    /// Sends an ABORT.
+    pub(crate) fn abort(&self) {
+        let packet = self.packet(&chunk(6, 0, &[]));
+        self.socket.send_to(&packet, self.server).unwrap();
+    }
+
+    fn send_until(&self, chunks: &[u8], answered: impl Fn(&[u8]) -> bool) {
+        let mut buffer = vec![0; 65_536];
+        loop {
+            self.socket
+                .send_to(&self.packet(chunks), self.server)
+                .unwrap();
+            while let Ok(len) = self.socket.recv(&mut buffer) {
+                if answered(&buffer[..len]) {
+                    return;
+                }
+            }
+        }
     }
 
     /// Sends packets of one size with one call until a SACK reports this TSN.

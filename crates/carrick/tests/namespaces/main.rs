@@ -2,7 +2,7 @@
 //! of each path in turn, and every reply uses the packet's destination address as source (RFC 9260, section
 //! 6.4).
 //!
-//! Needs root and iproute2: `cargo test -p carrick --release --test namespaces -- --ignored`.
+//! In a separate binary, since it needs root and iproute2: `cargo test -p carrick --release --test namespaces -- --ignored`.
 #![cfg(target_os = "linux")]
 
 mod capture;
@@ -22,21 +22,21 @@ use transfer::{TransferPlan, run};
 /// RFC 5061
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_udp_follows_a_moving_address() {
+fn udp_follows_a_moving_address() {
     moving::run(Transport::Udp { port: 9899 });
 }
 
 /// RFC 5061
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_plain_ip_follows_a_moving_address() {
+fn plain_ip_follows_a_moving_address() {
     moving::run(Transport::Raw);
 }
 
 /// RFC 9260, section 6.4
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_redundancy_survives_a_returning_address() {
+fn redundancy_survives_a_returning_address() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         returning::run(transport);
     }
@@ -44,7 +44,7 @@ fn namespaces_redundancy_survives_a_returning_address() {
 
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_a_gibibyte_outlives_each_path() {
+fn a_gibibyte_outlives_each_path() {
     run(&TransferPlan {
         transport: Transport::Udp { port: 9899 },
         bytes: 1 << 30,
@@ -53,7 +53,7 @@ fn namespaces_a_gibibyte_outlives_each_path() {
 
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_plain_ip_outlives_each_path() {
+fn plain_ip_outlives_each_path() {
     run(&TransferPlan {
         transport: Transport::Raw,
         bytes: 1 << 28,
@@ -63,7 +63,7 @@ fn namespaces_plain_ip_outlives_each_path() {
 /// RFC 6951
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_paths_in_udp_and_on_plain_ip_fail_over() {
+fn paths_in_udp_and_on_plain_ip_fail_over() {
     run(&TransferPlan {
         transport: Transport::Both { port: 9899 },
         bytes: 1 << 28,
@@ -73,14 +73,14 @@ fn namespaces_paths_in_udp_and_on_plain_ip_fail_over() {
 /// RFC 6951, section 5.4
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_ports_of_a_translator_change() {
+fn ports_of_a_translator_change() {
     translator::run();
 }
 
 /// RFC 8899, section 6.2
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_the_path_mtu_is_that_of_the_narrow_link() {
+fn the_path_mtu_is_that_of_the_narrow_link() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for mtus in [[9000, 1400], [9000, 4000], [1500, 9000]] {
             let narrow = mtus[0].min(mtus[1]) as usize;
@@ -93,7 +93,7 @@ fn namespaces_the_path_mtu_is_that_of_the_narrow_link() {
 /// RFC 8899, section 4
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_a_smaller_link_mtu_is_found() {
+fn a_smaller_link_mtu_is_found() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for v6 in [false, true] {
             for silent in [false, true] {
@@ -107,7 +107,7 @@ fn namespaces_a_smaller_link_mtu_is_found() {
 /// RFC 4960, appendix A
 #[test]
 #[ignore = "needs root for network namespaces"]
-fn namespaces_an_ecn_mark_reaches_the_association() {
+fn an_ecn_mark_reaches_the_association() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for v6 in [false, true] {
             for offload in [false, true] {

@@ -196,7 +196,7 @@ async fn an_abort_carries_its_reason() {
 }
 
 #[tokio::test]
-async fn what_arrived_before_an_abort_is_received() {
+async fn messages_before_an_abort_are_received() {
     let (_client, _server, a, mut b) = pair().await;
     for number in 0..10 {
         a.send(content(number, 100), on(0)).await.unwrap();
@@ -216,7 +216,7 @@ async fn what_arrived_before_an_abort_is_received() {
 }
 
 #[tokio::test]
-async fn an_abort_gives_back_what_was_not_delivered() {
+async fn an_abort_returns_undelivered_messages() {
     let (_client, _server, mut a, b) = pair().await;
     for number in 0..100 {
         a.try_send(content(number, 10_000), on(0)).ok();
@@ -367,6 +367,39 @@ async fn a_full_backlog_refuses() {
     drop(first.unwrap());
 }
 
+/// A peer with many ports, and a program that accepts nothing.
+#[tokio::test]
+async fn one_source_fills_a_quarter_of_the_backlog() {
+    let mut slow = config(&["127.0.0.1"]);
+    slow.backlog = 80;
+    let server = Endpoint::bind(slow).unwrap();
+    let mut connected = Vec::new();
+    for _ in 0..25 {
+        let client = endpoint(&["127.0.0.2"]);
+        let peers = [ip("127.0.0.1")];
+        let set_up = client.connect_with((&peers, server.port()), to(&server));
+        // The ABORT may arrive before the COOKIE ACK or after it.
+        connected.push((soon("set-up", set_up).await.ok(), client));
+    }
+    let client = endpoint(&["127.0.0.3"]);
+    let peers = [ip("127.0.0.1")];
+    let set_up = client.connect_with((&peers, server.port()), to(&server));
+    let mut other = soon("set-up", set_up).await.unwrap();
+    assert_eq!(server.associations().await.unwrap(), 21);
+    for _ in 0..21 {
+        let incoming = soon("accept", server.accept()).await.unwrap();
+        if incoming.peer_addresses() == [ip("127.0.0.3")] {
+            drop(incoming.accept().send("welcome", on(0)).await);
+        }
+    }
+    let message = soon("message", other.recv()).await.unwrap().unwrap();
+    assert!(message.payload == b"welcome"[..]);
+    // The places are free again.
+    let client = endpoint(&["127.0.0.2"]);
+    let (again, accepted) = associate(&client, &server, &["127.0.0.1"]).await;
+    drop((again, accepted, connected));
+}
+
 #[tokio::test]
 async fn close_ends_everything() {
     let (client, server, a, mut b) = pair().await;
@@ -432,7 +465,7 @@ async fn an_association_is_aborted_after_the_linger_time() {
 }
 
 #[test]
-fn handles_that_outlive_the_runtime_say_so() {
+fn calls_after_the_end_of_the_runtime_fail() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (client, _server, mut a, _b) = runtime.block_on(pair());
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -123,6 +123,44 @@ async fn parameters_change_at_run_time() {
     assert!(a.paths().await.unwrap()[0].mtu <= 1000);
     let refused = a.set_path_mtu(PathId(0), 100).await;
     assert!(matches!(refused, Err(OperationError::Config(_))));
+    let interval = Duration::from_secs(5);
+    a.set_heartbeat_interval(PathId(0), interval).await.unwrap();
+    assert_eq!(a.heartbeat_interval(PathId(0)).await, Ok(interval));
+    let unknown = a.heartbeat_interval(PathId(9)).await;
+    assert_eq!(unknown, Err(OperationError::UnknownPath));
+}
+
+/// RFC 6458, sections 8.1.2 and 8.1.3
+#[tokio::test]
+async fn parameters_of_the_set_up_change_after_bind() {
+    let (client, server, a, _b) = pair().await;
+    let before = a.outbound_streams();
+    let life = Duration::from_secs(7);
+    let changed = client.change_default_config(move |config| {
+        config.streams.outbound_streams = 3;
+        config.timers.max_init_retransmits = 2;
+        config.timers.valid_cookie_life = life;
+    });
+    changed.await.unwrap();
+    let config = client.default_config().await.unwrap();
+    assert_eq!(config.timers.valid_cookie_life, life);
+    assert_eq!(config.timers.max_init_retransmits, 2);
+    let other = endpoint(&["127.0.0.1"]);
+    let peer = (ip("127.0.0.1"), other.port());
+    let mut options = to(&other);
+    options.association = None;
+    let later = soon("set-up", client.connect_with(peer, options))
+        .await
+        .unwrap();
+    assert_eq!(
+        (later.outbound_streams(), a.outbound_streams()),
+        (3, before)
+    );
+    let refused = server.change_default_config(|config| config.streams.outbound_streams = 0);
+    let Err(OperationError::Config(error)) = refused.await else {
+        panic!("accepted");
+    };
+    assert_eq!(error.field, "outbound_streams");
 }
 
 #[tokio::test]

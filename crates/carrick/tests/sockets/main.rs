@@ -3,6 +3,8 @@
 mod addresses;
 mod back_pressure;
 mod cancellation;
+#[cfg(feature = "dtls")]
+mod dtls;
 mod ecn;
 mod ending;
 mod flood;
@@ -18,8 +20,7 @@ mod relay;
 mod runtime_end;
 mod streams;
 mod support;
-// The library's own tests use more of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of the core use more of it")]
 #[path = "../../../carrick-proto/tests/support/toy.rs"]
 mod toy;
 mod transfer;

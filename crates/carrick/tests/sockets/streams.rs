@@ -1,6 +1,6 @@
 //! Stream schedulers and interleaving (RFC 8260).
 
-use carrick::{Association, Endpoint, Extensions, OperationError, Part, StreamScheduler};
+use carrick::{Association, Endpoint, Extensions, MessagePart, OperationError, StreamScheduler};
 
 use crate::support::{associate, config, content, on, pair, quick, soon};
 
@@ -41,7 +41,7 @@ async fn messages_of_several_streams_are_interleaved() {
         let message = soon("a message", b.recv()).await.unwrap().unwrap();
         let number = &mut next[usize::from(message.stream.0)];
         assert!(message.payload == content(*number, 100_000 + *number)[..]);
-        assert_eq!(message.part, Part::Whole);
+        assert_eq!(message.part, MessagePart::Whole);
         assert_eq!(message.mid.map(|m| m.value()), Some(*number as u32 / 4));
         *number += 4;
     }

@@ -1,6 +1,6 @@
 //! Messages arrive as they were sent.
 
-use carrick::{Config, Endpoint, Part, Ppid, SendError, SendOptions, StateName, StreamId};
+use carrick::{Config, Endpoint, MessagePart, Ppid, SendError, SendOptions, StateName, StreamId};
 
 use crate::support::{associate, config, content, endpoint, ip, on, pair, soon, to};
 
@@ -44,7 +44,7 @@ async fn messages_of_all_sizes_come_back() {
             (options.stream, options.ppid)
         );
         assert_eq!(message.ssn.is_none(), options.unordered);
-        assert_eq!(message.part, Part::Whole);
+        assert_eq!(message.part, MessagePart::Whole);
         here += 1;
     }
     assert_eq!(here, SIZES.len());
@@ -104,7 +104,7 @@ async fn a_message_beyond_the_receive_buffer_is_whole() {
         let message = soon("large message", b.recv()).await.unwrap().unwrap();
         let stream = usize::from(message.stream.0);
         let size = [700_000, 10][stream];
-        assert_eq!(message.part, Part::Whole);
+        assert_eq!(message.part, MessagePart::Whole);
         assert!(message.payload == content(seen[stream], size)[..]);
         seen[stream] += 1;
     }
@@ -114,27 +114,31 @@ async fn a_message_beyond_the_receive_buffer_is_whole() {
 }
 
 #[tokio::test]
-async fn a_message_above_the_assembly_limit_comes_in_parts() {
+async fn a_message_above_the_memory_limit_comes_in_parts() {
     let mut config = Config::udp([ip("127.0.0.1")]).encapsulation_port(0);
     config.association.buffers.receive_buffer = 50_000;
-    config.assembly_limit = 100_000;
+    config.unread_memory = 200_000;
     let server = Endpoint::bind(config).unwrap();
     let client = endpoint(&["127.0.0.1"]);
     let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
     a.send(content(1, 700_000), on(0)).await.unwrap();
     let (mut all, mut parts) = (Vec::new(), Vec::new());
-    while parts.last() != Some(&Part::Last) {
+    while parts.last() != Some(&MessagePart::Last) {
         let message = soon("part", b.recv()).await.unwrap().unwrap();
         parts.push(message.part);
         all.extend_from_slice(&message.payload.into_bytes());
     }
-    assert_eq!(parts[0], Part::First);
-    assert!(parts[1..parts.len() - 1].iter().all(|p| *p == Part::Middle));
+    assert_eq!(parts[0], MessagePart::First);
+    assert!(
+        parts[1..parts.len() - 1]
+            .iter()
+            .all(|p| *p == MessagePart::Middle)
+    );
     assert!(all == content(1, 700_000));
 }
 
 #[tokio::test]
-async fn what_the_association_cannot_take_is_refused() {
+async fn invalid_streams_and_sizes_are_refused() {
     let (_client, _server, a, _b) = pair().await;
     let streams = a.outbound_streams();
     let error = a.send("x", on(streams)).await.unwrap_err();

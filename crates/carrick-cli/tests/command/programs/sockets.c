@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -333,12 +335,30 @@ static void executed(int fd)
 #endif
 }
 
+/* A system call without a function that a library could replace. The result is negative for an error. */
+static long kernel_call(long number, long a, long b, long c, long d, long e)
+{
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e;
+	__asm__ volatile("syscall"
+			 : "+a"(number)
+			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return number;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c, x3 __asm__("x3") = d, x4 __asm__("x4") = e;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+	return x0;
+#endif
+}
+
 /* Bytes that did not pass the library end the descriptor. */
 static void garbage(void)
 {
 	int a, b;
 	pair(&a, &b);
-	CHECK(syscall(SYS_write, a, "GET / HTTP/1.1", 14) == 14);
+	CHECK(kernel_call(SYS_write, a, (long)"GET / HTTP/1.1", 14, 0, 0) == 14);
 	char buffer[10];
 	CHECK(recv(a, buffer, sizeof buffer, 0) == -1 && errno == ECONNABORTED);
 	CHECK(recv(b, buffer, sizeof buffer, 0) == -1 && errno == ECONNRESET);
@@ -814,6 +834,497 @@ static void branched(void)
 	}
 }
 
+/* The system calls of sockets by their numbers. */
+static void syscalls(void)
+{
+	struct sockaddr_in a = loopback(0);
+	socklen_t len = sizeof a;
+	int l = syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(l >= 0);
+	CHECK(syscall(SYS_bind, l, &a, len) == 0);
+	CHECK(syscall(SYS_listen, l, 5) == 0);
+	CHECK(syscall(SYS_getsockname, l, &a, &len) == 0 && a.sin_port != 0);
+	int c = syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(syscall(SYS_connect, c, &a, len) == 0);
+	int s = syscall(SYS_accept4, l, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(s >= 0 && syscall(SYS_fcntl, s, F_GETFD) == FD_CLOEXEC);
+	struct sockaddr_in peer;
+	CHECK(syscall(SYS_getpeername, c, &peer, &len) == 0 && peer.sin_port == a.sin_port);
+	int on = 1, value = 0;
+	CHECK(syscall(SYS_setsockopt, c, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
+	len = sizeof value;
+	CHECK(syscall(SYS_getsockopt, c, IPPROTO_SCTP, SCTP_NODELAY, &value, &len) == 0 && value == 1);
+
+	char in[20];
+	struct iovec v = { "vector", 6 }, w = { in, sizeof in };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 }, n = { .msg_iov = &w, .msg_iovlen = 1 };
+	struct mmsghdr many = { .msg_hdr = m }, received = { .msg_hdr = n };
+	CHECK(syscall(SYS_write, c, "write", 5) == 5);
+	CHECK(syscall(SYS_read, s, in, sizeof in) == 5 && memcmp(in, "write", 5) == 0);
+	CHECK(syscall(SYS_sendto, c, "sendto", 6, 0, NULL, 0) == 6);
+	len = sizeof peer;
+	CHECK(syscall(SYS_recvfrom, s, in, sizeof in, 0, &peer, &len) == 6 && len == sizeof peer);
+	CHECK(syscall(SYS_writev, c, &v, 1) == 6);
+	CHECK(syscall(SYS_readv, s, &w, 1) == 6 && memcmp(in, "vector", 6) == 0);
+	CHECK(syscall(SYS_pwritev2, c, &v, 1, -1L, -1L, 0) == 6);
+	CHECK(syscall(SYS_preadv2, s, &w, 1, -1L, -1L, 0) == 6);
+	CHECK(syscall(SYS_pwritev2, c, &v, 1, 0L, 0L, 0) == -1 && errno == ESPIPE);
+	CHECK(syscall(SYS_preadv2, s, &w, 1, -1L, -1L, 8 /* RWF_NOWAIT */) == -1 && errno == EAGAIN);
+	CHECK(syscall(SYS_sendmsg, c, &m, 0) == 6);
+	CHECK(syscall(SYS_recvmsg, s, &n, 0) == 6 && n.msg_flags == MSG_EOR);
+	CHECK(syscall(SYS_sendmmsg, c, &many, 1, 0) == 1 && many.msg_len == 6);
+	CHECK(syscall(SYS_recvmmsg, s, &received, 1, 0, NULL) == 1 && received.msg_len == 6);
+	CHECK(syscall(SYS_write, c, "unread", 6) == 6);
+	struct pollfd p = { .fd = s, .events = POLLIN };
+	CHECK(poll(&p, 1, 5000) == 1);
+	CHECK(syscall(SYS_ioctl, s, FIONREAD, &value) == 0 && value == 6);
+	int t = syscall(SYS_dup, s);
+	CHECK(syscall(SYS_dup3, t, 100, O_CLOEXEC) == 100);
+	CHECK(syscall(SYS_close, s) == 0 && syscall(SYS_close, t) == 0);
+	CHECK(syscall(SYS_read, 100, in, sizeof in) == 6);
+	CHECK(syscall(SYS_shutdown, c, SHUT_WR) == 0);
+	CHECK(syscall(SYS_read, 100, in, sizeof in) == 0);
+	CHECK(syscall(SYS_close_range, 100, 100, 0) == 0);
+
+	/* All others are the kernel's. */
+	CHECK(syscall(SYS_getpid) == getpid());
+	int ends[2];
+	CHECK(syscall(SYS_pipe2, ends, 0) == 0);
+	CHECK(syscall(SYS_write, ends[1], "pipe", 4) == 4 && syscall(SYS_read, ends[0], in, sizeof in) == 4);
+	CHECK(syscall(SYS_splice, ends[0], NULL, c, NULL, 4, 0) == -1 && errno == EINVAL);
+	CHECK(syscall(SYS_write, -1, "x", 1) == -1 && errno == EBADF);
+	CHECK(syscall(100000L) == -1 && errno == ENOSYS);
+	void *page = (void *)syscall(SYS_mmap, NULL, 4096L, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+	CHECK(page != MAP_FAILED && *(char *)page == 0);
+}
+
+#ifdef __GLIBC__
+extern ssize_t __read(int, void *, size_t), __write(int, const void *, size_t), __send(int, const void *, size_t, int);
+extern int __close(int), __connect(int, const struct sockaddr *, socklen_t), __dup2(int, int), __fcntl(int, int, ...);
+#endif
+
+/* Other names of the functions, in glibc, and those with an offset. */
+static void names(void)
+{
+#ifdef __GLIBC__
+	int port, l = listening(&port);
+	int a = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in there = loopback(port);
+	CHECK(__connect(a, (struct sockaddr *)&there, sizeof there) == 0);
+	int b = accept(l, NULL, NULL);
+	char in[20];
+	CHECK(__write(a, "write", 5) == 5 && __read(b, in, sizeof in) == 5);
+	CHECK(__send(a, "send", 4, 0) == 4 && read(b, in, sizeof in) == 4);
+	struct iovec v = { "vector", 6 }, w = { in, sizeof in };
+	CHECK(pwritev2(a, &v, 1, -1, 0) == 6 && preadv2(b, &w, 1, -1, 0) == 6);
+	CHECK(memcmp(in, "vector", 6) == 0);
+	CHECK(preadv2(b, &w, 1, -1, RWF_NOWAIT) == -1 && errno == EAGAIN);
+	CHECK(preadv2(b, &w, 1, 0, 0) == -1 && errno == ESPIPE);
+	CHECK(pwritev2(a, &v, 1, -1, RWF_APPEND) == -1 && errno == EOPNOTSUPP);
+	CHECK(__dup2(b, 50) == 50 && __fcntl(b, F_DUPFD, 60) == 60 && __close(b) == 0);
+	CHECK(write(a, "copy", 4) == 4 && read(50, in, sizeof in) == 4);
+	CHECK(write(a, "copy", 4) == 4 && read(60, in, sizeof in) == 4);
+
+	FILE *file = tmpfile();
+	CHECK(fwrite("a file", 6, 1, file) == 1 && fflush(file) == 0);
+	w.iov_len = 2;
+	CHECK(preadv2(fileno(file), &w, 1, 2, 0) == 2 && memcmp(in, "fi", 2) == 0);
+	CHECK(pwritev2(fileno(file), &v, 1, 2, 0) == 6);
+#endif
+}
+
+/* Sends a file, in messages that the peer receives in full. */
+static void file(void)
+{
+	int a, b;
+	pair(&a, &b);
+	static char out[150000], in[sizeof out];
+	for (size_t n = 0; n < sizeof out; n++)
+		out[n] = n % 251;
+	FILE *stored = tmpfile();
+	CHECK(fwrite(out, sizeof out, 1, stored) == 1 && fflush(stored) == 0);
+	int from = fileno(stored);
+	CHECK(lseek(from, 50000, SEEK_SET) == 50000);
+	for (int round = 0; round < 2; round++) {
+		/* With an offset, the position of the file remains; without, it is the offset. */
+		off_t offset = 10, begin = round == 0 ? offset : 50000;
+		size_t size = sizeof out - begin, done = 0;
+		CHECK(sendfile(a, from, round == 0 ? &offset : NULL, sizeof out) == (ssize_t)size);
+		CHECK(offset == (round == 0 ? (off_t)sizeof out : 10));
+		CHECK(lseek(from, 0, SEEK_CUR) == (round == 0 ? 50000 : (off_t)sizeof out));
+		while (done < size) {
+			ssize_t n = recv(b, in + done, sizeof in - done, 0);
+			CHECK(n > 0 && n <= 65536);
+			done += n;
+		}
+		CHECK(done == size && memcmp(in, out + begin, size) == 0);
+	}
+	off_t offset = -1;
+	CHECK(sendfile(a, from, &offset, 1) == -1 && errno == EINVAL);
+	int ends[2];
+	CHECK(pipe(ends) == 0);
+	CHECK(sendfile(a, ends[0], NULL, 1) == -1 && errno == EINVAL);
+	CHECK(sendfile(a, -1, NULL, 1) == -1 && errno == EBADF);
+	CHECK(recv(b, in, sizeof in, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
+/* A descriptor that is received over another socket takes the number of a file that libc has closed unseen. */
+static void passed(void)
+{
+	int a, b, ends[2];
+	pair(&a, &b);
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+	for (int round = 0; round < 2; round++) {
+		char space[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0, in[10];
+		struct iovec v = { &byte, 1 };
+		struct mmsghdr one = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = space,
+						    .msg_controllen = sizeof space } };
+		struct cmsghdr *c = CMSG_FIRSTHDR(&one.msg_hdr);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &b, sizeof b);
+		CHECK(sendmsg(ends[0], &one.msg_hdr, 0) == 1);
+		FILE *stored = fopen("/dev/zero", "r");
+		int number = fileno(stored), got;
+		CHECK(read(number, in, 1) == 1);
+		fclose(stored);
+		if (round == 0)
+			CHECK(recvmsg(ends[1], &one.msg_hdr, 0) == 1);
+		else
+			CHECK(recvmmsg(ends[1], &one, 1, 0, NULL) == 1);
+		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&one.msg_hdr)), sizeof got);
+		CHECK(got == number);
+		CHECK(send(a, "passed", 6, 0) == 6);
+		CHECK(recv(got, in, sizeof in, 0) == 6 && memcmp(in, "passed", 6) == 0);
+		close(got);
+	}
+}
+
+/* dup2 over a descriptor ends its association, and the number is that of the other file. */
+static void replaced(void)
+{
+	int a, b, c, d;
+	pair(&a, &b);
+	pair(&c, &d);
+	char in[10];
+	CHECK(dup2(c, a) == a);
+	CHECK(recv(b, in, sizeof in, 0) == 0);
+	CHECK(send(a, "other", 5, 0) == 5);
+	CHECK(recv(d, in, sizeof in, 0) == 5 && memcmp(in, "other", 5) == 0);
+	CHECK(close(c) == 0);
+	CHECK(send(d, "remains", 7, 0) == 7);
+	CHECK(recv(a, in, sizeof in, 0) == 7);
+	int null = open("/dev/null", O_RDWR);
+	CHECK(dup3(null, a, O_CLOEXEC) == a);
+	CHECK(recv(d, in, sizeof in, 0) == 0);
+	CHECK(read(a, in, sizeof in) == 0 && write(a, "null", 4) == 4);
+	CHECK(getsockopt(a, SOL_SOCKET, SO_TYPE, in, &(socklen_t){ 4 }) == -1 && errno == ENOTSOCK);
+	/* And back. */
+	int l, port;
+	l = listening(&port);
+	CHECK(dup2(connected(port), a) == a);
+	CHECK(option(a, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_SCTP);
+	b = accept(l, NULL, NULL);
+	CHECK(write(a, "again", 5) == 5 && read(b, in, sizeof in) == 5);
+}
+
+/* Addresses of a socket by SCTP_GET_LOCAL_ADDRS or SCTP_GET_PEER_ADDRS; returns their number. */
+static int addresses_of(int s, int name, struct sockaddr_in *found, int space)
+{
+	static char value[4096];
+	struct sctp_getaddrs *list = (struct sctp_getaddrs *)value;
+	memset(value, 0, sizeof value);
+	socklen_t len = sizeof value;
+	CHECK(getsockopt(s, IPPROTO_SCTP, name, value, &len) == 0);
+	int count = list->addr_num, kept = 0;
+	for (char *at = (char *)list->addrs; count-- > 0;) {
+		struct sockaddr *one = (struct sockaddr *)at;
+		if (one->sa_family == AF_INET && kept < space)
+			memcpy(&found[kept++], one, sizeof *found);
+		at += one->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	}
+	return list->addr_num;
+}
+
+static int addresses_become(int s, int name, int count)
+{
+	struct sockaddr_in found[8];
+	for (int n = 0; n < 500; n++) {
+		if (addresses_of(s, name, found, 8) == count)
+			return 1;
+		usleep(10000);
+	}
+	return 0;
+}
+
+/* Addresses of both families and their mapped forms, those of a wildcard bind, and those that change. The host has
+ * 127.0.0.1, 127.0.0.2 and ::1. */
+static void addresses(void)
+{
+	/* A client of IPv4 at a socket of IPv6 has a mapped address there, and a mapped address reaches IPv4. */
+	int l = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 }, seen;
+	CHECK(bind(l, (struct sockaddr *)&any, sizeof any) == 0 && listen(l, 5) == 0);
+	socklen_t len = sizeof any;
+	CHECK(getsockname(l, (struct sockaddr *)&any, &len) == 0 && IN6_IS_ADDR_UNSPECIFIED(&any.sin6_addr));
+	struct sockaddr_in found[8];
+	CHECK(addresses_of(l, SCTP_GET_LOCAL_ADDRS, found, 8) == 3);
+	int a = connected(ntohs(any.sin6_port));
+	len = sizeof seen;
+	int b = accept(l, (struct sockaddr *)&seen, &len);
+	CHECK(b >= 0 && len == sizeof seen && seen.sin6_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&seen.sin6_addr));
+	close(a);
+	close(b);
+	a = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in6 mapped = any;
+	CHECK(inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr) == 1);
+	CHECK(connect(a, (struct sockaddr *)&mapped, sizeof mapped) == 0);
+	len = sizeof seen;
+	CHECK(getpeername(a, (struct sockaddr *)&seen, &len) == 0 && IN6_IS_ADDR_V4MAPPED(&seen.sin6_addr));
+	CHECK((b = accept(l, NULL, NULL)) >= 0);
+	close(a);
+	close(b);
+	close(l);
+	/* Not where the socket is for IPv6 alone. */
+	int on = 1;
+	a = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(setsockopt(a, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+	CHECK(connect(a, (struct sockaddr *)&mapped, sizeof mapped) == -1);
+	close(a);
+
+	/* Off by default, as on Linux (RFC 5061, RFC 4895). */
+	const int extensions[] = { SCTP_AUTH_SUPPORTED, SCTP_ASCONF_SUPPORTED };
+	struct sctp_assoc_value enabled = { .assoc_value = 1 };
+
+	/* A second address with port 0 gets the port of the first one. */
+	int port;
+	l = listening(&port);
+	struct sockaddr_in second = loopback(0);
+	second.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	CHECK(setsockopt(l, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &second, sizeof second) == 0);
+	CHECK(addresses_of(l, SCTP_GET_LOCAL_ADDRS, found, 8) == 2);
+	CHECK(ntohs(found[0].sin_port) == port && ntohs(found[1].sin_port) == port);
+	struct sockaddr_in one = loopback(0);
+	a = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	for (int n = 0; n < 2; n++) {
+		CHECK(setsockopt(l, IPPROTO_SCTP, extensions[n], &enabled, sizeof enabled) == 0);
+		CHECK(setsockopt(a, IPPROTO_SCTP, extensions[n], &enabled, sizeof enabled) == 0);
+	}
+	CHECK(bind(a, (struct sockaddr *)&one, sizeof one) == 0);
+	one = loopback(port);
+	CHECK(connect(a, (struct sockaddr *)&one, sizeof one) == 0);
+	b = accept(l, NULL, NULL);
+	CHECK(addresses_of(a, SCTP_GET_PEER_ADDRS, found, 8) == 2);
+	CHECK(addresses_of(b, SCTP_GET_PEER_ADDRS, found, 8) == 1);
+
+	/* Added and removed while the association is up. */
+	second.sin_port = local_address(a).sin_port;
+	CHECK(setsockopt(a, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &second, sizeof second) == 0);
+	CHECK(addresses_become(b, SCTP_GET_PEER_ADDRS, 2));
+	one = local_address(a);
+	one.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	CHECK(setsockopt(a, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_REM, &one, sizeof one) == 0);
+	CHECK(addresses_become(b, SCTP_GET_PEER_ADDRS, 1));
+	char in[10];
+	CHECK(send(a, "remains", 7, 0) == 7 && recv(b, in, sizeof in, 0) == 7);
+}
+
+static volatile sig_atomic_t pipe_signals;
+
+static void count_pipe_signal(int signal)
+{
+	(void)signal;
+	pipe_signals++;
+}
+
+/* The errors of Linux, each by its cause. ECONNREFUSED and ECONNRESET are in other checks. */
+static void errors(void)
+{
+	int port;
+	CHECK(listening(&port) >= 0);
+	struct sockaddr_in a = loopback(port);
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EADDRINUSE);
+	a.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99 */
+	a.sin_port = 0;
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EADDRNOTAVAIL);
+
+	/* Nothing answers on this UDP port. */
+	int silent = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in there = loopback(0);
+	socklen_t len = sizeof there;
+	CHECK(bind(silent, (struct sockaddr *)&there, len) == 0);
+	CHECK(getsockname(silent, (struct sockaddr *)&there, &len) == 0);
+	struct sctp_udpencaps encapsulation = { .sue_port = there.sin_port };
+	encapsulation.sue_address.ss_family = AF_INET;
+	CHECK(setsockopt(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encapsulation, sizeof encapsulation) == 0);
+	struct sctp_initmsg set_up = { .sinit_max_attempts = 1, .sinit_max_init_timeo = 100 };
+	CHECK(setsockopt(s, IPPROTO_SCTP, SCTP_INITMSG, &set_up, sizeof set_up) == 0);
+	a = loopback(port);
+	CHECK(connect(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == ETIMEDOUT);
+	close(s);
+
+	s = connected(port);
+	static char huge[3 << 20];
+	CHECK(option(s, SOL_SOCKET, SO_SNDBUF) < (int)sizeof huge);
+	CHECK(send(s, huge, sizeof huge, 0) == -1 && errno == EMSGSIZE);
+	struct sigaction action = { .sa_handler = count_pipe_signal };
+	sigaction(SIGPIPE, &action, NULL);
+	CHECK(shutdown(s, SHUT_WR) == 0);
+	CHECK(send(s, "x", 1, 0) == -1 && errno == EPIPE && pipe_signals == 1);
+	CHECK(write(s, "x", 1) == -1 && errno == EPIPE && pipe_signals == 2);
+	CHECK(send(s, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE && pipe_signals == 2);
+}
+
+/* Run by a user other than root. */
+static void privileged(void)
+{
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in a = loopback(1023);
+	CHECK(geteuid() != 0);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == -1 && errno == EACCES);
+	a.sin_port = htons(1024);
+	CHECK(bind(s, (struct sockaddr *)&a, sizeof a) == 0);
+}
+
+/* CARRICK_SOCKETS selects whose sockets are used. */
+static void selection(void)
+{
+	const char *selected = getenv("CARRICK_SOCKETS");
+	int in_kernel = kernel_call(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP, 0, 0) >= 0;
+	int s = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), domain = 0;
+	socklen_t len = sizeof domain;
+	/* A descriptor of Carrick is a pair. */
+	kernel_call(SYS_getsockopt, s, SOL_SOCKET, SO_DOMAIN, (long)&domain, (long)&len);
+	if (!strcmp(selected, "never"))
+		CHECK(in_kernel ? domain == AF_INET : s == -1 && errno == EPROTONOSUPPORT);
+	else if (!strcmp(selected, "missing"))
+		CHECK(domain == (in_kernel ? AF_INET : AF_UNIX));
+	else
+		CHECK(domain == AF_UNIX);
+	/* TCP is the kernel's. */
+	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	s = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
+
+static int sctp(void)
+{
+	return socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+}
+
+/* Opens sockets until the limit, and fails a hundred times. Prints their number, and keeps them until the
+ * end of the input. */
+static void exhaust(void)
+{
+	int count = 0;
+	while (sctp() >= 0)
+		count++;
+	CHECK(errno == EMFILE && count > 0);
+	for (int i = 0; i < 100; i++)
+		CHECK(sctp() == -1 && errno == EMFILE);
+	printf("%d\n", count);
+	fflush(stdout);
+	getchar();
+}
+
+/* Accepts associations, reads nothing and closes none, until the end of the input. */
+static void hoard(void)
+{
+	int port, l = listening(&port);
+	CHECK(listen(l, 100) == 0);
+	printf("%d\n", port);
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0)
+		for (;;)
+			accept(l, NULL, NULL);
+	getchar();
+	kill(child, SIGKILL);
+}
+
+/* Connects 35 times to the port in the environment, and keeps the associations until the end of the input. */
+static void crowd(void)
+{
+	for (int i = 0; i < 35; i++)
+		connected(atoi(getenv("PORT")));
+	printf("{}\n");
+	fflush(stdout);
+	getchar();
+}
+
+/* Twenty processes with an association each, which pass messages until the daemon is killed. */
+static void orphans(void)
+{
+	int ready[2];
+	char byte;
+	CHECK(pipe(ready) == 0);
+	pid_t children[20];
+	for (int i = 0; i < 20; i++) {
+		children[i] = fork();
+		if (children[i] != 0)
+			continue;
+		int a, b;
+		pair(&a, &b);
+		CHECK(write(ready[1], "", 1) == 1);
+		while (send(a, "x", 1, MSG_NOSIGNAL) == 1 && recv(b, &byte, 1, 0) == 1)
+			;
+		CHECK(errno == ECONNRESET);
+		CHECK(recv(a, &byte, 1, 0) == -1);
+		CHECK(send(b, "x", 1, MSG_NOSIGNAL) == -1);
+		exit(0);
+	}
+	for (int i = 0; i < 20; i++)
+		CHECK(read(ready[0], &byte, 1) == 1);
+	printf("{}\n");
+	fflush(stdout);
+	for (int i = 0; i < 20; i++)
+		child_succeeds(children[i]);
+}
+
+/* SO_LINGER with time 0 makes the end of a killed program an ABORT. */
+static void aborted(void)
+{
+	int port, l = listening(&port);
+	pid_t child = fork();
+	if (child == 0) {
+		int s = connected(port);
+		struct linger abort = { .l_onoff = 1, .l_linger = 0 };
+		CHECK(setsockopt(s, SOL_SOCKET, SO_LINGER, &abort, sizeof abort) == 0);
+		CHECK(send(s, "alive", 5, 0) == 5);
+		pause();
+	}
+	int s = accept(l, NULL, NULL);
+	char buffer[10];
+	CHECK(recv(s, buffer, sizeof buffer, 0) == 5);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	CHECK(recv(s, buffer, sizeof buffer, 0) == -1 && errno == ECONNRESET);
+}
+
+/* A child that inherits a descriptor and forgets it keeps the association, until it ends. Others are served. */
+static void forgotten(void)
+{
+	int port, l = listening(&port), s = connected(port), peer = accept(l, NULL, NULL);
+	CHECK(peer >= 0);
+	pid_t child = fork();
+	if (child == 0) {
+		close(peer);
+		pause();
+	}
+	close(s);
+	char byte;
+	CHECK(recv(peer, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	CHECK(send(peer, "x", 1, MSG_NOSIGNAL) == 1);
+	int other = connected(port), accepted = accept(l, NULL, NULL);
+	CHECK(send(other, "y", 1, 0) == 1 && recv(accepted, &byte, 1, 0) == 1 && byte == 'y');
+	CHECK(recv(peer, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	/* The child has not read the message. */
+	CHECK(recv(peer, &byte, 1, 0) == -1 && errno == ECONNRESET);
+}
+
 int main(int count, char **arguments)
 {
 	const char *name = count > 1 ? arguments[1] : "";
@@ -834,6 +1345,24 @@ int main(int count, char **arguments)
 		executed(atoi(arguments[2]));
 	else if (!strcmp(name, "garbage"))
 		garbage();
+	else if (!strcmp(name, "syscalls"))
+		syscalls();
+	else if (!strcmp(name, "names"))
+		names();
+	else if (!strcmp(name, "file"))
+		file();
+	else if (!strcmp(name, "passed"))
+		passed();
+	else if (!strcmp(name, "replaced"))
+		replaced();
+	else if (!strcmp(name, "addresses"))
+		addresses();
+	else if (!strcmp(name, "errors"))
+		errors();
+	else if (!strcmp(name, "privileged"))
+		privileged();
+	else if (!strcmp(name, "selection"))
+		selection();
 	else if (!strcmp(name, "edges"))
 		edges();
 	else if (!strcmp(name, "times"))
@@ -856,6 +1385,18 @@ int main(int count, char **arguments)
 		killed();
 	else if (!strcmp(name, "orphaned"))
 		orphaned();
+	else if (!strcmp(name, "exhaust"))
+		exhaust();
+	else if (!strcmp(name, "hoard"))
+		hoard();
+	else if (!strcmp(name, "crowd"))
+		crowd();
+	else if (!strcmp(name, "orphans"))
+		orphans();
+	else if (!strcmp(name, "aborted"))
+		aborted();
+	else if (!strcmp(name, "forgotten"))
+		forgotten();
 	else if (!strcmp(name, "many"))
 		many();
 	else if (!strcmp(name, "large"))

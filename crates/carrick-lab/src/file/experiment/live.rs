@@ -7,7 +7,7 @@ use super::super::build::Repetition;
 use super::super::live::{Carrier, LiveCell};
 use super::super::{CellRuns, ScenarioFile};
 use super::Experiment;
-use super::rows::{Published, RowTemplate, Source};
+use super::rows::{Published, RowTemplate, ValueSource};
 use crate::error::LabError;
 use crate::live::{Lateness, LivePlan, RunOutcome, shortfalls};
 use crate::options::RunOptions;
@@ -218,7 +218,7 @@ fn rows(file: &ScenarioFile, published: &Published, stacks: &[StackRuns]) -> Vec
     let measured: Vec<[Vec<Row>; 2]> = stacks.iter().map(measured).collect();
     let mut all = Vec::new();
     for (number, template) in published.rows.iter().enumerate() {
-        let of_means = matches!(template.source, Source::Computed { paired: false, .. });
+        let of_means = matches!(template.source, ValueSource::Computed { paired: false, .. });
         if template.live.is_none() || of_means {
             continue;
         }

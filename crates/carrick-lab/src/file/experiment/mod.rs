@@ -29,6 +29,7 @@ use crate::live::{BuildWorld, LivePlan, LiveRun};
 use crate::options::{Progress, RunOptions};
 use crate::output;
 use crate::parallel;
+use crate::publication::Publication;
 use crate::result::{Row, ScenarioResult, Setting};
 use crate::trace::TraceOptions;
 
@@ -145,6 +146,11 @@ impl Experiment {
     /// Returns the name on the command line and of the files.
     pub fn name(&self) -> &str {
         &self.0.file.name
+    }
+
+    /// Returns the paper whose results it reproduces.
+    pub fn publication(&self) -> &Publication {
+        &self.0.published.paper
     }
 
     /// Returns the network, the flows, the settings and the cells.

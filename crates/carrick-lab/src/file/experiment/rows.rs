@@ -29,7 +29,7 @@ pub(super) struct Published {
 pub(super) struct RowTemplate {
     /// Row without measured values and notes.
     pub(super) row: Row,
-    pub(super) source: Source,
+    pub(super) source: ValueSource,
     notes: Vec<Note>,
     /// The row is one of the table, not only of formulas and live runs.
     pub(super) listed: bool,
@@ -39,7 +39,7 @@ pub(super) struct RowTemplate {
 
 /// Origin of the measured values of a row.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     /// The runs of a cell.
     Measured(MeasuredColumn),
     /// A formula over other rows: over their values in each repetition if it is paired, otherwise over
@@ -81,6 +81,7 @@ impl Published {
             title: root.needed("title", "the title of the paper", Item::read)?,
             place: root.needed("place", "the journal, conference or series", Item::read)?,
             year: root.needed("year", "a year", |item| item.whole(1900..=2200))?,
+            published_is: root.value_or("published_is", String::new(), Item::read)?,
         };
         let fitted = |item: &Item<'_>| {
             item.table(|section| {
@@ -131,8 +132,8 @@ impl Published {
     /// Returns whether the cells of a row, or of the rows of its formula, have runs.
     pub(super) fn has_runs(&self, template: &RowTemplate, cells: &[CellRuns]) -> bool {
         match &template.source {
-            Source::Measured(_) => !template.runs(cells).is_empty(),
-            Source::Computed { formula, .. } => {
+            ValueSource::Measured(_) => !template.runs(cells).is_empty(),
+            ValueSource::Computed { formula, .. } => {
                 self.used(formula).all(|row| self.has_runs(row, cells))
             }
         }
@@ -144,10 +145,10 @@ impl Published {
         for template in &self.rows {
             let row = template.row.clone();
             rows.push(match &template.source {
-                Source::Measured(own) => {
+                ValueSource::Measured(own) => {
                     row.measured_in(&file.cells[own.cell].0, &template.values(file, cells))
                 }
-                Source::Computed {
+                ValueSource::Computed {
                     formula,
                     paired: true,
                 } => {
@@ -157,7 +158,7 @@ impl Published {
                         ..row.measured(&values)
                     }
                 }
-                Source::Computed { formula, .. } => computed(row, formula, &rows),
+                ValueSource::Computed { formula, .. } => computed(row, formula, &rows),
             });
         }
         let noted = self.rows.iter().zip(&rows).map(|(template, row)| {
@@ -181,8 +182,8 @@ impl RowTemplate {
     /// Returns the column that is measured; `None` for a computed row.
     pub(super) fn measured(&self) -> Option<&MeasuredColumn> {
         match &self.source {
-            Source::Measured(own) => Some(own),
-            Source::Computed { .. } => None,
+            ValueSource::Measured(own) => Some(own),
+            ValueSource::Computed { .. } => None,
         }
     }
 
@@ -542,16 +543,23 @@ impl Published {
         let (source, unit) = self.source(section, file)?;
         let constant = |key| section.value_or(key, None, |item| own.constant(item));
         let published = constant("published")?;
-        // In some lines of `each` the paper may have no value.
+        // In some lines of `each` the paper may have no value, or one that is compared.
         let why: Option<String> = section.value("not_compared", Item::read)?;
         let mut row = Row {
             id: section.needed("id", id, Item::read)?,
             label: section.needed("label", "the label of the row", Item::read)?,
             unit: section.value_or("unit", unit, Item::read)?,
             published,
-            not_compared: why.filter(|_| published.is_some()),
+            published_to: constant("published_to")?,
+            not_compared: why.filter(|why| !why.is_empty() && published.is_some()),
             ..Row::default()
         };
+        if row
+            .published_to
+            .is_some_and(|to| published.is_none_or(|from| to <= from))
+        {
+            return Err(section.error("published_to must be greater than published"));
+        }
         for (key, kind) in [
             ("at_least", BoundKind::Lower),
             ("at_most", BoundKind::Upper),
@@ -590,7 +598,7 @@ impl Published {
         &self,
         section: &Section<'_>,
         file: &ScenarioFile,
-    ) -> Result<(Source, String), FileError> {
+    ) -> Result<(ValueSource, String), FileError> {
         let of_cell = ["cell", "measure", "where", "scale"].map(|key| section.get(key));
         let paired = section.get("paired");
         if let Some(value) = section.get("value") {
@@ -602,7 +610,7 @@ impl Published {
                 rows: &|id| self.row(id).is_some(),
                 expected: "rows above it in brackets and numbers",
             };
-            let source = Source::Computed {
+            let source = ValueSource::Computed {
                 formula: above.formula_of(&value)?,
                 paired: paired.map_or(Ok(false), |item| item.read())?,
             };
@@ -628,7 +636,7 @@ impl Published {
             rows: &|_| false,
             expected: &expected,
         };
-        let source = Source::Measured(MeasuredColumn {
+        let source = ValueSource::Measured(MeasuredColumn {
             cell,
             column,
             only: section.value("where", |item| measures.formula_of(item))?,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use carrick_netsim::Random;
 use carrick_proto::{
-    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, Part, PathId, Ppid,
-    SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
+    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, MessagePart, PathId,
+    Ppid, SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
 };
 
 use super::super::measure::{FlowRecord, Transmission};
-use super::super::model::Reader;
+use super::super::model::ReceiverSpeed;
 use super::{Carried, Sender};
 use crate::numbered::{message, number_of};
 use crate::sctp_host::Application;
@@ -37,7 +37,7 @@ pub(in crate::file) struct Session {
     /// Address to set as primary.
     pub(in crate::file) primary: Option<IpAddr>,
     pub(in crate::file) wait_for_paths: bool,
-    pub(in crate::file) reader: Reader,
+    pub(in crate::file) reader: ReceiverSpeed,
     /// Random numbers of a slow reader.
     pub(in crate::file) random: Random,
     /// Program with its own messages.
@@ -321,7 +321,7 @@ impl SctpProgram {
 
     fn wait_to_read(&mut self, now: Time, session: usize) {
         let session = &mut self.sessions[session];
-        if let Reader::Slow(mean) = session.reader {
+        if let ReceiverSpeed::Slow(mean) = session.reader {
             let wait = session
                 .random
                 .exponential(mean)
@@ -335,16 +335,16 @@ impl SctpProgram {
 fn complete(parts: &mut Vec<(Tsn, Ppid, u64)>, message: Message) -> Option<(Ppid, u64)> {
     let (tsn, ppid) = (message.tsn, message.ppid);
     match message.part {
-        Part::Whole => Some((ppid, number_of(&message.payload.into_bytes())?)),
-        Part::First => {
+        MessagePart::Whole => Some((ppid, number_of(&message.payload.into_bytes())?)),
+        MessagePart::First => {
             parts.push((tsn, ppid, number_of(&message.payload.into_bytes())?));
             None
         }
-        Part::Middle => None,
-        Part::Last | Part::Aborted => {
+        MessagePart::Middle => None,
+        MessagePart::Last | MessagePart::Aborted => {
             let at = parts.iter().position(|(own, ..)| *own == tsn)?;
             let (_, ppid, number) = parts.swap_remove(at);
-            (message.part == Part::Last).then_some((ppid, number))
+            (message.part == MessagePart::Last).then_some((ppid, number))
         }
     }
 }
@@ -491,7 +491,7 @@ impl Application for SctpProgram {
         };
         if let Some(own) = &mut self.sessions[session].carried {
             while let Some(message) = endpoint.receive(id) {
-                if message.part != Part::Whole {
+                if message.part != MessagePart::Whole {
                     let what = "a message was delivered partially";
                     self.failure.get_or_insert_with(|| what.into());
                 }
@@ -500,7 +500,7 @@ impl Application for SctpProgram {
                 own.program.handle_message(now, stream, payload);
             }
             self.pump(now, endpoint, session);
-        } else if self.sessions[session].reader == Reader::Fast {
+        } else if self.sessions[session].reader == ReceiverSpeed::Fast {
             while self.read(now, endpoint, id, session) {}
         }
     }

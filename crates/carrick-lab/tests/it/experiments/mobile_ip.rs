@@ -20,8 +20,10 @@ fn results_are_equal_for_equal_seeds_only() {
 #[test]
 fn all_rows_exist_and_have_values() {
     for row in &RESULT.rows {
-        assert!(row.measured.is_some() && row.ci95.is_some(), "{}", row.id);
-        assert_eq!(row.n, 2, "{}", row.id);
+        // Without losses nothing is random, but for the times of urgent messages.
+        let once = row.id.contains(".0.") && !row.id.starts_with("urgent");
+        assert!(row.measured.is_some(), "{}", row.id);
+        assert_eq!(row.n, if once { 1 } else { 2 }, "{}", row.id);
     }
     for loss in [0, 1, 2, 5] {
         for what in ["tcp", "tcp-without-sack", "config1", "config2", "best"] {
@@ -155,7 +157,7 @@ fn configuration_1_is_within_a_tenth_of_the_paper() {
             row.measured.expect("measured"),
             row.published.expect("published"),
         );
-        let away = (measured - published).abs() - row.ci95.expect("an interval");
+        let away = (measured - published).abs() - row.ci95.unwrap_or_default();
         assert!(away < 0.1 * published, "{id}: {measured} and {published}");
     }
 }

@@ -11,7 +11,7 @@ use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
 use carrick_proto::research::Policies;
 
-use super::support::{Sink, add_pair, concurrent, config};
+use super::support::{MessageSink, add_pair, concurrent, config};
 
 const SEEDS: u64 = 6;
 const WARM_UP: u64 = 20;
@@ -54,7 +54,11 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
     let mut net = net.build().expect("a valid network");
     net.run_until(Time::from_secs(WARM_UP));
     let bytes = |net: &carrick_netsim::Network| {
-        [0, 1].map(|n| net.node::<SctpHost<Sink>>(sinks[n]).application().bytes)
+        [0, 1].map(|n| {
+            net.node::<SctpHost<MessageSink>>(sinks[n])
+                .application()
+                .bytes
+        })
     };
     let before = bytes(&net);
     net.run_until(Time::from_secs(WARM_UP + SECONDS));

@@ -7,7 +7,7 @@ use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
 use carrick_proto::research::Policies;
 
-use super::support::{Outcome, Path, Transfer, concurrent};
+use super::support::{Path, Transfer, TransferOutcome, concurrent};
 
 type Recovery = (&'static str, fn() -> Policies);
 
@@ -16,7 +16,7 @@ const RECOVERIES: [Recovery; 2] = [
     ("modern", Policies::modern),
 ];
 
-fn measure(policies: Policies, paths: &[Path]) -> Outcome {
+fn measure(policies: Policies, paths: &[Path]) -> TransferOutcome {
     Transfer::new(policies, paths).measure(5, 35)
 }
 

@@ -108,7 +108,7 @@ fn delayed_sacks_still_detect_losses() {
     };
     let at_once = measure(GapSacks::AtOnce, ReportsPerSack::Packets);
     let delayed = measure(GapSacks::DelayedAcrossPaths, ReportsPerSack::Packets);
-    let per_packet = |o: &super::support::Outcome| {
+    let per_packet = |o: &super::support::TransferOutcome| {
         o.stats.counters.sacks_received as f64 / o.stats.counters.data_chunks_sent as f64
     };
     println!(

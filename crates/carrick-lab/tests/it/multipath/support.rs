@@ -54,7 +54,7 @@ impl Path {
 }
 
 /// Sends as many numbered messages as the buffer accepts.
-pub(crate) struct Source {
+pub(crate) struct MessageSource {
     pub(crate) peers: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
     pub(crate) start: Option<carrick_proto::Time>,
@@ -65,7 +65,7 @@ pub(crate) struct Source {
     pub(crate) closed: bool,
 }
 
-impl Source {
+impl MessageSource {
     fn fill(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
         while self.sent < self.limit {
             let mut message = vec![0; MESSAGE];
@@ -80,7 +80,7 @@ impl Source {
     }
 }
 
-impl Application for Source {
+impl Application for MessageSource {
     fn next_timer(&self) -> Option<carrick_proto::Time> {
         self.start
     }
@@ -110,7 +110,7 @@ impl Application for Source {
 
 /// Counts messages, and detects duplicates.
 #[derive(Default)]
-pub(crate) struct Sink {
+pub(crate) struct MessageSink {
     pub(crate) bytes: usize,
     pub(crate) messages: u64,
     /// All messages below this number have arrived.
@@ -119,7 +119,7 @@ pub(crate) struct Sink {
     pub(crate) disordered: u64,
 }
 
-impl Application for Sink {
+impl Application for MessageSink {
     fn on_readable(&mut self, _: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
         while let Some(message) = endpoint.receive(id) {
             let bytes = message.payload.into_bytes();
@@ -135,7 +135,7 @@ impl Application for Sink {
     }
 }
 
-impl Sink {
+impl MessageSink {
     /// Returns the number below which every message has arrived.
     pub(crate) fn complete(&self) -> u64 {
         self.next
@@ -196,7 +196,7 @@ impl Transfer {
 
     /// Returns the rate of user data in Mbit/s between these seconds of virtual time, with
     /// statistics.
-    pub(crate) fn measure(&self, from: u64, to: u64) -> Outcome {
+    pub(crate) fn measure(&self, from: u64, to: u64) -> TransferOutcome {
         let mut world = self.build();
         world.net.run_until(Time::from_secs(from));
         let before = world.sink().bytes;
@@ -213,31 +213,41 @@ pub(crate) struct World {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct TransferOutcome {
     pub(crate) mbits: f64,
     pub(crate) stats: AssociationStats,
     pub(crate) paths: Vec<PathStats>,
 }
 
 impl World {
-    pub(crate) fn sink(&self) -> &Sink {
-        self.net.node::<SctpHost<Sink>>(self.sink).application()
+    pub(crate) fn sink(&self) -> &MessageSink {
+        self.net
+            .node::<SctpHost<MessageSink>>(self.sink)
+            .application()
     }
 
-    pub(crate) fn application(&self) -> &Source {
-        self.net.node::<SctpHost<Source>>(self.source).application()
+    pub(crate) fn application(&self) -> &MessageSource {
+        self.net
+            .node::<SctpHost<MessageSource>>(self.source)
+            .application()
     }
 
     pub(crate) fn path(&self, id: PathId) -> PathStats {
-        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
+        let endpoint = self
+            .net
+            .node::<SctpHost<MessageSource>>(self.source)
+            .endpoint();
         let association = endpoint.associations().next().expect("it survives");
         endpoint.path_stats(association, id).expect("a path")
     }
 
-    fn outcome(&self, before: usize, seconds: u64) -> Outcome {
-        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
+    fn outcome(&self, before: usize, seconds: u64) -> TransferOutcome {
+        let endpoint = self
+            .net
+            .node::<SctpHost<MessageSource>>(self.source)
+            .endpoint();
         let id = endpoint.associations().next().expect("it survives");
-        Outcome {
+        TransferOutcome {
             mbits: (self.sink().bytes - before) as f64 * 8.0 / seconds as f64 / 1e6,
             stats: endpoint.association_stats(id).expect("it exists"),
             paths: endpoint.paths(id).collect(),
@@ -259,7 +269,7 @@ pub(crate) fn add_pair(
         endpoint.association = configs[n].clone();
         Endpoint::new(endpoint).expect("a valid configuration")
     };
-    let source = Source {
+    let source = MessageSource {
         peers: addresses[1].clone(),
         config: configs[0].clone(),
         start: Some(carrick_proto::Time::from_millis(start_ms)),
@@ -272,7 +282,7 @@ pub(crate) fn add_pair(
         closed: false,
     };
     net.set_node_program(hosts[0], Box::new(SctpHost::new(endpoint(0), source)));
-    let sink = SctpHost::new(endpoint(1), Sink::default());
+    let sink = SctpHost::new(endpoint(1), MessageSink::default());
     net.set_node_program(hosts[1], Box::new(sink));
 }
 

@@ -12,7 +12,7 @@ use carrick_lab::tcp_host::{
 };
 use carrick_netsim::{LinkConfig, Loss, Queue, Time};
 
-use support::{Outcome, Transfer, content, hosts, link, run};
+use support::{Transfer, TransferOutcome, content, hosts, link, run};
 
 const BYTES: usize = 300_000;
 const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
@@ -22,7 +22,7 @@ fn transfer(
     change: impl Fn(&mut TcpConfig),
     bytes: usize,
     seed: u64,
-) -> Outcome {
+) -> TransferOutcome {
     let outcome = run(
         link,
         ["10.0.0.1", "10.0.0.2"],

@@ -65,7 +65,7 @@ impl TcpApplication for Transfer {
     }
 }
 
-pub(super) struct Outcome {
+pub(super) struct TransferOutcome {
     /// Bytes received by the server.
     pub(super) received: usize,
     /// Rate at the server, in bit/s.
@@ -140,7 +140,7 @@ pub(super) fn hosts(
 }
 
 impl Hosts {
-    pub(super) fn run_for(mut self, time: Duration) -> Outcome {
+    pub(super) fn run_for(mut self, time: Duration) -> TransferOutcome {
         self.0.run_until(Time::ZERO + time);
         let [a, b] = nodes(&self.0);
         let [client, server] = [a, b].map(|node| self.0.node::<TcpHost<Transfer>>(node));
@@ -149,7 +149,7 @@ impl Hosts {
             .last
             .zip(near.started)
             .map_or(0.0, |(last, start)| (last - start).as_secs_f64());
-        Outcome {
+        TransferOutcome {
             received: far.received,
             goodput: far.received as f64 * 8.0 / seconds,
             retransmitted: client.retransmitted(),
@@ -166,6 +166,6 @@ pub(super) fn run(
     change: impl Fn(usize, &mut TcpConfig),
     bytes: [usize; 2],
     seed: u64,
-) -> Outcome {
+) -> TransferOutcome {
     hosts(addresses, [link; 2], seed, change, bytes).run_for(Duration::from_secs(3000))
 }

@@ -1,7 +1,5 @@
 //! A program that sends scripted packets and records received ones, and a network of two hosts.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use std::collections::VecDeque;
 use std::net::IpAddr;
 

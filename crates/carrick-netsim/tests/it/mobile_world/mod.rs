@@ -1,7 +1,5 @@
 //! A home network, two visited networks and a correspondent, for the tests of Mobile IP.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -65,7 +63,6 @@ impl Default for WorldConfig {
 pub(crate) struct World {
     pub(crate) net: Network,
     pub(crate) correspondent: NodeId,
-    pub(crate) router: NodeId,
     pub(crate) home_agent: NodeId,
     pub(crate) agents: [NodeId; 2],
     pub(crate) mobile: NodeId,
@@ -169,7 +166,6 @@ impl World {
         let mut world = Self {
             net: b.build().expect("a valid network"),
             correspondent,
-            router,
             home_agent,
             agents,
             mobile,

@@ -6,13 +6,13 @@
 /// Buffers that are split among the paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferSplitting {
-    /// None.
+    /// No buffer is split.
     None,
     /// The send buffer.
     Sender,
     /// The peer's receive window: the last `a_rwnd` plus the data in flight.
     Receiver,
-    /// Both.
+    /// The send buffer and the receive window.
     Both,
 }
 

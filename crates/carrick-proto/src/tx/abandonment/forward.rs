@@ -183,7 +183,7 @@ impl Forward {
         self.position.clear();
     }
 
-    /// Makes the chunk due once more after a SACK below the point (RFC 3758, section 3.5, C3), at most once a
+    /// Makes the chunk due again after a SACK below the point (RFC 3758, section 3.5, C3), at most once a
     /// round trip.
     pub(in crate::tx) fn repeat(&mut self, now: Time, round_trip: core::time::Duration) {
         self.due |= self.sent.is_some_and(|sent| now >= sent.at + round_trip);

@@ -321,10 +321,7 @@ impl Sender {
         self.window.marked(before - self.outstanding.in_flight());
         // 2.
         if !tracked.complete
-            && let Some(pending) = self
-                .queue
-                .remove(number)
-                .or_else(|| self.deferred.remove_numbered(number))
+            && let Some(pending) = self.queue.remove(number)
         {
             if pending.begun {
                 self.outstanding
@@ -396,7 +393,7 @@ impl Sender {
             .is_some_and(|f| f.point() >= first)
     }
 
-    /// Makes a FORWARD-TSN that the peer has not acknowledged due once more, on any path. Returns the
+    /// Makes a FORWARD-TSN that the peer has not acknowledged due again, on any path. Returns the
     /// bytes of the chunk, if there is one to be sent.
     pub(crate) fn repeat_forward(&mut self) -> Option<usize> {
         if !self.awaits_forward() {

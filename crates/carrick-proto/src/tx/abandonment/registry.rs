@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::reliability::{AbandonmentPolicy, Reliability};
 use crate::time::Time;
 use crate::tx::message::SendOptions;
@@ -92,7 +92,7 @@ pub(super) struct Registry {
 
 /// Messages and the deadlines that have not passed; the index by priority is rebuilt.
 impl Portable for Registry {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             messages,
             deadlines,
@@ -103,7 +103,7 @@ impl Portable for Registry {
         deadlines.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let messages = BTreeMap::<u64, LimitedMessage>::read(input)?;
         let mut read = Self::default();
         for (number, tracked) in &messages {

@@ -54,7 +54,7 @@ pub(crate) struct Chunk {
     /// Since the last transmission, the peer reneged on the chunk or had no room to report it; `sent` and
     /// `serial` are of that moment.
     pub(crate) delivery_uncertain: bool,
-    /// The chunk is in flight once more.
+    /// The chunk is in flight again, as a retransmission.
     pub(super) in_flight_again: bool,
     /// Time of the last transmission, and its number in the association.
     pub(crate) sent: Time,

@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, Tsn, padded};
 
 use super::queue::NewChunk;
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::{Path, PathId, Paths};
 use crate::range_set::RangeSet;
 use crate::time::Time;
@@ -106,7 +106,7 @@ portable_struct! { Tracking { ordered, repeated, marked_by_path } }
 
 /// Chunks in order; counters and sets are rebuilt.
 impl Portable for Outstanding {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             chunks,
             first,
@@ -148,7 +148,7 @@ impl Portable for Outstanding {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let tracking = Portable::read(input)?;
         let origin = Tsn::read(input)?;
         let mut read = Self::new(origin.next(), Portable::read(input)?, tracking);
@@ -504,7 +504,7 @@ impl Outstanding {
 
     /// Finds the lowest chunk in flight on a path.
     ///
-    /// Chunks in flight once more are found in [`Self::in_flight_again`]. So the search through all others
+    /// Retransmitted chunks in flight are found in [`Self::in_flight_again`]. So the search through all others
     /// never goes back: it examines each chunk once for each path.
     pub(super) fn update_earliest(&self, path: &mut Path) {
         let (id, flight) = (path.id(), path.flight_mut());

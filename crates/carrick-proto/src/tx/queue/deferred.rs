@@ -6,15 +6,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use carrick_wire::{StreamId, Tsn};
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
 use crate::streams::StreamSet;
-use crate::tx::Sender;
 use crate::tx::message::PendingMessage;
 
 /// Deferred messages; allocated when streams are first reset or renumbered.
 #[derive(Debug, Default)]
-pub(in crate::tx) struct DeferredMessages(Option<Box<Deferred>>);
+pub(super) struct DeferredMessages(Option<Box<Deferred>>);
 
 portable_tuple! { DeferredMessages(value) }
 
@@ -37,7 +36,7 @@ struct Deferred {
 
 /// Deferred messages; the indexes are rebuilt.
 impl Portable for Deferred {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             streams,
             pending,
@@ -55,7 +54,7 @@ impl Portable for Deferred {
         last_before_renumbering.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let mut read = Self {
             streams: Portable::read(input)?,
             pending: Portable::read(input)?,
@@ -84,12 +83,27 @@ impl Portable for Deferred {
 }
 
 impl DeferredMessages {
-    pub(in crate::tx) fn covers(&self, stream: StreamId) -> bool {
+    pub(super) fn covers(&self, stream: StreamId) -> bool {
         let streams = self.0.as_ref().and_then(|w| w.streams.as_ref());
         streams.is_some_and(|s| s.contains(stream))
     }
 
-    pub(in crate::tx) fn push(&mut self, pending: PendingMessage) {
+    /// Defers the messages that the user sends on these streams from now on.
+    pub(super) fn hold(&mut self, streams: StreamSet) {
+        self.0.get_or_insert_default().streams = Some(streams);
+    }
+
+    /// Notes that a request to renumber has been sent.
+    pub(super) fn expect_renumbering(&mut self) {
+        self.0.get_or_insert_default().renumbering = true;
+    }
+
+    /// Records the last TSN before a renumbering.
+    pub(super) fn renumbered(&mut self, last: Tsn) {
+        self.0.get_or_insert_default().last_before_renumbering = Some(last);
+    }
+
+    pub(super) fn push(&mut self, pending: PendingMessage) {
         let waiting = self.0.get_or_insert_default();
         waiting.bytes += pending.rest.len();
         waiting.pushed += 1;
@@ -101,16 +115,16 @@ impl DeferredMessages {
         waiting.pending.insert(waiting.pushed, pending);
     }
 
-    pub(in crate::tx) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |w| w.pending.len())
     }
 
-    pub(in crate::tx) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |w| w.bytes)
     }
 
     /// Ends the deferral; returns the messages in the order in which the user sent them.
-    pub(in crate::tx) fn take(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
         let pending = self.0.as_mut().map(|waiting| {
             let before = core::mem::take(&mut **waiting);
             waiting.last_before_renumbering = before.last_before_renumbering;
@@ -120,7 +134,7 @@ impl DeferredMessages {
     }
 
     /// Removes a message that may be abandoned, by its number.
-    pub(in crate::tx) fn remove_numbered(&mut self, number: u64) -> Option<PendingMessage> {
+    pub(super) fn remove_numbered(&mut self, number: u64) -> Option<PendingMessage> {
         let waiting = self.0.as_mut()?;
         let at = waiting.numbered.remove(&number)?;
         let pending = waiting.pending.remove(&at)?;
@@ -132,7 +146,7 @@ impl DeferredMessages {
     }
 
     /// Removes a path from the messages that the user directed to it.
-    pub(in crate::tx) fn forget_path(&mut self, path: PathId) {
+    pub(super) fn forget_path(&mut self, path: PathId) {
         let Some(waiting) = &mut self.0 else { return };
         let all = (path, 0)..=(path, u64::MAX);
         while let Some(&(_, at)) = waiting.routed.range(all.clone()).next() {
@@ -145,80 +159,10 @@ impl DeferredMessages {
 
     /// Returns whether a TSN that is not outstanding may be of the numbering before a renumbering, in a
     /// delayed packet, or of the one that the peer was asked to begin.
-    pub(in crate::tx) fn may_be_renumbered(&self, tsn: Tsn) -> bool {
+    pub(super) fn may_be_renumbered(&self, tsn: Tsn) -> bool {
         let old = |last: Tsn| last.since(tsn) < 1 << 30;
         self.0
             .as_ref()
             .is_some_and(|w| w.renumbering || w.last_before_renumbering.is_some_and(old))
-    }
-}
-
-impl Sender {
-    /// Defers the messages that the user sends on these streams from now on.
-    pub(crate) fn hold(&mut self, streams: StreamSet) {
-        self.deferred.0.get_or_insert_default().streams = Some(streams);
-    }
-
-    /// Queues the deferred messages.
-    pub(crate) fn release(&mut self) {
-        for pending in self.deferred.take() {
-            self.queue.push(pending);
-        }
-    }
-
-    /// Index of the next new chunk, below which are all chunks of these streams; `None` while messages
-    /// for the streams are queued and not deferred.
-    pub(crate) fn sent_below(&self, streams: &StreamSet) -> Option<u64> {
-        (!self.queue.has_any(streams)).then(|| self.outstanding.next_index())
-    }
-
-    /// Returns whether all chunks below this index are acknowledged cumulatively.
-    pub(crate) fn is_acknowledged_below(&self, index: u64) -> bool {
-        self.outstanding.first_index() >= index
-    }
-
-    /// Returns whether all messages that are not deferred are acknowledged.
-    pub(crate) fn is_flushed(&self) -> bool {
-        self.queue.is_empty() && self.outstanding.is_empty()
-    }
-
-    /// Index of [`Self::last_tsn`], which never wraps.
-    pub(crate) fn last_index(&self) -> u64 {
-        self.outstanding.next_index() - 1
-    }
-
-    /// Last TSN that was assigned.
-    pub(crate) fn last_tsn(&self) -> Tsn {
-        self.outstanding.tsn(self.outstanding.next_index() - 1)
-    }
-
-    /// Restarts the message numbers of these streams at 0.
-    pub(crate) fn reset_streams(&mut self, streams: &StreamSet) {
-        self.queue.reset(streams);
-    }
-
-    /// Returns whether the message numbers of these streams are at 0.
-    pub(crate) fn is_reset(&self, streams: &StreamSet) -> bool {
-        self.queue.is_reset(streams)
-    }
-
-    /// Adds outgoing streams.
-    pub(crate) fn add_streams(&mut self, count: u16) {
-        self.outbound_streams = self.outbound_streams.saturating_add(count);
-    }
-
-    /// Notes that a request to renumber has been sent: the peer may acknowledge TSNs of the new
-    /// numbering before its response arrives.
-    pub(crate) fn expect_renumbering(&mut self) {
-        self.deferred.0.get_or_insert_default().renumbering = true;
-    }
-
-    /// Continues with this TSN. No chunk is outstanding.
-    pub(crate) fn renumber(&mut self, next: Tsn) {
-        self.deferred
-            .0
-            .get_or_insert_default()
-            .last_before_renumbering = Some(self.last_tsn());
-        self.outstanding.renumber(next);
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 
 use super::message_slab::{MessageSlab, StreamQueue};
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
 use crate::streams::StreamSet;
 use crate::tx::message::PendingMessage;
@@ -93,7 +93,7 @@ portable_struct! { StreamState { id, messages, entry, next } }
 
 /// Queues with the state of the scheduler; slab and indexes are rebuilt.
 impl Portable for StreamQueues {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             slab,
             streams,
@@ -131,7 +131,7 @@ impl Portable for StreamQueues {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let schedule = Schedule::read(input)?;
         let mut queues = Self::new(schedule.kind(), Portable::read(input)?);
         queues.sent = Portable::read(input)?;

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::fmt;
 
-use crate::export::{ImportError, Portable, Reader, Writer};
+use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Scheduling of the messages of several streams (RFC 8260, section 3).
 ///
@@ -140,7 +140,7 @@ pub(super) struct Schedule {
 }
 
 impl Portable for Schedule {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut ExportWriter) {
         let Self {
             kind,
             discipline,
@@ -155,7 +155,7 @@ impl Portable for Schedule {
         pinned.write(out);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, ImportError> {
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let kind = StreamScheduler::read(input)?;
         let mut discipline = kind.discipline();
         discipline.restore(Portable::read(input)?);

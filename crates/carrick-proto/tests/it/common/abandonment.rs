@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use carrick_proto::research::Policies;
 use carrick_proto::{
-    AssociationId, Event, Extensions, Message, Part, Reliability, SendError, SendOptions, StreamId,
-    StreamScheduler,
+    AssociationId, Event, Extensions, Message, MessagePart, Reliability, SendError, SendOptions,
+    StreamId, StreamScheduler,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -189,11 +189,11 @@ impl ScenarioRun {
         let mut arrived = BTreeSet::new();
         for part in self.parts.drain(..) {
             let key = part.tsn.value();
-            if part.part == Part::Aborted {
+            if part.part == MessagePart::Aborted {
                 prop_assert!(open.remove(&key).is_some(), "aborted without a first part");
                 continue;
             }
-            let begins = matches!(part.part, Part::Whole | Part::First);
+            let begins = matches!(part.part, MessagePart::Whole | MessagePart::First);
             if begins && part.ssn.is_some() {
                 let before = begun.insert(part.stream, key);
                 let ended = before.is_none_or(|before| !open.contains_key(&before));
@@ -201,7 +201,7 @@ impl ScenarioRun {
             }
             let bytes = part.payload.clone().into_bytes();
             open.entry(key).or_default().extend_from_slice(&bytes);
-            if !matches!(part.part, Part::Whole | Part::Last) {
+            if !matches!(part.part, MessagePart::Whole | MessagePart::Last) {
                 continue;
             }
             let all = open.remove(&key).unwrap_or_default();

@@ -80,7 +80,7 @@ fn a_gap_below_the_window_is_repaired_in_one_packet() {
         assert!(released.iter().all(|p| p[0] >= sent));
     }
     let released = f.sack(acked, &[(acked + 8, acked + 10)]);
-    assert_eq!(released, [[acked]], "one packet whatever cwnd says");
+    assert_eq!(released, [[acked]], "one packet for any cwnd");
     assert!(f.path().flight_size > f.path().cwnd + PMDCS);
     // The rest waits until the flight is below cwnd.
     let mut next = acked + 1;

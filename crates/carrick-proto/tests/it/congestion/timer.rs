@@ -28,7 +28,7 @@ fn a_timeout_leaves_one_packet_in_flight() {
 
 /// RFC 9260, section 7.2.3
 #[test]
-fn after_a_timeout_a_small_packet_leaves_alone() {
+fn one_small_packet_is_sent_after_a_timeout() {
     let mut f = Flow::with(|c| c.transmission.nagle = false);
     f.send(1, 100);
     f.send(1, FULL);

@@ -1,7 +1,7 @@
 //! Messages and the chunks that carry them: fragments, bundles, order (sections 3.3.1, 6.5, 6.6,
 //! 6.9, 6.10).
 
-use carrick_proto::{CloseReason, Event, Part, Ppid, Route, SendError, SendOptions, Tsn};
+use carrick_proto::{CloseReason, Event, MessagePart, Ppid, Route, SendError, SendOptions, Tsn};
 use carrick_wire::{CauseCode, ChunkType, DataFlags, DataHeader};
 
 use crate::common::*;
@@ -43,7 +43,7 @@ fn messages_of_sizes_around_the_limits_arrive() {
         let got = w.receive(1, b);
         assert_eq!(got.len(), 1, "{size} bytes");
         assert!(got[0].payload == pattern(size)[..], "{size} bytes");
-        assert_eq!(got[0].part, Part::Whole);
+        assert_eq!(got[0].part, MessagePart::Whole);
     }
 }
 
@@ -348,7 +348,7 @@ fn a_message_beginning_in_a_partial_delivery_aborts() {
             peer.tsn = peer.tsn.next();
         }
         let got = w.receive(0, id);
-        assert_eq!(got[0].part, Part::First);
+        assert_eq!(got[0].part, MessagePart::First);
         // The fragment above the gap belongs to another message; then the gap is filled.
         let next = fragment(peer.tsn.next(), stream, 0, (beginning, false));
         peer.send(&mut w, |p| p.data(&next, b"other"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_proto::Part;
+use carrick_proto::MessagePart;
 
 use crate::common::*;
 use crate::data::support::*;
@@ -29,10 +29,10 @@ fn through_a_small_window(w: &mut World, size: usize, every: Duration) {
             got += payload.len();
         }
     }
-    assert_eq!(parts[0].0, Part::First);
-    assert_eq!(parts.last().unwrap().0, Part::Last);
+    assert_eq!(parts[0].0, MessagePart::First);
+    assert_eq!(parts.last().unwrap().0, MessagePart::Last);
     let middle = &parts[1..parts.len() - 1];
-    assert!(middle.iter().all(|p| p.0 == Part::Middle));
+    assert!(middle.iter().all(|p| p.0 == MessagePart::Middle));
     assert!(parts.iter().all(|p| p.1 == parts[0].1), "one TSN for all");
     // The stream continues.
     w.send(0, a, 7, pattern(10));

@@ -42,7 +42,7 @@ fn unknown_chunks_are_handled_by_their_high_bits() {
 /// RFC 9260, section 3.2
 #[test]
 fn chunks_of_unnegotiated_extensions_are_unknown() {
-    // AUTH, RE-CONFIG, FORWARD TSN, ASCONF, I-FORWARD-TSN. RFC 8260 section 2.2.3 wants more for
+    // AUTH, RE-CONFIG, FORWARD TSN, ASCONF, I-FORWARD-TSN. RFC 8260 section 2.2.3 requires more for
     // I-DATA.
     for kind in [0x0f, 0x82, 0xc0, 0xc1, 0xc2] {
         let mut w = World::single_homed();

@@ -267,7 +267,7 @@ fn an_address_returning_during_deletion_is_added() {
     assert_eq!(remotes(&w, 1, b), [addresses(0)[1]]);
     let back = w.now;
     w.ends[0].local_address_added(own);
-    // The path fails once: another local address is looked for.
+    // The path fails once: another local address is selected.
     w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(500));
     w.ends[0]

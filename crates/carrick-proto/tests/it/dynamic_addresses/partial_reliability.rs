@@ -26,7 +26,7 @@ fn with(reliability: Reliability) -> SendOptions {
 }
 
 /// Policies that abandoned messages.
-fn given_up(w: &mut World, end: usize) -> Vec<Option<AbandonmentPolicy>> {
+fn abandonments(w: &mut World, end: usize) -> Vec<Option<AbandonmentPolicy>> {
     let events = w.events(end).into_iter();
     events
         .filter_map(|e| match e {
@@ -82,7 +82,7 @@ fn in_flight(
         .map(|n| 900 + n)
         .collect();
     assert_eq!(w.receive_lengths(0, a), arrived);
-    let reported = given_up(&mut w, 1);
+    let reported = abandonments(&mut w, 1);
     if reported.is_empty() {
         assert!(w.sent(1, ChunkType::FORWARD_TSN).is_empty());
     } else {
@@ -160,7 +160,7 @@ fn a_handover_abandons_unrepeatable_messages() {
     assert_eq!([copies(&w, 1, 900), copies(&w, 1, 901)], [1, 2]);
     assert_eq!(w.receive_lengths(0, a), [901]);
     assert_eq!(
-        given_up(&mut w, 1),
+        abandonments(&mut w, 1),
         [Some(AbandonmentPolicy::Retransmissions)]
     );
 }

@@ -78,7 +78,7 @@ fn another_source_of_an_init_ack_is_unconfirmed() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
-    // It lists the address that was asked, so it belongs to the association (section 5.1.2 D).
+    // It lists the destination of the INIT, so it belongs to the association (section 5.1.2 D).
     peer.link.from = ip("10.1.0.99");
     peer.link.to = addresses(0)[1];
     let answers = peer.answer_init(&mut w, |p| {

@@ -1,7 +1,7 @@
 //! Reception of I-FORWARD-TSN with any content.
 
 use carrick_proto::research::{Policies, UnlistedIForwardTsn};
-use carrick_proto::{AssociationId, Event, Extensions, Mid, Part, Ppid, Ssn, StreamId};
+use carrick_proto::{AssociationId, Event, Extensions, MessagePart, Mid, Ppid, Ssn, StreamId};
 use carrick_wire::{CauseCode, ChunkType, Fragment, Fsn, IDataHeader, SkippedMessage};
 
 use super::OFFERED;
@@ -182,8 +182,8 @@ fn ends_of_partial_deliveries_are_notified() {
             fragment(&mut w, &peer, 7, (5, true, 0), (3, false), 1400);
             parts.extend(w.receive(0, id));
             let kinds: Vec<_> = parts.iter().map(|m| (m.stream.0, m.part)).collect();
-            assert_eq!(kinds[0], (4, Part::First));
-            assert!(kinds.contains(&(5, Part::First)), "{kinds:?}");
+            assert_eq!(kinds[0], (4, MessagePart::First));
+            assert!(kinds.contains(&(5, MessagePart::First)), "{kinds:?}");
         }
         forward(&mut w, &peer, 4, &[(4, false, 0), (5, true, 0)]);
         let parts = w.receive(0, id);
@@ -202,12 +202,12 @@ fn ends_of_partial_deliveries_are_notified() {
             .iter()
             .map(|m| (m.stream.0, m.part, m.mid.map(Mid::value), m.tsn))
             .collect();
-        let next = (4, Part::Whole, Some(1), tsn(5));
+        let next = (4, MessagePart::Whole, Some(1), tsn(5));
         if read_some {
             let expected = [
-                (4, Part::Aborted, Some(0), tsn(0)),
+                (4, MessagePart::Aborted, Some(0), tsn(0)),
                 next,
-                (5, Part::Aborted, Some(0), tsn(1)),
+                (5, MessagePart::Aborted, Some(0), tsn(1)),
             ];
             let place = |e| found.iter().position(|f| f == e);
             assert!(expected.iter().all(|e| place(e).is_some()), "{found:?}");

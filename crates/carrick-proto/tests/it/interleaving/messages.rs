@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carrick_proto::{Event, Mid, Part, Ppid, SendOptions, StreamId, StreamScheduler};
+use carrick_proto::{Event, MessagePart, Mid, Ppid, SendOptions, StreamId, StreamScheduler};
 use carrick_wire::{ChunkType, Fragment, Fsn};
 
 use crate::common::*;
@@ -109,10 +109,10 @@ fn messages_larger_than_the_buffer_are_interleaved() {
             let entry = open.entry(part.tsn.value());
             let (stream, bytes) = entry.or_insert((part.stream.0, Vec::new()));
             assert_eq!(*stream, part.stream.0);
-            assert_eq!(bytes.is_empty(), matches!(part.part, Part::First));
+            assert_eq!(bytes.is_empty(), matches!(part.part, MessagePart::First));
             bytes.extend_from_slice(&part.payload.into_bytes());
             most = most.max(open.len());
-            if part.part == Part::Last {
+            if part.part == MessagePart::Last {
                 let (stream, bytes) = open.remove(&part.tsn.value()).expect("begun");
                 assert_eq!(bytes, pattern(100_000 + usize::from(stream)));
                 done += 1;

@@ -26,7 +26,7 @@ fn window_probing_continues_with_abandoned_probes() {
     w.send(0, id, 0, message(9, 500));
     let mut cumulative = peer.endpoint_tsn(0);
     let mut probed = Vec::new();
-    // Every probe is dropped for want of room; FORWARD-TSN is taken, the window stays closed.
+    // Every probe is dropped for lack of room; FORWARD-TSN is taken, the window stays closed.
     for _ in 0..200 {
         w.run(ms(500));
         let packets = peer.receive(&mut w);

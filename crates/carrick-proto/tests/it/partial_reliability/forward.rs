@@ -9,11 +9,16 @@ use crate::partial_reliability::support::*;
 #[test]
 fn the_ack_point_advances_over_abandoned_tsns_only() {
     let (mut w, peer, id) = puppet(true, 100_000);
-    let give_up = Reliability::Retransmissions(0);
+    let no_retransmission = Reliability::Retransmissions(0);
     // 0, 1 and 3 may be abandoned, 2 may not.
-    for (n, reliability) in [give_up, give_up, Reliability::Full, give_up]
-        .into_iter()
-        .enumerate()
+    for (n, reliability) in [
+        no_retransmission,
+        no_retransmission,
+        Reliability::Full,
+        no_retransmission,
+    ]
+    .into_iter()
+    .enumerate()
     {
         let options = SendOptions {
             stream: StreamId(n as u16),
@@ -181,14 +186,14 @@ fn an_unanswered_forward_tsn_ends_the_association() {
 #[test]
 fn a_forward_tsn_is_repeated_once_per_round_trip() {
     let (mut w, peer, id) = puppet(true, 100_000);
-    let give_up = with(Reliability::Retransmissions(0), 0);
-    w.send_with(0, id, give_up, message(0, FULL));
+    let no_retransmission = with(Reliability::Retransmissions(0), 0);
+    w.send_with(0, id, no_retransmission, message(0, FULL));
     peer.receive(&mut w);
     w.run(ms(100));
     // Smoothed, the round trip is a few milliseconds.
     peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
     for _ in 0..4 {
-        w.send_with(0, id, give_up, message(0, FULL));
+        w.send_with(0, id, no_retransmission, message(0, FULL));
     }
     w.run(ms(1));
     peer.receive(&mut w);

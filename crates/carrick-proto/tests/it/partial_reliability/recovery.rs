@@ -48,12 +48,12 @@ fn a_probe_does_not_retransmit_abandonable_data() {
         let stats = w.stats(0, a);
         assert_eq!(stats.counters.tail_loss_probes, probes as u64);
         assert_eq!(stats.outstanding_chunks, 0);
-        let (given_up, arrived): (&[u64], &[u8]) = if probes == 0 {
+        let (abandoned, arrived): (&[u64], &[u8]) = if probes == 0 {
             (&[7], &[])
         } else {
             (&[], &[1])
         };
-        assert_eq!(contexts(&w.events(0)), given_up);
+        assert_eq!(contexts(&w.events(0)), abandoned);
         assert_eq!(numbers(&mut w, 1, b), arrived);
     }
 }

@@ -12,7 +12,7 @@ use crate::common::*;
 use crate::path_mtu::support::*;
 
 /// Differences between the scenarios.
-struct Way {
+struct OversizedCase {
     v6: bool,
     udp: bool,
     routes: fn() -> Box<dyn SourceSelection>,
@@ -20,7 +20,7 @@ struct Way {
 }
 
 /// Plain IPv6, from hosts that know the MTU of their links.
-const V6: Way = Way {
+const V6: OversizedCase = OversizedCase {
     v6: true,
     udp: false,
     routes: || Box::new(KnownRoutes(LINK_MTU)),
@@ -29,7 +29,7 @@ const V6: Way = Way {
 
 /// Connected over a path that took 1500 bytes and takes 1400 now. What `begin` does, and 50,000
 /// bytes behind it, has had 20 seconds.
-fn black_hole(way: &Way, begin: fn(&mut World, AssociationId)) -> (World, AssociationId) {
+fn black_hole(way: &OversizedCase, begin: fn(&mut World, AssociationId)) -> (World, AssociationId) {
     let address = |end: usize| {
         let v4 = addresses(end)[0];
         if way.v6 { in_v6(v4) } else { v4 }
@@ -74,7 +74,7 @@ fn oversized(w: &World, kind: ChunkType) -> Vec<&SentPacket> {
 #[test]
 fn on_ipv6_padding_forces_fragmentation_by_the_sender() {
     for udp in [false, true] {
-        let (mut w, _) = black_hole(&Way { udp, ..V6 }, |_, _| {});
+        let (mut w, _) = black_hole(&OversizedCase { udp, ..V6 }, |_, _| {});
         assert_eq!(received(&mut w), [50_000], "in UDP: {udp}");
         let filled = oversized(&w, ChunkType::DATA);
         assert!(!filled.is_empty());
@@ -93,7 +93,7 @@ fn padding_is_authenticated_when_required() {
         c.extensions.authentication = true;
         c.security.authentication.required = vec![ChunkType::DATA, ChunkType::PAD];
     };
-    let (mut w, _) = black_hole(&Way { change, ..V6 }, |_, _| {});
+    let (mut w, _) = black_hole(&OversizedCase { change, ..V6 }, |_, _| {});
     assert_eq!(received(&mut w), [50_000]);
     let filled = oversized(&w, ChunkType::DATA);
     assert!(!filled.is_empty());
@@ -112,7 +112,7 @@ fn a_long_reset_request_passes_the_black_hole() {
         c.streams.outbound_streams = 1000;
         c.streams.max_inbound_streams = 1000;
     };
-    let (mut w, a) = black_hole(&Way { change, ..V6 }, |w, a| {
+    let (mut w, a) = black_hole(&OversizedCase { change, ..V6 }, |w, a| {
         let streams: Vec<_> = (1..=690).map(StreamId).collect();
         let asked = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &streams);
         asked.expect("it leaves at once");
@@ -132,7 +132,7 @@ fn a_long_reset_request_passes_the_black_hole() {
 #[test]
 fn a_wider_route_bundles_several_chunks() {
     let routes: fn() -> Box<dyn SourceSelection> = || Box::new(KnownRoutes(9000));
-    let (mut w, _) = black_hole(&Way { routes, ..V6 }, |_, _| {});
+    let (mut w, _) = black_hole(&OversizedCase { routes, ..V6 }, |_, _| {});
     assert_eq!(received(&mut w), [50_000]);
     let filled = oversized(&w, ChunkType::DATA);
     assert!(filled.iter().all(|p| p.ip_len() > 9000));
@@ -143,11 +143,14 @@ fn a_wider_route_bundles_several_chunks() {
 /// RFC 4820, section 3
 #[test]
 fn on_ipv4_or_an_unknown_route_nothing_is_padded() {
-    let unknown = Way {
+    let unknown = OversizedCase {
         routes: || Box::new(MatchingAddress),
         ..V6
     };
-    for (way, expected) in [(Way { v6: false, ..V6 }, &[50_000][..]), (unknown, &[])] {
+    for (way, expected) in [
+        (OversizedCase { v6: false, ..V6 }, &[50_000][..]),
+        (unknown, &[]),
+    ] {
         let (mut w, _) = black_hole(&way, |_, _| {});
         assert_eq!(received(&mut w), expected, "IPv6: {}", way.v6);
         let sent = oversized(&w, ChunkType::DATA);

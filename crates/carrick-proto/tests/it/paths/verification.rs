@@ -59,7 +59,7 @@ fn an_unverified_address_gets_no_data() {
     for _ in 0..5 {
         w.send_with(0, id, to_second, pattern(1400));
     }
-    // Timeouts look for an alternate; there is none that is verified.
+    // Timeouts select an alternate path; none is verified.
     w.run(secs(30));
     let packets = peer.receive(&mut w);
     for packet in packets.iter().filter(|p| p.to() == ip(SECOND)) {

@@ -34,7 +34,7 @@ fn reset_streams_begin_at_ssn_zero() {
     ledger.finish(&mut w);
     w.run(secs(5));
     assert!(begins_again(&ledger.ssns[1][&1], 5));
-    assert!(begins_again(&ledger.ssns[1][&2], 10), "not asked for");
+    assert!(begins_again(&ledger.ssns[1][&2], 10), "not requested");
     assert!(begins_again(&ledger.ssns[0][&1], 10), "the other direction");
     let expected = [(vec![1], Performed)];
     assert_eq!(resets(&w.events(0), Outgoing), expected);
@@ -294,11 +294,11 @@ fn streams_are_added_in_both_directions() {
         (0, "response performed"),
     ];
     let talk = talk(&w);
-    let said: Vec<(usize, &str)> = talk
+    let results: Vec<(usize, &str)> = talk
         .iter()
         .map(|(end, word)| (*end, word.as_str()))
         .collect();
-    assert_eq!(said[..5], expected);
+    assert_eq!(results[..5], expected);
 }
 
 /// RFC 6525, section 5.1.5

@@ -146,7 +146,7 @@ fn any_three_lost_chunks_are_recovered() {
 
 /// RFC 6525, section 5.2.1
 #[test]
-fn repeated_and_late_chunks_are_harmless() {
+fn duplicate_and_late_chunks_change_nothing() {
     for request in REQUESTS {
         for pattern in 0..4_usize.pow(4) {
             let context = format!("{request:?} with {pattern}");
@@ -286,7 +286,7 @@ fn nothing_to_do_is_answered_as_success() {
 /// RFC 6525, section 5.1.1
 #[test]
 fn a_requested_retry_changes_the_path() {
-    // The one that asks does so faster than the timer of the other runs.
+    // The requester repeats its request before the timer of the other expires.
     let pace = |end: usize, config: &mut AssociationConfig| {
         config.extensions = OFFERED;
         let rto = if end == 0 { ms(500) } else { secs(3) };

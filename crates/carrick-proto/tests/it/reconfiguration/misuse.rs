@@ -168,8 +168,8 @@ fn data_beyond_a_deferred_reset_stays_bounded() {
     p.puppet.tsn = missing.plus(1);
     let header = Puppet::data_header(missing, 2, 0);
     let answers = p.puppet.send(&mut w, |packet| packet.data(&header, b"x"));
-    let said: Vec<_> = answers.iter().flat_map(words).collect();
-    assert_eq!(said, [PERFORMED], "by itself");
+    let results: Vec<_> = answers.iter().flat_map(words).collect();
+    assert_eq!(results, [PERFORMED], "by itself");
     let got = w.receive(0, p.id);
     assert!(got.len() > 15 && got[0].stream == StreamId(2));
     let numbers: Vec<u16> = got[1..]
@@ -421,10 +421,10 @@ fn invalid_lengths_are_malformed() {
     }
     // A list as long as a chunk can be.
     let all: Vec<StreamId> = (0..32_000).map(|n| StreamId(n % 10)).collect();
-    let said = p.send(&mut w, |q| {
+    let results = p.send(&mut w, |q| {
         q.outgoing_ssn_reset(p.number, p.theirs, p.last(), &all)
     });
-    assert_eq!(said, [PERFORMED]);
+    assert_eq!(results, [PERFORMED]);
     assert_eq!(resets(&w.events(0), Incoming)[0].0.len(), 10);
 }
 

@@ -1,6 +1,8 @@
 //! SSN/TSN resets by misbehaving peers, and packets from before a reset.
 
-use carrick_proto::{CloseReason, Event, Part, ReconfigOutcome, Ssn, StateName, StreamId, Tsn};
+use carrick_proto::{
+    CloseReason, Event, MessagePart, ReconfigOutcome, Ssn, StateName, StreamId, Tsn,
+};
 use carrick_wire::{Chunk, NextTsns, Parameter, ReconfigResult, ReconfigSerial};
 
 use crate::common::*;
@@ -106,7 +108,7 @@ fn a_partial_delivery_ended_by_a_reset_is_notified() {
         p.puppet.fragment(&mut w, number, (1, 0), flags, 1000);
     }
     let read = w.receive(0, p.id);
-    assert_eq!(read.first().map(|m| m.part), Some(Part::First));
+    assert_eq!(read.first().map(|m| m.part), Some(MessagePart::First));
     w.events(0);
     let next = ask(&mut w, &p, p.number).expect("performed");
     let aborted = Event::MessageAborted {
@@ -119,7 +121,13 @@ fn a_partial_delivery_ended_by_a_reset_is_notified() {
     p.puppet.data(&mut w, 1, 0, b"new");
     let read = w.receive(0, p.id).into_iter();
     let read: Vec<_> = read.map(|m| (m.part, m.tsn)).collect();
-    assert_eq!(read, [(Part::Aborted, tsn), (Part::Whole, next.receiver)]);
+    assert_eq!(
+        read,
+        [
+            (MessagePart::Aborted, tsn),
+            (MessagePart::Whole, next.receiver)
+        ]
+    );
 }
 
 /// RFC 6525, section 5.2.7

@@ -116,7 +116,7 @@ fn a_cookie_of_another_endpoint_is_discarded() {
     let answers = p.init(&mut w, |_| {});
     p.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    // The same software with another seed, asked for a cookie before so that it has secrets.
+    // The same software with another seed, which has sent a cookie before, so that it has secrets.
     let mut other = World::with(1, |_, config| config.seed = [77; 32]);
     p.init(&mut other, |_| {});
     assert!(p.send(&mut other, |b| b.cookie_echo(&cookie)).is_empty());

@@ -160,7 +160,7 @@ fn garbage_of_any_length_changes_nothing() {
 }
 
 #[test]
-fn garbage_with_the_right_tag_does_no_harm() {
+fn garbage_with_a_valid_tag_keeps_the_invariants() {
     for seed in 1..=100_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut w = World::new();

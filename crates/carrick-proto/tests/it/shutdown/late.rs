@@ -1,6 +1,6 @@
 //! Late packets, and events that must not delay the end.
 
-use carrick_proto::{CloseReason, Event, Part, SendOptions, Tsn};
+use carrick_proto::{CloseReason, Event, MessagePart, SendOptions, Tsn};
 use carrick_wire::{CauseCode, ChunkType, DataFlags, VerificationTag};
 
 use crate::common::*;
@@ -107,8 +107,8 @@ fn a_partial_delivery_completes_before_the_end() {
     }
     let total: usize = parts.iter().map(|m| m.payload.len()).sum();
     assert_eq!(total, 100_000);
-    assert_eq!(parts.first().unwrap().part, Part::First);
-    assert_eq!(parts.last().unwrap().part, Part::Last);
+    assert_eq!(parts.first().unwrap().part, MessagePart::First);
+    assert_eq!(parts.last().unwrap().part, MessagePart::Last);
     assert!(gone(&w));
 }
 

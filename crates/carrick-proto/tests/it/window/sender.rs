@@ -291,7 +291,7 @@ fn no_small_packets_are_sent_into_a_small_window() {
         let avoids = avoid != SwsAvoidance::Off;
         assert_eq!(released.is_empty(), avoids);
         if avoids {
-            // Not for ever: after an RTO one leaves.
+            // After an RTO one is sent.
             let before = w.now + ms(1);
             w.run(secs(1));
             assert_eq!(data_times(&w, before), [999]);
@@ -436,7 +436,7 @@ fn reneged_data_needs_missing_reports() {
         p.sack(&mut w, p.endpoint_tsn(0), 1_000_000, &[(1, n)]);
     }
     assert_eq!(w.stats(0, id).counters.fast_retransmissions, 0);
-    // It is taken back: one report; two more follow.
+    // The peer reneges on it: one report; two more follow.
     p.sack(&mut w, p.endpoint_tsn(0), 1_000_000, &[(2, 4)]);
     assert_eq!(w.stats(0, id).counters.reneged, 1);
     assert_eq!(w.stats(0, id).counters.fast_retransmissions, 0, "one");

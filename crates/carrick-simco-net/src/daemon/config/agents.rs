@@ -9,7 +9,7 @@ use carrick_simco::middlebox::{AgentConfig, Network, Rights, RuleAccess};
 use carrick_simco::private_files;
 use carrick_simco::session::SharedKey;
 
-/// Agent.
+/// Configuration of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AgentEntry {

@@ -86,10 +86,10 @@ pub struct DaemonSettings {
     /// True if wildcards in addresses and ports are allowed.
     #[serde(default = "yes")]
     pub wildcards: bool,
-    /// Limits.
+    /// Limits of sessions, rules and messages.
     #[serde(default)]
     pub limits: LimitsEntry,
-    /// Agents.
+    /// Agents that may open sessions.
     #[serde(default)]
     pub agents: Vec<AgentEntry>,
 }
@@ -133,6 +133,10 @@ pub struct SctpListen {
     /// Maximum number of stream pairs of an association.
     #[serde(default = "default_streams")]
     pub streams: u16,
+    /// Control socket of a `carrick daemon` whose UDP port is shared ([`carrick::Config::daemon`]) if neither
+    /// `udp-port` nor `raw` is set; Linux only. Not read from the file.
+    #[serde(skip)]
+    pub daemon: Option<PathBuf>,
 }
 
 fn default_port() -> u16 {

@@ -11,18 +11,18 @@ proptest! {
     #![proptest_config(crate::config(4000))]
 
     #[test]
-    fn random_bytes_are_harmless(bytes in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_parse_within_bounds(bytes in vec(any::<u8>(), 0..200)) {
         walk(&bytes, &mut Met::default());
     }
 
     /// Small values make lengths and types valid more often.
     #[test]
-    fn small_random_bytes_are_harmless(bytes in vec(0..24_u8, 16..200)) {
+    fn small_random_bytes_parse_within_bounds(bytes in vec(0..24_u8, 16..200)) {
         walk(&bytes, &mut Met::default());
     }
 
     #[test]
-    fn changed_packets_are_harmless(
+    fn changed_packets_parse_within_bounds(
         header in header(),
         pieces in pieces(),
         changes in vec((any::<Index>(), any::<u8>()), 1..8),
@@ -36,13 +36,13 @@ proptest! {
     }
 
     #[test]
-    fn cut_packets_are_harmless(header in header(), pieces in pieces(), end: Index) {
+    fn cut_packets_parse_within_bounds(header in header(), pieces in pieces(), end: Index) {
         let bytes = write(header, &pieces);
         walk(&bytes[..end.index(bytes.len())], &mut Met::default());
     }
 
     #[test]
-    fn spliced_packets_are_harmless(
+    fn spliced_packets_parse_within_bounds(
         header in header(),
         front in pieces(),
         back in pieces(),

@@ -4,15 +4,13 @@
 //! - `limits`: too many, too long, too large
 //! - `records`: datagrams that are no records of the session, and SCTP without DTLS
 
-#[path = "../common/mod.rs"]
-mod common;
 mod identity;
 mod limits;
 mod records;
 
+use crate::common::World;
 use carrick_dtls::{DtlsError, Versions};
 use carrick_proto::sessions::SessionEvent;
-use common::World;
 
 const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];
 

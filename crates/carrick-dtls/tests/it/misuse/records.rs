@@ -7,7 +7,7 @@ use carrick_proto::sessions::{PacketSession, SessionFactory as _, SessionState};
 use carrick_proto::{Ecn, Endpoint, EndpointConfig, Event, Route, StateName, Time, Transmit};
 use proptest::prelude::*;
 
-use crate::VERSIONS;
+use super::VERSIONS;
 use crate::common::{
     CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
     message,

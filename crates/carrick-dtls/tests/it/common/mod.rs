@@ -1,8 +1,5 @@
 //! Two endpoints over DTLS in virtual time.
 
-// Every test binary uses a part of this module.
-#![allow(dead_code, unreachable_pub, missing_docs)]
-
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
@@ -14,15 +11,15 @@ use carrick_dtls::{
 };
 use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionLayerConfig};
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Part,
-    PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,
+    AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event,
+    MessagePart, PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,
 };
 
-pub const PORT: u16 = 5000;
-pub const CLIENT: usize = 0;
-pub const SERVER: usize = 1;
+pub(crate) const PORT: u16 = 5000;
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
 
-pub fn address(node: usize) -> SocketAddr {
+pub(crate) fn address(node: usize) -> SocketAddr {
     SocketAddr::new(
         IpAddr::from([192, 0, 2, 1 + node as u8]),
         4000 + node as u16,
@@ -30,21 +27,21 @@ pub fn address(node: usize) -> SocketAddr {
 }
 
 /// Returns the certificate of a node; generating one is slow, so it is reused.
-pub fn certificate(node: usize) -> Certificate {
+pub(crate) fn certificate(node: usize) -> Certificate {
     static MADE: OnceLock<Vec<Certificate>> = OnceLock::new();
     MADE.get_or_init(|| (0..3).map(|_| Certificate::generate().unwrap()).collect())[node].clone()
 }
 
-pub fn fingerprint(node: usize) -> Fingerprint {
+pub(crate) fn fingerprint(node: usize) -> Fingerprint {
     certificate(node).fingerprint()
 }
 
-pub fn expecting(node: usize) -> Trust {
+pub(crate) fn expecting(node: usize) -> Trust {
     Trust::fingerprint(fingerprint(node))
 }
 
 /// Fixed sizes, so that the lengths of datagrams are predictable.
-pub fn association() -> AssociationConfig {
+pub(crate) fn association() -> AssociationConfig {
     AssociationConfig::rfc9260().with(|c| {
         c.mtu.path_mtu_discovery = Some(PathMtuDiscovery {
             max_probed_mtu: 1500,
@@ -53,19 +50,19 @@ pub fn association() -> AssociationConfig {
     })
 }
 
-pub struct Node {
-    pub core: Endpoint,
-    pub layer: DtlsLayer,
-    pub events: Vec<(AssociationId, Event)>,
-    pub sessions: Vec<SessionEvent<DtlsError>>,
+pub(crate) struct Node {
+    pub(crate) core: Endpoint,
+    pub(crate) layer: DtlsLayer,
+    pub(crate) events: Vec<(AssociationId, Event)>,
+    pub(crate) sessions: Vec<SessionEvent<DtlsError>>,
 }
 
 impl Node {
-    pub fn new(node: usize, dtls: DtlsConfig, limits: SessionLayerConfig) -> Self {
+    pub(crate) fn new(node: usize, dtls: DtlsConfig, limits: SessionLayerConfig) -> Self {
         Self::with_association(node, dtls, limits, association())
     }
 
-    pub fn with_association(
+    pub(crate) fn with_association(
         node: usize,
         dtls: DtlsConfig,
         limits: SessionLayerConfig,
@@ -82,21 +79,21 @@ impl Node {
         }
     }
 
-    pub fn closed(&self, id: AssociationId) -> Option<&CloseReason> {
+    pub(crate) fn closed(&self, id: AssociationId) -> Option<&CloseReason> {
         self.events.iter().find_map(|(of, event)| match event {
             Event::Closed(reason) if *of == id => Some(reason),
             _ => None,
         })
     }
 
-    pub fn established(&self) -> Option<AssociationId> {
+    pub(crate) fn established(&self) -> Option<AssociationId> {
         let is = |e: &&(AssociationId, Event)| matches!(e.1, Event::Established { .. });
         self.events.iter().rev().find(is).map(|(id, _)| *id)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DatagramAction {
+pub(crate) enum DatagramAction {
     Pass,
     Drop,
     Late(Duration),
@@ -104,38 +101,38 @@ pub enum DatagramAction {
 }
 
 #[derive(Clone)]
-pub struct SentDatagram {
-    pub from: usize,
-    pub bytes: Bytes,
-    pub transmit: Transmit,
+pub(crate) struct SentDatagram {
+    pub(crate) from: usize,
+    pub(crate) bytes: Bytes,
+    pub(crate) transmit: Transmit,
 }
 
 type Rule = Box<dyn FnMut(&SentDatagram) -> DatagramAction>;
 
-pub struct World {
-    pub now: Time,
-    pub nodes: Vec<Node>,
-    pub log: Vec<SentDatagram>,
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) log: Vec<SentDatagram>,
     /// Datagrams larger than this, with IP and UDP headers, are lost.
-    pub mtu: usize,
-    pub rule: Rule,
+    pub(crate) mtu: usize,
+    pub(crate) rule: Rule,
     flights: BTreeMap<(Time, u64), (usize, usize, Bytes)>,
     sequence: u64,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Versions::Both)
     }
 
-    pub fn with(versions: Versions) -> Self {
+    pub(crate) fn with(versions: Versions) -> Self {
         Self::of(|node| DtlsConfig {
             versions,
             ..DtlsConfig::new(certificate(node), expecting(1 - node))
         })
     }
 
-    pub fn of(dtls: impl Fn(usize) -> DtlsConfig) -> Self {
+    pub(crate) fn of(dtls: impl Fn(usize) -> DtlsConfig) -> Self {
         let nodes = [CLIENT, SERVER];
         Self {
             now: Time::from_millis(1000),
@@ -151,7 +148,7 @@ impl World {
     }
 
     /// Uses these association parameters for the two sides.
-    pub fn with_associations(associations: [AssociationConfig; 2]) -> Self {
+    pub(crate) fn with_associations(associations: [AssociationConfig; 2]) -> Self {
         let mut world = Self::with(Versions::Both);
         for (node, association) in associations.into_iter().enumerate() {
             let dtls = DtlsConfig::new(certificate(node), expecting(1 - node));
@@ -161,13 +158,13 @@ impl World {
         world
     }
 
-    pub fn connect(&mut self) -> AssociationId {
+    pub(crate) fn connect(&mut self) -> AssociationId {
         let config = self.nodes[CLIENT].core.default_config();
         self.try_connect(expecting(SERVER), (*config).clone())
             .unwrap()
     }
 
-    pub fn try_connect(
+    pub(crate) fn try_connect(
         &mut self,
         trust: Trust,
         config: AssociationConfig,
@@ -182,7 +179,7 @@ impl World {
     }
 
     /// Connects, and waits until both sides are established.
-    pub fn establish(&mut self) -> (AssociationId, AssociationId) {
+    pub(crate) fn establish(&mut self) -> (AssociationId, AssociationId) {
         let client = self.connect();
         let done = |w: &mut Self| {
             w.nodes[SERVER].established().is_some() && w.nodes[CLIENT].established() == Some(client)
@@ -194,7 +191,7 @@ impl World {
         (client, self.nodes[SERVER].established().unwrap())
     }
 
-    pub fn send(&mut self, node: usize, id: AssociationId, message: Bytes) {
+    pub(crate) fn send(&mut self, node: usize, id: AssociationId, message: Bytes) {
         let options = SendOptions {
             stream: StreamId(0),
             ..SendOptions::default()
@@ -207,10 +204,10 @@ impl World {
     }
 
     /// Returns the messages that have arrived.
-    pub fn received(&mut self, node: usize, id: AssociationId) -> Vec<Vec<u8>> {
+    pub(crate) fn received(&mut self, node: usize, id: AssociationId) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(message) = self.nodes[node].core.receive(id) {
-            assert_eq!(message.part, Part::Whole);
+            assert_eq!(message.part, MessagePart::Whole);
             all.push(message.payload.into_bytes().to_vec());
         }
         self.pump();
@@ -218,7 +215,12 @@ impl World {
     }
 
     /// Sends messages and receives them until all have arrived.
-    pub fn transfer(&mut self, from: usize, ids: (AssociationId, AssociationId), count: usize) {
+    pub(crate) fn transfer(
+        &mut self,
+        from: usize,
+        ids: (AssociationId, AssociationId),
+        count: usize,
+    ) {
         let (id, other) = if from == CLIENT { ids } else { (ids.1, ids.0) };
         let messages: Vec<Bytes> = (0..count)
             .map(|n| message(n, 700 + n * 37 % 3000))
@@ -247,12 +249,16 @@ impl World {
         );
     }
 
-    pub fn run(&mut self, duration: Duration) {
+    pub(crate) fn run(&mut self, duration: Duration) {
         let until = self.now + duration;
         self.run_until(duration, |w| w.now >= until);
     }
 
-    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(crate) fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> bool {
         let until = self.now + limit;
         self.pump();
         loop {
@@ -289,7 +295,7 @@ impl World {
     }
 
     /// Passes a datagram to a node as if it came from another node.
-    pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
+    pub(crate) fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let route = Route {
             local: Some(address(to).ip()),
             remote: address(from).ip(),
@@ -302,7 +308,7 @@ impl World {
         self.pump();
     }
 
-    pub fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         for from in 0..self.nodes.len() {
             let mut buf = Vec::new();
             let mut calls = 0;
@@ -358,7 +364,7 @@ impl World {
 }
 
 /// Returns a message that differs from other ones and from random bytes.
-pub fn message(number: usize, len: usize) -> Bytes {
+pub(crate) fn message(number: usize, len: usize) -> Bytes {
     let text = format!("message {number} of the association. ");
     text.bytes().cycle().take(len).collect()
 }

@@ -1,18 +1,16 @@
 //! Associations over DTLS (RFC 8261) without misbehaving peers.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{
+    CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
+    fingerprint, message,
+};
 use bytes::Bytes;
 use carrick_dtls::{Certificate, DtlsConfig, OVERHEAD, Trust, Versions};
 use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionState};
 use carrick_proto::{CloseReason, ConnectError, Event, PathMtuState, Route};
 use carrick_wire::{Chunk, Packet, ParameterType};
-use common::{
-    CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
-    fingerprint, message,
-};
 
 const VERSIONS: [Versions; 3] = [Versions::Both, Versions::Dtls12, Versions::Dtls13];
 
@@ -405,7 +403,7 @@ fn a_large_message_and_a_full_buffer_are_delivered() {
         !arrived.is_empty()
     }));
     assert_eq!(arrived.concat(), large);
-    let gso = |s: &&common::SentDatagram| s.transmit.segment_size.is_some();
+    let gso = |s: &&crate::common::SentDatagram| s.transmit.segment_size.is_some();
     assert!(
         world.log.iter().any(|s| gso(&s)),
         "equal datagrams leave together"

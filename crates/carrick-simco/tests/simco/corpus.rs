@@ -1,14 +1,9 @@
 //! Inputs of the fuzz corpora, and random ones, run with every change.
 
-#[path = "support/messages.rs"]
-#[allow(unreachable_pub, reason = "the fuzz targets use it too")]
-mod messages;
-#[path = "support/session.rs"]
-#[allow(unreachable_pub, reason = "the fuzz targets use it too")]
-mod session;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::{messages, session};
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));

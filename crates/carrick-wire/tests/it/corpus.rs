@@ -1,13 +1,10 @@
 //! Replays the corpus of the fuzz target, and checks that it still covers all types.
 
-#[path = "support/walk.rs"]
-mod walk;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use walk::{Met, walk};
+use crate::walk::{Met, walk};
 
 #[test]
 fn the_corpus_reaches_every_chunk_parameter_and_cause() {

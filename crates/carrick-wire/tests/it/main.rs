@@ -1,9 +1,10 @@
-//! Properties of the crate over random input: parsing returns what was built, hostile bytes have no effect,
-//! serial numbers wrap.
-//! The seed is fixed, so that runs are repeatable; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select another
+//! Tests of the public interface: the corpus of the parser, and properties over random input. Parsing returns
+//! what was built, hostile bytes have no effect, serial numbers wrap.
+//!
+//! The seed of the properties is fixed, so that runs are repeatable; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select another
 //! seed and more cases.
-//! `PROPTEST_CASES` choose another seed and more cases.
 
+mod corpus;
 mod extensions;
 mod hostile;
 mod pieces;

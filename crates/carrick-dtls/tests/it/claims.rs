@@ -1,17 +1,15 @@
 //! Unverified claims of peers: addresses of other peers, and reachability at their own address (RFC 8261,
 //! section 6.1; RFC 6347, section 4.2.1).
 
-mod common;
-
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::common::{
+    CLIENT, DatagramAction, Node, PORT, SERVER, World, address, association, certificate, message,
+};
 use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust, Versions};
 use carrick_proto::sessions::SessionLayerConfig;
 use carrick_proto::{AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route};
-use common::{
-    CLIENT, DatagramAction, Node, PORT, SERVER, World, address, association, certificate, message,
-};
 
 const OTHER: usize = 2;
 const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];

@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(crate::config(2000))]
 
     #[test]
-    fn what_is_built_is_parsed(header in header(), pieces in pieces()) {
+    fn built_packets_parse_to_the_same_chunks(header in header(), pieces in pieces()) {
         let bytes = write(header, &pieces);
         let packet = Packet::parse(&bytes).unwrap();
         prop_assert!(packet.checksum_is_valid());

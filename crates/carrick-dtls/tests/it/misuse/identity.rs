@@ -5,8 +5,8 @@ use std::time::Duration;
 use carrick_dtls::{Certificate, DtlsConfig, DtlsError, Trust};
 use carrick_proto::CloseReason;
 
+use super::{VERSIONS, failure};
 use crate::common::{CLIENT, SERVER, World, association, certificate, expecting, fingerprint};
-use crate::{VERSIONS, failure};
 
 #[test]
 fn a_server_with_a_wrong_fingerprint_is_refused() {

@@ -6,10 +6,10 @@ use carrick_dtls::{Dtls, DtlsConfig, DtlsError, Trust};
 use carrick_proto::sessions::{SessionEvent, SessionLayerConfig};
 use carrick_proto::{CloseReason, Ecn, Route};
 
+use super::{VERSIONS, failure};
 use crate::common::{
     CLIENT, DatagramAction, Node, SERVER, World, address, association, certificate, expecting,
 };
-use crate::{VERSIONS, failure};
 
 #[test]
 fn a_handshake_without_a_peer_times_out() {

@@ -1,0 +1,532 @@
+//! Leases: SCTP ports of processes that have their own protocol stack, in the daemon's UDP port.
+//!
+//! A leased port is a bound socket of [`carrick_sockets::Sockets`] that never listens or connects, so that ports
+//! of both kinds are subject to the same checks: addresses of the host, privileges, `EADDRINUSE`. Packets to it
+//! pass to the process, and those of the process to the network, if their source is the leased port.
+//!
+//! Nothing is queued here: packets that the process does not read are dropped, as with the receive buffer of a
+//! socket, and its packets are not read while the network accepts no more.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::Context;
+
+use bytes::Bytes;
+use carrick::network::{TransmitOutcome, route_mtu};
+use carrick_ipc::{LEASE_FIELDS, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED, Reply};
+use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route, Time, Transmit};
+use carrick_sockets::linux::read_addresses;
+use carrick_sockets::{Errno, Family, SocketId, Sockets, Style};
+use rustix::io::Errno as SystemErrno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv,
+    sendmsg, socketpair, sockopt,
+};
+
+use crate::driver::{Driver, Token};
+use crate::handover::may_share;
+
+/// Maximum number of frames of a process in one turn.
+const TURN: usize = 16;
+/// Maximum number of packets in a frame to a process.
+const BATCH: usize = 64;
+/// Size of the pair's buffers in bytes that is requested of the system.
+const BUFFER: usize = 1 << 20;
+/// Bytes of a refused packet that are quoted: the common header, and the beginning of an INIT.
+const QUOTED: usize = 64;
+/// `IPPROTO_IPV6` and `IPV6_V6ONLY`
+const IPV6_ONLY: (i32, i32) = (41, 26);
+
+/// All leases, by their sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    by_socket: BTreeMap<SocketId, Lease>,
+    by_token: BTreeMap<Token, SocketId>,
+}
+
+/// Leased port.
+#[derive(Debug)]
+struct Lease {
+    ours: OwnedFd,
+    token: Token,
+    uid: u32,
+    process: i32,
+    port: u16,
+    /// The process may send on plain IP.
+    has_plain_ip: bool,
+    /// The pair may have frames of the process.
+    is_readable: bool,
+    /// Packets for the process that have one route and length.
+    batch: Option<PacketBatch>,
+}
+
+#[derive(Debug)]
+struct PacketBatch {
+    route: Route,
+    packets: Vec<Bytes>,
+    len: usize,
+    /// A shorter packet is the last one.
+    is_full: bool,
+}
+
+impl PacketBatch {
+    fn has_room(&self, route: &Route, packet: &Bytes) -> bool {
+        let first = self.packets.first().map_or(0, Bytes::len);
+        !self.is_full
+            && self.route == *route
+            && packet.len() <= first
+            && self.packets.len() < BATCH
+            && self.len + packet.len() <= MAX_LEASED
+    }
+
+    fn push(&mut self, packet: Bytes) {
+        let first = self.packets.first().map_or(packet.len(), Bytes::len);
+        self.is_full = packet.len() < first;
+        self.len += packet.len();
+        self.packets.push(packet);
+    }
+}
+
+impl Leases {
+    /// Takes a received packet for the process that has leased its port; otherwise returns it.
+    pub(crate) fn take(
+        &mut self,
+        sockets: &Sockets,
+        route: &Route,
+        packet: Bytes,
+    ) -> Option<Bytes> {
+        if self.by_socket.is_empty() {
+            return Some(packet);
+        }
+        let port = packet.get(2..4).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let socket = port.and_then(|port| sockets.socket_at(route.local, port));
+        let Some(lease) = socket.and_then(|id| self.by_socket.get_mut(&id)) else {
+            return Some(packet);
+        };
+        lease.push(route, packet);
+        None
+    }
+
+    /// Passes an ICMP message to the processes that have leased the source port of its packet.
+    pub(crate) fn pass_icmp(&self, icmp: &IcmpInput<'_>) {
+        let Some(&[high, low]) = icmp.quoted.first_chunk() else {
+            return;
+        };
+        let port = u16::from_be_bytes([high, low]);
+        for lease in self.by_socket.values().filter(|lease| lease.port == port) {
+            let kind = match icmp.kind {
+                IcmpKind::PacketTooBig { mtu } => LeaseFrameKind::TooBig {
+                    mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+                },
+                IcmpKind::ProtocolUnreachable => LeaseFrameKind::ProtocolUnreachable,
+                IcmpKind::PortUnreachable => LeaseFrameKind::PortUnreachable,
+                IcmpKind::DestinationUnreachable => LeaseFrameKind::DestinationUnreachable,
+            };
+            lease.pass(&LeaseFrame {
+                kind,
+                local: None,
+                remote: SocketAddr::new(icmp.remote, icmp.encapsulation.unwrap_or(0)),
+                bytes: icmp.quoted,
+            });
+        }
+    }
+
+    /// Passes the batches of received packets to their processes.
+    pub(crate) fn flush(&mut self) {
+        for lease in self.by_socket.values_mut() {
+            lease.flush();
+        }
+    }
+
+    /// Marks a lease as readable. Returns false if the token is another one's.
+    pub(crate) fn mark_readable(&mut self, token: Token) -> bool {
+        let socket = self.by_token.get(&token);
+        let lease = socket.and_then(|id| self.by_socket.get_mut(id));
+        lease.is_some_and(|lease| {
+            lease.is_readable = true;
+            true
+        })
+    }
+
+    /// Returns the user whose process has leased the port of a socket.
+    pub(crate) fn user_of(&self, socket: SocketId) -> Option<u32> {
+        self.by_socket.get(&socket).map(|lease| lease.uid)
+    }
+
+    /// Returns the process that has leased the port of a socket.
+    pub(crate) fn process_of(&self, socket: SocketId) -> Option<i32> {
+        self.by_socket.get(&socket).map(|lease| lease.process)
+    }
+}
+
+impl Lease {
+    fn push(&mut self, route: &Route, packet: Bytes) {
+        if packet.len() > MAX_LEASED {
+            return;
+        }
+        let has_room = |batch: &PacketBatch| batch.has_room(route, &packet);
+        if !self.batch.as_ref().is_some_and(has_room) {
+            self.flush();
+        }
+        let batch = self.batch.get_or_insert_with(|| PacketBatch {
+            route: *route,
+            packets: Vec::new(),
+            len: 0,
+            is_full: false,
+        });
+        batch.push(packet);
+    }
+
+    fn flush(&mut self) {
+        let Some(batch) = self.batch.take() else {
+            return;
+        };
+        let first = batch.packets.first().map_or(0, Bytes::len);
+        let frame = LeaseFrame {
+            kind: LeaseFrameKind::Packets {
+                ecn: match batch.route.ecn {
+                    Ecn::NotCapable => 0,
+                    Ecn::Capable1 => 1,
+                    Ecn::Capable0 => 2,
+                    Ecn::CongestionExperienced => 3,
+                },
+                segment_size: first as u32,
+                may_fragment: false,
+                is_probe: false,
+            },
+            local: batch.route.local,
+            remote: SocketAddr::new(batch.route.remote, batch.route.encapsulation.unwrap_or(0)),
+            bytes: &[],
+        };
+        let packets: Vec<&[u8]> = batch.packets.iter().map(|packet| &packet[..]).collect();
+        self.pass_parts(&frame.fields(), &packets);
+    }
+
+    fn pass(&self, frame: &LeaseFrame<'_>) {
+        self.pass_parts(&frame.fields(), &[frame.bytes]);
+    }
+
+    /// Sends a frame, which is lost if the pair has no room. If the process has ended, the next read detects it.
+    fn pass_parts(&self, fields: &[u8; LEASE_FIELDS], bytes: &[&[u8]]) {
+        let mut parts = Vec::with_capacity(bytes.len() + 1);
+        parts.push(IoSlice::new(fields));
+        parts.extend(bytes.iter().map(|part| IoSlice::new(part)));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = sendmsg(
+            &self.ours,
+            &parts,
+            &mut SendAncillaryBuffer::default(),
+            flags,
+        );
+    }
+}
+
+impl Driver {
+    /// Leases a port to a process of this user: binds a socket to it, and creates the pair.
+    pub(crate) fn lease(
+        &mut self,
+        now: Time,
+        owner: (u32, i32),
+        addresses: &[u8],
+    ) -> (Vec<u8>, Option<OwnedFd>) {
+        match self.try_lease(now, owner, addresses) {
+            Ok((grant, theirs)) => {
+                let reply = Reply {
+                    value: &grant.encode(),
+                    ..Reply::default()
+                };
+                (reply.encode(), Some(theirs))
+            }
+            Err(error) => {
+                let reply = Reply {
+                    error: error.number(),
+                    ..Reply::default()
+                };
+                (reply.encode(), None)
+            }
+        }
+    }
+
+    fn try_lease(
+        &mut self,
+        now: Time,
+        (uid, process): (u32, i32),
+        addresses: &[u8],
+    ) -> Result<(LeaseGrant, OwnedFd), Errno> {
+        let addresses = read_addresses(addresses)?;
+        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        if usage.descriptors >= self.config.limits.descriptors {
+            return Err(Errno::EMFILE);
+        }
+        let transport = self.transport();
+        // Packets on plain IP otherwise take a privilege.
+        let has_plain_ip = transport.has_plain_ip() && may_share(uid);
+        let udp_port = transport.encapsulation_port();
+        if udp_port.is_none() && !has_plain_ip {
+            return Err(Errno::EPERM);
+        }
+        let is_v4 = addresses.iter().all(SocketAddr::is_ipv4);
+        let family = if is_v4 { Family::Inet } else { Family::Inet6 };
+        let socket = self.sockets.socket(Style::OneToMany, family)?;
+        let opened = self.open_lease(now, socket, uid, &addresses);
+        let (lease, theirs) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                // It was created above.
+                let _ = self.sockets.close(now, socket);
+                return Err(error);
+            }
+        };
+        let local = self.sockets.local_addresses(socket).unwrap_or_default();
+        let grant = LeaseGrant {
+            port: lease.port,
+            udp_port,
+            has_plain_ip,
+            addresses: local.iter().map(|a| a.ip().to_canonical()).collect(),
+        };
+        self.users.entry(uid).or_default().descriptors += 1;
+        self.leases.by_token.insert(lease.token, socket);
+        let lease = Lease {
+            has_plain_ip,
+            process,
+            ..lease
+        };
+        self.leases.by_socket.insert(socket, lease);
+        Ok((grant, theirs))
+    }
+
+    fn open_lease(
+        &mut self,
+        now: Time,
+        socket: SocketId,
+        uid: u32,
+        addresses: &[SocketAddr],
+    ) -> Result<(Lease, OwnedFd), Errno> {
+        self.sockets.set_privileged(socket, uid == 0)?;
+        let any_v6 = |address: &SocketAddr| address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let any_v4 = |address: &SocketAddr| address.ip() == IpAddr::from([0; 4]);
+        match addresses {
+            // Both families.
+            [v6, v4] | [v4, v6] if any_v6(v6) && any_v4(v4) => self.bind_lease(now, socket, *v6)?,
+            [only] if any_v6(only) => {
+                let on = 1i32.to_ne_bytes();
+                self.sockets.setsockopt(now, socket, IPV6_ONLY, &on)?;
+                self.bind_lease(now, socket, *only)?;
+            }
+            [first, further @ ..] => {
+                self.bind_lease(now, socket, *first)?;
+                self.sockets.bindx_add(socket, further)?;
+            }
+            [] => return Err(Errno::EINVAL),
+        }
+        let port = self.sockets.local_address(socket)?.port();
+        let opened = pair().and_then(|(ours, theirs)| {
+            let token = self.watch(&ours)?;
+            Ok((ours, theirs, token))
+        });
+        let (ours, theirs, token) = opened.map_err(|_| Errno::ENOMEM)?;
+        let lease = Lease {
+            ours,
+            token,
+            uid,
+            process: 0,
+            port,
+            has_plain_ip: false,
+            is_readable: true,
+            batch: None,
+        };
+        Ok((lease, theirs))
+    }
+
+    /// Binds the socket of a lease. The port may be that of a process that has ended just before.
+    fn bind_lease(
+        &mut self,
+        now: Time,
+        socket: SocketId,
+        address: SocketAddr,
+    ) -> Result<(), Errno> {
+        match self.sockets.bind(socket, address) {
+            Err(Errno::EADDRINUSE) => {
+                self.close_closed(now, address.port());
+                self.end_closed_leases(now);
+                self.sockets.bind(socket, address)
+            }
+            bound => bound,
+        }
+    }
+
+    /// Sends the packets of processes, as far as the network accepts them. Returns true if there may be more.
+    pub(crate) fn serve_leases(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let leases = self.leases.by_socket.iter();
+        let ready = leases.filter(|(_, lease)| lease.is_readable);
+        let ready: Vec<SocketId> = ready.map(|(id, _)| *id).collect();
+        let mut more = false;
+        for socket in ready {
+            let mut turn = 0;
+            loop {
+                // The task is woken when the network accepts more.
+                if !self.network.flush(cx) {
+                    return more;
+                }
+                turn += 1;
+                if turn > TURN {
+                    more = true;
+                    break;
+                }
+                match self.serve_lease(cx, socket) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(reason) => {
+                        if let Some(reason) = reason {
+                            (self.config.log)(&reason);
+                        }
+                        self.end_lease(now, socket);
+                        break;
+                    }
+                }
+            }
+        }
+        more
+    }
+
+    /// Sends the packets of one frame. Returns false if there is none; an error, with the line of the log if it is
+    /// a fault of the process, ends the lease.
+    fn serve_lease(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: SocketId,
+    ) -> Result<bool, Option<String>> {
+        let Some(lease) = self.leases.by_socket.get_mut(&socket) else {
+            return Ok(false);
+        };
+        let len = match recv(&lease.ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(None),
+            Ok((len, _)) => len,
+            Err(SystemErrno::AGAIN) => {
+                lease.is_readable = false;
+                return Ok(false);
+            }
+            Err(SystemErrno::INTR) => return Ok(true),
+            Err(_) => return Err(None),
+        };
+        let invalid = || {
+            let (port, uid) = (lease.port, lease.uid);
+            Some(format!(
+                "the lease of SCTP port {port} ended: its process, of user {uid}, sent something else than packets"
+            ))
+        };
+        let frame = LeaseFrame::decode(&self.buffer[..len]).map_err(|_| invalid())?;
+        let LeaseFrameKind::Packets {
+            ecn,
+            segment_size,
+            may_fragment,
+            is_probe,
+        } = frame.kind
+        else {
+            return Err(invalid());
+        };
+        let size = match segment_size as usize {
+            0 => frame.bytes.len(),
+            size => size,
+        };
+        let has_port = |packet: &[u8]| packet.get(..2) == Some(&lease.port.to_be_bytes()[..]);
+        if frame.bytes.is_empty() || !frame.bytes.chunks(size).all(has_port) {
+            return Err(invalid());
+        }
+        let encapsulation = Some(frame.remote.port()).filter(|port| *port != 0);
+        let remote = frame.remote.ip();
+        let local = frame.local.or_else(|| {
+            let local = self.sockets.local_addresses(socket).unwrap_or_default();
+            let mut local = local.iter().map(|a| a.ip().to_canonical());
+            local.find(|local| local.is_ipv4() == remote.is_ipv4())
+        });
+        let is_leased =
+            local.is_some() && self.sockets.socket_at(local, lease.port) == Some(socket);
+        if !is_leased || encapsulation.is_none() && !lease.has_plain_ip {
+            // An address that the host no longer has: as on the network, the packet is lost.
+            return Ok(true);
+        }
+        let transmit = Transmit {
+            route: Route {
+                local,
+                remote,
+                encapsulation,
+                ecn: match ecn {
+                    1 => Ecn::Capable1,
+                    2 => Ecn::Capable0,
+                    3 => Ecn::CongestionExperienced,
+                    _ => Ecn::NotCapable,
+                },
+            },
+            len: frame.bytes.len(),
+            segment_size: (size < frame.bytes.len()).then_some(size),
+            may_fragment,
+            probe: is_probe,
+        };
+        if self.network.send(cx, &transmit, frame.bytes) == TransmitOutcome::TooBig {
+            if let Some(mtu) = route_mtu(local, remote) {
+                lease.pass(&LeaseFrame {
+                    kind: LeaseFrameKind::TooBig { mtu: mtu as u32 },
+                    local: None,
+                    remote: frame.remote,
+                    bytes: &frame.bytes[..frame.bytes.len().min(QUOTED)],
+                });
+            }
+            return Ok(true);
+        }
+        let udp_port = self.network.transport().encapsulation_port();
+        let sent = (&transmit, frame.bytes);
+        self.captures.record_sent(&self.sockets, udp_port, sent);
+        Ok(true)
+    }
+
+    fn end_lease(&mut self, now: Time, socket: SocketId) {
+        let Some(lease) = self.leases.by_socket.remove(&socket) else {
+            return;
+        };
+        self.leases.by_token.remove(&lease.token);
+        self.unwatch(&lease.ours);
+        // The socket exists as long as its lease.
+        let _ = self.sockets.close(now, socket);
+        if let Some(usage) = self.users.get_mut(&lease.uid) {
+            usage.descriptors -= 1;
+        }
+    }
+
+    /// Ends all leases.
+    pub(crate) fn end_leases(&mut self, now: Time) {
+        let sockets: Vec<SocketId> = self.leases.by_socket.keys().copied().collect();
+        for socket in sockets {
+            self.end_lease(now, socket);
+        }
+    }
+
+    /// Ends the leases of processes that have ended.
+    pub(crate) fn end_closed_leases(&mut self, now: Time) {
+        let leases = self.leases.by_socket.iter();
+        let closed = leases.filter(|(_, lease)| {
+            let mut byte = [0; 1];
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            matches!(recv(&lease.ours, &mut byte, flags), Ok((0, _)))
+        });
+        let closed: Vec<SocketId> = closed.map(|(id, _)| *id).collect();
+        for socket in closed {
+            self.end_lease(now, socket);
+        }
+    }
+}
+
+/// Creates the pair of a lease: the daemon's end, and the process's.
+fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    for end in [ours.as_fd(), theirs.as_fd()] {
+        // Beyond the limit of the system with privileges only. The size itself is no condition.
+        if sockopt::set_socket_send_buffer_size_force(end, BUFFER).is_err() {
+            let _ = sockopt::set_socket_send_buffer_size(end, BUFFER);
+        }
+    }
+    Ok((ours, theirs))
+}

@@ -1,0 +1,175 @@
+//! Shares of sources of peers and of owners of sockets in what all ports have together: associations and memory for
+//! received data.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use carrick_proto::SourceKey;
+
+use crate::association::{AssocId, Association};
+use crate::config::Config;
+use crate::ports::PortId;
+use crate::socket::SocketId;
+use crate::sockets::Sockets;
+
+/// Share of a source or an owner.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Share {
+    /// Associations: of a source those that its peers initiated.
+    pub(crate) associations: usize,
+    /// Bytes of received data.
+    pub(crate) received: usize,
+}
+
+/// Shares of sources and owners that have any.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    sources: BTreeMap<SourceKey, Share>,
+    owners: BTreeMap<u32, Share>,
+}
+
+/// Replaces a part of a share.
+fn update<K: Ord>(shares: &mut BTreeMap<K, Share>, key: K, change: impl FnOnce(&mut Share)) {
+    match shares.entry(key) {
+        Entry::Vacant(vacant) => {
+            let mut share = Share::default();
+            change(&mut share);
+            if share != Share::default() {
+                vacant.insert(share);
+            }
+        }
+        Entry::Occupied(mut occupied) => {
+            change(occupied.get_mut());
+            if *occupied.get() == Share::default() {
+                occupied.remove();
+            }
+        }
+    }
+}
+
+impl Shares {
+    pub(crate) fn of_source(&self, source: SourceKey) -> Share {
+        self.sources.get(&source).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn of_owner(&self, owner: u32) -> Share {
+        self.owners.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// Counts an association without its received data.
+    pub(crate) fn add(&mut self, association: &Association) {
+        let change = |share: &mut Share| share.associations += 1;
+        update(&mut self.owners, association.owner, change);
+        if let Some(source) = association.counted_source() {
+            update(&mut self.sources, source, change);
+        }
+    }
+
+    /// Removes an association with its received data.
+    pub(crate) fn remove(&mut self, association: &Association) {
+        if let Some(source) = association.source {
+            self.update_received(association.owner, source, association.held, 0);
+        }
+        let change = |share: &mut Share| share.associations -= 1;
+        update(&mut self.owners, association.owner, change);
+        if let Some(source) = association.counted_source() {
+            update(&mut self.sources, source, change);
+        }
+    }
+
+    /// Replaces the bytes of an association.
+    fn update_received(&mut self, owner: u32, source: SourceKey, before: usize, after: usize) {
+        let change = |share: &mut Share| share.received = share.received - before + after;
+        update(&mut self.owners, owner, change);
+        update(&mut self.sources, source, change);
+    }
+}
+
+impl Config {
+    /// Returns the limit of associations that peers at one source may initiate.
+    pub(crate) fn per_source(&self) -> usize {
+        let fraction = (self.max_associations / 8).max(16);
+        self.max_associations_per_source.unwrap_or(fraction)
+    }
+
+    /// Returns the limit of associations of one owner.
+    pub(crate) fn per_owner(&self) -> usize {
+        let half = self.max_associations.div_ceil(2);
+        self.max_associations_per_owner.unwrap_or(half)
+    }
+
+    /// Returns the memory for received data of one owner.
+    fn memory_per_owner(&self) -> usize {
+        let half = self.receive_memory / 2;
+        self.receive_memory_per_owner.unwrap_or(half)
+    }
+}
+
+impl Sockets {
+    /// Sets the owner of a socket, such as a user, whose sockets together have limits
+    /// ([`Config::max_associations_per_owner`], [`Config::receive_memory_per_owner`]) and ports
+    /// ([`Config::reserved_ports`]). Sockets that are accepted from it or branched off have the same. Default: 0.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn set_owner(&mut self, id: SocketId, owner: u32) -> Result<(), crate::Errno> {
+        self.socket_mut(id)?.owner = owner;
+        Ok(())
+    }
+
+    /// Returns whether the owner of a socket may have another association.
+    pub(crate) fn owner_has_room(&self, owner: u32) -> bool {
+        self.shares.of_owner(owner).associations < self.config.per_owner()
+    }
+
+    /// Updates the shares by the received data of a port.
+    pub(crate) fn count_received(&mut self, port: PortId) {
+        let Some(found) = self.ports.get_mut(&port) else {
+            return;
+        };
+        while let Some((core, held)) = found.core.poll_receive_change() {
+            // Unknown ones were refused, or their data has been counted to the end.
+            let id = self.by_core.get(&(port, core));
+            let association = id.and_then(|id| self.associations.get_mut(id));
+            if let Some(association) = association
+                && let Some(source) = association.source
+            {
+                let before = std::mem::replace(&mut association.held, held);
+                let owner = association.owner;
+                self.shares.update_received(owner, source, before, held);
+            }
+        }
+    }
+
+    /// Limits what an association may receive: a source or an owner may use as much as is still free of the memory of
+    /// all ports, and an owner no more than its own limit. Without an association it is that of a new one from
+    /// `source`.
+    pub(crate) fn limit_received(
+        &mut self,
+        port: PortId,
+        association: Option<AssocId>,
+        source: SourceKey,
+    ) {
+        let memory = self.config.receive_memory;
+        let per_owner = self.config.memory_per_owner();
+        let mut room = None;
+        // Below, no source and no owner can be near its limit.
+        if self.received > memory.min(per_owner) / 4 {
+            let association = association.and_then(|id| self.associations.get(&id));
+            let source = association.and_then(|a| a.source).unwrap_or(source);
+            let free = memory.saturating_sub(self.received);
+            let of_source = free.saturating_sub(self.shares.of_source(source).received);
+            let of_owner = association.map_or(per_owner, |association| {
+                per_owner.saturating_sub(self.shares.of_owner(association.owner).received)
+            });
+            room = Some(of_source.min(of_owner));
+        }
+        let received = self.received;
+        if let Some(port) = self.ports.get_mut(&port) {
+            // What the other ports have left.
+            let others = received.saturating_sub(port.received);
+            port.core.set_receive_memory(memory.saturating_sub(others));
+            port.core.set_receive_room(room);
+        }
+    }
+}
