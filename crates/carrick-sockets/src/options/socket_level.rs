@@ -147,9 +147,9 @@ impl Sockets {
 /// and the DSCP of packets is that of the host's driver.
 fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
     match option {
-        (SOL_SOCKET, SO_KEEPALIVE | SO_BROADCAST | SO_OOBINLINE | SO_PRIORITY) => Ok(0),
         (SOL_SOCKET, SO_RCVLOWAT) => Ok(1),
-        (IPPROTO_IP, IP_TOS) => Ok(0),
+        (SOL_SOCKET, SO_KEEPALIVE | SO_BROADCAST | SO_OOBINLINE | SO_PRIORITY)
+        | (IPPROTO_IP, IP_TOS) => Ok(0),
         (IPPROTO_IPV6, IPV6_TCLASS) if family == Family::Inet6 => Ok(0),
         _ => Err(Errno::ENOPROTOOPT),
     }
