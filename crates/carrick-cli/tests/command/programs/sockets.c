@@ -1207,6 +1207,7 @@ static void selection(void)
 	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
 	s = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
 	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
+}
 
 static int sctp(void)
 {
