@@ -6,6 +6,8 @@ mod cat;
 #[cfg(target_os = "linux")]
 mod daemon;
 mod endpoint;
+#[cfg(target_os = "linux")]
+mod executable;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;

@@ -1,22 +1,24 @@
 //! `carrick run`: runs an unmodified program with Carrick's SCTP.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use carrick_daemon::{Daemon, answers, default_socket, service};
+use carrick_seccomp::Supervised;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, mkdtemp};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::daemon::{NetworkArguments, ProtocolArguments, not_started};
+use crate::executable::{self, Linkage};
 use crate::failure::Failure;
 use crate::{runtime, sctp_library};
 
@@ -34,16 +36,21 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// Run an unmodified program with Carrick's SCTP.
 ///
-/// Sockets of the program with protocol SCTP are Carrick's; all others are the kernel's. The program has to
-/// be dynamically linked. Where libsctp.so.1 is not installed, it gets Carrick's. If no daemon answers, this
-/// command serves the program itself, until the program has ended and its messages are delivered, or for 5
-/// more seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// Sockets of the program with protocol SCTP are Carrick's; all others are the kernel's. Dynamically linked
+/// programs get them by a preload library, and libsctp.so.1 where it is not installed; this command
+/// supervises statically linked ones by seccomp, until their descendants have ended as well. If no daemon answers,
+/// it serves the program itself, until the program has ended and its messages are delivered, or for 5 more
+/// seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Path of the daemon's control socket [default: that of `carrick daemon`, if one answers there].
     #[arg(long, value_name = "PATH")]
     daemon: Option<PathBuf>,
+    /// Supervise a dynamically linked program as well: for one that starts static programs, or that makes
+    /// system calls without libc.
+    #[arg(long)]
+    seccomp: bool,
     #[command(flatten)]
     network: NetworkArguments,
     #[command(flatten)]
@@ -58,14 +65,24 @@ pub(crate) struct Arguments {
     program: Vec<OsString>,
 }
 
+/// Mechanism by which the program gets Carrick's sockets.
+enum Mechanism {
+    /// The preload library at this path.
+    Preload(PathBuf),
+    Seccomp,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let library = library()?;
+    let mechanism = mechanism(arguments)?;
     let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
-    if answers(&daemon) {
-        let mut command = command(arguments, &library, &daemon);
+    let is_served = answers(&daemon);
+    if is_served && let Mechanism::Preload(_) = mechanism {
+        let mut command = command(arguments, &mechanism, &daemon);
         return Err(not_run(arguments, &command.exec()));
     }
-    if let Some(path) = &arguments.daemon {
+    if let Some(path) = &arguments.daemon
+        && !is_served
+    {
         return Err(Failure::Run(format!(
             "no daemon answers on {}: start one with carrick daemon --socket {}",
             path.display(),
@@ -74,7 +91,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut ended = None;
     runtime::run(async {
-        ended = Some(serve(arguments, &library).await?);
+        ended = Some(if is_served {
+            let program = start(arguments, &mechanism, &daemon)?;
+            let status = ProgramStatus::of(program)?;
+            status.ended().await;
+            status.get()?
+        } else {
+            serve(arguments, &mechanism).await?
+        });
         Ok(())
     })?;
     let code = ended.map_or(1, |status| {
@@ -82,6 +106,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         status.code().or(signal).unwrap_or(1)
     });
     std::process::exit(code);
+}
+
+fn mechanism(arguments: &Arguments) -> Result<Mechanism, Failure> {
+    let program = &arguments.program[0];
+    let linkage = executable::linkage(program).map_err(|refusal| {
+        Failure::Run(format!(
+            "cannot run {}: {refusal}",
+            program.to_string_lossy()
+        ))
+    })?;
+    if arguments.seccomp || linkage == Linkage::Static {
+        Ok(Mechanism::Seccomp)
+    } else {
+        library().map(Mechanism::Preload)
+    }
 }
 
 /// Returns the path of the preload library: that of the environment, beside the executable, or in
@@ -111,17 +150,27 @@ fn beside_executable(directories: &[&str]) -> Vec<PathBuf> {
     directories.iter().map(|one| parent.join(one)).collect()
 }
 
-fn command(arguments: &Arguments, library: &Path, daemon: &Path) -> Command {
-    let mut preload = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preload.push(":");
-        preload.push(others);
-    }
+fn command(arguments: &Arguments, mechanism: &Mechanism, daemon: &Path) -> Command {
     let mut command = Command::new(&arguments.program[0]);
     command
         .args(&arguments.program[1..])
-        .env("LD_PRELOAD", preload)
         .env("CARRICK_DAEMON", daemon);
+    let others = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    match mechanism {
+        Mechanism::Preload(library) => {
+            let mut preload = library.as_os_str().to_owned();
+            if !others.is_empty() {
+                preload.push(":");
+                preload.push(others);
+            }
+            command.env("LD_PRELOAD", preload);
+        }
+        Mechanism::Seccomp if !others.is_empty() => {
+            // Programs that the program executes are supervised, too: a call would be translated twice.
+            command.env("LD_PRELOAD", without_library(&others));
+        }
+        Mechanism::Seccomp => {}
+    }
     let candidates = beside_executable(&["lib", INSTALLED]);
     if let Some(path) = sctp_library::library_path(&candidates) {
         command.env(sctp_library::PATH_VARIABLE, path);
@@ -129,15 +178,102 @@ fn command(arguments: &Arguments, library: &Path, daemon: &Path) -> Command {
     command
 }
 
-fn not_run(arguments: &Arguments, error: &std::io::Error) -> Failure {
-    Failure::Run(format!(
-        "cannot run {}: {error}",
-        arguments.program[0].to_string_lossy()
-    ))
+/// Returns a list of preload libraries without Carrick's.
+fn without_library(libraries: &OsStr) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+
+    let parts = libraries
+        .as_bytes()
+        .split(|byte| matches!(byte, b':' | b' '))
+        .filter(|part| !part.is_empty() && !part.ends_with(LIBRARY.as_bytes()));
+    OsStr::from_bytes(&parts.collect::<Vec<_>>().join(&b':')).to_owned()
+}
+
+fn not_run(arguments: &Arguments, error: &io::Error) -> Failure {
+    let program = arguments.program[0].to_string_lossy();
+    if error.raw_os_error() == Some(nix::errno::Errno::EBUSY as i32) {
+        return Failure::Run(format!(
+            "cannot run {program}: another carrick run supervises this process already: start the program \
+             without carrick run"
+        ));
+    }
+    Failure::Run(format!("cannot run {program}: {error}"))
+}
+
+/// Program that was started.
+enum StartedProgram {
+    Preloaded(Child),
+    Supervised(Supervised),
+}
+
+fn start(
+    arguments: &Arguments,
+    mechanism: &Mechanism,
+    daemon: &Path,
+) -> Result<StartedProgram, Failure> {
+    let mut command = command(arguments, mechanism, daemon);
+    let started = match mechanism {
+        Mechanism::Preload(_) => command.spawn().map(StartedProgram::Preloaded),
+        Mechanism::Seccomp => {
+            carrick_seccomp::spawn(&mut command, daemon).map(StartedProgram::Supervised)
+        }
+    };
+    started.map_err(|error| not_run(arguments, &error))
+}
+
+/// Status of a program that runs, and gets the signals of this process. The channel is closed when the supervised
+/// descendants of the program have ended as well.
+#[derive(Clone)]
+struct ProgramStatus(watch::Receiver<Option<ExitStatus>>);
+
+impl ProgramStatus {
+    fn of(program: StartedProgram) -> Result<Self, Failure> {
+        let id = match &program {
+            StartedProgram::Preloaded(child) => child.id() as i32,
+            StartedProgram::Supervised(supervised) => supervised.id(),
+        };
+        let (record, status) = watch::channel(None);
+        forward_signals(Pid::from_raw(id), &status)?;
+        std::thread::spawn(move || {
+            // Without a status, the command reports that it could not wait.
+            match program {
+                StartedProgram::Preloaded(mut child) => {
+                    let _ = record.send(child.wait().ok());
+                }
+                StartedProgram::Supervised(supervised) => {
+                    let _ = supervised.wait(|status| {
+                        let _ = record.send(Some(status));
+                    });
+                }
+            }
+        });
+        Ok(Self(status))
+    }
+
+    /// Waits until the program and its supervised descendants have ended, or until the program has and this
+    /// command is to end.
+    async fn ended(&self) {
+        let Self(mut program) = self.clone();
+        let Self(mut descendants) = self.clone();
+        let interrupted = async {
+            // An error: the channel is closed, and the other branch is ready.
+            let _ = program.wait_for(Option::is_some).await;
+            runtime::signal_received().await;
+        };
+        tokio::select! {
+            _ = descendants.wait_for(|_| false) => {}
+            () = interrupted => {}
+        }
+    }
+
+    fn get(&self) -> Result<ExitStatus, Failure> {
+        let status = *self.0.borrow();
+        status.ok_or_else(|| Failure::Run("cannot wait for the program".into()))
+    }
 }
 
 /// Runs the program and serves its sockets.
-async fn serve(arguments: &Arguments, library: &Path) -> Result<ExitStatus, Failure> {
+async fn serve(arguments: &Arguments, mechanism: &Mechanism) -> Result<ExitStatus, Failure> {
     // A name that no process had before: in a container this command has the same number at each start.
     let directory = mkdtemp(&std::env::temp_dir().join("carrick-XXXXXX")).map_err(|error| {
         let parent = std::env::temp_dir();
@@ -150,7 +286,7 @@ async fn serve(arguments: &Arguments, library: &Path) -> Result<ExitStatus, Fail
     let mode = Permissions::from_mode(0o711);
     let opened = std::fs::set_permissions(&directory, mode);
     let done = match opened {
-        Ok(()) => serve_in(arguments, library, &directory).await,
+        Ok(()) => serve_in(arguments, mechanism, &directory).await,
         Err(error) => Err(Failure::Run(format!(
             "cannot set the permissions of {}: {error}",
             directory.display()
@@ -163,7 +299,7 @@ async fn serve(arguments: &Arguments, library: &Path) -> Result<ExitStatus, Fail
 
 async fn serve_in(
     arguments: &Arguments,
-    library: &Path,
+    mechanism: &Mechanism,
     directory: &Path,
 ) -> Result<ExitStatus, Failure> {
     let mut config = arguments.network.config(&arguments.protocol)?;
@@ -173,40 +309,24 @@ async fn serve_in(
     config.max_associations_per_user = Some(config.max_associations);
     config.receive_memory_per_user = Some(config.receive_memory);
     let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;
-    let mut command = command(arguments, library, daemon.socket());
-    let mut child = command.spawn().map_err(|error| {
+    let program = start(arguments, mechanism, daemon.socket()).inspect_err(|_| {
         // Nothing else is in it.
         let _ = std::fs::remove_file(daemon.socket());
-        not_run(arguments, &error)
     })?;
     // After the start of the program, whose own limit stays as it is. Without it, the daemon serves fewer sockets.
     let _ = service::raise_descriptor_limit();
-    let id = Pid::from_raw(child.id() as i32);
-    forward_signals(id)?;
-    let (ended, has_ended) = oneshot::channel();
-    let waiting = std::thread::spawn(move || {
-        let status = child.wait();
-        // The daemon may have ended.
-        let _ = ended.send(());
-        status
-    });
-    daemon
-        .run(async {
-            // The thread has sent, or has panicked.
-            let _ = has_ended.await;
-        })
-        .await;
-    match waiting.join() {
-        Ok(Ok(status)) => Ok(status),
-        Ok(Err(error)) => Err(Failure::Run(format!(
-            "cannot wait for the program: {error}"
-        ))),
-        Err(_) => Err(Failure::Run("cannot wait for the program".into())),
-    }
+    let status = ProgramStatus::of(program)?;
+    daemon.run(status.ended()).await;
+    // The daemon may have ended before.
+    status.ended().await;
+    status.get()
 }
 
 /// Passes signals on to the program. It gets those of the terminal's keys itself.
-fn forward_signals(program: Pid) -> Result<(), Failure> {
+fn forward_signals(
+    program: Pid,
+    status: &watch::Receiver<Option<ExitStatus>>,
+) -> Result<(), Failure> {
     let mut signals = vec![
         Signal::SIGTERM,
         Signal::SIGHUP,
@@ -220,8 +340,9 @@ fn forward_signals(program: Pid) -> Result<(), Failure> {
         let caught = signal(SignalKind::from_raw(which as i32));
         let mut caught =
             caught.map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))?;
+        let status = status.clone();
         tokio::spawn(async move {
-            while caught.recv().await.is_some() {
+            while caught.recv().await.is_some() && status.borrow().is_none() {
                 // The program may have ended.
                 let _ = kill(program, which);
             }

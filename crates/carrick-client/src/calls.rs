@@ -69,6 +69,16 @@ pub(crate) fn is_sctp(domain: c_int, kind: c_int, protocol: c_int) -> bool {
 
 /// Creates a socket. Returns the error of a kernel without SCTP if no daemon answers.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int, Errno> {
+    let (fd, description) = new_socket(domain, kind, protocol)?;
+    Ok(take(fd, description, kind & libc::SOCK_NONBLOCK != 0))
+}
+
+/// Creates a socket that has no entry in the table.
+pub(crate) fn new_socket(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> Result<(OwnedFd, Description), Errno> {
     let request = Request::Socket {
         domain,
         kind: kind & 0xf,
@@ -83,22 +93,24 @@ pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_in
     let answer = client::request(&request, None, close_on_exec).map_err(|_| unsupported)?;
     check(answer.error)?;
     let fd = answer.attached.ok_or(Errno::MFILE)?;
-    Ok(take(
-        fd,
-        answer.description,
-        kind & libc::SOCK_NONBLOCK != 0,
-    ))
+    Ok((fd, answer.description))
 }
 
 /// Adds a new descriptor to the table, and returns its number to the program.
 pub(crate) fn take(fd: OwnedFd, description: Description, nonblocking: bool) -> c_int {
     use std::os::fd::AsFd;
-    if nonblocking && let Ok(flags) = fcntl_getfl(&fd) {
-        // The flag is valid for every file.
-        let _ = fcntl_setfl(&fd, flags | OFlags::NONBLOCK);
+    if nonblocking {
+        set_nonblocking(fd.as_fd());
     }
     table::insert(fd.as_fd(), description);
     fd.into_raw_fd()
+}
+
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) {
+    if let Ok(flags) = fcntl_getfl(fd) {
+        // The flag is valid for every file.
+        let _ = fcntl_setfl(fd, flags | OFlags::NONBLOCK);
+    }
 }
 
 fn check(error: c_int) -> Result<(), Errno> {
@@ -188,7 +200,7 @@ fn wait_for(wait: PollFd<'_>, limit: Option<Duration>, late: Errno) -> Result<()
 /// Starts an association and waits for it if the descriptor blocks. Returns its identifier with the
 /// result.
 pub(crate) fn connect(fd: BorrowedFd<'_>, addresses: &[u8]) -> (c_int, Result<(), Errno>) {
-    let answer = match ask(fd, &Request::Connect { addresses }) {
+    let answer = match start_connect(fd, addresses) {
         Ok(answer) => answer,
         Err(error) => return (0, Err(error)),
     };
@@ -212,11 +224,22 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, addresses: &[u8]) -> (c_int, Result<()
     (answer.result, done)
 }
 
+/// Starts an association. The reply has the error of the call, and a descriptor attached in two cases: the result of
+/// a set-up of a one-to-many socket that blocks, or the pair that replaces the one of a socket with one association.
+pub(crate) fn start_connect(fd: BorrowedFd<'_>, addresses: &[u8]) -> Result<DaemonReply, Errno> {
+    ask(fd, &Request::Connect { addresses })
+}
+
 fn wait_connected(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     if is_nonblocking(fd) {
         return Err(Errno::INPROGRESS);
     }
     wait_writable(fd, Errno::INPROGRESS)?;
+    connected(fd)
+}
+
+/// Returns the result of the set-up of the only association, when the descriptor is writable.
+pub(crate) fn connected(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // The error stays pending, as on Linux.
     let answer = call(fd, &Request::Describe)?;
     check(answer.result)?;
@@ -248,6 +271,11 @@ fn wait_setup(fd: BorrowedFd<'_>, result: &OwnedFd) -> Result<(), Errno> {
     let wait = PollFd::new(result, PollFlags::IN);
     let limit = socket_timeout(fd, Timeout::Send).ok().flatten();
     wait_for(wait, limit, Errno::INPROGRESS)?;
+    set_up(result)
+}
+
+/// Reads the result of the set-up of an association of a one-to-many socket; `EAGAIN` before it is known.
+pub(crate) fn set_up(result: &OwnedFd) -> Result<(), Errno> {
     let mut number = [0; 4];
     match recv(result, &mut number, RecvFlags::DONTWAIT)? {
         (4, _) => check(i32::from_ne_bytes(number)),
@@ -259,13 +287,7 @@ fn wait_setup(fd: BorrowedFd<'_>, result: &OwnedFd) -> Result<(), Errno> {
 /// Replaces a descriptor whose pair cannot be used again; the number remains.
 fn replace(fd: BorrowedFd<'_>, new: &OwnedFd, description: Description) -> Result<(), Errno> {
     let kept = rustix::io::fcntl_getfd(fd)?;
-    if is_nonblocking(fd) {
-        fcntl_setfl(new, fcntl_getfl(new)? | OFlags::NONBLOCK)?;
-    }
-    for limit in [Timeout::Recv, Timeout::Send] {
-        let timeout = socket_timeout(fd, limit)?;
-        rustix::net::sockopt::set_socket_timeout(new, limit, timeout)?;
-    }
+    copy_settings(fd, new)?;
     let flags = if kept.contains(FdFlags::CLOEXEC) {
         libc::O_CLOEXEC
     } else {
@@ -279,12 +301,40 @@ fn replace(fd: BorrowedFd<'_>, new: &OwnedFd, description: Description) -> Resul
     Ok(())
 }
 
+/// Copies the settings of a pair that the kernel keeps to the pair that replaces it.
+pub(crate) fn copy_settings(fd: BorrowedFd<'_>, new: &OwnedFd) -> Result<(), Errno> {
+    if is_nonblocking(fd) {
+        fcntl_setfl(new, fcntl_getfl(new)? | OFlags::NONBLOCK)?;
+    }
+    for limit in [Timeout::Recv, Timeout::Send] {
+        let timeout = socket_timeout(fd, limit)?;
+        rustix::net::sockopt::set_socket_timeout(new, limit, timeout)?;
+    }
+    Ok(())
+}
+
 /// `accept4`
 pub(crate) fn accept(
     fd: BorrowedFd<'_>,
-    mut socket: Description,
+    socket: Description,
     flags: c_int,
 ) -> Result<(c_int, Option<std::net::SocketAddr>), Errno> {
+    check_accept(fd, socket, flags)?;
+    let accepted = receive::accept(fd, flags & libc::SOCK_CLOEXEC != 0, true)?;
+    let number = take(
+        accepted.fd,
+        accepted.description,
+        flags & libc::SOCK_NONBLOCK != 0,
+    );
+    Ok((number, accepted.peer))
+}
+
+/// Checks the arguments of `accept4` and the state of the socket.
+pub(crate) fn check_accept(
+    fd: BorrowedFd<'_>,
+    mut socket: Description,
+    flags: c_int,
+) -> Result<(), Errno> {
     if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
         return Err(Errno::INVAL);
     }
@@ -298,13 +348,7 @@ pub(crate) fn accept(
     if !socket.has(Property::Listening) {
         return Err(Errno::INVAL);
     }
-    let accepted = receive::accept(fd, flags & libc::SOCK_CLOEXEC != 0)?;
-    let number = take(
-        accepted.fd,
-        accepted.description,
-        flags & libc::SOCK_NONBLOCK != 0,
-    );
-    Ok((number, accepted.peer))
+    Ok(())
 }
 
 /// `getsockopt`; returns the value and the result, also of a call that has a value and fails.
@@ -334,9 +378,42 @@ pub(crate) fn get_option(
     Ok((call(fd, &request)?.value, Ok(0)))
 }
 
+/// Returns whether an option of level `IPPROTO_SCTP` is a call rather than a value: it has a pointer, returns a descriptor,
+/// or waits.
+pub(crate) fn is_special(name: c_int) -> bool {
+    matches!(
+        name,
+        SCTP_SOCKOPT_PEELOFF
+            | SCTP_SOCKOPT_PEELOFF_FLAGS
+            | SCTP_SOCKOPT_CONNECTX
+            | SCTP_SOCKOPT_CONNECTX_OLD
+            | SCTP_SOCKOPT_CONNECTX3
+    )
+}
+
 /// `sctp_peeloff`: the value is `struct sctp_peeloff_arg`, or `sctp_peeloff_flags_arg`. Returns it with the
 /// number of the new descriptor.
 fn peel_off(fd: BorrowedFd<'_>, name: c_int, buffer: &[u8]) -> Result<(Vec<u8>, c_int), Errno> {
+    let (branched, flags) = branch_off(fd, name, buffer)?;
+    // The description is that of the socket that it was branched off from.
+    let number = take(
+        branched,
+        Description::default(),
+        flags & libc::SOCK_NONBLOCK != 0,
+    );
+    table::forget(number);
+    let mut value = buffer.to_vec();
+    value[4..8].copy_from_slice(&number.to_ne_bytes());
+    Ok((value, number))
+}
+
+/// Branches an association off by the value of an option, of 8 bytes at least. Returns its descriptor with the flags
+/// that it shall have.
+pub(crate) fn branch_off(
+    fd: BorrowedFd<'_>,
+    name: c_int,
+    buffer: &[u8],
+) -> Result<(OwnedFd, c_int), Errno> {
     let word = |at: usize| {
         let part = buffer.get(at..at + 4).and_then(|part| part.first_chunk());
         part.map(|part| i32::from_ne_bytes(*part))
@@ -359,16 +436,7 @@ fn peel_off(fd: BorrowedFd<'_>, name: c_int, buffer: &[u8]) -> Result<(Vec<u8>, 
     let answer = answer.map_err(|_| Errno::CONNRESET)?;
     check(answer.error)?;
     let branched = answer.attached.ok_or(Errno::MFILE)?;
-    // The description is that of the socket that it was branched off from.
-    let number = take(
-        branched,
-        Description::default(),
-        flags & libc::SOCK_NONBLOCK != 0,
-    );
-    table::forget(number);
-    let mut value = buffer.to_vec();
-    value[4..8].copy_from_slice(&number.to_ne_bytes());
-    Ok((value, number))
+    Ok((branched, flags))
 }
 
 /// `sctp_connectx` of libsctp: the value is `struct sctp_getaddrs_old` with a pointer to the addresses;

@@ -4,6 +4,8 @@ use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use carrick_ipc::{
@@ -118,7 +120,18 @@ fn open() -> Result<BorrowedFd<'static>, Errno> {
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
+/// Control socket of a process that does not have it in its environment.
+static DAEMON: OnceLock<String> = OnceLock::new();
+
+/// Sets the path of the daemon's control socket, once.
+pub(crate) fn use_daemon(path: &Path) {
+    let _ = DAEMON.set(path.to_string_lossy().into_owned());
+}
+
 fn path() -> String {
+    if let Some(path) = DAEMON.get() {
+        return path.clone();
+    }
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     variable(DAEMON_VARIABLE)
         .or_else(|| variable("XDG_RUNTIME_DIR").map(|directory| user_socket(&directory)))

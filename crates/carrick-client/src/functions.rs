@@ -461,7 +461,7 @@ unsafe fn receive_into(
     receive_checked(fd, socket, &mut parts, flags, false)
 }
 
-fn receive_checked(
+pub(crate) fn receive_checked(
     fd: c_int,
     socket: Description,
     parts: &mut [IoSliceMut<'_>],
@@ -475,7 +475,7 @@ fn receive_checked(
 }
 
 /// Returns whether associations are read from a socket instead of messages.
-fn is_listener(socket: Description) -> bool {
+pub(crate) fn is_listener(socket: Description) -> bool {
     socket.has(Property::Listening) && !socket.has(Property::OneToMany)
 }
 
@@ -601,6 +601,33 @@ fn ancillary(socket: Description, header: &Header) -> Vec<ControlMessage> {
     control
 }
 
+/// Attributes of a message that `recvmsg` returns.
+pub(crate) struct ReceivedAttributes {
+    pub(crate) flags: c_int,
+    pub(crate) control: Vec<ControlMessage>,
+    pub(crate) address: Vec<u8>,
+}
+
+pub(crate) fn attributes(socket: Description, received: &ReceivedMessage) -> ReceivedAttributes {
+    let mut attributes = ReceivedAttributes {
+        flags: if received.is_end { MSG_EOR } else { 0 },
+        control: Vec::new(),
+        address: Vec::new(),
+    };
+    if let Some(header) = &received.header {
+        if header.is_notification {
+            attributes.flags |= MSG_NOTIFICATION;
+        } else {
+            let next = received.next.as_ref().map(nxtinfo);
+            let next = next.map(|info| ControlMessage::sctp(SCTP_NXTINFO, info.encode()));
+            attributes.control.extend(next);
+            attributes.control.extend(ancillary(socket, header));
+        }
+        attributes.address = header.address.map(write_address).unwrap_or_default();
+    }
+    attributes
+}
+
 /// `recvmsg` on a descriptor of Carrick.
 ///
 /// # Safety
@@ -615,19 +642,12 @@ unsafe fn receive_message(
     let mut parts = unsafe { parts_mut(message.msg_iov, message.msg_iovlen as usize) };
     let describes_next = socket.has(Property::NxtInfo);
     let received = receive_checked(fd, socket, &mut parts, flags, describes_next)?;
-    message.msg_flags = if received.is_end { MSG_EOR } else { 0 };
-    let mut control = Vec::new();
-    let mut address = Vec::new();
-    if let Some(header) = &received.header {
-        if header.is_notification {
-            message.msg_flags |= MSG_NOTIFICATION;
-        } else {
-            let next = received.next.as_ref().map(nxtinfo);
-            control.extend(next.map(|info| ControlMessage::sctp(SCTP_NXTINFO, info.encode())));
-            control.extend(ancillary(socket, header));
-        }
-        address = header.address.map(write_address).unwrap_or_default();
-    }
+    let ReceivedAttributes {
+        flags,
+        control,
+        address,
+    } = attributes(socket, &received);
+    message.msg_flags = flags;
     // SAFETY: as above.
     unsafe {
         put(&address, message.msg_name, &raw mut message.msg_namelen);
@@ -886,7 +906,7 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
 ///
 /// # Errors
 /// As on every socket: `ESPIPE` for an offset other than -1, `EOPNOTSUPP` for flags without a meaning.
-fn transfer_flags(offset: i64, flags: c_int) -> Result<c_int, Errno> {
+pub(crate) fn transfer_flags(offset: i64, flags: c_int) -> Result<c_int, Errno> {
     if offset != -1 {
         return Err(Errno::SPIPE);
     }

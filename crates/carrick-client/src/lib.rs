@@ -19,6 +19,7 @@ mod client;
 mod functions;
 mod lock;
 mod next;
+pub mod proxy;
 mod receive;
 mod send;
 mod system_calls;

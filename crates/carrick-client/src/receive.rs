@@ -300,16 +300,19 @@ pub(crate) struct AcceptedAssociation {
     pub(crate) peer: Option<std::net::SocketAddr>,
 }
 
-/// Reads an association to accept from the pair of a listening socket.
+/// Reads an association to accept from the pair of a listening socket; waits for it if `waits` is set and the
+/// descriptor blocks.
 pub(crate) fn accept(
     fd: BorrowedFd<'_>,
     close_on_exec: bool,
+    waits: bool,
 ) -> Result<AcceptedAssociation, Errno> {
     let mut bytes = [0; HEADER + carrick_ipc::DESCRIPTION];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut flags = RecvFlags::empty();
     flags.set(RecvFlags::CMSG_CLOEXEC, close_on_exec);
+    flags.set(RecvFlags::DONTWAIT, !waits);
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let len = recvmsg(fd, &mut parts, &mut control, flags)?.bytes;
     let attached = control.drain().find_map(|message| match message {

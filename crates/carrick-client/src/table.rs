@@ -99,11 +99,23 @@ fn identify(fd: BorrowedFd<'_>) -> Option<Description> {
 
 /// Stores the description of a descriptor of Carrick.
 pub(crate) fn insert(fd: BorrowedFd<'_>, description: Description) {
-    let (Some(at), Ok(cookie)) = (entry(fd.as_raw_fd()), sockopt::socket_cookie(fd)) else {
-        return;
-    };
-    DESCRIPTIONS[at].store(description.to_bits(), Ordering::Relaxed);
-    COOKIES[at].store(cookie, Ordering::Release);
+    if let Ok(cookie) = sockopt::socket_cookie(fd) {
+        restore(fd.as_raw_fd(), cookie, description);
+    }
+}
+
+/// Stores the description of a descriptor of Carrick with this cookie.
+pub(crate) fn restore(fd: c_int, cookie: u64, description: Description) {
+    if let Some(at) = entry(fd) {
+        DESCRIPTIONS[at].store(description.to_bits(), Ordering::Relaxed);
+        COOKIES[at].store(cookie, Ordering::Release);
+    }
+}
+
+/// Returns the last description that was stored for a number.
+pub(crate) fn stored(fd: c_int) -> Option<Description> {
+    let bits = entry(fd).map(|at| DESCRIPTIONS[at].load(Ordering::Relaxed));
+    bits.map(Description::from_bits)
 }
 
 /// Removes a number that is closed or replaced.

@@ -30,4 +30,6 @@ mod simco_host;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod sockets_limits;
+#[cfg(target_os = "linux")]
+mod static_programs;
 mod support;

@@ -19,20 +19,27 @@ pub(crate) fn program() -> Option<&'static Path> {
 
 fn build() -> Option<PathBuf> {
     build_library();
-    let program = directory().join("carrick-sockets-checks");
+    compile("cc", &[], "carrick-sockets-checks")
+}
+
+/// Compiles the C program with options of the compiler. `None` without the compiler.
+pub(crate) fn compile(compiler: &str, options: &[&str], name: &str) -> Option<PathBuf> {
+    let program = directory().join(name);
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/command/programs/sockets.c"
     );
-    let compiler = Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-o"])
+    let compiled = Command::new(compiler)
+        .args(["-O1", "-Wall", "-Werror"])
+        .args(options)
+        .arg("-o")
         .arg(&program)
         .arg(source)
         .status();
-    match compiler {
+    match compiled {
         Ok(status) => assert!(status.success(), "{source} does not compile"),
         Err(error) => {
-            println!("skipped: no C compiler: {error}");
+            println!("skipped: no C compiler {compiler}: {error}");
             return None;
         }
     }
@@ -76,14 +83,24 @@ fn check_on(addresses: &[&str], name: &str) {
     }
 }
 
+/// Runs a check with options of `carrick run`.
+pub(crate) fn run_check(options: &[&str], program: &Path, name: &str) {
+    let program = [options, &["--", program.to_str().unwrap(), name]].concat();
+    runs(&["127.0.0.1"], &program);
+}
+
 /// Runs a program with a daemon for it alone, and returns what it has written to standard error.
 fn succeeds(addresses: &[&str], program: &[&str]) -> String {
+    runs(addresses, &[&["--"], program].concat())
+}
+
+/// Runs a program, after options of `carrick run` and `--`.
+fn runs(addresses: &[&str], program: &[&str]) -> String {
     let port = free_port().to_string();
     let mut arguments = vec!["run", "--udp-port", &port];
     for address in addresses {
         arguments.extend(["--bind", address]);
     }
-    arguments.push("--");
     arguments.extend(program);
     let finished = crate::support::run(&arguments);
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
@@ -226,6 +243,16 @@ fn the_end_of_an_association_is_notified() {
 #[test]
 fn a_full_send_buffer_blocks_until_the_peer_reads() {
     check("pressure");
+}
+
+#[test]
+fn duplicates_are_descriptors_of_the_socket() {
+    check("duplicates");
+}
+
+#[test]
+fn signals_lose_no_message() {
+    check("interrupted");
 }
 
 #[test]

@@ -1,0 +1,558 @@
+//! The calls of the program, performed in its place.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_long};
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use carrick_client::proxy::{self, ProxySocket, Received, SetupState, StartedSetup};
+use carrick_sockets::ancillary::write_control;
+use carrick_sockets::linux::{
+    IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD, SCTP_SOCKOPT_CONNECTX3,
+    SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, write_address,
+};
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::kernel::{Notification, Reply};
+use crate::memory::{Caller, Part, duplicate, long, one_part, word};
+use crate::range;
+use crate::supervisor::Supervisor;
+
+/// Limit of what one call receives, in bytes; the rest of a larger message is received by the next one.
+const MAX_RECEIVED: usize = 4 << 20;
+/// Limit of a message to send in bytes, beyond that of any socket.
+const MAX_SENT: usize = 64 << 20;
+/// Limit of addresses, ancillary data and options in bytes.
+const MAX_VALUE: usize = 1 << 16;
+/// Limit of the messages of one call (`UIO_MAXIOV`).
+const MAX_MESSAGES: usize = 1024;
+/// Size of `struct msghdr` in bytes.
+const MSGHDR: usize = 56;
+/// Size of `struct mmsghdr` in bytes.
+const MMSGHDR: u64 = 64;
+
+/// Result of a call.
+pub(crate) enum Outcome {
+    Reply(Reply),
+    Wait(ParkedCall),
+}
+
+/// Call that has to wait.
+pub(crate) struct ParkedCall {
+    pub(crate) socket: ProxySocket<'static>,
+    pub(crate) event: AwaitedEvent,
+    /// Limit of the time to wait.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// Event after which a call is performed again, or its set-up has a result.
+pub(crate) enum AwaitedEvent {
+    Readable,
+    Writable,
+    /// The descriptor is writable: the only association is set up, and the call returns this value.
+    Connected(i64),
+    /// The other descriptor is readable: it has the result of the set-up.
+    SetUp(OwnedFd, i64),
+}
+
+impl ParkedCall {
+    /// Returns the error of a call that has waited too long.
+    pub(crate) fn late(&self) -> Errno {
+        match self.event {
+            AwaitedEvent::Readable | AwaitedEvent::Writable => Errno::AGAIN,
+            _ => Errno::INPROGRESS,
+        }
+    }
+
+    /// Returns the reply to a call that a signal of its thread ends.
+    pub(crate) fn interrupted(&self) -> Reply {
+        match self.event {
+            // As in the kernel: a call with a time limit is not restarted, nor is a set-up.
+            AwaitedEvent::Readable | AwaitedEvent::Writable if self.limit.is_none() => {
+                Reply::Restart
+            }
+            _ => Reply::Error(Errno::INTR),
+        }
+    }
+}
+
+/// Result of an attempt to perform a call.
+enum Attempt {
+    Value(i64),
+    Continue,
+    /// A set-up has begun, on the pair that has replaced the one of the descriptor, if there is one.
+    SetUp(AwaitedEvent, Option<OwnedFd>),
+}
+
+fn done(result: Result<(), Errno>) -> Result<Attempt, Errno> {
+    result.map(|()| Attempt::Value(0))
+}
+
+fn size(len: usize) -> Attempt {
+    Attempt::Value(len as i64)
+}
+
+/// Lends a buffer of the thread.
+fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    if len > MAX_RECEIVED {
+        return work(&mut vec![0; len]);
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        work(&mut buffer[..len])
+    })
+}
+
+/// Returns the flags of a call that passes messages.
+fn flags(notification: &Notification) -> c_int {
+    match c_long::from(notification.number) {
+        libc::SYS_sendmsg | libc::SYS_recvmsg => notification.int(2),
+        // Its only flag.
+        libc::SYS_preadv2 | libc::SYS_pwritev2 if notification.int(5) & libc::RWF_NOWAIT != 0 => {
+            libc::MSG_DONTWAIT
+        }
+        libc::SYS_sendto | libc::SYS_recvfrom | libc::SYS_sendmmsg | libc::SYS_recvmmsg => {
+            notification.int(3)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the event for which a call waits that returned `EAGAIN`.
+fn awaited(number: c_int) -> Option<AwaitedEvent> {
+    match c_long::from(number) {
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_preadv2
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg
+        | libc::SYS_accept
+        | libc::SYS_accept4 => Some(AwaitedEvent::Readable),
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwritev2
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg => Some(AwaitedEvent::Writable),
+        _ => None,
+    }
+}
+
+impl Supervisor {
+    /// Performs the call of a notification, without waiting.
+    pub(crate) fn handle(&'static self, notification: &Notification) -> Outcome {
+        if c_long::from(notification.number) == libc::SYS_socket {
+            let reply = self.socket(notification);
+            return Outcome::Reply(reply.unwrap_or_else(Reply::Error));
+        }
+        let at = if c_long::from(notification.number) == libc::SYS_splice
+            && !range::contains(notification.int(0))
+        {
+            2
+        } else {
+            0
+        };
+        let caller = self.caller(notification);
+        let fd = caller.handle().and_then(|handle| {
+            let fd = duplicate(&handle, notification.int(at))?;
+            caller.check()?;
+            Ok(fd)
+        });
+        match fd.map(|fd| self.known.find(fd)) {
+            Ok(Ok(socket)) => self.perform(notification, socket),
+            // Another file has the number.
+            Ok(Err(_)) | Err(Errno::BADF) => Outcome::Reply(Reply::Continue),
+            Err(error) => Outcome::Reply(Reply::Error(error)),
+        }
+    }
+
+    /// Performs a call on a socket.
+    pub(crate) fn perform(
+        &'static self,
+        notification: &Notification,
+        mut socket: ProxySocket<'static>,
+    ) -> Outcome {
+        let caller = self.caller(notification);
+        let event = match self.attempt(&caller, &socket) {
+            Ok(Attempt::Value(value)) => return Outcome::Reply(Reply::Value(value)),
+            Ok(Attempt::Continue) => return Outcome::Reply(Reply::Continue),
+            Ok(Attempt::SetUp(event, replacement)) => {
+                if let Some(Ok(new)) = replacement.map(|new| self.known.find(new)) {
+                    socket = new;
+                }
+                Some(event)
+            }
+            Err(Errno::AGAIN)
+                if flags(notification) & libc::MSG_DONTWAIT == 0 && socket.blocks() =>
+            {
+                awaited(notification.number)
+            }
+            Err(error) => {
+                if error == Errno::PIPE && flags(notification) & libc::MSG_NOSIGNAL == 0 {
+                    // The thread handles it before the call returns.
+                    let _ = caller
+                        .handle()
+                        .and_then(|handle| pidfd_send_signal(handle, Signal::PIPE));
+                }
+                return Outcome::Reply(Reply::Error(error));
+            }
+        };
+        let Some(event) = event else {
+            return Outcome::Reply(Reply::Error(Errno::AGAIN));
+        };
+        let limit = match event {
+            AwaitedEvent::Readable => socket.receive_timeout(),
+            _ => socket.send_timeout(),
+        };
+        Outcome::Wait(ParkedCall {
+            socket,
+            event,
+            limit,
+        })
+    }
+
+    fn socket(&self, notification: &Notification) -> Result<Reply, Errno> {
+        let [domain, kind, protocol] = [0, 1, 2].map(|at| notification.int(at));
+        if !proxy::serves(domain, kind, protocol) {
+            return Ok(Reply::Continue);
+        }
+        let fd = self.known.socket(domain, kind, protocol)?;
+        let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
+        let number = self.add(&self.caller(notification), &fd, 0, close_on_exec)?;
+        Ok(Reply::Value(number.into()))
+    }
+
+    fn attempt(
+        &self,
+        caller: &Caller<'_>,
+        socket: &ProxySocket<'static>,
+    ) -> Result<Attempt, Errno> {
+        let notification = caller.notification;
+        let [_, a1, a2, a3, a4, a5] = notification.arguments;
+        let int = |at: usize| notification.int(at);
+        match c_long::from(notification.number) {
+            libc::SYS_read => {
+                receive(caller, socket, &one_part(a1, a2), 0, false).map(|got| size(got.len))
+            }
+            libc::SYS_readv => {
+                let parts = caller.parts(a1, a2)?;
+                receive(caller, socket, &parts, 0, false).map(|received| size(received.len))
+            }
+            libc::SYS_recvfrom => {
+                let received = receive(caller, socket, &one_part(a1, a2), int(3), false)?;
+                if a4 != 0 {
+                    caller.put(&received.address, a4, a5)?;
+                }
+                Ok(size(received.len))
+            }
+            libc::SYS_preadv2 => {
+                let flags = proxy::transfer_flags(a3 as i64, int(5))?;
+                let parts = caller.parts(a1, a2)?;
+                receive(caller, socket, &parts, flags, false).map(|received| size(received.len))
+            }
+            libc::SYS_pwritev2 => {
+                let flags = proxy::transfer_flags(a3 as i64, int(5))?;
+                send(caller, socket, &caller.parts(a1, a2)?, [&[], &[]], flags)
+            }
+            libc::SYS_recvmsg => receive_message(caller, socket, a1, int(2)).map(size),
+            libc::SYS_recvmmsg => receive_messages(caller, socket),
+            libc::SYS_write => send(caller, socket, &one_part(a1, a2), [&[], &[]], 0),
+            libc::SYS_writev => send(caller, socket, &caller.parts(a1, a2)?, [&[], &[]], 0),
+            libc::SYS_sendto => {
+                let address = value(caller, a4, if a4 == 0 { 0 } else { a5 })?;
+                send(caller, socket, &one_part(a1, a2), [&address, &[]], int(3))
+            }
+            libc::SYS_sendmsg => send_message(caller, socket, a1, int(2)),
+            libc::SYS_sendmmsg => send_messages(caller, socket),
+            libc::SYS_bind => done(socket.bind(&value(caller, a1, a2)?)),
+            libc::SYS_listen => done(socket.listen(int(1))),
+            libc::SYS_shutdown => done(socket.shutdown(int(1))),
+            libc::SYS_connect => {
+                let address = value(caller, a1, a2)?;
+                let started = socket.connect(&address)?;
+                self.set_up(caller, started, 0)
+            }
+            libc::SYS_accept => self.accept(caller, socket, 0),
+            libc::SYS_accept4 => self.accept(caller, socket, int(3)),
+            libc::SYS_getsockname => done(caller.put(&socket.local_address()?, a1, a2)),
+            libc::SYS_getpeername => done(caller.put(&socket.peer_address()?, a1, a2)),
+            libc::SYS_getsockopt => self.option(caller, socket),
+            libc::SYS_setsockopt => self.set_option(caller, socket),
+            // As on Linux: `SCTP_STATUS` has the unacknowledged data.
+            libc::SYS_ioctl if a1 as u32 == libc::TIOCOUTQ as u32 => Err(Errno::NOTTY),
+            libc::SYS_ioctl => {
+                let unread = socket.unread()? as u32;
+                done(caller.write(a2, &unread.to_ne_bytes()))
+            }
+            libc::SYS_dup => self.duplicate(caller, socket, 0, false),
+            libc::SYS_fcntl => {
+                let close_on_exec = int(1) == libc::F_DUPFD_CLOEXEC;
+                let lowest = u32::try_from(int(2)).map_err(|_| Errno::INVAL)?;
+                self.duplicate(caller, socket, lowest, close_on_exec)
+            }
+            // Programs copy themselves where data cannot be moved.
+            libc::SYS_sendfile | libc::SYS_splice => Err(Errno::INVAL),
+            // To a number: dup3, and dup2 where the architecture has it. Calls on a number that is not
+            // reserved would not be noticed.
+            _ if range::contains(int(1)) => Ok(Attempt::Continue),
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    fn duplicate(
+        &self,
+        caller: &Caller<'_>,
+        socket: &ProxySocket<'_>,
+        lowest: u32,
+        close_on_exec: bool,
+    ) -> Result<Attempt, Errno> {
+        let number = self.add(caller, socket, lowest, close_on_exec)?;
+        Ok(Attempt::Value(number.into()))
+    }
+
+    fn accept(
+        &self,
+        caller: &Caller<'_>,
+        socket: &ProxySocket<'_>,
+        flags: c_int,
+    ) -> Result<Attempt, Errno> {
+        let (fd, peer) = socket.accept(flags)?;
+        let [_, address, len, ..] = caller.notification.arguments;
+        let number = self.add(caller, &fd, 0, flags & libc::SOCK_CLOEXEC != 0)?;
+        if address != 0 {
+            let peer = peer.map(write_address).unwrap_or_default();
+            caller.put(&peer, address, len)?;
+        }
+        Ok(Attempt::Value(number.into()))
+    }
+
+    /// Continues a set-up that was started; the call returns `value` when it is complete.
+    fn set_up(
+        &self,
+        caller: &Caller<'_>,
+        started: StartedSetup,
+        value: i64,
+    ) -> Result<Attempt, Errno> {
+        if let Some(new) = &started.replacement {
+            let number = caller.notification.int(0);
+            let close_on_exec = caller.closes_on_exec(number);
+            self.listener.add(
+                caller.notification,
+                new.as_fd(),
+                number as u32,
+                close_on_exec,
+            )?;
+        }
+        match started.state {
+            SetupState::Done(result) => result.map(|()| Attempt::Value(value)),
+            SetupState::Only => Ok(Attempt::SetUp(
+                AwaitedEvent::Connected(value),
+                started.replacement,
+            )),
+            SetupState::OneOfMany(result) => {
+                Ok(Attempt::SetUp(AwaitedEvent::SetUp(result, value), None))
+            }
+        }
+    }
+
+    fn option(&self, caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
+        let [_, _, _, buffer, len, _] = caller.notification.arguments;
+        let (level, name) = (caller.notification.int(1), caller.notification.int(2));
+        let space = caller.read_word(len)?;
+        let content = value(caller, buffer, u64::from(space).min(MAX_VALUE as u64))?;
+        match (level, name) {
+            (IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS) => {
+                let (fd, close_on_exec) = socket.branch_off(name, &content)?;
+                let number = self.add(caller, &fd, 0, close_on_exec)?;
+                let mut value = content;
+                value[4..8].copy_from_slice(&number.to_ne_bytes());
+                caller.put(&value, buffer, len)?;
+                Ok(Attempt::Value(number.into()))
+            }
+            (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX3) => {
+                // `struct sctp_getaddrs_old`: the size and the address of a list.
+                if content.len() < 16 {
+                    return Err(Errno::INVAL);
+                }
+                let size = word(&content, 4) as usize;
+                if size == 0 || size > MAX_VALUE {
+                    return Err(Errno::INVAL);
+                }
+                let addresses = caller.read(long(&content, 8), size)?;
+                let started = socket.connect_list(&addresses)?;
+                caller.put(&started.association.to_ne_bytes(), buffer, len)?;
+                self.set_up(caller, started, 0)
+            }
+            _ => done(caller.put(&socket.option(level, name, &content)?, buffer, len)),
+        }
+    }
+
+    fn set_option(&self, caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
+        let [_, _, _, buffer, len, _] = caller.notification.arguments;
+        let (level, name) = (caller.notification.int(1), caller.notification.int(2));
+        let content = value(caller, buffer, u64::from(len as u32))?;
+        let is_list = level == IPPROTO_SCTP
+            && matches!(name, SCTP_SOCKOPT_CONNECTX | SCTP_SOCKOPT_CONNECTX_OLD);
+        if is_list {
+            let started = socket.connect_list(&content)?;
+            let result = match name {
+                SCTP_SOCKOPT_CONNECTX => started.association.into(),
+                _ => 0,
+            };
+            return self.set_up(caller, started, result);
+        }
+        let result = socket.set_option(level, name, &content)?;
+        Ok(Attempt::Value(result.into()))
+    }
+}
+
+/// Reads an address, ancillary data or an option.
+fn value(caller: &Caller<'_>, address: u64, len: u64) -> Result<Vec<u8>, Errno> {
+    let len = usize::try_from(len).ok().filter(|len| *len <= MAX_VALUE);
+    caller.read(address, len.ok_or(Errno::INVAL)?)
+}
+
+fn total(parts: &[Part]) -> usize {
+    parts
+        .iter()
+        .fold(0, |sum: usize, part| sum.saturating_add(part.len))
+}
+
+/// Receives a message, or a part of one, into buffers of the program.
+fn receive(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    parts: &[Part],
+    flags: c_int,
+    has_attributes: bool,
+) -> Result<Received, Errno> {
+    with_buffer(total(parts).min(MAX_RECEIVED), |buffer| {
+        let received = socket.receive(&mut [IoSliceMut::new(buffer)], flags, has_attributes)?;
+        caller.scatter(parts, &buffer[..received.len])?;
+        Ok(received)
+    })
+}
+
+/// `recvmsg` to a `struct msghdr` of the program.
+fn receive_message(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    address: u64,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let header = caller.read(address, MSGHDR)?;
+    let parts = caller.parts(long(&header, 16), long(&header, 24))?;
+    let received = receive(caller, socket, &parts, flags, true)?;
+    let (name, name_space) = (long(&header, 0), word(&header, 8) as usize);
+    let (control, control_space) = (long(&header, 32), long(&header, 40) as usize);
+    let mut flags = received.flags;
+    if name != 0 {
+        let written = received.address.len().min(name_space);
+        caller.write(name, &received.address[..written])?;
+        let len = received.address.len() as u32;
+        caller.write(address + 8, &len.to_ne_bytes())?;
+    }
+    let space = if control == 0 { 0 } else { control_space };
+    let (written, is_cut) = write_control(&received.control, space);
+    if is_cut {
+        flags |= libc::MSG_CTRUNC;
+    }
+    caller.write(control, &written)?;
+    let mut rest = [0; 12];
+    rest[..8].copy_from_slice(&(written.len() as u64).to_ne_bytes());
+    rest[8..].copy_from_slice(&flags.to_ne_bytes());
+    caller.write(address + 40, &rest)?;
+    Ok(received.len)
+}
+
+/// `recvmmsg`: waits for the first message only, as `MSG_WAITFORONE` asks for.
+fn receive_messages(caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
+    let [_, list, count, ..] = caller.notification.arguments;
+    let flags = caller.notification.int(3) & !libc::MSG_WAITFORONE;
+    many(list, count, |address| {
+        let len = receive_message(caller, socket, address, flags)?;
+        write_len(caller, address, len)?;
+        Ok(len > 0)
+    })
+}
+
+/// `sendmmsg`
+fn send_messages(caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
+    let [_, list, count, ..] = caller.notification.arguments;
+    let flags = caller.notification.int(3);
+    many(list, count, |address| {
+        if let Attempt::Value(len) = send_message(caller, socket, address, flags)? {
+            write_len(caller, address, len as usize)?;
+        }
+        Ok(true)
+    })
+}
+
+/// Performs a call for each `struct mmsghdr` of a list, until one fails or returns false. Returns how many succeeded.
+fn many(
+    list: u64,
+    count: u64,
+    mut one: impl FnMut(u64) -> Result<bool, Errno>,
+) -> Result<Attempt, Errno> {
+    let count = (count as u32 as usize).min(MAX_MESSAGES);
+    let mut succeeded = 0;
+    for at in 0..count {
+        match one(list + at as u64 * MMSGHDR) {
+            Ok(continues) => {
+                succeeded += 1;
+                if !continues {
+                    break;
+                }
+            }
+            Err(error) if succeeded == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(size(succeeded))
+}
+
+/// Writes the field `msg_len` of `struct mmsghdr`.
+fn write_len(caller: &Caller<'_>, address: u64, len: usize) -> Result<(), Errno> {
+    caller.write(address + MSGHDR as u64, &(len as u32).to_ne_bytes())
+}
+
+/// Sends a message with its address and ancillary data.
+fn send(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    parts: &[Part],
+    [address, control]: [&[u8]; 2],
+    flags: c_int,
+) -> Result<Attempt, Errno> {
+    let len = total(parts);
+    if len > MAX_SENT {
+        return Err(Errno::MSGSIZE);
+    }
+    with_buffer(len, |buffer| {
+        caller.gather(parts, buffer)?;
+        socket.send(buffer, address, control, flags).map(size)
+    })
+}
+
+/// `sendmsg` of a `struct msghdr` of the program.
+fn send_message(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    address: u64,
+    flags: c_int,
+) -> Result<Attempt, Errno> {
+    let header = caller.read(address, MSGHDR)?;
+    let parts = caller.parts(long(&header, 16), long(&header, 24))?;
+    let field = |pointer: u64, len: u64| value(caller, pointer, if pointer == 0 { 0 } else { len });
+    let name = field(long(&header, 0), word(&header, 8).into())?;
+    let control = field(long(&header, 32), long(&header, 40))?;
+    send(caller, socket, &parts, [&name, &control], flags)
+}
