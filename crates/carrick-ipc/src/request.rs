@@ -189,7 +189,7 @@ impl<'a> Request<'a> {
             4 | 6 | 12 => 1,
             _ => 0,
         };
-        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 17);
+        let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 18);
         let unused = numbers < 3 && c != 0 || numbers < 2 && b != 0 || numbers < 1 && a != 0;
         if unused || !has_first && len > 0 || code != 11 && !second.is_empty() {
             return Err(Malformed);

@@ -341,7 +341,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 23, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 29, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         all.protocol.apply(&mut config.association);

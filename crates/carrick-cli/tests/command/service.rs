@@ -228,7 +228,7 @@ fn a_passed_socket_of_another_type_is_refused() {
     let own = folder.path("own");
     let daemon = start_activated(passed.into(), &notify, &own, &free_udp_port());
     let finished = daemon.finish();
-    finished.assert_failed(1, "use ListenSequentialPacket=");
+    finished.assert_failed(1, "set ListenSequentialPacket=");
 }
 
 #[test]

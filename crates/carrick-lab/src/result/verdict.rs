@@ -190,7 +190,7 @@ impl ScenarioResult {
 
     /// Returns the verdicts as a line: counts, then the rows that differ most.
     pub fn verdict_line(&self) -> String {
-        const NAMED: usize = 3;
+        const NAMED: usize = 2;
         let tally = self.tally();
         if tally.compared == 0 {
             return "no published values".into();
