@@ -246,7 +246,8 @@ async fn closing_the_last_descriptor_lingers() {
         };
         assert_eq!(ask(&client, &option, Some(socket.as_fd())).0, 0);
         // More than the peer, which does not read, has room for.
-        let frame = [&Header::new(FrameKind::Send).encode()[..], &[7; 65_000]].concat();
+        let mut frame = Header::new(FrameKind::Send).encode().to_vec();
+        frame.resize(65_000, 7);
         for _ in 0..32 {
             send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
         }
