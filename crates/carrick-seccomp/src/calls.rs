@@ -34,7 +34,7 @@ const MSGHDR: usize = 56;
 const MMSGHDR: u64 = 64;
 
 /// Result of a call.
-pub(crate) enum Outcome {
+pub(crate) enum CallOutcome {
     Reply(Reply),
     Wait(ParkedCall),
 }
@@ -148,10 +148,10 @@ fn awaited(number: c_int) -> Option<AwaitedEvent> {
 
 impl Supervisor {
     /// Performs the call of a notification, without waiting.
-    pub(crate) fn handle(&'static self, notification: &Notification) -> Outcome {
+    pub(crate) fn handle(&'static self, notification: &Notification) -> CallOutcome {
         if c_long::from(notification.number) == libc::SYS_socket {
             let reply = self.socket(notification);
-            return Outcome::Reply(reply.unwrap_or_else(Reply::Error));
+            return CallOutcome::Reply(reply.unwrap_or_else(Reply::Error));
         }
         let at = if c_long::from(notification.number) == libc::SYS_splice
             && !range::contains(notification.int(0))
@@ -169,8 +169,8 @@ impl Supervisor {
         match fd.map(|fd| self.known.find(fd)) {
             Ok(Ok(socket)) => self.perform(notification, socket),
             // Another file has the number.
-            Ok(Err(_)) | Err(Errno::BADF) => Outcome::Reply(Reply::Continue),
-            Err(error) => Outcome::Reply(Reply::Error(error)),
+            Ok(Err(_)) | Err(Errno::BADF) => CallOutcome::Reply(Reply::Continue),
+            Err(error) => CallOutcome::Reply(Reply::Error(error)),
         }
     }
 
@@ -179,11 +179,11 @@ impl Supervisor {
         &'static self,
         notification: &Notification,
         mut socket: ProxySocket<'static>,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let caller = self.caller(notification);
         let event = match self.attempt(&caller, &socket) {
-            Ok(Attempt::Value(value)) => return Outcome::Reply(Reply::Value(value)),
-            Ok(Attempt::Continue) => return Outcome::Reply(Reply::Continue),
+            Ok(Attempt::Value(value)) => return CallOutcome::Reply(Reply::Value(value)),
+            Ok(Attempt::Continue) => return CallOutcome::Reply(Reply::Continue),
             Ok(Attempt::SetUp(event, replacement)) => {
                 if let Some(Ok(new)) = replacement.map(|new| self.known.find(new)) {
                     socket = new;
@@ -202,17 +202,17 @@ impl Supervisor {
                         .handle()
                         .and_then(|handle| pidfd_send_signal(handle, Signal::PIPE));
                 }
-                return Outcome::Reply(Reply::Error(error));
+                return CallOutcome::Reply(Reply::Error(error));
             }
         };
         let Some(event) = event else {
-            return Outcome::Reply(Reply::Error(Errno::AGAIN));
+            return CallOutcome::Reply(Reply::Error(Errno::AGAIN));
         };
         let limit = match event {
             AwaitedEvent::Readable => socket.receive_timeout(),
             _ => socket.send_timeout(),
         };
-        Outcome::Wait(ParkedCall {
+        CallOutcome::Wait(ParkedCall {
             socket,
             event,
             limit,

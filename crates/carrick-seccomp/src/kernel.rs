@@ -45,6 +45,8 @@ pub enum Unsupported {
     Kernel,
     /// The architecture is neither x86-64 nor 64-bit Arm.
     Architecture,
+    /// The process may not take descriptors from another one (`pidfd_getfd`).
+    Descriptors,
     /// The limit of open files is below the reserved numbers.
     OpenFiles,
 }
@@ -56,6 +58,9 @@ impl fmt::Display for Unsupported {
                 "this kernel has no seccomp user notification that waits for the supervisor: Linux 5.19 or later is needed"
             }
             Self::Architecture => "this architecture is not supported: x86-64 or 64-bit Arm is needed",
+            Self::Descriptors => {
+                "the system call pidfd_getfd is not permitted: in a container, add the capability SYS_PTRACE or a seccomp profile that allows the call"
+            }
             Self::OpenFiles => "the limit of open files is below 1024: raise it (ulimit -H -n)",
         })
     }

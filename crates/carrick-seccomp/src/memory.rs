@@ -1,7 +1,7 @@
 //! Memory and descriptors of the program.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use rustix::io::Errno;
@@ -208,6 +208,13 @@ fn status(thread: i32) -> Option<String> {
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.map(str::trim)
+}
+
+/// Returns whether this process may take descriptors from others. The seccomp profiles of containers may refuse it, which
+/// they do regardless of the process.
+pub(crate) fn can_duplicate() -> bool {
+    let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
+    own.is_ok_and(|own| duplicate(&own, own.as_raw_fd()).is_ok())
 }
 
 /// Returns a duplicate of a descriptor of the program.

@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::filter::filter;
 use crate::kernel::{self, Listener, Notification, Unsupported};
-use crate::memory::{Caller, duplicate};
+use crate::memory::{Caller, can_duplicate, duplicate};
 use crate::range::{NEEDED_LIMIT, RANGES};
 use crate::waiting::WaitingCalls;
 
@@ -54,6 +54,9 @@ pub fn spawn(command: &mut Command, daemon: &Path) -> io::Result<Supervised> {
     let filter = filter().ok_or_else(|| unsupported(Unsupported::Architecture))?;
     if !kernel::is_supported() {
         return Err(unsupported(Unsupported::Kernel));
+    }
+    if !can_duplicate() {
+        return Err(unsupported(Unsupported::Descriptors));
     }
     allow_reserved_numbers().map_err(unsupported)?;
     use_daemon(daemon);
@@ -146,10 +149,10 @@ impl Supervisor {
     }
 
     /// Replies to a notification, or parks its call.
-    fn finish(&self, notification: Notification, outcome: Outcome) {
+    fn finish(&self, notification: Notification, outcome: CallOutcome) {
         match outcome {
-            Outcome::Reply(reply) => self.listener.reply(&notification, reply),
-            Outcome::Wait(call) => self.waiting.park(notification, call),
+            CallOutcome::Reply(reply) => self.listener.reply(&notification, reply),
+            CallOutcome::Wait(call) => self.waiting.park(notification, call),
         }
     }
 

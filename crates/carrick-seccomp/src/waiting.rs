@@ -10,7 +10,7 @@ use carrick_client::proxy::set_up;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::calls::{AwaitedEvent, Outcome, ParkedCall};
+use crate::calls::{AwaitedEvent, CallOutcome, ParkedCall};
 use crate::kernel::{Notification, Reply};
 use crate::memory::PendingSignal;
 use crate::supervisor::Supervisor;
@@ -157,7 +157,7 @@ fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<Waiti
         }
         AwaitedEvent::Connected(value) => finished(call.socket.connected(), value),
         AwaitedEvent::SetUp(result, value) => match set_up(&result) {
-            Err(Errno::AGAIN) => Outcome::Wait(ParkedCall {
+            Err(Errno::AGAIN) => CallOutcome::Wait(ParkedCall {
                 event: AwaitedEvent::SetUp(result, value),
                 ..call
             }),
@@ -165,21 +165,21 @@ fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<Waiti
         },
     };
     match outcome {
-        Outcome::Wait(call) => Some(WaitingCall {
+        CallOutcome::Wait(call) => Some(WaitingCall {
             notification,
             call,
             deadline,
             is_suspected,
         }),
-        Outcome::Reply(reply) => {
+        CallOutcome::Reply(reply) => {
             supervisor.listener.reply(&notification, reply);
             None
         }
     }
 }
 
-fn finished(done: Result<(), Errno>, value: i64) -> Outcome {
-    Outcome::Reply(done.map_or_else(Reply::Error, |()| Reply::Value(value)))
+fn finished(done: Result<(), Errno>, value: i64) -> CallOutcome {
+    CallOutcome::Reply(done.map_or_else(Reply::Error, |()| Reply::Value(value)))
 }
 
 /// Returns false for a call whose program was killed, or that a signal ends, which gets its reply.
