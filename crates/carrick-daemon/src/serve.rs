@@ -429,7 +429,7 @@ impl Driver {
         }
     }
 
-    /// Shuts the pair down when no message passes in either direction any more. Its events then no longer say what
+    /// Shuts the pair down when no message passes in either direction any more. Its events then no longer show what
     /// has happened; the program may have closed its end.
     fn end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = &descriptor.ours {
