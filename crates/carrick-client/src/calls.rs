@@ -47,8 +47,9 @@ pub(crate) fn choice() -> SocketSelection {
         Some("always" | "") => SocketSelection::Always,
         _ => {
             let line = format!(
-                "carrick: {SOCKETS_VARIABLE} is neither always, missing nor never, but {given:?}: all SCTP sockets are \
-                 Carrick's\n"
+                "carrick: {SOCKETS_VARIABLE} is neither always, missing nor never, but {:?}: all SCTP sockets are \
+                 Carrick's\n",
+                given.to_string_lossy()
             );
             // The program may have closed standard error.
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());

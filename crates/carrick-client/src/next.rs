@@ -102,12 +102,19 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
 /// As for `syscall`.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    let [a, b, c, d, e, f] = arguments;
     // SAFETY: as for the functions above; this one has variable arguments.
     unsafe {
         let function: unsafe extern "C" fn(c_long, ...) -> c_long =
             transmute(find(&FOUND, c"syscall"));
-        function(number, a, b, c, d, e, f)
+        function(
+            number,
+            arguments[0],
+            arguments[1],
+            arguments[2],
+            arguments[3],
+            arguments[4],
+            arguments[5],
+        )
     }
 }
 

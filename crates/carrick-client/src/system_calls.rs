@@ -39,14 +39,14 @@ impl Arguments {
 /// As for `syscall` of libc.
 pub unsafe fn syscall(
     number: c_long,
-    a: c_long,
-    b: c_long,
-    c: c_long,
-    d: c_long,
-    e: c_long,
-    f: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+    sixth: c_long,
 ) -> c_long {
-    let given = Arguments([a, b, c, d, e, f]);
+    let given = Arguments([first, second, third, fourth, fifth, sixth]);
     let (int, uint, size, len) = (
         |at| given.int(at),
         |at| given.uint(at),
@@ -85,12 +85,12 @@ pub unsafe fn syscall(
             #[cfg(target_arch = "x86_64")]
             libc::SYS_dup2 => functions::dup2(fd, int(1)).into(),
             libc::SYS_dup3 => functions::dup3(fd, int(1), int(2)).into(),
-            libc::SYS_fcntl => functions::fcntl(fd, int(1), c as _).into(),
-            libc::SYS_ioctl => functions::ioctl(fd, b as _, given.pointer(2)).into(),
+            libc::SYS_fcntl => functions::fcntl(fd, int(1), third as _).into(),
+            libc::SYS_ioctl => functions::ioctl(fd, second as _, given.pointer(2)).into(),
             libc::SYS_read => functions::read(fd, given.pointer(1), size(2)) as c_long,
             libc::SYS_readv => functions::readv(fd, given.pointer(1), int(2)) as c_long,
             libc::SYS_preadv2 => {
-                functions::preadv2(fd, given.pointer(1), int(2), d, int(5)) as c_long
+                functions::preadv2(fd, given.pointer(1), int(2), fourth, int(5)) as c_long
             }
             libc::SYS_recvfrom => {
                 let (address, len) = (given.pointer(4), given.pointer(5));
@@ -103,7 +103,7 @@ pub unsafe fn syscall(
             libc::SYS_write => functions::write(fd, given.pointer(1), size(2)) as c_long,
             libc::SYS_writev => functions::writev(fd, given.pointer(1), int(2)) as c_long,
             libc::SYS_pwritev2 => {
-                functions::pwritev2(fd, given.pointer(1), int(2), d, int(5)) as c_long
+                functions::pwritev2(fd, given.pointer(1), int(2), fourth, int(5)) as c_long
             }
             libc::SYS_sendto => {
                 let (address, len) = (given.pointer(4), len(5));
@@ -116,7 +116,7 @@ pub unsafe fn syscall(
             }
             libc::SYS_splice => {
                 let (from, to) = (given.pointer(1), given.pointer(3));
-                functions::splice(fd, from, int(2), to, size(4), f as c_uint) as c_long
+                functions::splice(fd, from, int(2), to, size(4), sixth as c_uint) as c_long
             }
             _ => next::syscall(number, given.0),
         }

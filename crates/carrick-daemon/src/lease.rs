@@ -289,8 +289,8 @@ impl Driver {
         self.users.entry(uid).or_default().descriptors += 1;
         self.leases.by_token.insert(lease.token, socket);
         let lease = Lease {
-            has_plain_ip,
             process,
+            has_plain_ip,
             ..lease
         };
         self.leases.by_socket.insert(socket, lease);

@@ -21,15 +21,12 @@ pub unsafe extern "C" fn execve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    type Function =
+        unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
     // SAFETY: libc has this function, and the arguments are the program's: the environment is null or a list of strings that
     // ends with null. Both outlive the call.
     unsafe {
         let next = libc::dlsym(libc::RTLD_NEXT, c"execve".as_ptr());
-        type Function = unsafe extern "C" fn(
-            *const c_char,
-            *const *const c_char,
-            *const *const c_char,
-        ) -> c_int;
         let next: Function = transmute(next);
         match extended(environment) {
             Some((_value, list)) => next(path, arguments, list.as_ptr()),

@@ -38,7 +38,7 @@ impl Assembly {
             MessagePart::Whole => Some(message),
             MessagePart::First => self.begin(message, memory),
             MessagePart::Middle => self.go_on(message, memory),
-            MessagePart::Last => self.finish(message, memory),
+            MessagePart::Last => Some(self.finish(message, memory)),
             MessagePart::Aborted => self.abort(message, memory),
         }
     }
@@ -70,7 +70,7 @@ impl Assembly {
         };
         let cost = part_cost(&part);
         if !memory.take(cost) {
-            return self.finished(part, memory);
+            return Some(self.finished(part, memory));
         }
         self.held += cost;
         open.cost += cost;
@@ -78,23 +78,23 @@ impl Assembly {
         None
     }
 
-    fn finish(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+    fn finish(&mut self, part: Message, memory: &SourceMemory<'_>) -> Message {
         let is_open = self.open.contains_key(&part.tsn.value());
-        let mut message = self.finished(part, memory)?;
+        let mut message = self.finished(part, memory);
         if is_open {
             message.part = MessagePart::Whole;
         }
-        Some(message)
+        message
     }
 
     /// Returns the part behind the stored parts of its message, which are stored no longer.
-    fn finished(&mut self, part: Message, memory: &SourceMemory<'_>) -> Option<Message> {
+    fn finished(&mut self, part: Message, memory: &SourceMemory<'_>) -> Message {
         let Some(open) = self.remove(&part, memory) else {
-            return Some(part);
+            return part;
         };
         let mut message = open.message;
         message.payload.append(part.payload);
-        Some(message)
+        message
     }
 
     /// Drops a message that the peer abandoned. The user is notified if it has received the first part.

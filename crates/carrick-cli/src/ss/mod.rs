@@ -123,35 +123,31 @@ fn socket(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Resul
 
 /// Returns what the options add to a line, in the form of `ss`.
 fn further(row: &Value, arguments: &Arguments) -> String {
-    let mut text = String::new();
-    if arguments.processes
-        && let Some(process) = row["process"].as_i64()
-    {
-        // The process may have ended, or be one of another namespace.
+    let number = |of: &Value| of.as_u64().unwrap_or(0);
+    let process = row["process"].as_i64().filter(|_| arguments.processes);
+    let process = process.map(|process| {
+        // The process may have ended, or be one of another namespace; its name is what it has set.
         let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
         let name = name.unwrap_or_default();
-        text += &format!(" users:((\"{}\",pid={process}))", name.trim_end());
-    }
-    if arguments.extended {
-        let number = |of: &Value| of.as_u64().unwrap_or(0);
-        text += &format!(
-            " uid:{} ino:{}",
-            number(&row["user"]),
-            number(&row["inode"])
-        );
-    }
-    if arguments.memory && row["association"] != 0 {
+        let name = name.trim_end().escape_debug();
+        format!(" users:((\"{name}\",pid={process}))")
+    });
+    let user = arguments.extended.then(|| {
+        let (user, inode) = (number(&row["user"]), number(&row["inode"]));
+        format!(" uid:{user} ino:{inode}")
+    });
+    let has_buffers = arguments.memory && row["association"] != 0;
+    let memory = has_buffers.then(|| {
         let (stats, settings) = (&row["stats"], &row["settings"]);
-        let number = |of: &Value| of.as_u64().unwrap_or(0);
-        text += &format!(
+        format!(
             " skmem:(r{},rb{},t{},tb{})",
             number(&stats["receive_buffer_bytes"]),
             number(&settings["receive_buffer"]),
             number(&stats["send_buffer_bytes"]),
             number(&settings["send_buffer"]),
-        );
-    }
-    text
+        )
+    });
+    [process, user, memory].into_iter().flatten().collect()
 }
 
 fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Result<()> {

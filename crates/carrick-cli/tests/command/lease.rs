@@ -156,11 +156,9 @@ fn start_daemon(served: &Served, options: &[&str]) -> Running {
 fn simco_shares_the_port_of_a_daemon() {
     let served = Served::start("lease-simco");
     let folder = Folder::new("lease");
-    let config = format!(
-        "name = \"box\"\n[backend]\nkind = \"memory\"\n\
-         [listen]\nsctp = {{ addresses = [\"127.0.0.1\"], port = 5012 }}\n\
-         [[agents]]\nname = \"pbx\"\nkey-file = \"key\"\nrights = \"all\"\n"
-    );
+    let config = "name = \"box\"\n[backend]\nkind = \"memory\"\n\
+         [listen]\nsctp = { addresses = [\"127.0.0.1\"], port = 5012 }\n\
+         [[agents]]\nname = \"pbx\"\nkey-file = \"key\"\nrights = \"all\"\n";
     std::fs::write(folder.file("lease.toml"), config).unwrap();
     let config = folder.file("lease.toml");
     let mut middlebox = start(&served, &["simco", "middlebox", "--config", &config]);
