@@ -250,7 +250,7 @@ mod tests {
         print_files(&mut out, Path::new("report"), &path).expect("written");
         let text = String::from_utf8(out).expect("text");
         assert!(text.lines().count() <= 20, "{text}");
-        assert!(text.contains("A. Jungmaier et al., 2001"), "{text}");
+        assert!(text.contains("Andreas Jungmaier et al., 2001"), "{text}");
         assert!(
             text.contains("Reproduced 0 of 45 published values"),
             "{text}"

@@ -151,8 +151,13 @@ fn a_killed_supervisor_leaves_nothing() {
     let served = Served::start("killed-supervisor");
     let mut running = connected(&served, program);
     running.kill();
-    // The program has ended, too: its output is at its end.
-    assert_eq!(running.error_line(), "");
+    // The program has ended, too: its output is at its end. Its call may have returned before the kernel killed it.
+    let line = running.error_line();
+    assert!(
+        line.is_empty() || line.contains("Function not implemented"),
+        "{line}"
+    );
+    assert!(line.is_empty() || running.error_line().is_empty());
     wait_for_no_sockets(&served);
     assert_eq!(served.end().code, Some(0));
 }
