@@ -126,8 +126,10 @@ fn tshark_captures_by_the_script() {
 
     let name = format!("carrick-extcap-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let script = folder.join("carrick");
+    // The folder for programs of the user, below that for configuration.
+    let programs = folder.join("wireshark/extcap");
+    std::fs::create_dir_all(&programs).unwrap();
+    let script = programs.join("carrick");
     let text = format!(
         "#!/bin/sh\nexec {} capture \"$@\"\n",
         env!("CARGO_BIN_EXE_carrick")
@@ -141,7 +143,7 @@ fn tshark_captures_by_the_script() {
     daemon.error_line();
     let tshark = |arguments: &[&str]| {
         let mut command = Command::new("tshark");
-        command.env("WIRESHARK_EXTCAP_DIR", &folder);
+        command.env("XDG_CONFIG_HOME", &folder);
         command.env("CARRICK_DAEMON", &socket).args(arguments);
         command
     };
