@@ -23,8 +23,9 @@ wanted=("$@")
 [ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16
 
 build() {
-  # No test depends on the preload library and the C libraries, which some of them use.
-  cargo test "${workspace[@]}" --no-run && cargo build --locked -p carrick-preload -p carrick-c
+  # One command, so that the features of each dependency are resolved once. `cargo test --no-run` would leave
+  # out the preload library and the C libraries, which some tests use and no test depends on.
+  cargo build "${workspace[@]}" --lib --bins --tests --examples
 }
 
 # The pages of all crates, with the features of crate carrick: the list of its public API is that of its sources.
