@@ -226,6 +226,7 @@ impl Registry {
     }
 
     /// Updates the memory accounted for the received data of an association and its inbound streams.
+    #[inline]
     pub(crate) fn update_memory_use(&mut self, id: AssociationId) {
         if let Some(slot) = current(&mut self.slots, id)
             && let Some(association) = &slot.association
