@@ -36,13 +36,18 @@ docs() {
 
 unit() {
   # More threads than cores, since many tests wait for timers.
-  RUST_TEST_THREADS=$((2 * $(nproc))) \
-    cargo test "${workspace[@]}" --no-fail-fast -- --skip messages_arrive_once_and_associations_end
+  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test "${workspace[@]}" --no-fail-fast -- \
+    --skip messages_arrive_once_and_associations_end --skip experiments::
 }
 
 world() {
   CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-$([ -n "$long" ] && echo 20000 || echo 500)} \
     cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
+}
+
+# The tests that run the published experiments.
+experiments() {
+  cargo test "${workspace[@]}" --no-fail-fast --test it experiments::
 }
 
 # The tests of the core and of the sockets, with state that is exported and imported whenever their outputs have been drained.
@@ -52,11 +57,11 @@ handover() {
     --skip messages_arrive_once_across_handovers
 }
 
-# experiments ARGUMENT...: the published experiments and the check of their report.
-experiments() {
+# The published experiments as a user runs them, and the check of their report.
+reproduce() {
   local out status
   out=$(mktemp -d) || return 1
-  target/debug/carrick reproduce --out "$out" "$@" &&
+  target/debug/carrick reproduce --out "$out" &&
     python3 scripts/check_report.py "$out"
   status=$?
   rm -rf "$out"
@@ -178,12 +183,21 @@ full_experiments() {
   return $status
 }
 
-# What uses a core, one check after the other. The lints and the docs come last: they hold the lock of
-# the target folder, which would keep the checks beside them from their tests.
-computing() {
-  check unit unit
+# What simulates, beside the unit tests, of which many wait.
+simulating() {
+  check experiments experiments
   check world world
-  need python3 reproduce experiments
+  need python3 reproduce reproduce
+}
+
+# What uses the cores. The lints and the docs come last: they hold the lock of the target folder, which
+# would keep the checks beside them from their tests.
+computing() {
+  local simulations
+  simulating &
+  simulations=$!
+  check unit unit
+  wait "$simulations"
   need c++ fuzz fuzz
   check lints lints
   need python3 docs docs

@@ -17,7 +17,11 @@ usage() {
 rounds=$1
 shift
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "'$rounds' is not a number of rounds"
-[ $# -gt 0 ] || set -- --workspace --features carrick/dtls,carrick-cli/simco
+if [ $# -eq 0 ]; then
+  # Tests use the preload library and the C libraries too.
+  set -- --workspace --features carrick/dtls,carrick-cli/simco
+  cargo build --locked "$@" --lib --bins --tests --examples || exit 1
+fi
 logs=target/test-logs
 mkdir -p "$logs"
 load=()
