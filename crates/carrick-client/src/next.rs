@@ -54,7 +54,6 @@ next! {
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     shutdown(fd: c_int, how: c_int) -> c_int;
     close(fd: c_int) -> c_int;
-    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     dup(fd: c_int) -> c_int;
     dup2(fd: c_int, to: c_int) -> c_int;
     dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
@@ -116,6 +115,16 @@ pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
             arguments[5],
         )
     }
+}
+
+/// `close_range`, by its system call, since not every libc has it, such as glibc before 2.34.
+///
+/// # Safety
+/// As for the function.
+pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let arguments = [first.into(), last.into(), flags.into(), 0, 0, 0];
+    // SAFETY: as the caller guarantees.
+    unsafe { syscall(libc::SYS_close_range, arguments) as c_int }
 }
 
 /// `preadv2` or `pwritev2`, by their system call, since not every libc has them.
