@@ -28,8 +28,8 @@ run="target/debug/carrick run --udp-port 19899 --bind 127.0.0.1"
 count=0
 for name in $(sed -n 's/.*!strcmp(name, "\([a-z]*\)").*/\1/p' "$checks"); do
     case $name in
-    # They need another process, user, environment or network; `names` is glibc's.
-    executed | orphaned | privileged | selection | names) continue ;;
+    # They need another process, user, environment or network, or end with the daemon; `names` is glibc's.
+    crowd | executed | hoard | orphaned | orphans | privileged | selection | names) continue ;;
     addresses) bind="--bind 127.0.0.2 --bind ::1" ;;
     *) bind= ;;
     esac
