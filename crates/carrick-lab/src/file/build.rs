@@ -24,9 +24,9 @@ use super::program::{
     TcpProgram, UdpProgram,
 };
 use crate::live::Program;
-use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
-use crate::tcp_host::{TcpConfig, TcpHost};
+use carrick_hosts::sctp::SctpHost;
+use carrick_hosts::tcp::{TcpConfig, TcpHost};
 
 /// SCTP and TCP port of all hosts without SIMCO.
 const PORT: u16 = 5001;

@@ -22,7 +22,7 @@ use crate::live::{
     PacketRecording, Program, RunRecord, Stack,
 };
 use crate::options::RunOptions;
-use crate::tcp_host::{Segment, TcpCongestion};
+use carrick_hosts::tcp::{Segment, TcpCongestion};
 
 /// Expected duration of a transfer with an end.
 const TRANSFER: Duration = Duration::from_secs(140);

@@ -9,7 +9,7 @@ use super::path_change::{self, PathChange};
 use super::program::Transactions;
 use crate::live::Lateness;
 use crate::stats::{Sorted, mean};
-use crate::tcp_host::Segment;
+use carrick_hosts::tcp::Segment;
 
 /// A measure of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

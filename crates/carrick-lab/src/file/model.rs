@@ -9,7 +9,7 @@ use carrick_simco::load::Workload;
 
 use super::measure::Measure;
 use crate::options::RunOptions;
-use crate::tcp_host::TcpConfig;
+use carrick_hosts::tcp::TcpConfig;
 
 /// One cell of a sweep, ready to run.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::error::FileError;
 use super::model::{Link, Mobility, Node, NodeStack};
 use super::reader::{FromItem, Item, Section, keys, names};
 use super::settings::Settings;
-use crate::tcp_host::{TcpConfig, TcpCongestion};
+use carrick_hosts::tcp::{TcpConfig, TcpCongestion};
 
 const MAX: u64 = i64::MAX as u64;
 

@@ -15,9 +15,9 @@ use super::program::{
     Carried, LoadAgent, LoadMiddlebox, SctpProgram, TcpProgram, Transactions, UdpProgram,
 };
 use crate::capture::capture_interfaces;
-use crate::sctp_host::{EventLog, SctpHost};
 use crate::stats::jain;
-use crate::tcp_host::TcpHost;
+use carrick_hosts::sctp::{EventLog, SctpHost};
+use carrick_hosts::tcp::TcpHost;
 
 /// Interval at which failures of programs are checked.
 const SLICE: Duration = Duration::from_secs(10);

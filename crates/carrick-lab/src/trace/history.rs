@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
 
 use crate::figure::Point;
-use crate::sctp_host::EventLog;
+use carrick_hosts::sctp::EventLog;
 
 /// History of one path.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use super::super::measure::{FlowRecord, Transmission};
 use super::super::model::ReceiverSpeed;
 use super::{Carried, Sender};
 use crate::numbered::{message, number_of};
-use crate::sctp_host::Application;
+use carrick_hosts::sctp::Application;
 
 /// PPID bit of a response.
 const ANSWER: u32 = 1 << 31;

@@ -5,8 +5,8 @@ use carrick_netsim::Time;
 
 use super::super::measure::{FlowRecord, Transmission};
 use super::{Carried, Sender};
-use crate::sctp_host::core_time;
-use crate::tcp_host::{Connection, Segment, TcpApplication};
+use carrick_hosts::core_time;
+use carrick_hosts::tcp::{Connection, Segment, TcpApplication};
 
 const PIECE: usize = 1 << 14;
 
