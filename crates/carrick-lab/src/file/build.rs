@@ -20,8 +20,8 @@ use super::model::{
     Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
 };
 use super::program::{
-    Carried, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender, Session, SessionState,
-    TcpProgram, UdpProgram,
+    Carried, FlowSink, FlowSource, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender,
+    Session, SessionState, TcpProgram, UdpProgram,
 };
 use crate::live::Program;
 use crate::seed::{derive, derive_bytes};
@@ -596,10 +596,21 @@ impl<'m> Programs<'m> {
         };
         let end = usize::from(flow.ends[0] != host);
         let program = match carried(self.model, number, end, self.seed)? {
-            Some(program) => TcpProgram::carrier(Carried::new(program)),
-            None if end == 0 => TcpProgram::client(Sender::new(number, flow, self.random(number))),
-            None => TcpProgram::server(number, flow.size, flow.response),
+            Some(program) => program,
+            None if end == 0 => {
+                let sender = Sender::new(number, flow, self.random(number));
+                Box::new(FlowSource::new(sender))
+            }
+            None => {
+                // The simulated TCP passes data to its program at once.
+                let flow = Flow {
+                    reader: ReceiverSpeed::Fast,
+                    ..flow.clone()
+                };
+                Box::new(FlowSink::new(number, &flow, true, self.random(number)))
+            }
         };
+        let program = TcpProgram::new(program);
         let host = match address(flow.ends[1]).filter(|_| end == 0) {
             Some(peer) => TcpHost::connect(config, (peer, port(self.model, flow.ends[1])), program),
             None => TcpHost::listen(config, port(self.model, host), program),

@@ -12,7 +12,8 @@ use super::build::{Repetition, SimulatedWorld, build, first_change};
 use super::measure::{FlowRecord, LinkMeasure, Measure, MessageHistory, Window};
 use super::model::{ChangeAction, Link, Mobility, Model, NodeStack};
 use super::program::{
-    Carried, LoadAgent, LoadMiddlebox, SctpProgram, TcpProgram, Transactions, UdpProgram,
+    Carried, FlowSink, FlowSource, LoadAgent, LoadMiddlebox, SctpProgram, TcpProgram, Transactions,
+    UdpProgram,
 };
 use crate::capture::capture_interfaces;
 use crate::stats::jain;
@@ -278,13 +279,15 @@ fn deliveries<'w>(world: &'w SimulatedWorld, model: &Model, number: usize) -> &'
                 receiver.map_or(&[], |r| &r.record.deliveries)
             }
         }
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Client(client) if answered => &client.sender.record.deliveries,
-            TcpProgram::Server(server) if !answered && server.number == number => {
-                &server.record.deliveries
-            }
-            _ => &[],
-        },
+        NodeStack::Tcp(_) if answered => {
+            let source = program::<FlowSource>(world, model, number, 0);
+            source.map_or(&[], |source| &source.sender.record.deliveries)
+        }
+        NodeStack::Tcp(_) => {
+            let sink = program::<FlowSink>(world, model, number, 1);
+            let sink = sink.filter(|sink| sink.number == number);
+            sink.map_or(&[], |sink| &sink.record.deliveries)
+        }
         NodeStack::Udp => {
             let program = world.host::<UdpProgram>(host);
             let receiver = program.receivers.iter().find(|(own, _)| *own == number);
@@ -319,10 +322,10 @@ fn sent(world: &SimulatedWorld, model: &Model, number: usize) -> FlowRecord {
                 ..sender.record.clone()
             }
         }
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Client(client) => client.sender.record.clone(),
-            TcpProgram::Server(_) | TcpProgram::Carrier(_) => FlowRecord::default(),
-        },
+        NodeStack::Tcp(_) => {
+            let source = program::<FlowSource>(world, model, number, 0);
+            source.map_or_else(FlowRecord::default, |source| source.sender.record.clone())
+        }
         NodeStack::Udp => {
             let program = world.host::<UdpProgram>(host);
             let sender = program.senders.iter().find(|(.., s)| s.number == number);
@@ -434,11 +437,8 @@ fn program<'w, P: crate::live::Program>(
     let host = model.flows[flow].ends[end];
     let carried: &Carried = match model.nodes[host].kind {
         NodeStack::Sctp(_) => session(world, model, flow, end)?.1.carried.as_ref()?,
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Carrier(carrier) => &carrier.carried,
-            _ => return None,
-        },
-        _ => return None,
+        NodeStack::Tcp(_) => &tcp(world, host).application().carried,
+        NodeStack::Router | NodeStack::Udp => return None,
     };
     carried.program()
 }

@@ -6,8 +6,6 @@
 //! ([`RunRecord`]). The scenario evaluates these with the code that evaluates its simulations.
 
 mod accuracy;
-mod bulk;
-mod messages;
 mod record;
 
 use std::any::Any;
@@ -23,8 +21,6 @@ use crate::error::LabError;
 use crate::result::LiveResult;
 
 pub use accuracy::{Accuracy, LatePackets, Lateness, ProbeResult, StallReport};
-pub use bulk::{Bulk, Drain};
-pub use messages::{MessageSink, MessageSource, Messages};
 pub use record::{ObservedData, PacketData, RunRecord};
 
 /// Live runs of a scenario.
@@ -170,6 +166,12 @@ pub trait Program: Any + Send {
     fn poll_transmit(&mut self, now: Time) -> Option<OutgoingMessage> {
         let _ = now;
         None
+    }
+
+    /// Returns whether the next message is polled only when the stack has room, as the time of the poll is that of
+    /// its SEND. Otherwise it is polled when the stack has accepted the message before, and waits for room.
+    fn needs_room(&self) -> bool {
+        false
     }
 
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).

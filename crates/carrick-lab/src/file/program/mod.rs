@@ -1,5 +1,6 @@
 //! Programs of the hosts, one for each stack, with the same flows of numbered messages.
 
+mod flow;
 mod pace;
 mod sctp;
 mod simco;
@@ -8,6 +9,7 @@ mod udp;
 
 use std::any::Any;
 
+pub(super) use flow::{FlowSink, FlowSource};
 pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
 pub(super) use simco::{Load, LoadAgent, LoadMiddlebox, Transactions};
 pub(super) use tcp::TcpProgram;
@@ -40,6 +42,13 @@ impl Sender {
             blocked: false,
             record: FlowRecord::default(),
         }
+    }
+
+    /// Starts the flow, whose connection is ready now.
+    fn begin(&mut self, now: u64) {
+        let [start, settle] =
+            [self.flow.start, self.flow.settle].map(|time| time.as_nanos() as u64);
+        self.pace.begin(start.max(now + settle));
     }
 
     /// Stops the flow until SEND of the last message returns.
@@ -88,5 +97,9 @@ impl Carried {
     /// Returns the program, if it is of this type.
     pub(super) fn program<P: Program>(&self) -> Option<&P> {
         (&*self.program as &dyn Any).downcast_ref()
+    }
+
+    fn program_mut<P: Program>(&mut self) -> Option<&mut P> {
+        (&mut *self.program as &mut dyn Any).downcast_mut()
     }
 }

@@ -157,13 +157,9 @@ impl SctpProgram {
             .and_then(|stats| stats.primary);
         session.state.primary = primary;
         session.state.ready = true;
-        let now = now.as_nanos();
         for (own, sender) in &mut self.senders {
             if *own == number {
-                let start = sender.flow.start.as_nanos() as u64;
-                sender
-                    .pace
-                    .begin(start.max(now + sender.flow.settle.as_nanos() as u64));
+                sender.begin(now.as_nanos());
             }
         }
     }
