@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carrick_netsim::mobile::{
     ForeignAgent, ForeignAgentConfig, HomeAgent, HomeAgentConfig, MobileNode, MobileNodeConfig,
-    SecurityAssociation,
+    MobilityEvent, SecurityAssociation,
 };
 use carrick_netsim::{
     self as netsim, ConfigError, Direction, ExternalHost, InterfaceId, LinkId, Network,
@@ -35,6 +35,9 @@ const SPI: u32 = 1000;
 /// Directions of a link, in the order of the model.
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
+/// An event of Mobile IP at a mobile node, and its time.
+pub(super) type MobilityRecord = (Time, MobilityEvent);
+
 /// A network ready to run, with the simulator's identifiers of its parts.
 pub(super) struct SimulatedWorld {
     pub(super) net: Network,
@@ -45,14 +48,15 @@ pub(super) struct SimulatedWorld {
 }
 
 impl SimulatedWorld {
-    /// Returns the program of a host, inside of Mobile IP if the host is a mobile node.
-    pub(super) fn host<T: netsim::Node>(&self, host: usize) -> &T {
+    /// Returns the program of a host if it is of this type, and the events of Mobile IP around it.
+    pub(super) fn host<T: netsim::Node>(&self, host: usize) -> Option<(&T, &[MobilityRecord])> {
         let node = self.nodes[host];
         if self.net.runs::<MobileNode<T>>(node) {
-            self.net.node::<MobileNode<T>>(node).program()
-        } else {
-            self.net.node(node)
+            let mobile: &MobileNode<T> = self.net.node(node);
+            return Some((mobile.program(), mobile.events()));
         }
+        let is_own = self.net.runs::<T>(node);
+        is_own.then(|| (self.net.node(node), &[][..]))
     }
 }
 

@@ -9,6 +9,8 @@ mod udp;
 
 use std::any::Any;
 
+use carrick_proto::Endpoint;
+
 pub(super) use flow::{FlowSink, FlowSource};
 pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
 pub(super) use simco::{Load, LoadAgent, LoadMiddlebox, Transactions};
@@ -20,6 +22,33 @@ pub(super) use pace::Pace;
 use super::measure::FlowRecord;
 use super::model::Flow;
 use crate::live::{OutgoingMessage, Program};
+
+/// Program of a host with its part of each flow, whatever the stack.
+pub(super) trait HostProgram {
+    /// Returns the record of a flow at its sender (0) or receiver (1), if this host is that end.
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord>;
+
+    /// Returns the session of a flow at this end, for SCTP.
+    fn session(&self, flow: usize, end: usize) -> Option<(&Endpoint, &Session)> {
+        let _ = (flow, end);
+        None
+    }
+
+    /// Returns the program with its own messages at this end of a flow.
+    fn carried(&self, flow: usize, end: usize) -> Option<&Carried> {
+        self.session(flow, end)?.1.carried.as_ref()
+    }
+
+    /// Returns the number of retransmitted segments, for TCP.
+    fn retransmitted(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the failure of the program, if any.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
 
 /// Sender side of a flow.
 #[derive(Debug)]

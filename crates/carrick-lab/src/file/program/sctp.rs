@@ -13,9 +13,9 @@ use carrick_proto::{
 
 use super::super::measure::{FlowRecord, Transmission};
 use super::super::model::ReceiverSpeed;
-use super::{Carried, Sender};
+use super::{Carried, HostProgram, Sender};
 use crate::numbered::{message, number_of};
-use carrick_hosts::sctp::Application;
+use carrick_hosts::sctp::{Application, SctpHost};
 
 /// PPID bit of a response.
 const ANSWER: u32 = 1 << 31;
@@ -100,12 +100,12 @@ pub(in crate::file) struct SctpProgram {
 
 impl SctpProgram {
     /// Returns the sender of a flow with the index of its session, if this host sends the flow.
-    pub(in crate::file) fn sender(&self, flow: usize) -> Option<&(usize, Sender)> {
+    fn sender(&self, flow: usize) -> Option<&(usize, Sender)> {
         self.senders.iter().find(|(_, own)| own.number == flow)
     }
 
     /// Returns the receiver of a flow, if this host receives it.
-    pub(in crate::file) fn receiver(&self, flow: usize) -> Option<&Receiver> {
+    fn receiver(&self, flow: usize) -> Option<&Receiver> {
         self.receivers.iter().find(|own| own.number == flow)
     }
 
@@ -324,6 +324,28 @@ impl SctpProgram {
                 .max(Duration::from_micros(1));
             session.state.next_read = Some(now.as_nanos() + wait.as_nanos() as u64);
         }
+    }
+}
+
+impl HostProgram for SctpHost<SctpProgram> {
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord> {
+        match end {
+            0 => self.application().sender(flow).map(|(_, own)| &own.record),
+            _ => self.application().receiver(flow).map(|own| &own.record),
+        }
+    }
+
+    fn session(&self, flow: usize, end: usize) -> Option<(&Endpoint, &Session)> {
+        let program = self.application();
+        let number = match end {
+            0 => program.sender(flow)?.0,
+            _ => program.receiver(flow)?.session,
+        };
+        Some((self.endpoint(), &program.sessions[number]))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.application().failure.clone()
     }
 }
 

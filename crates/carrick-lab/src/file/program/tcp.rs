@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use carrick_netsim::Time;
 
-use super::super::measure::Transmission;
-use super::{Carried, FlowSource};
+use super::super::measure::{FlowRecord, Transmission};
+use super::{Carried, FlowSink, FlowSource, HostProgram};
 use crate::live::Program;
 use carrick_hosts::core_time;
-use carrick_hosts::tcp::{Connection, Segment, TcpApplication};
+use carrick_hosts::tcp::{Connection, Segment, TcpApplication, TcpHost};
 
 /// Program of a host: passes the messages of a program to the connection.
 #[derive(Debug)]
 pub(in crate::file) struct TcpProgram {
-    pub(in crate::file) carried: Carried,
+    carried: Carried,
     connected: bool,
 }
 
@@ -24,16 +24,35 @@ impl TcpProgram {
         }
     }
 
-    /// Returns the failure of the program.
-    pub(in crate::file) fn failure(&self) -> Option<String> {
-        self.carried.program.failure()
-    }
-
     /// Reports the established connection to the program, once.
     fn connect(&mut self, now: Time) {
         if !std::mem::replace(&mut self.connected, true) {
             self.carried.program.connected(core_time(now), 1);
         }
+    }
+}
+
+impl HostProgram for TcpHost<TcpProgram> {
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord> {
+        let own = &self.application().carried;
+        if end == 0 {
+            return own.program().map(|own: &FlowSource| &own.sender.record);
+        }
+        let sink: Option<&FlowSink> = own.program();
+        sink.filter(|sink| sink.number == flow)
+            .map(|sink| &sink.record)
+    }
+
+    fn carried(&self, _: usize, _: usize) -> Option<&Carried> {
+        Some(&self.application().carried)
+    }
+
+    fn retransmitted(&self) -> Option<u64> {
+        Some(self.retransmitted())
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.application().carried.program.failure()
     }
 }
 
