@@ -15,7 +15,6 @@ pub(crate) const FORMAT: u32 = 1;
 /// An earlier result, as parsed from its JSON.
 #[derive(Clone, Debug, Deserialize)]
 struct EarlierResult {
-    format: u32,
     version: String,
     scenario: String,
     seed: u64,
@@ -91,22 +90,17 @@ impl EarlierResults {
             if value.get("rows").is_none() || value.get("scenario").is_none() {
                 return Err(wrong(format!("is not the result of a scenario; {advice}")));
             }
-            match value.get("format").and_then(serde_json::Value::as_u64) {
-                Some(format) if format == u64::from(FORMAT) => {}
-                Some(format) => {
-                    return Err(wrong(format!(
-                        "has format {format}, and this version compares format {FORMAT}: repeat the run with this version"
-                    )));
-                }
-                None => {
-                    return Err(wrong(
-                        "has no format number, as an older version wrote it: repeat the run with this version".into(),
-                    ));
-                }
+            let found = match value.get("format").and_then(serde_json::Value::as_u64) {
+                Some(format) => format!("format {format}"),
+                None => "no format number, as an older version wrote it".into(),
+            };
+            if found != format!("format {FORMAT}") {
+                return Err(wrong(format!(
+                    "has {found}, and this version compares format {FORMAT}: repeat the run with this version"
+                )));
             }
             let old: EarlierResult = serde_json::from_value(value)
                 .map_err(|error| wrong(format!("is incomplete ({error}); {advice}")))?;
-            debug_assert_eq!(old.format, FORMAT);
             if results.iter().any(|other| other.scenario == old.scenario) {
                 return Err(wrong(format!("contains scenario {} twice", old.scenario)));
             }

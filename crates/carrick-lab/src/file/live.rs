@@ -21,7 +21,7 @@ use crate::live::{
     self, BuildWorld, Connection, PacketData, PacketRecording, Program, RunRecord, Stack,
 };
 use crate::options::RunOptions;
-use carrick_hosts::tcp::{Segment, TcpCongestion};
+use carrick_hosts::tcp::{Segment, TcpConfig, TcpCongestion};
 
 /// Expected duration of a transfer with an end.
 const TRANSFER: Duration = Duration::from_secs(140);
@@ -399,37 +399,28 @@ impl ScenarioFile {
         const TCP: usize = 20;
         let [from, to] = flow.ends.map(|end| &model.nodes[end]);
         let port = build::port(model, flow.ends[0]);
-        match (&from.kind, &to.kind, carrier) {
-            (NodeStack::Tcp(sender), NodeStack::Tcp(receiver), Carrier::Kernel(congestion)) => {
-                let headers = from
-                    .addresses
-                    .first()
-                    .map_or(0, |(_, own)| ip_header(*own) + TCP);
-                let segment = sender.mtu.saturating_sub(headers) + TIME_STAMPS;
-                Stack::Tcp {
-                    congestion,
-                    port,
-                    segment: u16::try_from(segment).ok(),
-                    window: Some(receiver.receive_buffer),
-                    send_buffer: Some(sender.send_buffer),
-                }
-            }
-            (NodeStack::Sctp(_), _, Carrier::Kernel(congestion))
-                if self.head.live.tcp_flows.contains(&flow.name) =>
-            {
-                Stack::Tcp {
-                    congestion,
-                    port,
-                    segment: None,
-                    window: None,
-                    send_buffer: None,
-                }
-            }
-            (NodeStack::Sctp(config), ..) => Stack::Sctp {
+        match (&from.kind, carrier) {
+            (NodeStack::Sctp(config), Carrier::Udp | Carrier::PlainIp) => Stack::Sctp {
                 encapsulated: carrier == Carrier::Udp,
                 port,
                 config: config.clone(),
             },
+            (kind, Carrier::Kernel(congestion)) => {
+                let [sender, receiver] = [kind, &to.kind].map(|kind| match kind {
+                    NodeStack::Tcp(own) => Some(own),
+                    _ => None,
+                });
+                let address = from.addresses.first();
+                let headers = address.map_or(0, |(_, own)| ip_header(*own) + TCP);
+                let segment = |own: &TcpConfig| own.mtu.saturating_sub(headers) + TIME_STAMPS;
+                Stack::Tcp {
+                    congestion,
+                    port,
+                    segment: sender.and_then(|own| u16::try_from(segment(own)).ok()),
+                    window: receiver.map(|own| own.receive_buffer),
+                    send_buffer: sender.map(|own| own.send_buffer),
+                }
+            }
             _ => unreachable!("the flow of a live run is one over SCTP or TCP"),
         }
     }
