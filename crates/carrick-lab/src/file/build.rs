@@ -82,9 +82,9 @@ pub(super) fn build(
     repetition: Repetition,
     log: bool,
 ) -> Result<SimulatedWorld, String> {
-    let mut parts = Parts::new(model, repetition);
-    parts.set_programs(model, |_| true, log)?;
-    let mut world = parts.world(model).map_err(|error| error.to_string())?;
+    let mut parts = Parts::new(model, repetition, log);
+    parts.set_programs(|_| true)?;
+    let mut world = parts.world().map_err(|error| error.to_string())?;
     for (at, change) in changes(model, repetition, &world) {
         let scheduled = world.net.at(at, change);
         scheduled.map_err(|error| error.to_string())?;
@@ -97,28 +97,33 @@ pub(super) fn build_without_stacks(
     model: &Model,
     repetition: Repetition,
 ) -> Result<SimulatedWorld, ConfigError> {
-    let mut parts = Parts::new(model, repetition);
+    let mut parts = Parts::new(model, repetition, false);
     // Programs of UDP cannot fail.
-    let _ = parts.set_programs(model, |kind| matches!(kind, NodeStack::Udp), false);
+    let _ = parts.set_programs(|kind| matches!(kind, NodeStack::Udp));
     for (number, node) in model.nodes.iter().enumerate() {
         let udp = matches!(node.kind, NodeStack::Udp);
-        if let Some(config) = parts.mobile_node(model, number)?.filter(|_| !udp) {
+        if let Some(config) = parts.mobile_node(number)?.filter(|_| !udp) {
             let id = parts.nodes[number];
             let random = parts.builder.node_random(id);
             let program = MobileNode::new(config, [], ExternalHost::default(), random);
             parts.builder.set_node_program(id, Box::new(program));
         }
     }
-    parts.world(model)
+    parts.world()
 }
 
 /// A network before it is complete.
-struct Parts {
+struct Parts<'m> {
+    model: &'m Model,
     builder: NetworkBuilder,
     nodes: Vec<NodeId>,
     links: Vec<LinkId>,
     interfaces: Vec<[InterfaceId; 2]>,
     seed: u64,
+    /// Every host records the events of its core.
+    log: bool,
+    /// Set-up time of each flow's association.
+    setups: Vec<u64>,
 }
 
 /// Returns the first IPv4 address of a node.
@@ -130,8 +135,8 @@ fn ipv4(node: &Node) -> Option<Ipv4Addr> {
     })
 }
 
-impl Parts {
-    fn new(model: &Model, repetition: Repetition) -> Self {
+impl<'m> Parts<'m> {
+    fn new(model: &'m Model, repetition: Repetition, log: bool) -> Self {
         let seed = repetition.own_seed();
         let mut builder = NetworkBuilder::new(derive(seed, &[0]));
         let nodes: Vec<NodeId> = model
@@ -157,24 +162,24 @@ impl Parts {
                 builder.set_source_routing(nodes[number], true);
             }
         }
+        let setups = model.flows.iter().zip(setup_delays(model, seed));
+        let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);
         Self {
+            model,
             builder,
             nodes,
             links,
             interfaces,
             seed,
+            log,
+            setups: setups.collect(),
         }
     }
 
     /// Returns the interfaces of a node on links that are wanted by their index and their other end, in the
     /// order of the links.
-    fn interfaces(
-        &self,
-        model: &Model,
-        node: usize,
-        wanted: impl Fn(usize, usize) -> bool,
-    ) -> Vec<InterfaceId> {
-        let links = model.links.iter().enumerate();
+    fn interfaces(&self, node: usize, wanted: impl Fn(usize, usize) -> bool) -> Vec<InterfaceId> {
+        let links = self.model.links.iter().enumerate();
         let own = links.filter_map(|(number, link)| {
             let place = link.ends.iter().position(|end| *end == node)?;
             let other = link.ends[1 - place];
@@ -189,11 +194,8 @@ impl Parts {
     }
 
     /// Returns the configuration of a mobile node; `None` for any other node.
-    fn mobile_node(
-        &self,
-        model: &Model,
-        host: usize,
-    ) -> Result<Option<MobileNodeConfig>, ConfigError> {
+    fn mobile_node(&self, host: usize) -> Result<Option<MobileNodeConfig>, ConfigError> {
+        let model = self.model;
         let node = &model.nodes[host];
         let Some(Mobility::MobileNode {
             home,
@@ -208,7 +210,7 @@ impl Parts {
         let (Some(agent), Some(IpAddr::V4(address))) = (agent, model.address(host, home)) else {
             return Ok(None);
         };
-        let interfaces = self.interfaces(model, host, |link, other| {
+        let interfaces = self.interfaces(host, |link, other| {
             let foreign = model.nodes[other].mobility == Some(Mobility::ForeignAgent);
             link == home || foreign && node.registers_over(link)
         });
@@ -219,7 +221,8 @@ impl Parts {
     }
 
     /// Sets the programs of the mobility agents that have mobile nodes; other agents are plain routers.
-    fn set_agents(&mut self, model: &Model) -> Result<(), ConfigError> {
+    fn set_agents(&mut self) -> Result<(), ConfigError> {
+        let model = self.model;
         for (number, node) in model.nodes.iter().enumerate() {
             let (Some(role), Some(address)) = (&node.mobility, ipv4(node)) else {
                 continue;
@@ -230,8 +233,7 @@ impl Parts {
                 Mobility::MobileNode { .. } => continue,
                 Mobility::HomeAgent => {
                     let home = |link: usize, host: usize| model.nodes[host].home() == Some(link);
-                    let Some(interface) = self.interfaces(model, number, home).first().copied()
-                    else {
+                    let Some(interface) = self.interfaces(number, home).first().copied() else {
                         continue;
                     };
                     let mut clients = Vec::new();
@@ -248,7 +250,7 @@ impl Parts {
                 Mobility::ForeignAgent => {
                     let registers =
                         |link: usize, host: usize| model.nodes[host].registers_over(link);
-                    let visited = self.interfaces(model, number, registers);
+                    let visited = self.interfaces(number, registers);
                     if visited.is_empty() {
                         continue;
                     }
@@ -262,29 +264,30 @@ impl Parts {
     }
 
     /// Sets the programs of the hosts with a stack for which `runs` returns true.
-    fn set_programs(
-        &mut self,
-        model: &Model,
-        runs: impl Fn(&NodeStack) -> bool,
-        log: bool,
-    ) -> Result<(), String> {
-        let programs = Programs::new(model, self.seed, log);
-        let nodes = model.nodes.iter().enumerate();
+    fn set_programs(&mut self, runs: impl Fn(&NodeStack) -> bool) -> Result<(), String> {
+        let nodes = self.model.nodes.iter().enumerate();
         for (number, node) in nodes.filter(|(_, node)| runs(&node.kind)) {
             let random = self.builder.node_random(self.nodes[number]);
-            let mobile = self.mobile_node(model, number);
-            let mobile = mobile.map_err(|error| error.to_string())?;
-            if let Some(program) = programs.of(number, &node.kind, random, mobile)? {
+            let mobile = self
+                .mobile_node(number)
+                .map_err(|error| error.to_string())?;
+            let program = match &node.kind {
+                NodeStack::Router => None,
+                NodeStack::Sctp(config) => Some(moving(self.sctp(number, config)?, mobile, random)),
+                NodeStack::Tcp(_) => self.tcp(number)?.map(|own| moving(own, mobile, random)),
+                NodeStack::Udp => Some(moving(self.udp(number, random.clone()), mobile, random)),
+            };
+            if let Some(program) = program {
                 self.builder.set_node_program(self.nodes[number], program);
             }
         }
         Ok(())
     }
 
-    fn world(mut self, model: &Model) -> Result<SimulatedWorld, ConfigError> {
-        self.set_agents(model)?;
+    fn world(mut self) -> Result<SimulatedWorld, ConfigError> {
+        self.set_agents()?;
         let mut net = self.builder.build()?;
-        for (link, own) in self.links.iter().zip(&model.links) {
+        for (link, own) in self.links.iter().zip(&self.model.links) {
             if own.down {
                 net.apply(netsim::Change::LinkDown(*link))?;
             }
@@ -426,43 +429,8 @@ pub(super) fn random(seed: u64, flow: usize) -> Random {
     Random::new(derive(seed, &[3]), flow as u64)
 }
 
-/// Builder of the programs of all hosts.
-struct Programs<'m> {
-    model: &'m Model,
-    seed: u64,
-    log: bool,
-    /// Set-up time of each flow's association.
-    setups: Vec<u64>,
-}
-
-impl<'m> Programs<'m> {
-    fn new(model: &'m Model, seed: u64, log: bool) -> Self {
-        let later = setup_delays(model, seed);
-        let setups = model.flows.iter().zip(later);
-        let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);
-        Self {
-            model,
-            seed,
-            log,
-            setups: setups.collect(),
-        }
-    }
-
-    fn of(
-        &self,
-        host: usize,
-        kind: &NodeStack,
-        random: Random,
-        mobile: Option<MobileNodeConfig>,
-    ) -> Result<Option<Box<dyn netsim::Node>>, String> {
-        Ok(match kind {
-            NodeStack::Router => None,
-            NodeStack::Sctp(config) => Some(moving(self.sctp(host, config)?, mobile, random)),
-            NodeStack::Tcp(_) => self.tcp(host)?.map(|own| moving(own, mobile, random)),
-            NodeStack::Udp => Some(moving(self.udp(host, random.clone()), mobile, random)),
-        })
-    }
-
+/// Programs of the hosts.
+impl<'m> Parts<'m> {
     fn flows(&self) -> impl Iterator<Item = (usize, &'m Flow)> {
         self.model.flows.iter().enumerate()
     }

@@ -244,19 +244,14 @@ impl SctpProgram {
         self.failure = self.failure.take().or_else(|| own.program.failure());
     }
 
-    /// Reads one message.
-    fn read(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        id: AssociationId,
-        session: usize,
-    ) -> bool {
-        let Some(message) = endpoint.receive(id) else {
+    /// Reads one message; returns false if there is none.
+    fn read(&mut self, now: Time, endpoint: &mut Endpoint, session: usize) -> bool {
+        let state = &mut self.sessions[session].state;
+        let Some(message) = state.id.and_then(|id| endpoint.receive(id)) else {
             return false;
         };
         let stream = message.stream;
-        if let Some((ppid, number)) = complete(&mut self.sessions[session].state.parts, message) {
+        if let Some((ppid, number)) = complete(&mut state.parts, message) {
             self.deliver(now, endpoint, session, stream, ppid, number);
         }
         true
@@ -421,9 +416,7 @@ impl Application for SctpProgram {
             let state = &mut self.sessions[index].state;
             if state.next_read.is_some_and(|at| at <= nanos) {
                 state.next_read = None;
-                if let Some(id) = state.id {
-                    self.read(now, endpoint, id, index);
-                }
+                self.read(now, endpoint, index);
                 self.wait_to_read(now, index);
             }
         }
@@ -519,7 +512,7 @@ impl Application for SctpProgram {
             }
             self.pump(now, endpoint, session);
         } else if self.sessions[session].reader == ReceiverSpeed::Fast {
-            while self.read(now, endpoint, id, session) {}
+            while self.read(now, endpoint, session) {}
         }
     }
 
