@@ -170,27 +170,23 @@ fn compared(row: &Row, old: Option<&Row>, new: Option<&Row>) -> ComparedRow {
     }
 }
 
-impl ComparedRow {
-    pub(crate) fn old_text(&self) -> String {
-        with_interval(self.old, self.old_ci95)
-    }
+/// Columns of a comparison: label, unit, three numbers and the mark of a significant difference.
+pub(crate) const COLUMNS: [Column<ComparedRow>; 6] = [
+    ("", |row| row.label.clone()),
+    ("unit", |row| row.unit.clone()),
+    ("old", |row| with_interval(row.old, row.old_ci95)),
+    ("new", |row| with_interval(row.new, row.new_ci95)),
+    ("difference", |row| {
+        format::or_absent(row.difference, signed)
+    }),
+    ("", |row| {
+        String::from(if row.outside { "outside" } else { "" })
+    }),
+];
 
-    pub(crate) fn new_text(&self) -> String {
-        with_interval(self.new, self.new_ci95)
-    }
-
-    /// Formats the difference with its sign.
-    pub(crate) fn difference_text(&self) -> String {
-        format::or_absent(self.difference, |difference| {
-            let sign = if difference > 0.0 { "+" } else { "" };
-            format!("{sign}{}", format::measured(difference))
-        })
-    }
-
-    /// Returns the mark of a significant difference.
-    pub(crate) fn outside_text(&self) -> &'static str {
-        if self.outside { "outside" } else { "" }
-    }
+fn signed(difference: f64) -> String {
+    let sign = if difference > 0.0 { "+" } else { "" };
+    format!("{sign}{}", format::measured(difference))
 }
 
 /// Formats a mean with its interval, if it has one.
@@ -224,15 +220,7 @@ impl Comparison {
 
     /// Formats the rows as aligned lines for a terminal.
     pub fn to_table(&self, columns: usize) -> String {
-        const HEADER: [Column<ComparedRow>; 6] = [
-            ("", |row| row.label.clone()),
-            ("unit", |row| row.unit.clone()),
-            ("old", |row| row.old_text()),
-            ("new", |row| row.new_text()),
-            ("difference", |row| row.difference_text()),
-            ("", |row| row.outside_text().into()),
-        ];
-        table(&HEADER, &self.rows, |_| "", columns)
+        table(&COLUMNS, &self.rows, |_| "", columns)
     }
 }
 

@@ -461,12 +461,9 @@ impl<'m> Parts<'m> {
         endpoint.association = config.clone();
         let endpoint = Endpoint::new(endpoint).map_err(|error| error.to_string())?;
         let mut program = SctpProgram {
-            sessions: Vec::new(),
-            senders: Vec::new(),
-            receivers: Vec::new(),
             recording,
             set_peer_primary: self.model.nodes[host].set_peer_primary,
-            failure: None,
+            ..SctpProgram::default()
         };
         let config = Arc::new(config);
         let mut peers: Vec<usize> = Vec::new();

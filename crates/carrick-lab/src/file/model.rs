@@ -30,7 +30,7 @@ pub(super) struct Model {
     pub(super) pause: Duration,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) kind: NodeStack,
@@ -58,8 +58,9 @@ pub(super) enum Mobility {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum NodeStack {
+    #[default]
     Router,
     Sctp(Box<AssociationConfig>),
     /// Settings whose address and seed a run sets.

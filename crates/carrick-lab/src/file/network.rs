@@ -70,13 +70,11 @@ impl Parts {
             ];
             let node = Node {
                 name: (*name).into(),
-                kind: NodeStack::Router,
-                source_routing: false,
-                set_peer_primary: false,
                 mobility: section.value_or("agent", None, |item| {
                     item.optional(|item| item.choice(&agents))
                 })?,
                 addresses: addresses(section, &link_names, &nodes)?,
+                ..Node::default()
             };
             section.finish()?;
             nodes.push(node);

@@ -96,11 +96,8 @@ impl ScenarioFile {
         let missing = jobs.iter().filter(|job| !done.contains_key(job));
         let missing: Vec<Job> = missing.copied().collect();
         if let Some(foreign_run) = done.keys().find(|job| !jobs.contains(job)) {
-            return Err(foreign(
-                &path,
-                0,
-                &format!("run {foreign_run:?} does not belong to this shard"),
-            ));
+            let what = format!("run {foreign_run:?} does not belong to this shard");
+            return Err(foreign(&path, 0, &what));
         }
         progress.begin(&self.name, missing.len() as u64);
         let file = Mutex::new(file);
@@ -137,7 +134,7 @@ impl ScenarioFile {
         let mut runs = Runs::new();
         for path in self.shard_files(directory)? {
             let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
-            for (job, values) in self.lines(options, &path, &text)?.0 {
+            for (job, values) in self.lines(options, &path, &text)? {
                 if runs.insert(job, values).is_some() {
                     let what = format!(
                         "cell {}, repetition {} is also in another shard",
@@ -214,12 +211,7 @@ impl ScenarioFile {
             file.write_all(self.header().as_bytes()).map_err(&failed)?;
             return Ok((file, Runs::new()));
         }
-        let (runs, twice) = self.lines(options, path, &text[..whole])?;
-        if let Some((cell, number)) = twice {
-            let what = format!("cell {cell}, repetition {number} occurs twice");
-            return Err(foreign(path, 0, &what));
-        }
-        Ok((file, runs))
+        Ok((file, self.lines(options, path, &text[..whole])?))
     }
 
     fn header(&self) -> String {
@@ -257,13 +249,8 @@ impl ScenarioFile {
         line + "\n"
     }
 
-    /// Parses the runs of a file, and returns one that occurs twice, if any.
-    fn lines(
-        &self,
-        options: &RunOptions,
-        path: &Path,
-        text: &str,
-    ) -> Result<(Runs, Option<Job>), LabError> {
+    /// Parses the runs of a file.
+    fn lines(&self, options: &RunOptions, path: &Path, text: &str) -> Result<Runs, LabError> {
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         let mut lines = text[..whole].split_inclusive('\n').zip(1..);
         if lines
@@ -283,7 +270,7 @@ impl ScenarioFile {
         let jobs = self.jobs(options).into_iter();
         let known: BTreeMap<String, Job> =
             jobs.map(|job| (self.prefix(options, job), job)).collect();
-        let (mut runs, mut twice) = (Runs::new(), None);
+        let mut runs = Runs::new();
         for (line, number) in lines {
             let mut fields = line.trim_end().rsplitn(columns + 1, ',');
             let values = fields.by_ref().take(columns).map(|value| match value {
@@ -299,10 +286,10 @@ impl ScenarioFile {
                 .map_err(|_| foreign(path, number, "contains values that are not numbers"))?;
             values.reverse();
             if runs.insert(*job, values).is_some() {
-                twice = Some(*job);
+                return Err(foreign(path, number, "contains a run for the second time"));
             }
         }
-        Ok((runs, twice))
+        Ok(runs)
     }
 }
 

@@ -61,7 +61,7 @@ impl DimensionValue<'_> {
 }
 
 /// All dimensions of a sweep.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sweep<'a> {
     dimensions: Vec<Dimension<'a>>,
     /// Patterns of the names of the cells; `None` for all.
@@ -75,10 +75,7 @@ impl<'a> Sweep<'a> {
     pub(super) fn read(root: &Section<'a>) -> Result<Self, FileError> {
         let (listed, swept) = (root.get("cell"), root.get("sweep"));
         let Some(item) = swept.as_ref().or(listed.as_ref()) else {
-            return Ok(Self {
-                dimensions: Vec::new(),
-                only: None,
-            });
+            return Ok(Self::default());
         };
         let mut all = Vec::new();
         if let Some(item) = &listed {

@@ -84,7 +84,7 @@ pub(in crate::file) struct Receiver {
 }
 
 /// Program of a host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::file) struct SctpProgram {
     pub(in crate::file) sessions: Vec<Session>,
     /// Flows from this host, each with the index of its session.
