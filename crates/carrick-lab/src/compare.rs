@@ -122,10 +122,8 @@ impl EarlierResults {
 
     /// Compares a result with the earlier one. Returns `None` if there is none of that scenario.
     pub fn compare(&self, result: &ScenarioResult) -> Option<Comparison> {
-        let old = self
-            .results
-            .iter()
-            .find(|old| old.scenario == result.scenario)?;
+        let mut all = self.results.iter();
+        let old = all.find(|old| old.scenario == result.scenario)?;
         let same = |o: &Row, row: &Row| o.id == row.id && o.unit == row.unit;
         let find = |row: &Row| old.rows.iter().find(|o| same(o, row));
         let gone = |o: &&Row| !result.rows.iter().any(|row| same(o, row));

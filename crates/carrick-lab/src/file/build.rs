@@ -304,12 +304,7 @@ impl<'m> Parts<'m> {
 /// Returns the time of a change in a repetition.
 fn moment(at: Duration, spread: Duration, repetition: Repetition) -> Time {
     let part = (repetition.number as f64 + 0.5) / repetition.count.max(1) as f64;
-    let later = if spread.is_zero() {
-        spread
-    } else {
-        spread.mul_f64(part)
-    };
-    Time::ZERO + at + later
+    Time::ZERO + at + spread.mul_f64(part)
 }
 
 /// Returns the time of the first change of this kind.
@@ -472,16 +467,13 @@ impl<'m> Parts<'m> {
                 continue;
             };
             let peer = flow.ends[1 - end];
-            let session = peers
-                .iter()
-                .position(|own| *own == peer)
-                .unwrap_or_else(|| {
-                    peers.push(peer);
-                    program
-                        .sessions
-                        .push(self.session(number, host, peer, &config));
-                    peers.len() - 1
-                });
+            let known = peers.iter().position(|own| *own == peer);
+            let session = known.unwrap_or_else(|| {
+                peers.push(peer);
+                let session = self.session(number, host, peer, &config);
+                program.sessions.push(session);
+                peers.len() - 1
+            });
             if let Some(carried) = carried(self.model, number, end, self.seed)? {
                 program.sessions[session].carried = Some(Carried::new(carried));
             }

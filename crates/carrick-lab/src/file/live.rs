@@ -153,11 +153,8 @@ impl ScenarioFile {
         let live = &self.head.live;
         let mut all = Vec::new();
         for (cell, own) in self.cells().enumerate() {
-            if !live
-                .cells
-                .iter()
-                .any(|name| sweep::matches(name, own.name()))
-            {
+            let is_own = |name: &String| sweep::matches(name, own.name());
+            if !live.cells.iter().any(is_own) {
                 continue;
             }
             let model = &self.cells[cell].1;

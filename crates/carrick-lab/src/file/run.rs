@@ -243,11 +243,9 @@ pub(super) fn run(
         all
     };
     let change = window.change.unwrap_or(0) as f64;
-    let deliveries = |record: &FlowRecord| {
+    let deliveries = |record: &FlowRecord| -> Vec<f64> {
         let times = record.deliveries.iter().map(|(_, time)| *time as f64);
-        times
-            .map(|time| (time - change) / 1e9)
-            .collect::<Vec<f64>>()
+        times.map(|time| (time - change) / 1e9).collect()
     };
     let shown = if extras.messages { &records[..] } else { &[] };
     Ok(CellRunResult {

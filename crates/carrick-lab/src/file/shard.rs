@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use super::ScenarioFile;
 use super::result::{self, headings};
@@ -105,11 +105,9 @@ impl ScenarioFile {
             let (cell, number) = missing[index];
             let run = self.run_one(cell, number, options, Extras::default())?;
             let line = self.line(options, missing[index], &run.values);
-            let mut file = file
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            file.write_all(line.as_bytes())
-                .map_err(LabError::write(&path))?;
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = file.write_all(line.as_bytes());
+            written.map_err(LabError::write(&path))?;
             progress.step();
             Ok::<(), LabError>(())
         });

@@ -222,6 +222,17 @@ pub struct OutgoingMessage {
     pub payload: Bytes,
 }
 
+impl OutgoingMessage {
+    /// Returns a message.
+    pub fn new(stream: u16, ppid: u32, payload: Bytes) -> Self {
+        Self {
+            stream,
+            ppid,
+            payload,
+        }
+    }
+}
+
 /// Outcome of a run.
 pub enum RunOutcome {
     /// The run was completed.

@@ -131,10 +131,7 @@ impl Row {
     pub(crate) fn nearest_published(&self) -> Option<f64> {
         let from = self.published?;
         let to = self.published_to.unwrap_or(from);
-        Some(
-            self.measured
-                .map_or(from, |measured| measured.clamp(from, to)),
-        )
+        Some(self.measured.unwrap_or(from).clamp(from, to))
     }
 
     /// Sets the measured values, one per repetition; without values the cell stays empty.

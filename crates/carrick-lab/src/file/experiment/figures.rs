@@ -176,9 +176,8 @@ impl MessageSeries {
             None => &messages[from..],
         };
         let longest = |group: &[MessageHistory]| {
-            let own = group
-                .iter()
-                .filter(|own| own.retransmitted() || !self.retransmitted);
+            let is_shown = |own: &&MessageHistory| own.retransmitted() || !self.retransmitted;
+            let own = group.iter().filter(is_shown);
             let message = own.max_by(|a, b| a.delay().total_cmp(&b.delay()))?;
             Some(Point::new(message.number as f64, message.delay()))
         };
@@ -250,14 +249,11 @@ impl Figures {
                 label: label.fill(&values),
             })
         };
+        let drawn = |series: &SeriesTemplate| series.drawn(rows, details);
         let figure = |template: &FigureTemplate| Figure {
             caption: template.caption.fill(&values),
             references: template.references.iter().filter_map(reference).collect(),
-            series: template
-                .series
-                .iter()
-                .map(|series| series.drawn(rows, details))
-                .collect(),
+            series: template.series.iter().map(drawn).collect(),
             ..template.figure.clone()
         };
         self.templates.iter().map(figure).collect()

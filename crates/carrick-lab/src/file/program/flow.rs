@@ -42,11 +42,7 @@ impl MessageCounter {
 }
 
 fn outgoing(number: u64, size: usize) -> OutgoingMessage {
-    OutgoingMessage {
-        stream: 0,
-        ppid: 0,
-        payload: numbered::message(number, size),
-    }
+    OutgoingMessage::new(0, 0, numbered::message(number, size))
 }
 
 /// Sender of a flow, which records the SEND of each message and the deliveries of the responses.

@@ -34,10 +34,9 @@ impl UdpProgram {
 impl HostProgram for UdpProgram {
     fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord> {
         if end == 0 {
-            let mut senders = self.senders.iter().map(|(.., own)| own);
-            return senders
-                .find(|own| own.number == flow)
-                .map(|own| &own.record);
+            let senders = self.senders.iter().map(|(.., own)| own);
+            let mut own = senders.filter(|own| own.number == flow);
+            return own.next().map(|own| &own.record);
         }
         let mut receivers = self.receivers.iter();
         receivers.find(|own| own.0 == flow).map(|own| &own.1)
