@@ -396,8 +396,11 @@ impl ScenarioFile {
         const TCP: usize = 20;
         let [from, to] = flow.ends.map(|end| &model.nodes[end]);
         let port = build::port(model, flow.ends[0]);
+        let is_kernel = matches!(carrier, Carrier::Kernel(_));
+        let is_replaced = self.head.live.tcp_flows.contains(&flow.name);
         match (&from.kind, carrier) {
-            (NodeStack::Sctp(config), Carrier::Udp | Carrier::PlainIp) => Stack::Sctp {
+            // Beside a flow that the kernel's TCP carries, the other flows stay on SCTP.
+            (NodeStack::Sctp(config), _) if !is_kernel || !is_replaced => Stack::Sctp {
                 encapsulated: carrier == Carrier::Udp,
                 port,
                 config: config.clone(),
