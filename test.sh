@@ -155,7 +155,7 @@ targets() {
 packages() {
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
-      -p carrick-ipc -p carrick -p carrick-netsim -p carrick-simco -p carrick-lab
+      -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-lab
 }
 
 # The preload library and libcarrick with musl.

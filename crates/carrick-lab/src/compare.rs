@@ -15,7 +15,6 @@ pub(crate) const FORMAT: u32 = 1;
 /// An earlier result, as parsed from its JSON.
 #[derive(Clone, Debug, Deserialize)]
 struct EarlierResult {
-    format: u32,
     version: String,
     scenario: String,
     seed: u64,
@@ -91,22 +90,17 @@ impl EarlierResults {
             if value.get("rows").is_none() || value.get("scenario").is_none() {
                 return Err(wrong(format!("is not the result of a scenario; {advice}")));
             }
-            match value.get("format").and_then(serde_json::Value::as_u64) {
-                Some(format) if format == u64::from(FORMAT) => {}
-                Some(format) => {
-                    return Err(wrong(format!(
-                        "has format {format}, and this version compares format {FORMAT}: repeat the run with this version"
-                    )));
-                }
-                None => {
-                    return Err(wrong(
-                        "has no format number, as an older version wrote it: repeat the run with this version".into(),
-                    ));
-                }
+            let found = match value.get("format").and_then(serde_json::Value::as_u64) {
+                Some(format) => format!("format {format}"),
+                None => "no format number, as an older version wrote it".into(),
+            };
+            if found != format!("format {FORMAT}") {
+                return Err(wrong(format!(
+                    "has {found}, and this version compares format {FORMAT}: repeat the run with this version"
+                )));
             }
             let old: EarlierResult = serde_json::from_value(value)
                 .map_err(|error| wrong(format!("is incomplete ({error}); {advice}")))?;
-            debug_assert_eq!(old.format, FORMAT);
             if results.iter().any(|other| other.scenario == old.scenario) {
                 return Err(wrong(format!("contains scenario {} twice", old.scenario)));
             }
@@ -128,10 +122,8 @@ impl EarlierResults {
 
     /// Compares a result with the earlier one. Returns `None` if there is none of that scenario.
     pub fn compare(&self, result: &ScenarioResult) -> Option<Comparison> {
-        let old = self
-            .results
-            .iter()
-            .find(|old| old.scenario == result.scenario)?;
+        let mut all = self.results.iter();
+        let old = all.find(|old| old.scenario == result.scenario)?;
         let same = |o: &Row, row: &Row| o.id == row.id && o.unit == row.unit;
         let find = |row: &Row| old.rows.iter().find(|o| same(o, row));
         let gone = |o: &&Row| !result.rows.iter().any(|row| same(o, row));
@@ -176,27 +168,23 @@ fn compared(row: &Row, old: Option<&Row>, new: Option<&Row>) -> ComparedRow {
     }
 }
 
-impl ComparedRow {
-    pub(crate) fn old_text(&self) -> String {
-        with_interval(self.old, self.old_ci95)
-    }
+/// Columns of a comparison: label, unit, three numbers and the mark of a significant difference.
+pub(crate) const COLUMNS: [Column<ComparedRow>; 6] = [
+    ("", |row| row.label.clone()),
+    ("unit", |row| row.unit.clone()),
+    ("old", |row| with_interval(row.old, row.old_ci95)),
+    ("new", |row| with_interval(row.new, row.new_ci95)),
+    ("difference", |row| {
+        format::or_absent(row.difference, signed)
+    }),
+    ("", |row| {
+        String::from(if row.outside { "outside" } else { "" })
+    }),
+];
 
-    pub(crate) fn new_text(&self) -> String {
-        with_interval(self.new, self.new_ci95)
-    }
-
-    /// Formats the difference with its sign.
-    pub(crate) fn difference_text(&self) -> String {
-        format::or_absent(self.difference, |difference| {
-            let sign = if difference > 0.0 { "+" } else { "" };
-            format!("{sign}{}", format::measured(difference))
-        })
-    }
-
-    /// Returns the mark of a significant difference.
-    pub(crate) fn outside_text(&self) -> &'static str {
-        if self.outside { "outside" } else { "" }
-    }
+fn signed(difference: f64) -> String {
+    let sign = if difference > 0.0 { "+" } else { "" };
+    format!("{sign}{}", format::measured(difference))
 }
 
 /// Formats a mean with its interval, if it has one.
@@ -230,15 +218,7 @@ impl Comparison {
 
     /// Formats the rows as aligned lines for a terminal.
     pub fn to_table(&self, columns: usize) -> String {
-        const HEADER: [Column<ComparedRow>; 6] = [
-            ("", |row| row.label.clone()),
-            ("unit", |row| row.unit.clone()),
-            ("old", |row| row.old_text()),
-            ("new", |row| row.new_text()),
-            ("difference", |row| row.difference_text()),
-            ("", |row| row.outside_text().into()),
-        ];
-        table(&HEADER, &self.rows, |_| "", columns)
+        table(&COLUMNS, &self.rows, |_| "", columns)
     }
 }
 

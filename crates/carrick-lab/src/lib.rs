@@ -23,10 +23,8 @@ pub mod parallel;
 mod publication;
 pub mod report;
 mod result;
-pub mod sctp_host;
 pub mod seed;
 pub mod stats;
-pub mod tcp_host;
 mod trace;
 
 pub use capture::capture_interfaces;

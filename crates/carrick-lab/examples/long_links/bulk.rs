@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::Application;
+use carrick_hosts::sctp::Application;
 use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, Event, SendError, SendOptions, Time,
 };

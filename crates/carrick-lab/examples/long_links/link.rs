@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_lab::sctp_host::SctpHost;
+use carrick_hosts::sctp::SctpHost;
 use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::research::Policies;
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carrick_netsim::mobile::{
     ForeignAgent, ForeignAgentConfig, HomeAgent, HomeAgentConfig, MobileNode, MobileNodeConfig,
-    SecurityAssociation,
+    MobilityEvent, SecurityAssociation,
 };
 use carrick_netsim::{
     self as netsim, ConfigError, Direction, ExternalHost, InterfaceId, LinkId, Network,
@@ -20,13 +20,13 @@ use super::model::{
     Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
 };
 use super::program::{
-    Carried, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender, Session, SessionState,
-    TcpProgram, UdpProgram,
+    Carried, FlowSink, FlowSource, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender,
+    Session, SessionState, TcpProgram, UdpProgram,
 };
 use crate::live::Program;
-use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
-use crate::tcp_host::{TcpConfig, TcpHost};
+use carrick_hosts::sctp::SctpHost;
+use carrick_hosts::tcp::{TcpConfig, TcpHost};
 
 /// SCTP and TCP port of all hosts without SIMCO.
 const PORT: u16 = 5001;
@@ -34,6 +34,9 @@ const PORT: u16 = 5001;
 const SPI: u32 = 1000;
 /// Directions of a link, in the order of the model.
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
+
+/// An event of Mobile IP at a mobile node, and its time.
+pub(super) type MobilityRecord = (Time, MobilityEvent);
 
 /// A network ready to run, with the simulator's identifiers of its parts.
 pub(super) struct SimulatedWorld {
@@ -45,14 +48,15 @@ pub(super) struct SimulatedWorld {
 }
 
 impl SimulatedWorld {
-    /// Returns the program of a host, inside of Mobile IP if the host is a mobile node.
-    pub(super) fn host<T: netsim::Node>(&self, host: usize) -> &T {
+    /// Returns the program of a host if it is of this type, and the events of Mobile IP around it.
+    pub(super) fn host<T: netsim::Node>(&self, host: usize) -> Option<(&T, &[MobilityRecord])> {
         let node = self.nodes[host];
         if self.net.runs::<MobileNode<T>>(node) {
-            self.net.node::<MobileNode<T>>(node).program()
-        } else {
-            self.net.node(node)
+            let mobile: &MobileNode<T> = self.net.node(node);
+            return Some((mobile.program(), mobile.events()));
         }
+        let is_own = self.net.runs::<T>(node);
+        is_own.then(|| (self.net.node(node), &[][..]))
     }
 }
 
@@ -78,9 +82,9 @@ pub(super) fn build(
     repetition: Repetition,
     log: bool,
 ) -> Result<SimulatedWorld, String> {
-    let mut parts = Parts::new(model, repetition);
-    parts.set_programs(model, |_| true, log)?;
-    let mut world = parts.world(model).map_err(|error| error.to_string())?;
+    let mut parts = Parts::new(model, repetition, log);
+    parts.set_programs(|_| true)?;
+    let mut world = parts.world().map_err(|error| error.to_string())?;
     for (at, change) in changes(model, repetition, &world) {
         let scheduled = world.net.at(at, change);
         scheduled.map_err(|error| error.to_string())?;
@@ -93,28 +97,33 @@ pub(super) fn build_without_stacks(
     model: &Model,
     repetition: Repetition,
 ) -> Result<SimulatedWorld, ConfigError> {
-    let mut parts = Parts::new(model, repetition);
+    let mut parts = Parts::new(model, repetition, false);
     // Programs of UDP cannot fail.
-    let _ = parts.set_programs(model, |kind| matches!(kind, NodeStack::Udp), false);
+    let _ = parts.set_programs(|kind| matches!(kind, NodeStack::Udp));
     for (number, node) in model.nodes.iter().enumerate() {
         let udp = matches!(node.kind, NodeStack::Udp);
-        if let Some(config) = parts.mobile_node(model, number)?.filter(|_| !udp) {
+        if let Some(config) = parts.mobile_node(number)?.filter(|_| !udp) {
             let id = parts.nodes[number];
             let random = parts.builder.node_random(id);
             let program = MobileNode::new(config, [], ExternalHost::default(), random);
             parts.builder.set_node_program(id, Box::new(program));
         }
     }
-    parts.world(model)
+    parts.world()
 }
 
 /// A network before it is complete.
-struct Parts {
+struct Parts<'m> {
+    model: &'m Model,
     builder: NetworkBuilder,
     nodes: Vec<NodeId>,
     links: Vec<LinkId>,
     interfaces: Vec<[InterfaceId; 2]>,
     seed: u64,
+    /// Every host records the events of its core.
+    log: bool,
+    /// Set-up time of each flow's association.
+    setups: Vec<u64>,
 }
 
 /// Returns the first IPv4 address of a node.
@@ -126,8 +135,8 @@ fn ipv4(node: &Node) -> Option<Ipv4Addr> {
     })
 }
 
-impl Parts {
-    fn new(model: &Model, repetition: Repetition) -> Self {
+impl<'m> Parts<'m> {
+    fn new(model: &'m Model, repetition: Repetition, log: bool) -> Self {
         let seed = repetition.own_seed();
         let mut builder = NetworkBuilder::new(derive(seed, &[0]));
         let nodes: Vec<NodeId> = model
@@ -153,24 +162,24 @@ impl Parts {
                 builder.set_source_routing(nodes[number], true);
             }
         }
+        let setups = model.flows.iter().zip(setup_delays(model, seed));
+        let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);
         Self {
+            model,
             builder,
             nodes,
             links,
             interfaces,
             seed,
+            log,
+            setups: setups.collect(),
         }
     }
 
     /// Returns the interfaces of a node on links that are wanted by their index and their other end, in the
     /// order of the links.
-    fn interfaces(
-        &self,
-        model: &Model,
-        node: usize,
-        wanted: impl Fn(usize, usize) -> bool,
-    ) -> Vec<InterfaceId> {
-        let links = model.links.iter().enumerate();
+    fn interfaces(&self, node: usize, wanted: impl Fn(usize, usize) -> bool) -> Vec<InterfaceId> {
+        let links = self.model.links.iter().enumerate();
         let own = links.filter_map(|(number, link)| {
             let place = link.ends.iter().position(|end| *end == node)?;
             let other = link.ends[1 - place];
@@ -185,11 +194,8 @@ impl Parts {
     }
 
     /// Returns the configuration of a mobile node; `None` for any other node.
-    fn mobile_node(
-        &self,
-        model: &Model,
-        host: usize,
-    ) -> Result<Option<MobileNodeConfig>, ConfigError> {
+    fn mobile_node(&self, host: usize) -> Result<Option<MobileNodeConfig>, ConfigError> {
+        let model = self.model;
         let node = &model.nodes[host];
         let Some(Mobility::MobileNode {
             home,
@@ -204,7 +210,7 @@ impl Parts {
         let (Some(agent), Some(IpAddr::V4(address))) = (agent, model.address(host, home)) else {
             return Ok(None);
         };
-        let interfaces = self.interfaces(model, host, |link, other| {
+        let interfaces = self.interfaces(host, |link, other| {
             let foreign = model.nodes[other].mobility == Some(Mobility::ForeignAgent);
             link == home || foreign && node.registers_over(link)
         });
@@ -215,7 +221,8 @@ impl Parts {
     }
 
     /// Sets the programs of the mobility agents that have mobile nodes; other agents are plain routers.
-    fn set_agents(&mut self, model: &Model) -> Result<(), ConfigError> {
+    fn set_agents(&mut self) -> Result<(), ConfigError> {
+        let model = self.model;
         for (number, node) in model.nodes.iter().enumerate() {
             let (Some(role), Some(address)) = (&node.mobility, ipv4(node)) else {
                 continue;
@@ -226,8 +233,7 @@ impl Parts {
                 Mobility::MobileNode { .. } => continue,
                 Mobility::HomeAgent => {
                     let home = |link: usize, host: usize| model.nodes[host].home() == Some(link);
-                    let Some(interface) = self.interfaces(model, number, home).first().copied()
-                    else {
+                    let Some(interface) = self.interfaces(number, home).first().copied() else {
                         continue;
                     };
                     let mut clients = Vec::new();
@@ -244,7 +250,7 @@ impl Parts {
                 Mobility::ForeignAgent => {
                     let registers =
                         |link: usize, host: usize| model.nodes[host].registers_over(link);
-                    let visited = self.interfaces(model, number, registers);
+                    let visited = self.interfaces(number, registers);
                     if visited.is_empty() {
                         continue;
                     }
@@ -258,29 +264,30 @@ impl Parts {
     }
 
     /// Sets the programs of the hosts with a stack for which `runs` returns true.
-    fn set_programs(
-        &mut self,
-        model: &Model,
-        runs: impl Fn(&NodeStack) -> bool,
-        log: bool,
-    ) -> Result<(), String> {
-        let programs = Programs::new(model, self.seed, log);
-        let nodes = model.nodes.iter().enumerate();
+    fn set_programs(&mut self, runs: impl Fn(&NodeStack) -> bool) -> Result<(), String> {
+        let nodes = self.model.nodes.iter().enumerate();
         for (number, node) in nodes.filter(|(_, node)| runs(&node.kind)) {
             let random = self.builder.node_random(self.nodes[number]);
-            let mobile = self.mobile_node(model, number);
-            let mobile = mobile.map_err(|error| error.to_string())?;
-            if let Some(program) = programs.of(number, &node.kind, random, mobile)? {
+            let mobile = self
+                .mobile_node(number)
+                .map_err(|error| error.to_string())?;
+            let program = match &node.kind {
+                NodeStack::Router => None,
+                NodeStack::Sctp(config) => Some(moving(self.sctp(number, config)?, mobile, random)),
+                NodeStack::Tcp(_) => self.tcp(number)?.map(|own| moving(own, mobile, random)),
+                NodeStack::Udp => Some(moving(self.udp(number, random.clone()), mobile, random)),
+            };
+            if let Some(program) = program {
                 self.builder.set_node_program(self.nodes[number], program);
             }
         }
         Ok(())
     }
 
-    fn world(mut self, model: &Model) -> Result<SimulatedWorld, ConfigError> {
-        self.set_agents(model)?;
+    fn world(mut self) -> Result<SimulatedWorld, ConfigError> {
+        self.set_agents()?;
         let mut net = self.builder.build()?;
-        for (link, own) in self.links.iter().zip(&model.links) {
+        for (link, own) in self.links.iter().zip(&self.model.links) {
             if own.down {
                 net.apply(netsim::Change::LinkDown(*link))?;
             }
@@ -297,12 +304,7 @@ impl Parts {
 /// Returns the time of a change in a repetition.
 fn moment(at: Duration, spread: Duration, repetition: Repetition) -> Time {
     let part = (repetition.number as f64 + 0.5) / repetition.count.max(1) as f64;
-    let later = if spread.is_zero() {
-        spread
-    } else {
-        spread.mul_f64(part)
-    };
-    Time::ZERO + at + later
+    Time::ZERO + at + spread.mul_f64(part)
 }
 
 /// Returns the time of the first change of this kind.
@@ -422,43 +424,8 @@ pub(super) fn random(seed: u64, flow: usize) -> Random {
     Random::new(derive(seed, &[3]), flow as u64)
 }
 
-/// Builder of the programs of all hosts.
-struct Programs<'m> {
-    model: &'m Model,
-    seed: u64,
-    log: bool,
-    /// Set-up time of each flow's association.
-    setups: Vec<u64>,
-}
-
-impl<'m> Programs<'m> {
-    fn new(model: &'m Model, seed: u64, log: bool) -> Self {
-        let later = setup_delays(model, seed);
-        let setups = model.flows.iter().zip(later);
-        let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);
-        Self {
-            model,
-            seed,
-            log,
-            setups: setups.collect(),
-        }
-    }
-
-    fn of(
-        &self,
-        host: usize,
-        kind: &NodeStack,
-        random: Random,
-        mobile: Option<MobileNodeConfig>,
-    ) -> Result<Option<Box<dyn netsim::Node>>, String> {
-        Ok(match kind {
-            NodeStack::Router => None,
-            NodeStack::Sctp(config) => Some(moving(self.sctp(host, config)?, mobile, random)),
-            NodeStack::Tcp(_) => self.tcp(host)?.map(|own| moving(own, mobile, random)),
-            NodeStack::Udp => Some(moving(self.udp(host, random.clone()), mobile, random)),
-        })
-    }
-
+/// Programs of the hosts.
+impl<'m> Parts<'m> {
     fn flows(&self) -> impl Iterator<Item = (usize, &'m Flow)> {
         self.model.flows.iter().enumerate()
     }
@@ -489,12 +456,9 @@ impl<'m> Programs<'m> {
         endpoint.association = config.clone();
         let endpoint = Endpoint::new(endpoint).map_err(|error| error.to_string())?;
         let mut program = SctpProgram {
-            sessions: Vec::new(),
-            senders: Vec::new(),
-            receivers: Vec::new(),
             recording,
             set_peer_primary: self.model.nodes[host].set_peer_primary,
-            failure: None,
+            ..SctpProgram::default()
         };
         let config = Arc::new(config);
         let mut peers: Vec<usize> = Vec::new();
@@ -503,16 +467,13 @@ impl<'m> Programs<'m> {
                 continue;
             };
             let peer = flow.ends[1 - end];
-            let session = peers
-                .iter()
-                .position(|own| *own == peer)
-                .unwrap_or_else(|| {
-                    peers.push(peer);
-                    program
-                        .sessions
-                        .push(self.session(number, host, peer, &config));
-                    peers.len() - 1
-                });
+            let known = peers.iter().position(|own| *own == peer);
+            let session = known.unwrap_or_else(|| {
+                peers.push(peer);
+                let session = self.session(number, host, peer, &config);
+                program.sessions.push(session);
+                peers.len() - 1
+            });
             if let Some(carried) = carried(self.model, number, end, self.seed)? {
                 program.sessions[session].carried = Some(Carried::new(carried));
             }
@@ -596,10 +557,21 @@ impl<'m> Programs<'m> {
         };
         let end = usize::from(flow.ends[0] != host);
         let program = match carried(self.model, number, end, self.seed)? {
-            Some(program) => TcpProgram::carrier(Carried::new(program)),
-            None if end == 0 => TcpProgram::client(Sender::new(number, flow, self.random(number))),
-            None => TcpProgram::server(number, flow.size, flow.response),
+            Some(program) => program,
+            None if end == 0 => {
+                let sender = Sender::new(number, flow, self.random(number));
+                Box::new(FlowSource::new(sender))
+            }
+            None => {
+                // The simulated TCP passes data to its program at once.
+                let flow = Flow {
+                    reader: ReceiverSpeed::Fast,
+                    ..flow.clone()
+                };
+                Box::new(FlowSink::new(number, &flow, true, self.random(number)))
+            }
         };
+        let program = TcpProgram::new(program);
         let host = match address(flow.ends[1]).filter(|_| end == 0) {
             Some(peer) => TcpHost::connect(config, (peer, port(self.model, flow.ends[1])), program),
             None => TcpHost::listen(config, port(self.model, host), program),

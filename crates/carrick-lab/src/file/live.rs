@@ -12,17 +12,16 @@ use super::build::{self, Repetition};
 use super::error::FileError;
 use super::measure::{FlowMeasure, FlowRecord, Measure, Transmission, Window};
 use super::model::{ChangeAction, Flow, Model, NodeStack, Pattern, ReceiverSpeed};
-use super::program::LoadAgent;
+use super::program::{FlowSink, FlowSource, LoadAgent, Sender};
 use super::reader::{Item, keys};
 use super::run::{self, Extras, columns};
 use super::sweep;
 use crate::error::LabError;
 use crate::live::{
-    self, BuildWorld, Bulk, Connection, Drain, MessageSink, MessageSource, Messages, PacketData,
-    PacketRecording, Program, RunRecord, Stack,
+    self, BuildWorld, Connection, PacketData, PacketRecording, Program, RunRecord, Stack,
 };
 use crate::options::RunOptions;
-use crate::tcp_host::{Segment, TcpCongestion};
+use carrick_hosts::tcp::{Segment, TcpConfig, TcpCongestion};
 
 /// Expected duration of a transfer with an end.
 const TRANSFER: Duration = Duration::from_secs(140);
@@ -154,11 +153,8 @@ impl ScenarioFile {
         let live = &self.head.live;
         let mut all = Vec::new();
         for (cell, own) in self.cells().enumerate() {
-            if !live
-                .cells
-                .iter()
-                .any(|name| sweep::matches(name, own.name()))
-            {
+            let is_own = |name: &String| sweep::matches(name, own.name());
+            if !live.cells.iter().any(is_own) {
                 continue;
             }
             let model = &self.cells[cell].1;
@@ -286,7 +282,7 @@ impl ScenarioFile {
         let flow = &model.flows[of.flows[0]];
         let (length, watch) = match (messages(flow), flow.messages) {
             _ if flow.is_simco() => (model.duration, PacketRecording::Data),
-            (Some(messages), _) => (messages.length(), PacketRecording::Data),
+            (Some((_, length)), _) => (length, PacketRecording::Data),
             (None, Some(_)) => (TRANSFER, PacketRecording::Lengths),
             (None, None) if flow.reader == ReceiverSpeed::Fast => {
                 (model.duration + LAST_MESSAGES, PacketRecording::Lengths)
@@ -354,8 +350,7 @@ impl ScenarioFile {
         } else if flow.is_bulk() {
             let own = of.flows.iter().enumerate().map(|(place, number)| {
                 let flow = &model.flows[*number];
-                let size = size(model, flow, of.carrier);
-                drained(record, place, size, [from, end], flow.messages)
+                bulk(record, place, [from, end], flow.messages)
             });
             let own: Option<Vec<FlowRecord>> = own.collect();
             own.ok_or("other programs ran")?
@@ -401,37 +396,31 @@ impl ScenarioFile {
         const TCP: usize = 20;
         let [from, to] = flow.ends.map(|end| &model.nodes[end]);
         let port = build::port(model, flow.ends[0]);
-        match (&from.kind, &to.kind, carrier) {
-            (NodeStack::Tcp(sender), NodeStack::Tcp(receiver), Carrier::Kernel(congestion)) => {
-                let headers = from
-                    .addresses
-                    .first()
-                    .map_or(0, |(_, own)| ip_header(*own) + TCP);
-                let segment = sender.mtu.saturating_sub(headers) + TIME_STAMPS;
-                Stack::Tcp {
-                    congestion,
-                    port,
-                    segment: u16::try_from(segment).ok(),
-                    window: Some(receiver.receive_buffer),
-                    send_buffer: Some(sender.send_buffer),
-                }
-            }
-            (NodeStack::Sctp(_), _, Carrier::Kernel(congestion))
-                if self.head.live.tcp_flows.contains(&flow.name) =>
-            {
-                Stack::Tcp {
-                    congestion,
-                    port,
-                    segment: None,
-                    window: None,
-                    send_buffer: None,
-                }
-            }
-            (NodeStack::Sctp(config), ..) => Stack::Sctp {
+        let is_kernel = matches!(carrier, Carrier::Kernel(_));
+        let is_replaced = self.head.live.tcp_flows.contains(&flow.name);
+        match (&from.kind, carrier) {
+            // Beside a flow that the kernel's TCP carries, the other flows stay on SCTP.
+            (NodeStack::Sctp(config), _) if !is_kernel || !is_replaced => Stack::Sctp {
                 encapsulated: carrier == Carrier::Udp,
                 port,
                 config: config.clone(),
             },
+            (kind, Carrier::Kernel(congestion)) => {
+                let [sender, receiver] = [kind, &to.kind].map(|kind| match kind {
+                    NodeStack::Tcp(own) => Some(own),
+                    _ => None,
+                });
+                let address = from.addresses.first();
+                let headers = address.map_or(0, |(_, own)| ip_header(*own) + TCP);
+                let segment = |own: &TcpConfig| own.mtu.saturating_sub(headers) + TIME_STAMPS;
+                Stack::Tcp {
+                    congestion,
+                    port,
+                    segment: sender.and_then(|own| u16::try_from(segment(own)).ok()),
+                    window: receiver.map(|own| own.receive_buffer),
+                    send_buffer: sender.map(|own| own.send_buffer),
+                }
+            }
             _ => unreachable!("the flow of a live run is one over SCTP or TCP"),
         }
     }
@@ -451,24 +440,22 @@ fn programs(
     if let (Some(agent), Some(middlebox)) = (carried(0)?, carried(1)?) {
         return Ok([agent, middlebox]);
     }
-    if let Some(messages) = messages(flow) {
-        let sink = match carrier {
-            Carrier::Kernel(_) => MessageSink::of_stream(messages),
-            _ => MessageSink::new(messages),
-        };
-        return Ok([Box::new(MessageSource::new(messages)), Box::new(sink)]);
-    }
-    if let Some(count) = flow.messages {
-        let source = Bulk::messages(count, flow.size);
-        let sink = Drain::new(count * flow.size as u64);
-        return Ok([Box::new(source), Box::new(sink)]);
-    }
-    let delay = flow.settle + build::setup_delays(model, seed)[number];
-    let source = Bulk::lasting(length, delay, size(model, flow, carrier));
-    let sink = match flow.reader {
-        ReceiverSpeed::Slow(mean) => Drain::slow(mean, build::random(seed, number)),
-        _ => Drain::new(0),
+    let count = messages(flow).map(|(count, _)| count).or(flow.messages);
+    let lasting = count.is_none().then_some(length);
+    let delay = lasting.map(|_| flow.settle + build::setup_delays(model, seed)[number]);
+    let flow = Flow {
+        size: size(model, flow, carrier),
+        messages: count,
+        blocking: true,
+        start: Duration::ZERO,
+        settle: delay.unwrap_or_default(),
+        stop: None,
+        ..flow.clone()
     };
+    let random = || build::random(seed, number);
+    let is_stream = matches!(carrier, Carrier::Kernel(_));
+    let source = FlowSource::new(Sender::new(number, &flow, random())).live(lasting);
+    let sink = FlowSink::new(number, &flow, is_stream, random());
     Ok([Box::new(source), Box::new(sink)])
 }
 
@@ -478,8 +465,8 @@ fn size(model: &Model, flow: &Flow, carrier: Carrier) -> usize {
     /// Headers of SCTP and DATA.
     const SCTP: usize = 12 + 16;
     let sender = &model.nodes[flow.ends[0]];
-    let (NodeStack::Sctp(config), Carrier::Udp, None) = (&sender.kind, carrier, flow.messages)
-    else {
+    let has_end = flow.messages.or(messages(flow).map(|(count, _)| count));
+    let (NodeStack::Sctp(config), Carrier::Udp, None) = (&sender.kind, carrier, has_end) else {
         return flow.size;
     };
     let ip = sender
@@ -499,8 +486,8 @@ fn ip_header(address: IpAddr) -> usize {
     if address.is_ipv4() { 20 } else { 40 }
 }
 
-/// Returns the messages of a flow with an end.
-fn messages(flow: &Flow) -> Option<Messages> {
+/// Returns the number of messages of a flow at a constant rate with an end, and the time from the first to the last.
+fn messages(flow: &Flow) -> Option<(u64, Duration)> {
     let Pattern::Constant { interval, .. } = flow.pattern else {
         return None;
     };
@@ -512,11 +499,8 @@ fn messages(flow: &Flow) -> Option<Messages> {
         u64::try_from(steps).unwrap_or(u64::MAX)
     });
     let count = flow.messages.into_iter().chain(lasting).min()?;
-    (count > 0).then_some(Messages {
-        count,
-        size: flow.size,
-        interval,
-    })
+    let steps = u32::try_from(count.checked_sub(1)?).unwrap_or(u32::MAX);
+    Some((count, interval * steps))
 }
 
 /// Builds the network of a run, whose programs begin at `start` of the file.
@@ -579,35 +563,26 @@ fn roams(model: &Model, flow: &Flow) -> Option<usize> {
     })
 }
 
-/// Converts the record of the bulk flow at this place of the run, which has `wanted` messages or no end: a message
-/// is delivered with its last byte.
-/// Chunks and packets count within the period.
-fn drained(
+/// Converts the record of the bulk flow at this place of the run, which has `wanted` messages or no end. Chunks and
+/// packets count within the period.
+fn bulk(
     record: &RunRecord,
     place: usize,
-    size: usize,
     [from, end]: [u64; 2],
     wanted: Option<u64>,
 ) -> Option<FlowRecord> {
     let [sender, receiver] = [2 * place, 2 * place + 1];
-    let sink: &Drain = record.program(receiver)?;
+    let sink: &FlowSink = record.program(receiver)?;
     let chunks = record.seen.iter().filter(|seen| {
         let then = (from..end).contains(&seen.time.as_nanos());
         then && seen.out && seen.host == sender && matches!(seen.data, PacketData::Chunk { .. })
     });
     let [first, last] = [from, end].map(Time::from_nanos);
-    let mut bytes = 0;
-    let mut deliveries = Vec::new();
-    for (time, len) in &sink.taken {
-        let before = bytes / size;
-        bytes += len;
-        deliveries.extend((before..bytes / size).map(|n| (n as u64, time.as_nanos())));
-    }
     Some(FlowRecord {
         // SEND of all messages of a flow with an end is the begin of the programs.
         sends: vec![record.begin.as_nanos(); wanted.unwrap_or(0) as usize],
         wanted,
-        deliveries,
+        deliveries: sink.record.deliveries.clone(),
         chunks: Some(chunks.count() as u64).filter(|chunks| *chunks > 0),
         bytes_received: record.bytes_into(receiver, first, last),
         ..of_association(record)
@@ -627,11 +602,10 @@ fn of_association(record: &RunRecord) -> FlowRecord {
 /// Converts the record of numbered messages from the first host to the second. The first interface leads to the
 /// primary path.
 fn numbered(record: &RunRecord, size: usize) -> Option<FlowRecord> {
-    let (source, sink): (&MessageSource, &MessageSink) = (record.program(0)?, record.program(1)?);
-    let deliveries = sink.deliveries.iter();
+    let (source, sink): (&FlowSource, &FlowSink) = (record.program(0)?, record.program(1)?);
     let mut flow = FlowRecord {
-        sends: source.sends.iter().map(|time| time.as_nanos()).collect(),
-        deliveries: deliveries.map(|(n, time)| (*n, time.as_nanos())).collect(),
+        sends: source.sender.record.sends.clone(),
+        deliveries: sink.record.deliveries.clone(),
         ..of_association(record)
     };
     let (mut sent, mut arrived, mut end) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -686,16 +660,17 @@ mod tests {
     }
 
     fn record(seen: Vec<ObservedData>) -> RunRecord {
-        let messages = Messages {
-            count: 2,
+        let flow = Flow {
             size: 10,
-            interval: Duration::from_millis(1),
+            messages: Some(2),
+            ..Flow::default()
         };
+        let sender = Sender::new(0, &flow, build::random(1, 0));
         RunRecord {
             begin: Time::ZERO,
             programs: vec![
-                Box::new(MessageSource::new(messages)),
-                Box::new(MessageSink::new(messages)),
+                Box::new(FlowSource::new(sender)),
+                Box::new(FlowSink::new(0, &flow, false, build::random(1, 0))),
             ],
             seen,
             timeouts: 0,

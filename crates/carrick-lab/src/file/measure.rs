@@ -9,7 +9,7 @@ use super::path_change::{self, PathChange};
 use super::program::Transactions;
 use crate::live::Lateness;
 use crate::stats::{Sorted, mean};
-use crate::tcp_host::Segment;
+use carrick_hosts::tcp::Segment;
 
 /// A measure of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -453,9 +453,8 @@ impl FlowRecord {
         }
         let middle = window.from + window.to.saturating_sub(window.from) / 2;
         let half = |late: bool| {
-            let own = self
-                .delays(window)
-                .filter(|(time, _)| (*time > middle) == late);
+            let all = self.delays(window);
+            let own = all.filter(|(time, _)| (*time > middle) == late);
             mean(&own.map(|(_, delay)| delay).collect::<Vec<f64>>())
         };
         let count = |value: Option<u64>| value.map(|n| n as f64);
@@ -509,10 +508,8 @@ impl FlowRecord {
             FlowMeasure::Failovers => count(self.failovers),
             FlowMeasure::SentPerDelivered => {
                 let range = window.from..=window.to;
-                let sent = self
-                    .transmissions
-                    .iter()
-                    .filter(|t| range.contains(&t.time));
+                let sent = self.transmissions.iter();
+                let sent = sent.filter(|t| range.contains(&t.time));
                 let sent: usize = sent.map(|t| t.bytes).sum();
                 let delivered = self.delivered(window).count() * size;
                 (delivered > 0 && sent > 0).then(|| sent as f64 / delivered as f64)
@@ -531,10 +528,8 @@ impl FlowRecord {
             | FlowMeasure::FailoverUnreported
             | FlowMeasure::FailoverFromArrived => self.of_failover(what, window),
             FlowMeasure::Completion => {
-                let (first, last) = (
-                    self.sends.first()?,
-                    self.deliveries.iter().map(|d| d.1).max()?,
-                );
+                let first = self.sends.first()?;
+                let last = self.deliveries.iter().map(|d| d.1).max()?;
                 let all = finite && self.deliveries.len() >= self.sends.len();
                 all.then(|| last.saturating_sub(*first) as f64 / 1e9)
             }

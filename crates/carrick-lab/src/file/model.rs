@@ -9,7 +9,7 @@ use carrick_simco::load::Workload;
 
 use super::measure::Measure;
 use crate::options::RunOptions;
-use crate::tcp_host::TcpConfig;
+use carrick_hosts::tcp::TcpConfig;
 
 /// One cell of a sweep, ready to run.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Model {
     pub(super) pause: Duration,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) kind: NodeStack,
@@ -58,8 +58,9 @@ pub(super) enum Mobility {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum NodeStack {
+    #[default]
     Router,
     Sctp(Box<AssociationConfig>),
     /// Settings whose address and seed a run sets.

@@ -10,7 +10,7 @@ use super::error::FileError;
 use super::model::{Link, Mobility, Node, NodeStack};
 use super::reader::{FromItem, Item, Section, keys, names};
 use super::settings::Settings;
-use crate::tcp_host::{TcpConfig, TcpCongestion};
+use carrick_hosts::tcp::{TcpConfig, TcpCongestion};
 
 const MAX: u64 = i64::MAX as u64;
 
@@ -70,13 +70,11 @@ impl Parts {
             ];
             let node = Node {
                 name: (*name).into(),
-                kind: NodeStack::Router,
-                source_routing: false,
-                set_peer_primary: false,
                 mobility: section.value_or("agent", None, |item| {
                     item.optional(|item| item.choice(&agents))
                 })?,
                 addresses: addresses(section, &link_names, &nodes)?,
+                ..Node::default()
             };
             section.finish()?;
             nodes.push(node);

@@ -349,6 +349,12 @@ impl<'a> Item<'a> {
         Ok(items.iter().enumerate().map(item).collect())
     }
 
+    /// Returns the entries of a list that is written as tables.
+    pub(super) fn tables(&self, such_as: &str) -> Result<Vec<Self>, FileError> {
+        let list = self.list();
+        list.map_err(|_| self.wrong(&format!("tables such as {such_as}")))
+    }
+
     /// Parses each entry of a list.
     pub(super) fn each<T>(
         &self,

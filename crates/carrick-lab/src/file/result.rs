@@ -67,7 +67,7 @@ pub(super) fn of(
     };
     let repetitions = file.repetitions(options);
     ScenarioResult {
-        figures: figures(file, &rows),
+        figures: figures(file, &rows).unwrap_or_default(),
         rows,
         settings: vec![
             Setting::new("command", command(file, options)),
@@ -87,73 +87,58 @@ fn command(file: &ScenarioFile, options: &RunOptions) -> String {
     format!("carrick lab run {path} --seed {seed} --reps {reps}")
 }
 
-/// Returns a figure for each column over the first swept key, if all its values are numbers, with a
+/// Returns a figure for each column over the first swept key, if all its values are numbers of one unit, with a
 /// curve for each combination of the remaining keys. More than six combinations would not be
 /// distinguishable.
-fn figures(file: &ScenarioFile, rows: &[Row]) -> Vec<Figure> {
-    let Some((first, model)) = file.cells.first() else {
-        return Vec::new();
-    };
-    let Some((key, _)) = first.values().first() else {
-        return Vec::new();
-    };
+fn figures(file: &ScenarioFile, rows: &[Row]) -> Option<Vec<Figure>> {
+    let (first, model) = file.cells.first()?;
+    let (key, _) = first.values().first()?;
     let split = |text: &str| {
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        Some((
-            text[..end].parse::<f64>().ok()?,
-            text[end..].trim().to_owned(),
-        ))
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let number: f64 = text[..text.len() - unit.len()].parse().ok()?;
+        Some((number, unit.trim().to_owned()))
     };
-    let places: Option<Vec<(f64, String)>> = file
-        .cells
-        .iter()
-        .map(|(cell, _)| split(&cell.values()[0].1))
-        .collect();
-    let Some(places) = places else {
-        return Vec::new();
+    let cells = file.cells().map(|cell| cell.values());
+    let places: Option<Vec<(f64, String)>> = cells.map(|own| split(&own[0].1)).collect();
+    let places = places?;
+    let unit = &places[0].1;
+    let curve = |cell: &super::Cell| {
+        let others = cell.values()[1..].iter().map(|(_, value)| value.as_str());
+        others.collect::<Vec<&str>>().join(", ")
     };
-    let unit = places[0].1.clone();
-    let mut curves: Vec<String> = Vec::new();
-    let others = |cell: &super::Cell| -> String {
-        let others = cell.values()[1..].iter();
-        others
-            .map(|(_, value)| value.clone())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    for (cell, _) in &file.cells {
-        let name = others(cell);
+    let names: Vec<String> = file.cells().map(curve).collect();
+    let mut curves: Vec<&String> = Vec::new();
+    for name in &names {
         if !curves.contains(&name) {
             curves.push(name);
         }
     }
     if curves.len() > 6
-        || places.iter().any(|(_, own)| *own != unit)
+        || places.iter().any(|(_, own)| own != unit)
         || places.len() / curves.len() < 2
     {
-        return Vec::new();
+        return None;
     }
     let short = key.rsplit('.').next().unwrap_or(key);
     let figure = |(column, heading): (usize, Heading)| {
         let series = curves.iter().enumerate().map(|(style, name)| {
-            let own = file
-                .cells
-                .iter()
-                .enumerate()
-                .filter(|(_, (cell, _))| others(cell) == *name);
+            let own = (0..places.len()).filter(|cell| names[*cell] == **name);
             // The rows of a cell are one for each column.
             let columns = rows.len() / places.len();
-            let points = own.filter_map(|(n, _)| {
-                let row = &rows[n * columns + column];
+            let points = own.filter_map(|cell| {
+                let row = &rows[cell * columns + column];
                 Some(Point {
-                    x: places[n].0,
+                    x: places[cell].0,
                     y: row.measured?,
                     error: row.ci95.unwrap_or(0.0),
                 })
             });
-            Series::new(name.clone(), SeriesKind::ErrorBars, style, points.collect())
+            Series::new(
+                name.as_str(),
+                SeriesKind::ErrorBars,
+                style,
+                points.collect(),
+            )
         });
         Figure {
             id: heading
@@ -161,15 +146,17 @@ fn figures(file: &ScenarioFile, rows: &[Row]) -> Vec<Figure> {
                 .replace(|c: char| !c.is_ascii_alphanumeric(), "-"),
             title: format!("{} over {short}", heading.label),
             caption: "Mean and 95 % confidence interval.".into(),
-            x: Axis::linear(short, &unit),
+            x: Axis::linear(short, unit),
             y: Axis::linear(&heading.label, heading.unit).from(0.0),
             series: series.collect(),
             ..Figure::default()
         }
     };
-    headings(model)
-        .into_iter()
-        .enumerate()
-        .map(figure)
-        .collect()
+    Some(
+        headings(model)
+            .into_iter()
+            .enumerate()
+            .map(figure)
+            .collect(),
+    )
 }

@@ -1,23 +1,26 @@
 //! One run of a cell, and its values.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use carrick_netsim::mobile::{MobileNode, MobilityEvent};
+use carrick_netsim::mobile::MobilityEvent;
 use carrick_netsim::{Direction, LinkId, Node, Time};
 use carrick_proto::{AssociationId, Endpoint};
 
-use super::build::{Repetition, SimulatedWorld, build, first_change};
+use super::build::{MobilityRecord, Repetition, SimulatedWorld, build, first_change};
 use super::measure::{FlowRecord, LinkMeasure, Measure, MessageHistory, Window};
-use super::model::{ChangeAction, Link, Mobility, Model, NodeStack};
+use super::model::{ChangeAction, Link, Model};
 use super::program::{
-    Carried, LoadAgent, LoadMiddlebox, SctpProgram, TcpProgram, Transactions, UdpProgram,
+    HostProgram, LoadAgent, LoadMiddlebox, SctpProgram, Session, TcpProgram, Transactions,
+    UdpProgram,
 };
 use crate::capture::capture_interfaces;
-use crate::sctp_host::{EventLog, SctpHost};
+use crate::live::Program;
 use crate::stats::jain;
-use crate::tcp_host::TcpHost;
+use carrick_hosts::sctp::{EventLog, SctpHost};
+use carrick_hosts::tcp::TcpHost;
 
 /// Interval at which failures of programs are checked.
 const SLICE: Duration = Duration::from_secs(10);
@@ -94,15 +97,89 @@ pub(super) fn columns(model: &Model) -> Vec<(Option<usize>, Measure)> {
     columns
 }
 
-/// Counters at one time, for differences with those at a later time.
-#[derive(Clone, Default)]
+/// Counters at one time.
+#[derive(Clone, Debug)]
 struct Counts {
-    /// Per flow: retransmissions, timeouts, drops, and chunks sent of its association.
-    flows: Vec<[Option<u64>; 4]>,
-    /// Per flow: bytes of IP packets into the receiving host.
-    received: Vec<u64>,
-    /// Per link, forward direction: bytes delivered and packets dropped, then bytes by flow.
-    links: Vec<(u64, u64, Vec<u64>)>,
+    flows: Vec<FlowCounts>,
+    links: Vec<LinkCounts>,
+}
+
+/// Counters of a flow; `None` if the stack has no such counter.
+#[derive(Clone, Copy, Debug)]
+struct FlowCounts {
+    retransmissions: Option<u64>,
+    timeouts: Option<u64>,
+    dropped: Option<u64>,
+    /// DATA chunks sent.
+    chunks: Option<u64>,
+    /// Bytes of IP packets into the receiving host.
+    received: u64,
+}
+
+/// Counters of the forward direction of a link.
+#[derive(Clone, Debug)]
+struct LinkCounts {
+    bytes: u64,
+    dropped: u64,
+    /// Bytes of each flow.
+    flows: Vec<u64>,
+}
+
+impl Counts {
+    /// Returns the differences from the counters at an earlier time.
+    fn since(self, before: &Self) -> Self {
+        let part = |new: Option<u64>, old: Option<u64>| {
+            new.map(|new| new.saturating_sub(old.unwrap_or(0)))
+        };
+        let flow = |(new, old): (FlowCounts, &FlowCounts)| FlowCounts {
+            retransmissions: part(new.retransmissions, old.retransmissions),
+            timeouts: part(new.timeouts, old.timeouts),
+            dropped: part(new.dropped, old.dropped),
+            chunks: part(new.chunks, old.chunks),
+            received: new.received.saturating_sub(old.received),
+        };
+        let link = |(new, old): (LinkCounts, &LinkCounts)| LinkCounts {
+            bytes: new.bytes - old.bytes,
+            dropped: new.dropped - old.dropped,
+            flows: new
+                .flows
+                .iter()
+                .zip(&old.flows)
+                .map(|(new, old)| new - old)
+                .collect(),
+        };
+        Self {
+            flows: self
+                .flows
+                .into_iter()
+                .zip(&before.flows)
+                .map(flow)
+                .collect(),
+            links: self
+                .links
+                .into_iter()
+                .zip(&before.links)
+                .map(link)
+                .collect(),
+        }
+    }
+}
+
+impl LinkCounts {
+    fn measure(&self, what: LinkMeasure, rate: Option<u64>, window: &Window) -> Option<f64> {
+        match what {
+            LinkMeasure::Dropped => Some(self.dropped as f64),
+            LinkMeasure::Utilization => {
+                let seconds = (window.to - window.from) as f64 / 1e9;
+                let rate = rate.filter(|_| seconds > 0.0)?;
+                Some(100.0 * (self.bytes as f64 * 8.0) / seconds / rate as f64)
+            }
+            LinkMeasure::Fairness => {
+                let shares: Vec<f64> = self.flows.iter().map(|bytes| *bytes as f64).collect();
+                jain(&shares)
+            }
+        }
+    }
 }
 
 /// Runs one repetition of a cell.
@@ -111,42 +188,40 @@ pub(super) fn run(
     repetition: Repetition,
     extras: Extras<'_>,
 ) -> Result<CellRunResult, String> {
-    let mut world = build(model, repetition, extras.log)?;
+    let world = build(model, repetition, extras.log)?;
+    let mut own = CellRun { model, world };
     if let Some(directory) = extras.capture {
-        capture_interfaces(&mut world.net, directory, |file| Box::new(file))?;
+        capture_interfaces(&mut own.world.net, directory, |file| Box::new(file))?;
     }
-    let begin = preload(&mut world, model)?;
+    let begin = own.preload()?;
     let (warm, end) = (begin + model.warmup, begin + model.duration);
-    advance(&mut world, model, warm)?;
-    let before = counts(&world, model);
-    advance(&mut world, model, end)?;
-    let after = counts(&world, model);
+    own.advance(warm)?;
+    let before = own.counts();
+    own.advance(end)?;
+    let counts = own.counts().since(&before);
     // Dropping the network would complete the captures, too, but report no errors.
-    let captured = world.net.finish_captures();
+    let captured = own.world.net.finish_captures();
     captured.map_err(|error| format!("cannot write a capture: {error}"))?;
     let window = Window {
         from: warm.as_nanos(),
         // All flows may be complete before the warm-up ends.
-        to: world.net.now().max(warm).as_nanos(),
+        to: own.world.net.now().max(warm).as_nanos(),
         change: first_change(model, repetition, |_| true).map(Time::as_nanos),
         up: first_change(model, repetition, ChangeAction::is_up).map(Time::as_nanos),
         pause: model.pause.as_nanos() as u64,
     };
-    let records: Result<Vec<FlowRecord>, String> = (0..model.flows.len())
-        .map(|flow| {
-            let mut record = record(&world, model, flow, &before, &after);
-            record.transactions = transactions(&world, model, flow)?.map(Box::new);
-            Ok(record)
-        })
-        .collect();
-    let records = records?;
+    let records = (0..model.flows.len()).map(|flow| own.record(flow, &counts));
+    let records: Vec<FlowRecord> = records.collect::<Result<_, String>>()?;
     let value = |(flow, measure): &(Option<usize>, Measure)| match (flow, measure) {
         (Some(flow), Measure::Flow(what)) => {
             let own = &model.flows[*flow];
             let size = own.measured_size();
             records[*flow].measure(*what, size, own.messages.is_some(), &window)
         }
-        (_, Measure::Link(link, what)) => of_link(model, *link, *what, &before, &after, &window),
+        (_, Measure::Link(link, what)) => {
+            let rate = model.links[*link].config[0].rate;
+            counts.links[*link].measure(*what, rate, &window)
+        }
         _ => {
             let rates = records.iter().zip(&model.flows).map(|(record, flow)| {
                 record.goodput(flow.measured_size(), flow.messages.is_some(), &window)
@@ -168,11 +243,9 @@ pub(super) fn run(
         all
     };
     let change = window.change.unwrap_or(0) as f64;
-    let deliveries = |record: &FlowRecord| {
+    let deliveries = |record: &FlowRecord| -> Vec<f64> {
         let times = record.deliveries.iter().map(|(_, time)| *time as f64);
-        times
-            .map(|time| (time - change) / 1e9)
-            .collect::<Vec<f64>>()
+        times.map(|time| (time - change) / 1e9).collect()
     };
     let shown = if extras.messages { &records[..] } else { &[] };
     Ok(CellRunResult {
@@ -182,380 +255,254 @@ pub(super) fn run(
             deliveries: shown.iter().map(deliveries).collect(),
             samples: extras.samples.iter().map(sample).collect(),
         },
-        logs: if extras.log {
-            logs(&world, model)
+        logs: if extras.log { own.logs() } else { Vec::new() },
+        end: own.world.net.now(),
+    })
+}
+
+/// The program of a host, and the events of Mobile IP around it.
+type HostView<'w> = (&'w dyn HostProgram, &'w [MobilityRecord]);
+
+/// A cell during its run.
+struct CellRun<'m> {
+    model: &'m Model,
+    world: SimulatedWorld,
+}
+
+impl CellRun<'_> {
+    /// Runs until the preloads of all flows are complete, to the next whole second, and returns this time: the
+    /// start if there are none.
+    fn preload(&mut self) -> Result<Time, String> {
+        let flows = 0..self.model.flows.len();
+        let is_steady = |own: &Self, flow| own.program(flow, 0).is_none_or(LoadAgent::is_steady);
+        while !flows.clone().all(|flow| is_steady(self, flow)) {
+            let now = self.world.net.now();
+            if now >= Time::ZERO + PATIENCE {
+                return Err("the preload is not complete after an hour".into());
+            }
+            self.advance(now + Duration::from_secs(1))?;
+        }
+        Ok(self.world.net.now())
+    }
+
+    /// Runs until `end`, or until every flow is finite and complete. In the latter case it stops at
+    /// exactly that time, which ends the measurement window.
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        let mut active = self.model.flows.iter().filter(|flow| flow.active);
+        let finite = active.all(|flow| flow.messages.is_some());
+        while self.world.net.now() < end {
+            let slice = end.min(self.world.net.now() + SLICE);
+            if finite {
+                while !self.is_finished()
+                    && let Some(time) = self.world.net.next_event().filter(|time| *time <= slice)
+                {
+                    self.world.net.run_until(time);
+                }
+                if self.is_finished() {
+                    return Ok(());
+                }
+            }
+            self.world.net.run_until(slice);
+            for (number, node) in self.model.nodes.iter().enumerate() {
+                if let Some(failure) = self.host(number).and_then(|(own, _)| own.failure()) {
+                    return Err(format!("host {}: {failure}", node.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.model.flows.iter().enumerate().all(|(number, flow)| {
+            let deliveries = self.deliveries(number).len() as u64;
+            !flow.active || flow.messages.is_some_and(|most| deliveries >= most)
+        })
+    }
+
+    /// Returns a host; `None` for routers.
+    fn host(&self, number: usize) -> Option<HostView<'_>> {
+        fn of<P: HostProgram + Node>(
+            world: &SimulatedWorld,
+            number: usize,
+        ) -> Option<HostView<'_>> {
+            let (program, events) = world.host::<P>(number)?;
+            Some((program, events))
+        }
+        of::<SctpHost<SctpProgram>>(&self.world, number)
+            .or_else(|| of::<TcpHost<TcpProgram>>(&self.world, number))
+            .or_else(|| of::<UdpProgram>(&self.world, number))
+    }
+
+    /// Returns the host at one end of a flow.
+    fn end(&self, flow: usize, end: usize) -> Option<&dyn HostProgram> {
+        Some(self.host(self.model.flows[flow].ends[end])?.0)
+    }
+
+    /// Returns the session of a flow at one of its ends.
+    fn session(&self, flow: usize, end: usize) -> Option<(&Endpoint, &Session)> {
+        self.end(flow, end)?.session(flow, end)
+    }
+
+    /// Returns the program of this type at one end of a flow, if it has one.
+    fn program<P: Program>(&self, flow: usize, end: usize) -> Option<&P> {
+        self.end(flow, end)?.carried(flow, end)?.program()
+    }
+
+    /// Returns the deliveries of a flow, at its receiver or, for responses, at its sender.
+    fn deliveries(&self, flow: usize) -> &[(u64, u64)] {
+        let end = usize::from(self.model.flows[flow].response.is_none());
+        let record = self.end(flow, end).and_then(|own| own.record(flow, end));
+        record.map_or(&[], |record| &record.deliveries)
+    }
+
+    /// Returns the record of a flow, given the counts after the warm-up.
+    fn record(&self, flow: usize, counts: &Counts) -> Result<FlowRecord, String> {
+        let counts = counts.flows[flow];
+        let sent = self.end(flow, 0).and_then(|own| own.record(flow, 0));
+        let mut record = FlowRecord {
+            deliveries: self.deliveries(flow).to_vec(),
+            wanted: self.model.flows[flow].messages,
+            located: [0, 1]
+                .into_iter()
+                .flat_map(|end| self.located(flow, end))
+                .collect(),
+            retransmissions: counts.retransmissions,
+            timeouts: counts.timeouts,
+            dropped: counts.dropped,
+            chunks: counts.chunks,
+            bytes_received: counts.received,
+            transactions: self.transactions(flow)?.map(Box::new),
+            ..sent.cloned().unwrap_or_default()
+        };
+        record.located.sort_unstable();
+        let Some((endpoint, Session { state, .. })) = self.session(flow, 0) else {
+            return Ok(record);
+        };
+        let stats = state.id.and_then(|id| endpoint.association_stats(id));
+        let abandoned = stats.map(|stats| stats.abandoned.total());
+        record.abandoned = abandoned.map_or(0, |total| total.sent + total.unsent);
+        record.closed = state.closed || state.id.is_none();
+        record.lost = state.lost;
+        record.shortest_round_trip = state.shortest_round_trip;
+        record.left.clone_from(&state.left);
+        record.returned.clone_from(&state.returned);
+        let end = if self.model.until_last_send {
+            record.sends.last().copied().unwrap_or(0)
         } else {
-            Vec::new()
-        },
-        end: world.net.now(),
-    })
-}
-
-/// Runs until the preloads of all flows are complete, to the next whole second, and returns this time: the
-/// start if there are none.
-fn preload(world: &mut SimulatedWorld, model: &Model) -> Result<Time, String> {
-    let agents = |world: &SimulatedWorld| {
-        let agents =
-            (0..model.flows.len()).filter_map(|n| program::<LoadAgent>(world, model, n, 0));
-        agents.map(LoadAgent::is_steady).collect::<Vec<bool>>()
-    };
-    while agents(world).contains(&false) {
-        if world.net.now() >= Time::ZERO + PATIENCE {
-            return Err("the preload is not complete after an hour".into());
+            u64::MAX
+        };
+        let warm = self.model.warmup.as_nanos() as u64;
+        let counted = |moments: &[u64]| {
+            let counted = moments.iter().filter(|time| (warm..end).contains(*time));
+            Some(counted.count() as u64)
+        };
+        record.failovers = counted(&record.left);
+        if self.model.until_last_send {
+            record.timeouts = counted(&state.timeouts);
         }
-        let next = world.net.now() + Duration::from_secs(1);
-        advance(world, model, next)?;
-    }
-    Ok(world.net.now())
-}
-
-/// Runs until `end`, or until every flow is finite and complete. In the latter case it stops at
-/// exactly that time, which ends the measurement window.
-fn advance(world: &mut SimulatedWorld, model: &Model, end: Time) -> Result<(), String> {
-    let mut active = model.flows.iter().filter(|flow| flow.active);
-    let finite = active.all(|flow| flow.messages.is_some());
-    while world.net.now() < end {
-        let slice = end.min(world.net.now() + SLICE);
-        if finite {
-            let next =
-                |world: &SimulatedWorld| world.net.next_event().filter(|time| *time <= slice);
-            while !finished(world, model)
-                && let Some(time) = next(world)
-            {
-                world.net.run_until(time);
-            }
-            if finished(world, model) {
-                return Ok(());
-            }
+        if let Some((endpoint, receiver)) = self.session(flow, 1) {
+            record.arrivals.clone_from(&receiver.state.arrivals);
+            let id = receiver.state.id;
+            let stats = id.and_then(|id| endpoint.association_stats(id));
+            record.accepted = stats.map(|stats| stats.counters.data_chunks_received);
         }
-        world.net.run_until(slice);
-        for (number, node) in model.nodes.iter().enumerate() {
-            let failure = match node.kind {
-                NodeStack::Tcp(_) => tcp(world, number).application().failure(),
-                _ => sctp(world, model, number).and_then(|h| h.application().failure.clone()),
-            };
-            if let Some(failure) = failure {
-                return Err(format!("host {}: {failure}", node.name));
-            }
-        }
+        Ok(record)
     }
-    Ok(())
-}
 
-fn finished(world: &SimulatedWorld, model: &Model) -> bool {
-    model.flows.iter().enumerate().all(|(number, flow)| {
-        let deliveries = deliveries(world, model, number).len() as u64;
-        !flow.active || flow.messages.is_some_and(|most| deliveries >= most)
-    })
-}
-
-fn sctp<'w>(
-    world: &'w SimulatedWorld,
-    model: &Model,
-    host: usize,
-) -> Option<&'w SctpHost<SctpProgram>> {
-    matches!(model.nodes[host].kind, NodeStack::Sctp(_)).then(|| world.host(host))
-}
-
-fn tcp(world: &SimulatedWorld, host: usize) -> &TcpHost<TcpProgram> {
-    world.host(host)
-}
-
-/// Returns the deliveries of a flow, at its receiver or, for responses, at its sender.
-fn deliveries<'w>(world: &'w SimulatedWorld, model: &Model, number: usize) -> &'w [(u64, u64)] {
-    let flow = &model.flows[number];
-    let answered = flow.response.is_some();
-    let host = flow.ends[usize::from(!answered)];
-    match &model.nodes[host].kind {
-        NodeStack::Router => &[],
-        NodeStack::Sctp(_) => {
-            let program = world.host::<SctpHost<SctpProgram>>(host).application();
-            if answered {
-                let sender = program.sender(number);
-                sender.map_or(&[], |(_, s)| &s.record.deliveries)
-            } else {
-                let receiver = program.receiver(number);
-                receiver.map_or(&[], |r| &r.record.deliveries)
-            }
-        }
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Client(client) if answered => &client.sender.record.deliveries,
-            TcpProgram::Server(server) if !answered && server.number == number => {
-                &server.record.deliveries
-            }
-            _ => &[],
-        },
-        NodeStack::Udp => {
-            let program = world.host::<UdpProgram>(host);
-            let receiver = program.receivers.iter().find(|(own, _)| *own == number);
-            receiver.map_or(&[], |(_, record)| &record.deliveries)
-        }
-    }
-}
-
-/// Returns the sender's record of a flow.
-fn sent(world: &SimulatedWorld, model: &Model, number: usize) -> FlowRecord {
-    let host = model.flows[number].ends[0];
-    match &model.nodes[host].kind {
-        NodeStack::Router => FlowRecord::default(),
-        NodeStack::Sctp(_) => {
-            let host = world.host::<SctpHost<SctpProgram>>(host);
-            let program = host.application();
-            let Some((session, sender)) = program.sender(number) else {
-                return FlowRecord::default();
-            };
-            let state = &program.sessions[*session].state;
-            let stats = state
-                .id
-                .and_then(|id| host.endpoint().association_stats(id));
-            let abandoned = stats.map_or(0, |s| {
-                let total = s.abandoned.total();
-                total.sent + total.unsent
-            });
-            FlowRecord {
-                abandoned,
-                closed: state.closed || state.id.is_none(),
-                lost: state.lost,
-                ..sender.record.clone()
-            }
-        }
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Client(client) => client.sender.record.clone(),
-            TcpProgram::Server(_) | TcpProgram::Carrier(_) => FlowRecord::default(),
-        },
-        NodeStack::Udp => {
-            let program = world.host::<UdpProgram>(host);
-            let sender = program.senders.iter().find(|(.., s)| s.number == number);
-            sender.map_or_else(FlowRecord::default, |(.., s)| s.record.clone())
-        }
-    }
-}
-
-fn record(
-    world: &SimulatedWorld,
-    model: &Model,
-    number: usize,
-    before: &Counts,
-    after: &Counts,
-) -> FlowRecord {
-    let mut record = sent(world, model, number);
-    record.deliveries = deliveries(world, model, number).to_vec();
-    record.wanted = model.flows[number].messages;
-    for end in [0, 1] {
-        record.located.extend(located(world, model, number, end));
-    }
-    record.located.sort_unstable();
-    let [retransmissions, timeouts, dropped, chunks] = [0, 1, 2, 3].map(|counter| {
-        let before = before.flows[number][counter].unwrap_or(0);
-        let after = after.flows[number][counter];
-        after.map(|after| after.saturating_sub(before))
-    });
-    (record.retransmissions, record.timeouts) = (retransmissions, timeouts);
-    (record.dropped, record.chunks) = (dropped, chunks);
-    record.bytes_received = after.received[number].saturating_sub(before.received[number]);
-    let Some((_, sender)) = session(world, model, number, 0) else {
-        return record;
-    };
-    record.shortest_round_trip = sender.state.shortest_round_trip;
-    record.left.clone_from(&sender.state.left);
-    record.returned.clone_from(&sender.state.returned);
-    let end = if model.until_last_send {
-        record.sends.last().copied().unwrap_or(0)
-    } else {
-        u64::MAX
-    };
-    let warm = model.warmup.as_nanos() as u64;
-    let counted = |moments: &[u64]| {
-        let counted = moments.iter().filter(|time| (warm..end).contains(*time));
-        Some(counted.count() as u64)
-    };
-    record.failovers = counted(&record.left);
-    if model.until_last_send {
-        record.timeouts = counted(&sender.state.timeouts);
-    }
-    if let Some((endpoint, receiver)) = session(world, model, number, 1) {
-        record.arrivals.clone_from(&receiver.state.arrivals);
-        let id = receiver.state.id;
-        let stats = id.and_then(|id| endpoint.association_stats(id));
-        record.accepted = stats.map(|stats| stats.counters.data_chunks_received);
-    }
-    record
-}
-
-/// Returns the times at which a home agent had registered an end of a flow, or the peer had acknowledged a new
-/// address of it.
-fn located(world: &SimulatedWorld, model: &Model, flow: usize, end: usize) -> Vec<u64> {
-    fn registrations<P: Node>(world: &SimulatedWorld, host: usize) -> Vec<u64> {
-        let node: &MobileNode<P> = world.net.node(world.nodes[host]);
-        let events = node.events().iter();
+    /// Returns the times at which a home agent had registered an end of a flow, or the peer had acknowledged a new
+    /// address of it.
+    fn located(&self, flow: usize, end: usize) -> impl Iterator<Item = u64> {
+        let session = self.session(flow, end).into_iter();
+        let acknowledged = session.flat_map(|(_, own)| own.state.acknowledged.iter().copied());
+        let host = self.host(self.model.flows[flow].ends[end]).into_iter();
+        let events = host.flat_map(|(_, events)| events);
         let registered = events
             .filter(|(_, event)| matches!(event, MobilityEvent::Registered { lifetime: 1.., .. }));
-        registered.map(|(time, _)| time.as_nanos()).collect()
+        acknowledged.chain(registered.map(|(time, _)| time.as_nanos()))
     }
-    let session = session(world, model, flow, end);
-    let mut times = session.map_or_else(Vec::new, |(_, own)| own.state.acknowledged.clone());
-    let host = model.flows[flow].ends[end];
-    let node = &model.nodes[host];
-    if let Some(Mobility::MobileNode { .. }) = node.mobility {
-        times.extend(match node.kind {
-            NodeStack::Router => Vec::new(),
-            NodeStack::Sctp(_) => registrations::<SctpHost<SctpProgram>>(world, host),
-            NodeStack::Tcp(_) => registrations::<TcpHost<TcpProgram>>(world, host),
-            NodeStack::Udp => registrations::<UdpProgram>(world, host),
-        });
+
+    /// Returns the measured transactions of a flow, if it has any.
+    fn transactions(&self, flow: usize) -> Result<Option<Transactions>, String> {
+        let (agent, middlebox) = (self.program(flow, 0), self.program(flow, 1));
+        let both = agent.zip(middlebox);
+        both.map(|(agent, middlebox): (&LoadAgent, &LoadMiddlebox)| agent.transactions(middlebox))
+            .transpose()
     }
-    times
-}
 
-/// Returns the session of a flow at one of its ends.
-fn session<'w>(
-    world: &'w SimulatedWorld,
-    model: &Model,
-    flow: usize,
-    end: usize,
-) -> Option<(&'w Endpoint, &'w super::program::Session)> {
-    let host = sctp(world, model, model.flows[flow].ends[end])?;
-    let program = host.application();
-    let number = if end == 0 {
-        program.sender(flow).map(|(session, _)| *session)
-    } else {
-        program.receiver(flow).map(|receiver| receiver.session)
-    };
-    Some((host.endpoint(), &program.sessions[number?]))
-}
+    fn counts(&self) -> Counts {
+        let flows = 0..self.model.flows.len();
+        Counts {
+            flows: flows.map(|flow| self.flow_counts(flow)).collect(),
+            links: self
+                .world
+                .links
+                .iter()
+                .map(|link| self.link_counts(*link))
+                .collect(),
+        }
+    }
 
-/// Returns the program of this type at one end of a flow, if it has one.
-fn program<'w, P: crate::live::Program>(
-    world: &'w SimulatedWorld,
-    model: &Model,
-    flow: usize,
-    end: usize,
-) -> Option<&'w P> {
-    let host = model.flows[flow].ends[end];
-    let carried: &Carried = match model.nodes[host].kind {
-        NodeStack::Sctp(_) => session(world, model, flow, end)?.1.carried.as_ref()?,
-        NodeStack::Tcp(_) => match tcp(world, host).application() {
-            TcpProgram::Carrier(carrier) => &carrier.carried,
-            _ => return None,
-        },
-        _ => return None,
-    };
-    carried.program()
-}
-
-/// Returns the measured transactions of a flow, if it has any.
-fn transactions(
-    world: &SimulatedWorld,
-    model: &Model,
-    flow: usize,
-) -> Result<Option<Transactions>, String> {
-    let agent = program::<LoadAgent>(world, model, flow, 0);
-    let middlebox = program::<LoadMiddlebox>(world, model, flow, 1);
-    let both = agent.zip(middlebox);
-    both.map(|(agent, middlebox)| agent.transactions(middlebox))
-        .transpose()
-}
-
-fn counts(world: &SimulatedWorld, model: &Model) -> Counts {
-    let flow = |number: usize| {
+    fn flow_counts(&self, flow: usize) -> FlowCounts {
         let stats = |end| {
-            let (endpoint, session) = session(world, model, number, end)?;
+            let (endpoint, session) = self.session(flow, end)?;
             endpoint.association_stats(session.state.id?)
         };
-        let client = match model.nodes[model.flows[number].ends[0]].kind {
-            NodeStack::Tcp(_) => Some(tcp(world, model.flows[number].ends[0])),
-            _ => None,
-        };
-        let sender = stats(0).map(|s| s.counters);
+        let [sender, receiver] = [0, 1].map(|end| stats(end).map(|stats| stats.counters));
         let resent = sender.map(|c| c.timeout_retransmissions + c.fast_retransmissions);
-        [
-            resent.or_else(|| client.map(TcpHost::retransmitted)),
-            sender.map(|c| c.t3_expirations),
-            stats(1).map(|s| s.counters.dropped_for_buffer),
-            sender.map(|c| c.data_chunks_sent + c.timeout_retransmissions + c.fast_retransmissions),
-        ]
-    };
-    let received = |number: usize| {
-        let host = model.flows[number].ends[1];
+        let host = self.model.flows[flow].ends[1];
         let into = |(link, own): (&LinkId, &Link)| {
             let directions = [Direction::Backward, Direction::Forward];
             let ends = directions.into_iter().zip(own.ends);
             let here = ends.filter(|(_, end)| *end == host);
-            let bytes = here.map(|(direction, _)| {
-                let stats = world.net.link_stats(*link, direction);
-                stats.bytes_delivered
-            });
-            bytes.sum::<u64>()
+            let stats = here.map(|(direction, _)| self.world.net.link_stats(*link, direction));
+            stats.map(|stats| stats.bytes_delivered).sum::<u64>()
         };
-        world.links.iter().zip(&model.links).map(into).sum()
-    };
-    let link = |number: usize| {
-        let stats = world
-            .net
-            .link_stats(world.links[number], Direction::Forward);
-        let flows = (0..model.flows.len()).map(|flow| {
+        FlowCounts {
+            retransmissions: resent.or_else(|| self.end(flow, 0)?.retransmitted()),
+            timeouts: sender.map(|c| c.t3_expirations),
+            dropped: receiver.map(|c| c.dropped_for_buffer),
+            chunks: sender
+                .zip(resent)
+                .map(|(c, resent)| c.data_chunks_sent + resent),
+            received: self
+                .world
+                .links
+                .iter()
+                .zip(&self.model.links)
+                .map(into)
+                .sum(),
+        }
+    }
+
+    fn link_counts(&self, link: LinkId) -> LinkCounts {
+        let stats = self.world.net.link_stats(link, Direction::Forward);
+        let flows = (0..self.model.flows.len()).map(|flow| {
             let found = stats.flows.find(flow as u32 + 1);
             found.map_or(0, |found| found.bytes_delivered)
         });
-        (stats.bytes_delivered, stats.dropped(), flows.collect())
-    };
-    Counts {
-        flows: (0..model.flows.len()).map(flow).collect(),
-        received: (0..model.flows.len()).map(received).collect(),
-        links: (0..model.links.len()).map(link).collect(),
-    }
-}
-
-fn of_link(
-    model: &Model,
-    number: usize,
-    what: LinkMeasure,
-    before: &Counts,
-    after: &Counts,
-    window: &Window,
-) -> Option<f64> {
-    let (before, after) = (&before.links[number], &after.links[number]);
-    match what {
-        LinkMeasure::Dropped => Some((after.1 - before.1) as f64),
-        LinkMeasure::Utilization => {
-            let rate = model.links[number].config[0].rate?;
-            let seconds = (window.to - window.from) as f64 / 1e9;
-            let bits = (after.0 - before.0) as f64 * 8.0;
-            (seconds > 0.0).then(|| 100.0 * bits / seconds / rate as f64)
-        }
-        LinkMeasure::Fairness => {
-            let shares: Vec<f64> = after
-                .2
-                .iter()
-                .zip(&before.2)
-                .map(|(after, before)| (after - before) as f64)
-                .collect();
-            jain(&shares)
+        LinkCounts {
+            bytes: stats.bytes_delivered,
+            dropped: stats.dropped(),
+            flows: flows.collect(),
         }
     }
-}
 
-fn logs(world: &SimulatedWorld, model: &Model) -> Vec<HostLog> {
-    let mut logs = Vec::new();
-    for number in 0..model.nodes.len() {
-        let Some(host) = sctp(world, model, number) else {
-            continue;
+    fn logs(&self) -> Vec<HostLog> {
+        let peer = |session: &Session| {
+            let mut nodes = self.model.nodes.iter();
+            let is_peer = |(_, address): &(usize, IpAddr)| session.peer.contains(address);
+            let peer = nodes.position(|node| node.addresses.iter().any(is_peer));
+            Some((session.state.id?, peer?))
         };
-        let peer = |session: &super::program::Session| {
-            let id = session.state.id?;
-            let peer = model.nodes.iter().position(|node| {
-                node.addresses
-                    .iter()
-                    .any(|(_, address)| session.peer.contains(address))
-            })?;
-            Some((id, peer))
+        let log = |host: usize| {
+            let (own, _) = self.world.host::<SctpHost<SctpProgram>>(host)?;
+            let sessions = own.application().sessions.iter();
+            Some(HostLog {
+                host,
+                associations: sessions.filter_map(peer).collect(),
+                log: own.event_log().cloned().unwrap_or_default(),
+            })
         };
-        let sessions = host.application().sessions.iter();
-        logs.push(HostLog {
-            host: number,
-            associations: sessions.filter_map(peer).collect(),
-            log: host.event_log().cloned().unwrap_or_default(),
-        });
+        (0..self.model.nodes.len()).filter_map(log).collect()
     }
-    logs
 }

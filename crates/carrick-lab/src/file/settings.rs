@@ -49,11 +49,8 @@ impl Settings {
 
     /// Returns the settings that an item names.
     pub(super) fn find(&self, item: &Item<'_>) -> Result<AssociationConfig, FileError> {
-        let choices: Vec<(&str, &AssociationConfig)> = self
-            .0
-            .iter()
-            .map(|(name, config)| (name.as_str(), config))
-            .collect();
+        let all = self.0.iter();
+        let choices: Vec<_> = all.map(|(name, own)| (name.as_str(), own)).collect();
         item.choice(&choices).cloned()
     }
 }

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use super::ScenarioFile;
 use super::result::{self, headings};
@@ -67,8 +67,10 @@ pub struct Shards {
     pub added: usize,
 }
 
-/// Values of the runs by cell and repetition.
-type Runs = BTreeMap<(usize, u64), Vec<Option<f64>>>;
+/// Cell and repetition of a run.
+type Job = (usize, u64);
+/// Values of the runs.
+type Runs = BTreeMap<Job, Vec<Option<f64>>>;
 
 impl ScenarioFile {
     /// Runs the missing runs of a shard, and appends them to the shard's file in `directory`, which
@@ -88,38 +90,24 @@ impl ScenarioFile {
         let name = format!("{}-{}-of-{}.csv", self.name, shard.number, shard.count);
         let path = directory.join(name);
         let (file, done) = self.open(options, &path)?;
-        let jobs: Vec<(usize, u64)> = self
-            .jobs(options)
-            .into_iter()
-            .enumerate()
-            .filter(|(number, _)| shard.has(*number))
-            .map(|(_, job)| job)
-            .collect();
-        let missing: Vec<(usize, u64)> = jobs
-            .iter()
-            .copied()
-            .filter(|job| !done.contains_key(job))
-            .collect();
+        let jobs = self.jobs(options).into_iter().enumerate();
+        let jobs = jobs.filter(|(number, _)| shard.has(*number));
+        let jobs: Vec<Job> = jobs.map(|(_, job)| job).collect();
+        let missing = jobs.iter().filter(|job| !done.contains_key(job));
+        let missing: Vec<Job> = missing.copied().collect();
         if let Some(foreign_run) = done.keys().find(|job| !jobs.contains(job)) {
-            return Err(foreign(
-                &path,
-                0,
-                &format!("run {foreign_run:?} does not belong to this shard"),
-            ));
+            let what = format!("run {foreign_run:?} does not belong to this shard");
+            return Err(foreign(&path, 0, &what));
         }
         progress.begin(&self.name, missing.len() as u64);
         let file = Mutex::new(file);
         let results = parallel::run(missing.len(), |index| {
             let (cell, number) = missing[index];
-            let values = self
-                .run_one(cell, number, options, Extras::default())?
-                .values;
-            let line = self.line(options, cell, number, &values);
-            let mut file = file
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            file.write_all(line.as_bytes())
-                .map_err(LabError::write(&path))?;
+            let run = self.run_one(cell, number, options, Extras::default())?;
+            let line = self.line(options, missing[index], &run.values);
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = file.write_all(line.as_bytes());
+            written.map_err(LabError::write(&path))?;
             progress.step();
             Ok::<(), LabError>(())
         });
@@ -144,7 +132,7 @@ impl ScenarioFile {
         let mut runs = Runs::new();
         for path in self.shard_files(directory)? {
             let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
-            for (job, values) in self.lines(options, &path, &text)?.0 {
+            for (job, values) in self.lines(options, &path, &text)? {
                 if runs.insert(job, values).is_some() {
                     let what = format!(
                         "cell {}, repetition {} is also in another shard",
@@ -205,17 +193,13 @@ impl ScenarioFile {
             TryLockError::Error(source) => failed(source),
         })?;
         let mut text = String::new();
-        match file.read_to_string(&mut text) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(foreign(
-                    path,
-                    0,
-                    "is not text, so it is not the file of a shard",
-                ));
-            }
-            Err(error) => return Err(failed(error)),
-        }
+        file.read_to_string(&mut text)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => {
+                    foreign(path, 0, "is not text, so it is not the file of a shard")
+                }
+                _ => failed(error),
+            })?;
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         if whole < text.len() {
             file.set_len(whole as u64).map_err(&failed)?;
@@ -225,12 +209,7 @@ impl ScenarioFile {
             file.write_all(self.header().as_bytes()).map_err(&failed)?;
             return Ok((file, Runs::new()));
         }
-        let (runs, twice) = self.lines(options, path, &text[..whole])?;
-        if let Some((cell, number)) = twice {
-            let what = format!("cell {cell}, repetition {number} occurs twice");
-            return Err(foreign(path, 0, &what));
-        }
-        Ok((file, runs))
+        Ok((file, self.lines(options, path, &text[..whole])?))
     }
 
     fn header(&self) -> String {
@@ -242,11 +221,11 @@ impl ScenarioFile {
             let headings = headings(model).into_iter();
             fields.extend(headings.map(|heading| format!("{} [{}]", heading.id, heading.unit)));
         }
-        record(&fields)
+        record(&fields) + "\n"
     }
 
     /// Returns the first fields of a run's line.
-    fn prefix(&self, options: &RunOptions, cell: usize, number: u64) -> Vec<String> {
+    fn prefix(&self, options: &RunOptions, (cell, number): Job) -> String {
         let mut fields = vec![
             format!("{:016x}", self.fingerprint),
             options.seed.to_string(),
@@ -256,29 +235,20 @@ impl ScenarioFile {
         ];
         let values = self.cells[cell].0.values().iter();
         fields.extend(values.map(|(_, value)| value.clone()));
-        fields
-    }
-
-    fn line(
-        &self,
-        options: &RunOptions,
-        cell: usize,
-        number: u64,
-        values: &[Option<f64>],
-    ) -> String {
-        let mut fields = self.prefix(options, cell, number);
-        let shown = |value: &Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-        fields.extend(values.iter().map(shown));
         record(&fields)
     }
 
-    /// Parses the runs of a file, and returns one that occurs twice, if any.
-    fn lines(
-        &self,
-        options: &RunOptions,
-        path: &Path,
-        text: &str,
-    ) -> Result<(Runs, Option<(usize, u64)>), LabError> {
+    fn line(&self, options: &RunOptions, job: Job, values: &[Option<f64>]) -> String {
+        let mut line = self.prefix(options, job);
+        for value in values {
+            line.push(',');
+            line.extend(value.map(|value| value.to_string()));
+        }
+        line + "\n"
+    }
+
+    /// Parses the runs of a file.
+    fn lines(&self, options: &RunOptions, path: &Path, text: &str) -> Result<Runs, LabError> {
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         let mut lines = text[..whole].split_inclusive('\n').zip(1..);
         if lines
@@ -295,49 +265,36 @@ impl ScenarioFile {
             .cells
             .first()
             .map_or(0, |(_, model)| headings(model).len());
-        let (mut runs, mut twice) = (Runs::new(), None);
+        let jobs = self.jobs(options).into_iter();
+        let known: BTreeMap<String, Job> =
+            jobs.map(|job| (self.prefix(options, job), job)).collect();
+        let mut runs = Runs::new();
         for (line, number) in lines {
-            let mut ids = line.splitn(6, ',').skip(3);
-            let cell = ids.next().and_then(|id| id.parse::<usize>().ok());
-            let repetition = ids.next().and_then(|id| id.trim_end().parse::<u64>().ok());
-            let (Some(cell), Some(repetition)) =
-                (cell.filter(|c| *c < self.cells.len()), repetition)
-            else {
-                return Err(foreign(path, number, "is not a line of this sweep"));
-            };
-            let prefix = record(&self.prefix(options, cell, repetition));
-            let rest = line.strip_prefix(prefix.trim_end());
-            let Some(rest) = rest.filter(|_| repetition < self.repetitions(options)) else {
+            let mut fields = line.trim_end().rsplitn(columns + 1, ',');
+            let values = fields.by_ref().take(columns).map(|value| match value {
+                "" => Ok(None),
+                value => value.parse().map(Some),
+            });
+            let values: Result<Vec<Option<f64>>, _> = values.collect();
+            let Some(job) = fields.next().and_then(|prefix| known.get(prefix)) else {
                 let what = "belongs to a different scenario file, seed or number of repetitions; choose another directory";
                 return Err(foreign(path, number, what));
             };
-            let values: Result<Vec<Option<f64>>, _> = rest
-                .trim_end()
-                .split(',')
-                .skip(1)
-                .map(|value| {
-                    if value.is_empty() {
-                        Ok(None)
-                    } else {
-                        value.parse().map(Some)
-                    }
-                })
-                .collect();
-            let values = values.ok().filter(|values| values.len() == columns);
-            let values = values
-                .ok_or_else(|| foreign(path, number, "contains values that are not numbers"))?;
-            if runs.insert((cell, repetition), values).is_some() {
-                twice = Some((cell, repetition));
+            let mut values = values
+                .map_err(|_| foreign(path, number, "contains values that are not numbers"))?;
+            values.reverse();
+            if runs.insert(*job, values).is_some() {
+                return Err(foreign(path, number, "contains a run for the second time"));
             }
         }
-        Ok((runs, twice))
+        Ok(runs)
     }
 }
 
-/// Returns a line of CSV that ends with a line feed.
+/// Returns a line of CSV without its end.
 fn record(fields: &[String]) -> String {
     let fields: Vec<String> = fields.iter().map(|text| field(text).into_owned()).collect();
-    fields.join(",") + "\n"
+    fields.join(",")
 }
 
 fn foreign(path: &Path, line: usize, what: &str) -> LabError {

@@ -61,7 +61,7 @@ impl DimensionValue<'_> {
 }
 
 /// All dimensions of a sweep.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sweep<'a> {
     dimensions: Vec<Dimension<'a>>,
     /// Patterns of the names of the cells; `None` for all.
@@ -75,26 +75,19 @@ impl<'a> Sweep<'a> {
     pub(super) fn read(root: &Section<'a>) -> Result<Self, FileError> {
         let (listed, swept) = (root.get("cell"), root.get("sweep"));
         let Some(item) = swept.as_ref().or(listed.as_ref()) else {
-            return Ok(Self {
-                dimensions: Vec::new(),
-                only: None,
-            });
+            return Ok(Self::default());
         };
         let mut all = Vec::new();
         if let Some(item) = &listed {
             all.push(Dimension::of_cells(item)?);
         }
         if let Some(item) = &swept {
-            let tables = item
-                .list()
-                .map_err(|_| item.wrong("tables such as [[sweep]]"))?;
-            for table in &tables {
-                all.push(Dimension::read(table)?);
+            for table in item.tables("[[sweep]]")? {
+                all.push(Dimension::read(&table)?);
             }
         }
-        let cells = all
-            .iter()
-            .fold(1_usize, |cells, own| cells.saturating_mul(own.places.len()));
+        let sizes = all.iter().map(|own| own.places.len());
+        let cells = sizes.fold(1, usize::saturating_mul);
         if cells > LIMIT {
             return Err(item.error(format!("{cells} cells are more than {LIMIT}")));
         }
@@ -220,11 +213,8 @@ const TABLES: [&str; 3] = ["duration", "warmup", "repetitions"];
 impl<'a> Dimension<'a> {
     /// Parses all `[[cell]]`, each with a name, perhaps a label, and its values of some keys.
     fn of_cells(item: &Item<'a>) -> Result<Self, FileError> {
-        let tables = item
-            .list()
-            .map_err(|_| item.wrong("tables such as [[cell]]"))?;
         let mut own = Self::default();
-        for table in &tables {
+        for table in item.tables("[[cell]]")? {
             let mut place = DimensionValue::default();
             for (key, item) in table.entries()? {
                 match key {

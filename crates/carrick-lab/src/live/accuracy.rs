@@ -174,34 +174,30 @@ impl Accuracy {
     }
 
     fn is_correct(&self) -> bool {
-        let probe = |probe: &ProbeResult| {
-            probe.delay_median <= DELAY_TARGET
-                && probe.late.share(probe.packets) <= MOST_LATE
-                && probe.rate_error.abs() <= RATE_TARGET
+        self.meets(|late, packets| late.share(packets) <= MOST_LATE)
+            && self.late_median <= DELAY_TARGET
+            && self
+                .probe
+                .is_none_or(|probe| probe.delay_median <= DELAY_TARGET)
+    }
+
+    /// Returns whether the packets and the probes keep a limit, and the rate its own.
+    fn meets(&self, limit: impl Fn(LatePackets, usize) -> bool) -> bool {
+        let probe = |probe: ProbeResult| {
+            limit(probe.late, probe.packets) && probe.rate_error.abs() <= RATE_TARGET
         };
-        self.late_median <= DELAY_TARGET
-            && self.late.share(self.packets) <= MOST_LATE
-            && self.probe.as_ref().is_none_or(probe)
+        limit(self.late, self.packets) && self.probe.is_none_or(probe)
     }
 
     /// Returns whether 99 % of the packets, and the rate, were within the limits.
     pub fn is_good(&self) -> bool {
-        self.is_kept(false)
+        self.meets(|late, packets| late.is_kept(packets, false))
     }
 
     /// Returns whether 99 % of the packets, without those explained by host stalls, and the rate
     /// were within the limits.
     pub fn is_good_without_stalls(&self) -> bool {
-        self.is_kept(true)
-    }
-
-    fn is_kept(&self, without_stalls: bool) -> bool {
-        let probe = |probe: &ProbeResult| {
-            let delay = probe.late.is_kept(probe.packets, without_stalls);
-            delay && probe.rate_error.abs() <= RATE_TARGET
-        };
-        let packets = self.late.is_kept(self.packets, without_stalls);
-        packets && self.probe.as_ref().is_none_or(probe)
+        self.meets(|late, packets| late.is_kept(packets, true))
     }
 
     /// Describes the accuracy in sentences.

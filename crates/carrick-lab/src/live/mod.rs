@@ -6,8 +6,6 @@
 //! ([`RunRecord`]). The scenario evaluates these with the code that evaluates its simulations.
 
 mod accuracy;
-mod bulk;
-mod messages;
 mod record;
 
 use std::any::Any;
@@ -23,8 +21,6 @@ use crate::error::LabError;
 use crate::result::LiveResult;
 
 pub use accuracy::{Accuracy, LatePackets, Lateness, ProbeResult, StallReport};
-pub use bulk::{Bulk, Drain};
-pub use messages::{MessageSink, MessageSource, Messages};
 pub use record::{ObservedData, PacketData, RunRecord};
 
 /// Live runs of a scenario.
@@ -172,6 +168,12 @@ pub trait Program: Any + Send {
         None
     }
 
+    /// Returns whether the next message is polled only when the stack has room, as the time of the poll is that of
+    /// its SEND. Otherwise it is polled when the stack has accepted the message before, and waits for room.
+    fn needs_room(&self) -> bool {
+        false
+    }
+
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     fn poll_timeout(&self) -> Option<Time> {
         None
@@ -218,6 +220,17 @@ pub struct OutgoingMessage {
     pub ppid: u32,
     /// User data.
     pub payload: Bytes,
+}
+
+impl OutgoingMessage {
+    /// Returns a message.
+    pub fn new(stream: u16, ppid: u32, payload: Bytes) -> Self {
+        Self {
+            stream,
+            ppid,
+            payload,
+        }
+    }
 }
 
 /// Outcome of a run.

@@ -4,22 +4,21 @@ use maud::{Markup, html};
 
 use super::section::LONG;
 use super::{table, unit};
-use crate::compare::Comparison;
+use crate::compare::{COLUMNS, Comparison};
 
 pub(super) fn section(comparison: &Comparison) -> Markup {
     let long = comparison.rows.len() > LONG;
-    let numbers = ["old", "new", "difference"];
+    let [_, _, numbers @ .., (_, mark)] = &COLUMNS;
+    let headings: Vec<&str> = numbers.iter().map(|(heading, _)| *heading).collect();
     html! {
         p { (comparison.summary()) }
-        (table("results compared", long, &numbers, &[""], html! {
+        (table("results compared", long, &headings, &[""], html! {
             @for row in &comparison.rows {
                 tbody data-compared=(row.id) {
                     tr {
                         th scope="row" { (row.label) (unit(&row.unit)) }
-                        td.number { (row.old_text()) }
-                        td.number { (row.new_text()) }
-                        td.number { (row.difference_text()) }
-                        td { (row.outside_text()) }
+                        @for (_, text) in numbers { td.number { (text(row)) } }
+                        td { (mark(row)) }
                     }
                 }
             }

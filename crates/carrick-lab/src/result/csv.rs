@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use serde::Serialize;
 use serde_json::Value;
 
-use super::{LiveRow, Row, RowDocument};
+use super::{LiveRow, Row, to_value};
 
 /// Header of the rows: names of JSON.
 const ROW: &str =
@@ -17,21 +16,19 @@ const LIVE: &str =
 
 /// Formats rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
-    table(ROW, rows.iter().map(RowDocument::of))
+    table(ROW, rows.iter().map(Row::to_json))
 }
 
 /// Formats live results as CSV with a header line.
 pub fn live_to_csv(rows: &[LiveRow]) -> String {
-    table(LIVE, rows)
+    table(LIVE, rows.iter().map(to_value))
 }
 
 /// Formats the values of all repetitions as CSV with a header line: the first columns, then one for each swept
 /// key. `seed` is that of the run; a repetition draws its random numbers from it and its own number.
 pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
-    let keys: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(|row| row.swept.keys().map(String::as_str))
-        .collect();
+    let swept = rows.iter().flat_map(|row| row.swept.keys());
+    let keys: BTreeSet<&str> = swept.map(String::as_str).collect();
     let first = ["id", "unit", "cell", "seed", "repetition", "value"];
     let mut out = String::new();
     record(&mut out, first.into_iter().chain(keys.iter().copied()));
@@ -55,10 +52,9 @@ pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
     out
 }
 
-fn table(header: &str, rows: impl IntoIterator<Item = impl Serialize>) -> String {
+fn table(header: &str, rows: impl Iterator<Item = Value>) -> String {
     let mut out = format!("{header}\r\n");
     for row in rows {
-        let row = serde_json::to_value(row).unwrap_or_default();
         let fields = header.split(',').map(|column| text_of(&row[column]));
         record(&mut out, fields);
     }

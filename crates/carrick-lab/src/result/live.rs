@@ -79,17 +79,10 @@ impl LiveRow {
     /// Returns a row of simulated and live values, one per repetition.
     pub fn new(id: &str, label: &str, unit: &str, simulated: &[f64], live: &[f64]) -> Self {
         let pairs: Vec<f64> = simulated.iter().zip(live).map(|(s, l)| l - s).collect();
-        let simulation = Summary::of(simulated);
+        let [simulation, summary] = [simulated, live].map(Summary::of);
         let simulated = simulation.map(|s| s.mean);
-        let summary = Summary::of(live);
-        let agreement = simulation.zip(summary);
-        let agreement = agreement.map(|(simulation, live)| {
-            agreement_of(
-                (simulation.mean, simulation.ci95),
-                (live.mean, live.ci95),
-                0.0,
-            )
-        });
+        let both = simulation.zip(summary);
+        let agreement = both.map(|(simulation, live)| agreement_of(simulation, live, 0.0));
         let difference = match (simulated, summary) {
             (Some(simulated), Some(live)) if simulated != 0.0 => {
                 Some((live.mean / simulated - 1.0) * 100.0)
@@ -135,8 +128,9 @@ impl LiveRow {
         let (Some(live), Some(simulated)) = (self.live, self.simulated) else {
             return self;
         };
-        let simulation = (simulated, self.simulated_ci95);
-        let without = agreement_of(simulation, (live, self.ci95), late);
+        let [simulation, live] = [(simulated, self.simulated_ci95), (live, self.ci95)]
+            .map(|(mean, ci95)| Summary { mean, ci95 });
+        let without = agreement_of(simulation, live, late);
         if self.agreement == Some(Agreement::Apart) && without != Agreement::Apart {
             self.agreement = Some(Agreement::Late);
             let unit = self.unit.clone();
@@ -192,17 +186,14 @@ impl LiveRow {
     }
 }
 
-/// Mean and half width of its 95 % interval.
-type Mean = (f64, Option<f64>);
-
 /// Determines the relation of two means; the live one may be larger by `late` for a known reason.
-fn agreement_of(simulated: Mean, live: Mean, late: f64) -> Agreement {
-    let difference = live.0 - simulated.0;
+fn agreement_of(simulated: Summary, live: Summary, late: f64) -> Agreement {
+    let difference = live.mean - simulated.mean;
     let difference = (difference - late.clamp(0.0, difference.max(0.0))).abs();
-    if difference <= TOLERANCE / 100.0 * simulated.0.abs() {
+    if difference <= TOLERANCE / 100.0 * simulated.mean.abs() {
         return Agreement::Close;
     }
-    match (simulated.1, live.1) {
+    match (simulated.ci95, live.ci95) {
         (Some(one), Some(other)) if difference <= one + other => Agreement::Interval,
         (_, Some(_)) => Agreement::Apart,
         (_, None) => Agreement::Once,

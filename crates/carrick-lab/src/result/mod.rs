@@ -7,7 +7,8 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use csv::repetitions_to_csv;
 pub(crate) use csv::{field, record};
@@ -130,10 +131,7 @@ impl Row {
     pub(crate) fn nearest_published(&self) -> Option<f64> {
         let from = self.published?;
         let to = self.published_to.unwrap_or(from);
-        Some(
-            self.measured
-                .map_or(from, |measured| measured.clamp(from, to)),
-        )
+        Some(self.measured.unwrap_or(from).clamp(from, to))
     }
 
     /// Sets the measured values, one per repetition; without values the cell stays empty.
@@ -176,12 +174,24 @@ impl Row {
         self.values.get(place).copied()
     }
 
+    /// Returns the row with its verdict as JSON.
+    fn to_json(&self) -> Value {
+        let mut json = to_value(self);
+        json["verdict"] = to_value(self.verdict());
+        json
+    }
+
     /// Appends a note to earlier ones.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         append(&mut self.note, note);
         self
     }
+}
+
+/// Converts a value, all of whose keys are texts, to JSON.
+fn to_value(value: impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// Appends a sentence to a note.
@@ -259,7 +269,6 @@ pub struct ScenarioResult {
     /// Number of repetitions of `--full`, if this run is shorter, in number or in length.
     pub full_repetitions: Option<u64>,
     /// Rows of the table.
-    #[serde(serialize_with = "with_verdicts")]
     pub rows: Vec<Row>,
     /// Figures of the report.
     #[serde(skip)]
@@ -286,37 +295,6 @@ pub struct ScenarioResult {
     pub compared: Option<Comparison>,
 }
 
-/// A result with what follows from it, as JSON.
-#[derive(Serialize)]
-struct Document<'a> {
-    format: u32,
-    version: &'a str,
-    verdicts: Tally,
-    #[serde(flatten)]
-    result: &'a ScenarioResult,
-}
-
-/// A row with what follows from it.
-#[derive(Serialize)]
-struct RowDocument<'a> {
-    #[serde(flatten)]
-    row: &'a Row,
-    verdict: Option<Verdict>,
-}
-
-fn with_verdicts<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(rows.iter().map(RowDocument::of))
-}
-
-impl<'a> RowDocument<'a> {
-    fn of(row: &'a Row) -> Self {
-        Self {
-            row,
-            verdict: row.verdict(),
-        }
-    }
-}
-
 impl ScenarioResult {
     /// Returns an empty result.
     pub fn empty(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
@@ -341,14 +319,13 @@ impl ScenarioResult {
     }
 
     /// Returns the result as JSON, as `docs/results.md` describes it.
-    pub fn to_json(&self) -> serde_json::Value {
-        let document = Document {
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION"),
-            verdicts: self.tally(),
-            result: self,
-        };
-        serde_json::to_value(document).unwrap_or_default()
+    pub fn to_json(&self) -> Value {
+        let mut json = to_value(self);
+        json["format"] = FORMAT.into();
+        json["version"] = env!("CARGO_PKG_VERSION").into();
+        json["verdicts"] = to_value(self.tally());
+        json["rows"] = self.rows.iter().map(Row::to_json).collect();
+        json
     }
 
     /// Returns the number of repetitions as text, and the fact that a run is shortened.

@@ -212,20 +212,10 @@ impl ScenarioResult {
             .iter()
             .take(NAMED)
             .map(|row| {
-                let shown = |value: Option<f64>, show: fn(f64) -> String| {
-                    value.map_or_else(String::new, show)
-                };
-                let unit = if row.unit.is_empty() {
-                    String::new()
-                } else {
-                    format!(" {}", row.unit)
-                };
-                format!(
-                    "{} {}{unit} [{}]",
-                    row.id,
-                    shown(row.measured, format::measured),
-                    row.published_text().unwrap_or_default()
-                )
+                let measured = row.measured.map_or_else(String::new, format::measured);
+                let space = if row.unit.is_empty() { "" } else { " " };
+                let published = row.published_text().unwrap_or_default();
+                format!("{} {measured}{space}{} [{published}]", row.id, row.unit)
             })
             .collect();
         let more = differ.len() - named.len();

@@ -50,7 +50,10 @@ impl AssociationHistory {
     }
 
     pub(crate) fn figures(&self, [from, to]: [Duration; 2]) -> Vec<Figure> {
-        let time = Axis::linear("time", "s").range(from.as_secs_f64(), to.as_secs_f64());
+        let time = Figure {
+            x: Axis::linear("time", "s").range(from.as_secs_f64(), to.as_secs_f64()),
+            ..Figure::default()
+        };
         let mut figures = vec![self.sequence(&time)];
         for (id, path) in &self.paths {
             if path.outstanding.iter().any(|p| p.y > 0.0) {
@@ -64,7 +67,7 @@ impl AssociationHistory {
         figures
     }
 
-    fn sequence(&self, time: &Axis) -> Figure {
+    fn sequence(&self, time: &Figure) -> Figure {
         let points = |label: &str, style, points: &[Point]| {
             Series::new(label, SeriesKind::Points, style, points.to_vec())
         };
@@ -88,14 +91,13 @@ impl AssociationHistory {
             caption:
                 "Transmissions of chunks and their acknowledgements at the sender; chunks are counted from 1."
                     .into(),
-            x: time.clone(),
             y: Axis::linear("TSN", "chunks from the first"),
             series: all,
-            ..Figure::default()
+            ..time.clone()
         }
     }
 
-    fn states(&self, time: &Axis) -> Figure {
+    fn states(&self, time: &Figure) -> Figure {
         let series = self.paths.iter().enumerate().map(|(place, (id, path))| {
             let label = format!("path {} ({})", id.0, path.remote);
             Series::new(label, SeriesKind::Step, place, path.states.clone())
@@ -104,15 +106,14 @@ impl AssociationHistory {
             id: "states".into(),
             title: "States of the paths".into(),
             caption: "States at the sender.".into(),
-            x: time.clone(),
             y: Axis::named("state", &STATES),
             series: series.collect(),
-            ..Figure::default()
+            ..time.clone()
         }
     }
 }
 
-fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
+fn windows(id: PathId, path: &PathLog, time: &Figure) -> Figure {
     let both = path.cwnd.iter().chain(&path.outstanding);
     let largest = both.map(|p| p.y).fold(0.0, f64::max);
     // Before the first loss, ssthresh is above the amount of data sent.
@@ -137,10 +138,9 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         caption:
             "Congestion window, slow-start threshold if within the range, and outstanding bytes."
                 .into(),
-        x: time.clone(),
         y: Axis::linear("bytes", "kB").from(0.0),
         series: all,
-        ..Figure::default()
+        ..time.clone()
     }
 }
 
@@ -156,7 +156,7 @@ fn steps(points: &[Point]) -> Vec<Point> {
     all
 }
 
-fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
+fn times(id: PathId, path: &PathLog, time: &Figure) -> Figure {
     let samples = path.round_trips.clone();
     let mut series = vec![
         Series::new("RTO", SeriesKind::Step, 1, path.rto.clone()),
@@ -168,9 +168,8 @@ fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         title: format!("Round trips of path {} ({})", id.0, path.remote),
         caption: "Round-trip time samples of data, and the retransmission timeout, which heartbeats also update."
             .into(),
-        x: time.clone(),
         y: Axis::linear("time", "ms").from(0.0),
         series,
-        ..Figure::default()
+        ..time.clone()
     }
 }

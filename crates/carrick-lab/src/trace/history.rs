@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
 
 use crate::figure::Point;
-use crate::sctp_host::EventLog;
+use carrick_hosts::sctp::EventLog;
 
 /// History of one path.
 #[derive(Debug, Default)]
@@ -46,17 +46,13 @@ impl AssociationHistory {
     pub(crate) fn of(log: &EventLog, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
         let mut history = Self::default();
         let within = |time: Time| (from..=to).contains(&time.since(Time::ZERO));
-        for entered in log
-            .states
-            .iter()
-            .filter(|entered| entered.association == id)
-        {
-            let path = history.paths.entry(entered.path).or_default();
-            path.remote = entered.remote.to_string();
+        for change in log.states.iter().filter(|own| own.association == id) {
+            let path = history.paths.entry(change.path).or_default();
+            path.remote = change.remote.to_string();
             // The first of the states has number 1.
-            let value = f64::from(entered.state as u8 + 1);
-            path.states
-                .push(Point::new(entered.time.as_secs_f64(), value));
+            let value = f64::from(change.state as u8 + 1);
+            let point = Point::new(change.time.as_secs_f64(), value);
+            path.states.push(point);
         }
         for (_, record) in log.records.iter().filter(|(own, _)| *own == id) {
             history.take(record.time, &record.event, within(record.time));

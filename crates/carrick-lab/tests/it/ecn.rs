@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use carrick_lab::sctp_host::SctpHost;
+use carrick_hosts::sctp::SctpHost;
 use carrick_netsim::{
     Change, Direction, Ecn, Queue, QueueLimit, QueueManagement, Red, Time, TraceEvent, TraceStep,
 };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_hosts::sctp::{Application, SctpHost};
 use carrick_netsim::{Change, LinkConfig, NetworkBuilder, Time};
 use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event, PathId, SendOptions,

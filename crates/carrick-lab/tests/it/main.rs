@@ -13,5 +13,3 @@ mod path_mtu;
 mod scenario_files;
 mod scenario_sweep;
 mod scenario_trace;
-mod sctp_host;
-mod tcp;

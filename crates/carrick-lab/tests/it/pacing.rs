@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_hosts::sctp::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
 use carrick_proto::cc::{Algorithm, Cubic, RateBased};
 use carrick_proto::research::Policies;

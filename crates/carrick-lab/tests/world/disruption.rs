@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use carrick_lab::sctp_host::core_time;
+use carrick_hosts::core_time;
 use carrick_netsim::{Change, Network, NodeId};
 
 use super::extras::{Disruption, DisruptionKind};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_lab::sctp_host::{SctpHost, core_time};
+use carrick_hosts::{core_time, sctp::SctpHost};
 use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
 use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};

@@ -5,21 +5,105 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use carrick_lab::file::Experiment;
 use carrick_lab::live::{
-    Bulk, Connection, Drain, LivePlan, LiveRun, LiveWorld, MessageSink, MessageSource, Messages,
-    PacketData, PacketRecording, Program, RunOutcome, RunRecord, Stack,
+    Connection, LivePlan, LiveRun, LiveWorld, OutgoingMessage, PacketData, PacketRecording,
+    Program, RunOutcome, RunRecord, Stack,
 };
 use carrick_lab::{LiveResult, RunOptions};
 use carrick_live::{Error, RunProgress, run_experiment, running_networks};
 use carrick_netsim::{Change, ConfigError, Direction, LinkConfig, Loss, NetworkBuilder};
-use carrick_proto::AssociationConfig;
+use carrick_proto::{AssociationConfig, Time};
 
-const FLOW: Messages = Messages {
-    count: 200,
-    size: 1000,
-    interval: Duration::from_millis(5),
-};
+/// Number and size of the messages of a flow, and the interval between them.
+const COUNT: u64 = 200;
+const SIZE: usize = 1000;
+const INTERVAL: Duration = Duration::from_millis(5);
+/// Duration of a flow.
+const LENGTH: Duration = Duration::from_millis(5 * (COUNT - 1));
+
+/// Sender of messages that begin with their numbers, at an interval or, if that is zero, without pause and end.
+#[derive(Default)]
+struct Source {
+    interval: Duration,
+    next: Option<Time>,
+    sends: Vec<Time>,
+    /// Messages passed to the stack.
+    passed: u64,
+}
+
+impl Source {
+    fn paced() -> Box<Self> {
+        Box::new(Self {
+            interval: INTERVAL,
+            ..Self::default()
+        })
+    }
+}
+
+impl Program for Source {
+    fn connected(&mut self, now: Time, _: u16) {
+        self.next = Some(now);
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<OutgoingMessage> {
+        if self.interval.is_zero() {
+            self.sends.push(now);
+        } else if self.passed == self.sends.len() as u64 {
+            return None;
+        }
+        let mut payload = vec![0; SIZE];
+        payload[..8].copy_from_slice(&self.passed.to_be_bytes());
+        self.passed += 1;
+        Some(OutgoingMessage {
+            stream: 0,
+            ppid: 0,
+            payload: payload.into(),
+        })
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.next.filter(|_| !self.interval.is_zero())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if let Some(due) = self.next.take_if(|due| *due <= now) {
+            self.sends.push(now);
+            self.next = Some(due + self.interval).filter(|_| (self.sends.len() as u64) < COUNT);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.passed == COUNT && !self.interval.is_zero()
+    }
+}
+
+/// Receiver of messages or, over TCP, of a byte stream.
+#[derive(Default)]
+struct Sink {
+    is_stream: bool,
+    bytes: usize,
+    deliveries: Vec<(u64, Time)>,
+}
+
+impl Program for Sink {
+    fn handle_message(&mut self, now: Time, _: u16, message: Bytes) {
+        self.bytes += message.len();
+        if self.is_stream {
+            let before = self.deliveries.len() as u64;
+            let complete = before..(self.bytes / SIZE) as u64;
+            self.deliveries.extend(complete.map(|number| (number, now)));
+        } else {
+            let number = message.first_chunk().expect("a message with its number");
+            self.deliveries.push((u64::from_be_bytes(*number), now));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.deliveries.len() as u64 >= COUNT
+    }
+}
 
 /// Two hosts with two paths of 10 and 30 ms. The first path loses every 20th packet of the sender and, if
 /// `breaks`, all of them from half of the flow on.
@@ -47,7 +131,7 @@ fn world(breaks: bool) -> Result<LiveWorld, ConfigError> {
     Ok(LiveWorld {
         network: builder.build()?,
         hosts: hosts.to_vec(),
-        changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, failure))),
+        changes: Vec::from_iter(breaks.then_some((LENGTH / 2, failure))),
     })
 }
 
@@ -86,20 +170,16 @@ fn connection(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> C
 }
 
 fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
-    let sink = match stack {
-        Stack::Sctp { .. } => MessageSink::new(FLOW),
-        Stack::Tcp { .. } => MessageSink::of_stream(FLOW),
+    let sink = Sink {
+        is_stream: matches!(stack, Stack::Tcp { .. }),
+        ..Sink::default()
     };
     LiveRun {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        flows: vec![connection(
-            stack,
-            client,
-            [Box::new(MessageSource::new(FLOW)), Box::new(sink)],
-        )],
+        flows: vec![connection(stack, client, [Source::paced(), Box::new(sink)])],
         watch: PacketRecording::Data,
-        expected: FLOW.length(),
+        expected: LENGTH,
         limit: Duration::from_secs(120),
         capture: None,
     }
@@ -144,14 +224,14 @@ fn record(outcome: &RunOutcome) -> &RunRecord {
 
 /// Asserts that each message was sent once, in order, and delivered once, after at least the path's delay.
 fn check_messages(record: &RunRecord) {
-    let source: &MessageSource = record.program(0).unwrap();
-    let sink: &MessageSink = record.program(1).unwrap();
-    assert_eq!(source.sends.len() as u64, FLOW.count);
+    let source: &Source = record.program(0).unwrap();
+    let sink: &Sink = record.program(1).unwrap();
+    assert_eq!(source.sends.len() as u64, COUNT);
     assert!(source.sends.is_sorted() && source.sends[0] >= record.begin);
     let mut numbers: Vec<u64> = sink.deliveries.iter().map(|(number, _)| *number).collect();
     assert!(numbers.is_sorted());
     numbers.dedup();
-    assert_eq!(numbers.len() as u64, FLOW.count);
+    assert_eq!(numbers.len() as u64, COUNT);
     for (number, delivery) in &sink.deliveries {
         let delay = *delivery - source.sends[*number as usize];
         assert!(delay >= Duration::from_millis(10), "{number}: {delay:?}");
@@ -166,7 +246,7 @@ fn packets(record: &RunRecord) -> [Vec<u64>; 2] {
         let here = seen.filter(|seen| (seen.host, seen.out) == (host, out));
         here.map(|seen| match seen.data {
             PacketData::Chunk { message, .. } => message,
-            PacketData::Segment { offset, .. } => offset / FLOW.size as u64,
+            PacketData::Segment { offset, .. } => offset / SIZE as u64,
             PacketData::Packet { .. } => panic!("the run records no lengths"),
         })
         .collect()
@@ -200,8 +280,8 @@ fn packets_of_every_stack_are_recorded() {
         let [sent, arrived] = packets(record);
         // Every 20th packet is lost and retransmitted.
         assert!(sent.len() > arrived.len(), "{name}");
-        assert!(sent.len() as u64 > FLOW.count, "{name}");
-        for number in 0..FLOW.count {
+        assert!(sent.len() as u64 > COUNT, "{name}");
+        for number in 0..COUNT {
             assert!(arrived.contains(&number), "{name}: {number} arrived");
         }
         assert!(
@@ -233,7 +313,7 @@ fn data_uses_the_other_path_after_a_failure() {
     };
     assert_eq!(paths(0)[0], 0, "the first path is the primary one");
     assert!(
-        paths(FLOW.count - 1).contains(&1),
+        paths(COUNT - 1).contains(&1),
         "the first path has failed at the end"
     );
 }
@@ -274,10 +354,7 @@ fn stopped_runs_leave_no_network() {
         flows: vec![connection(
             sctp(true),
             0,
-            [
-                Box::new(Bulk::lasting(Duration::from_secs(60), Duration::ZERO, 1000)),
-                Box::new(Drain::new(0)),
-            ],
+            [Box::<Source>::default(), Box::<Sink>::default()],
         )],
         ..flow("stop", sctp(true), 0, false)
     };

@@ -43,10 +43,9 @@ struct SeriesTemplate {
 /// Origin of the points of a series.
 #[derive(Clone, Debug)]
 enum Points {
-    /// Mean of each row with its interval, or a formula, over a number.
-    Formulas(Vec<(f64, Formula)>),
-    /// Vertical over horizontal values, both rows or formulas.
-    Pairs(Vec<[Formula; 2]>),
+    /// Vertical over horizontal values, both numbers, means of rows or other formulas. The mean of a row has its
+    /// interval.
+    Formulas(Vec<[Formula; 2]>),
     /// Distribution of the repetitions of a row.
     Distribution(String),
     /// Distribution of the messages of all repetitions of a cell, by a column.
@@ -177,9 +176,8 @@ impl MessageSeries {
             None => &messages[from..],
         };
         let longest = |group: &[MessageHistory]| {
-            let own = group
-                .iter()
-                .filter(|own| own.retransmitted() || !self.retransmitted);
+            let is_shown = |own: &&MessageHistory| own.retransmitted() || !self.retransmitted;
+            let own = group.iter().filter(is_shown);
             let message = own.max_by(|a, b| a.delay().total_cmp(&b.delay()))?;
             Some(Point::new(message.number as f64, message.delay()))
         };
@@ -251,14 +249,11 @@ impl Figures {
                 label: label.fill(&values),
             })
         };
+        let drawn = |series: &SeriesTemplate| series.drawn(rows, details);
         let figure = |template: &FigureTemplate| Figure {
             caption: template.caption.fill(&values),
             references: template.references.iter().filter_map(reference).collect(),
-            series: template
-                .series
-                .iter()
-                .map(|series| series.drawn(rows, details))
-                .collect(),
+            series: template.series.iter().map(drawn).collect(),
             ..template.figure.clone()
         };
         self.templates.iter().map(figure).collect()
@@ -286,20 +281,16 @@ impl Figures {
 impl SeriesTemplate {
     fn drawn(&self, rows: &[Row], details: &[Vec<Details>]) -> Series {
         let context = |operand: Operand<'_>| of_rows(rows, operand);
-        let point = |x: f64, y: &Formula| {
+        let point = |[x, y]: &[Formula; 2]| {
             Some(Point {
-                x,
+                x: x.value(&context)?,
                 y: y.value(&context)?,
                 error: half_width(y, rows).unwrap_or(0.0),
             })
         };
         let first = |cell: usize| details.get(cell).and_then(|runs| runs.first());
         let points = match &self.points {
-            Points::Formulas(all) => all.iter().filter_map(|(x, y)| point(*x, y)).collect(),
-            Points::Pairs(all) => all
-                .iter()
-                .filter_map(|[x, y]| point(x.value(&context)?, y))
-                .collect(),
+            Points::Formulas(all) => all.iter().filter_map(point).collect(),
             Points::Messages(own) => {
                 let messages = first(own.cell).and_then(|run| run.messages.get(own.flow));
                 own.points(messages.map_or(&[], Vec::as_slice))
@@ -497,7 +488,7 @@ impl FigureReader<'_> {
         };
         Ok(match key {
             "y" => self.formulas_over(x.as_ref(), &item)?,
-            "pairs" => Points::Pairs(item.each(|item| {
+            "pairs" => Points::Formulas(item.each(|item| {
                 <[Formula; 2]>::try_from(self.formulas(item)?)
                     .map_err(|_| item.wrong("two formulas, horizontal and vertical"))
             })?),
@@ -530,7 +521,8 @@ impl FigureReader<'_> {
                 "x has {x} values and y has {values}; expected as many"
             )));
         }
-        Ok(Points::Formulas(places.into_iter().zip(formulas).collect()))
+        let points = places.into_iter().map(Formula::Number).zip(formulas);
+        Ok(Points::Formulas(points.map(Into::into).collect()))
     }
 
     /// Parses the distribution of the repetitions of a row, or of the messages behind it.

@@ -107,14 +107,12 @@ impl Experiment {
         let mut file = ScenarioFile::parse(&place(FILES[0]), text(FILES[0]))?;
         file.name = name.into();
         file.path = path.unwrap_or(name).into();
-        let published = Self::read(text(FILES[1]), |root| Published::read(root, &file))
-            .map_err(|error| error.of_file(&place(FILES[1])))?;
-        let figures = Self::read(text(FILES[2]), |root| {
-            Figures::read(root, &published, &file)
-        })
-        .map_err(|error| error.of_file(&place(FILES[2])))?;
-        let text = ReportText::parse(text(FILES[3]), &published)
-            .map_err(|error| error.of_file(&place(FILES[3])))?;
+        let of_file = |name| move |error: FileError| error.of_file(&place(name));
+        let published = Self::read(text(FILES[1]), |root| Published::read(root, &file));
+        let published = published.map_err(of_file(FILES[1]))?;
+        let figures = |root: &Section<'_>| Figures::read(root, &published, &file);
+        let figures = Self::read(text(FILES[2]), figures).map_err(of_file(FILES[2]))?;
+        let text = ReportText::parse(text(FILES[3]), &published).map_err(of_file(FILES[3]))?;
         Ok(Self(Arc::new(Contents {
             is_folder: path.is_some(),
             file,

@@ -120,13 +120,8 @@ impl Published {
     }
 
     /// Returns the rows that a formula uses.
-    pub(super) fn used<'p>(
-        &'p self,
-        formula: &'p Formula,
-    ) -> impl Iterator<Item = &'p RowTemplate> {
-        let (_, ids) = formula.uses();
-        let rows = self.rows.iter();
-        rows.filter(move |row| ids.contains(&row.row.id.as_str()))
+    pub(super) fn used(&self, formula: &Formula) -> impl Iterator<Item = &RowTemplate> {
+        used(formula, &self.rows, |row| &row.row.id)
     }
 
     /// Returns whether the cells of a row, or of the rows of its formula, have runs.
@@ -254,10 +249,15 @@ impl Note {
 }
 
 /// Returns the rows that a formula uses.
-fn used<'r>(formula: &'r Formula, rows: &'r [Row]) -> impl Iterator<Item = &'r Row> {
+fn used<'r, R>(
+    formula: &Formula,
+    rows: &'r [R],
+    id: fn(&R) -> &str,
+) -> impl Iterator<Item = &'r R> {
     let (_, ids) = formula.uses();
+    let ids: Vec<String> = ids.into_iter().map(Into::into).collect();
     rows.iter()
-        .filter(move |row| ids.contains(&row.id.as_str()))
+        .filter(move |row| ids.iter().any(|own| own == id(row)))
 }
 
 /// Sets the value of a row from the means of other rows. Its interval is that of the jackknife over the
@@ -277,7 +277,7 @@ fn computed(row: Row, formula: &Formula, rows: &[Row]) -> Row {
     let Some(whole) = value(None) else {
         return row;
     };
-    let mut used = used(formula, rows);
+    let mut used = used(formula, rows, |row| &row.id);
     let n = used.next().map_or(0, |first| first.values.len());
     let paired = n > 1 && used.all(|row| row.values.len() == n);
     let parts: Option<Vec<f64>> = paired
@@ -299,7 +299,7 @@ fn computed(row: Row, formula: &Formula, rows: &[Row]) -> Row {
 
 /// Returns the numbers of the repetitions that all rows of a formula have, and the value of the formula in each.
 fn paired(formula: &Formula, rows: &[Row]) -> (Vec<u64>, Vec<f64>) {
-    let first = used(formula, rows).next();
+    let first = used(formula, rows, |row| &row.id).next();
     let value = |number: &u64| {
         let value = formula.value(&|operand| match operand {
             Operand::Row(RowAttribute::Mean, id) => row_of(rows, id)?.value_in(*number),

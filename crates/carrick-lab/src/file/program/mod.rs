@@ -1,5 +1,6 @@
 //! Programs of the hosts, one for each stack, with the same flows of numbered messages.
 
+mod flow;
 mod pace;
 mod sctp;
 mod simco;
@@ -8,6 +9,9 @@ mod udp;
 
 use std::any::Any;
 
+use carrick_proto::Endpoint;
+
+pub(super) use flow::{FlowSink, FlowSource};
 pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
 pub(super) use simco::{Load, LoadAgent, LoadMiddlebox, Transactions};
 pub(super) use tcp::TcpProgram;
@@ -18,6 +22,33 @@ pub(super) use pace::Pace;
 use super::measure::FlowRecord;
 use super::model::Flow;
 use crate::live::{OutgoingMessage, Program};
+
+/// Program of a host with its part of each flow, whatever the stack.
+pub(super) trait HostProgram {
+    /// Returns the record of a flow at its sender (0) or receiver (1), if this host is that end.
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord>;
+
+    /// Returns the session of a flow at this end, for SCTP.
+    fn session(&self, flow: usize, end: usize) -> Option<(&Endpoint, &Session)> {
+        let _ = (flow, end);
+        None
+    }
+
+    /// Returns the program with its own messages at this end of a flow.
+    fn carried(&self, flow: usize, end: usize) -> Option<&Carried> {
+        self.session(flow, end)?.1.carried.as_ref()
+    }
+
+    /// Returns the number of retransmitted segments, for TCP.
+    fn retransmitted(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the failure of the program, if any.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
 
 /// Sender side of a flow.
 #[derive(Debug)]
@@ -40,6 +71,13 @@ impl Sender {
             blocked: false,
             record: FlowRecord::default(),
         }
+    }
+
+    /// Starts the flow, whose connection is ready now.
+    fn begin(&mut self, now: u64) {
+        let [start, settle] =
+            [self.flow.start, self.flow.settle].map(|time| time.as_nanos() as u64);
+        self.pace.begin(start.max(now + settle));
     }
 
     /// Stops the flow until SEND of the last message returns.
@@ -88,5 +126,9 @@ impl Carried {
     /// Returns the program, if it is of this type.
     pub(super) fn program<P: Program>(&self) -> Option<&P> {
         (&*self.program as &dyn Any).downcast_ref()
+    }
+
+    fn program_mut<P: Program>(&mut self) -> Option<&mut P> {
+        (&mut *self.program as &mut dyn Any).downcast_mut()
     }
 }

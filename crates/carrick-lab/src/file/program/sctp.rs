@@ -13,9 +13,9 @@ use carrick_proto::{
 
 use super::super::measure::{FlowRecord, Transmission};
 use super::super::model::ReceiverSpeed;
-use super::{Carried, Sender};
+use super::{Carried, HostProgram, Sender};
 use crate::numbered::{message, number_of};
-use crate::sctp_host::Application;
+use carrick_hosts::sctp::{Application, SctpHost};
 
 /// PPID bit of a response.
 const ANSWER: u32 = 1 << 31;
@@ -84,7 +84,7 @@ pub(in crate::file) struct Receiver {
 }
 
 /// Program of a host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::file) struct SctpProgram {
     pub(in crate::file) sessions: Vec<Session>,
     /// Flows from this host, each with the index of its session.
@@ -100,12 +100,12 @@ pub(in crate::file) struct SctpProgram {
 
 impl SctpProgram {
     /// Returns the sender of a flow with the index of its session, if this host sends the flow.
-    pub(in crate::file) fn sender(&self, flow: usize) -> Option<&(usize, Sender)> {
+    fn sender(&self, flow: usize) -> Option<&(usize, Sender)> {
         self.senders.iter().find(|(_, own)| own.number == flow)
     }
 
     /// Returns the receiver of a flow, if this host receives it.
-    pub(in crate::file) fn receiver(&self, flow: usize) -> Option<&Receiver> {
+    fn receiver(&self, flow: usize) -> Option<&Receiver> {
         self.receivers.iter().find(|own| own.number == flow)
     }
 
@@ -157,13 +157,9 @@ impl SctpProgram {
             .and_then(|stats| stats.primary);
         session.state.primary = primary;
         session.state.ready = true;
-        let now = now.as_nanos();
         for (own, sender) in &mut self.senders {
             if *own == number {
-                let start = sender.flow.start.as_nanos() as u64;
-                sender
-                    .pace
-                    .begin(start.max(now + sender.flow.settle.as_nanos() as u64));
+                sender.begin(now.as_nanos());
             }
         }
     }
@@ -248,19 +244,14 @@ impl SctpProgram {
         self.failure = self.failure.take().or_else(|| own.program.failure());
     }
 
-    /// Reads one message.
-    fn read(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        id: AssociationId,
-        session: usize,
-    ) -> bool {
-        let Some(message) = endpoint.receive(id) else {
+    /// Reads one message; returns false if there is none.
+    fn read(&mut self, now: Time, endpoint: &mut Endpoint, session: usize) -> bool {
+        let state = &mut self.sessions[session].state;
+        let Some(message) = state.id.and_then(|id| endpoint.receive(id)) else {
             return false;
         };
         let stream = message.stream;
-        if let Some((ppid, number)) = complete(&mut self.sessions[session].state.parts, message) {
+        if let Some((ppid, number)) = complete(&mut state.parts, message) {
             self.deliver(now, endpoint, session, stream, ppid, number);
         }
         true
@@ -328,6 +319,28 @@ impl SctpProgram {
                 .max(Duration::from_micros(1));
             session.state.next_read = Some(now.as_nanos() + wait.as_nanos() as u64);
         }
+    }
+}
+
+impl HostProgram for SctpHost<SctpProgram> {
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord> {
+        match end {
+            0 => self.application().sender(flow).map(|(_, own)| &own.record),
+            _ => self.application().receiver(flow).map(|own| &own.record),
+        }
+    }
+
+    fn session(&self, flow: usize, end: usize) -> Option<(&Endpoint, &Session)> {
+        let program = self.application();
+        let number = match end {
+            0 => program.sender(flow)?.0,
+            _ => program.receiver(flow)?.session,
+        };
+        Some((self.endpoint(), &program.sessions[number]))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.application().failure.clone()
     }
 }
 
@@ -403,9 +416,7 @@ impl Application for SctpProgram {
             let state = &mut self.sessions[index].state;
             if state.next_read.is_some_and(|at| at <= nanos) {
                 state.next_read = None;
-                if let Some(id) = state.id {
-                    self.read(now, endpoint, id, index);
-                }
+                self.read(now, endpoint, index);
                 self.wait_to_read(now, index);
             }
         }
@@ -501,7 +512,7 @@ impl Application for SctpProgram {
             }
             self.pump(now, endpoint, session);
         } else if self.sessions[session].reader == ReceiverSpeed::Fast {
-            while self.read(now, endpoint, id, session) {}
+            while self.read(now, endpoint, session) {}
         }
     }
 

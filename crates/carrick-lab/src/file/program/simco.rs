@@ -56,14 +56,6 @@ impl Input {
     }
 }
 
-fn outgoing(stream: u16, payload: Bytes) -> OutgoingMessage {
-    OutgoingMessage {
-        stream,
-        ppid: PPID,
-        payload,
-    }
-}
-
 /// Part of a run of the load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -189,7 +181,7 @@ impl Program for LoadAgent {
 
     fn poll_transmit(&mut self, _: Time) -> Option<OutgoingMessage> {
         let (stream, message) = self.agent.poll_transmit()?;
-        Some(outgoing(stream, message))
+        Some(OutgoingMessage::new(stream, PPID, message))
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -221,20 +213,14 @@ impl Program for LoadAgent {
     }
 }
 
-/// A message that the middlebox has received and not yet processed.
-struct Waiting {
-    due: Time,
-    stream: u16,
-    message: Bytes,
-}
-
 /// Middlebox, which processes each message some time after its arrival.
 pub(in crate::file) struct LoadMiddlebox {
     middlebox: Middlebox<MemoryBackend>,
     session: Option<SessionId>,
     input: Input,
     processing: Duration,
-    waiting: VecDeque<Waiting>,
+    /// Messages that were not processed yet: due time, stream and contents.
+    waiting: VecDeque<(Time, u16, Bytes)>,
     out: VecDeque<OutgoingMessage>,
     failure: Option<String>,
 }
@@ -267,7 +253,8 @@ impl LoadMiddlebox {
         while let Some(output) = self.middlebox.poll_output(session) {
             match output {
                 SessionOutput::Send { stream, message } => {
-                    self.out.push_back(outgoing(stream, message));
+                    let message = OutgoingMessage::new(stream, PPID, message);
+                    self.out.push_back(message);
                 }
                 SessionOutput::Close => {
                     self.failure
@@ -287,12 +274,9 @@ impl Program for LoadMiddlebox {
 
     fn handle_message(&mut self, now: Time, stream: u16, message: Bytes) {
         let due = now + self.processing;
-        let messages = self.input.messages(now, message).into_iter();
-        self.waiting.extend(messages.map(|message| Waiting {
-            due,
-            stream,
-            message,
-        }));
+        for message in self.input.messages(now, message) {
+            self.waiting.push_back((due, stream, message));
+        }
     }
 
     fn poll_transmit(&mut self, _: Time) -> Option<OutgoingMessage> {
@@ -300,23 +284,20 @@ impl Program for LoadMiddlebox {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let message = self.waiting.front().map(|waiting| waiting.due);
+        let message = self.waiting.front().map(|(due, ..)| *due);
         let timers = [message, self.middlebox.poll_timeout()];
         timers.into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.middlebox.handle_timeout(now);
-        while self
-            .waiting
-            .front()
-            .is_some_and(|waiting| waiting.due <= now)
-            && let Some(waiting) = self.waiting.pop_front()
+        let is_due = |(due, ..): &(Time, u16, Bytes)| *due <= now;
+        while self.waiting.front().is_some_and(is_due)
+            && let Some((_, stream, message)) = self.waiting.pop_front()
+            && let Some(session) = self.session
         {
-            if let Some(session) = self.session {
-                self.middlebox
-                    .handle_message(now, session, waiting.stream, &waiting.message);
-            }
+            self.middlebox
+                .handle_message(now, session, stream, &message);
         }
         self.pump();
     }

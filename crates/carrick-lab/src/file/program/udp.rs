@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, Protocol, Time};
 
 use super::super::measure::FlowRecord;
-use super::Sender;
+use super::{HostProgram, Sender};
 use crate::numbered::{message, number_of};
 
 /// UDP port of the flow with index 0; the flow with index n uses this port plus n.
@@ -28,6 +28,18 @@ impl UdpProgram {
             let start = flow.start.max(flow.setup) + flow.settle;
             sender.pace.begin(start.as_nanos() as u64);
         }
+    }
+}
+
+impl HostProgram for UdpProgram {
+    fn record(&self, flow: usize, end: usize) -> Option<&FlowRecord> {
+        if end == 0 {
+            let senders = self.senders.iter().map(|(.., own)| own);
+            let mut own = senders.filter(|own| own.number == flow);
+            return own.next().map(|own| &own.record);
+        }
+        let mut receivers = self.receivers.iter();
+        receivers.find(|own| own.0 == flow).map(|own| &own.1)
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carrick_hosts::sctp::SctpHost;
 use carrick_lab::parallel;
-use carrick_lab::sctp_host::SctpHost;
 use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
 use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_hosts::sctp::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, LinkId, Loss, Network, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::research::{Multipath, Policies};
 use carrick_proto::{

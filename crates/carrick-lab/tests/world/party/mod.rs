@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_lab::sctp_host::Application;
+use carrick_hosts::sctp::Application;
 use carrick_proto::{
     AssociationConfig, AssociationId, CloseReason, Endpoint, Event, StateName, StreamDirection,
     Time,

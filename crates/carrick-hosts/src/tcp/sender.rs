@@ -10,7 +10,7 @@ use carrick_proto::cc::Acknowledged;
 use super::congestion::CongestionWindow;
 use super::rto::RetransmissionTimer;
 use super::{TcpConfig, TcpCongestion};
-use crate::sctp_host::core_time;
+use crate::core_time;
 
 /// Duplicate ACKs, or discontiguous ranges reported by SACK, that indicate a loss (`DupThresh`).
 const DUP_THRESH: u64 = 3;

@@ -80,6 +80,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether [`send`](Self::send) would accept a byte.
+    pub fn has_room(&self) -> bool {
+        self.is_established() && self.sender.unacknowledged() < self.config.send_buffer
+    }
+
     /// Returns the number of bytes passed to [`send`](Self::send) that are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.sender.unacknowledged()

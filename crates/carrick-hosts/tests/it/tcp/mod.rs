@@ -7,9 +7,7 @@ mod worlds;
 
 use std::time::Duration;
 
-use carrick_lab::tcp_host::{
-    Connection, Segment, TcpApplication, TcpConfig, TcpCongestion, TcpHost,
-};
+use carrick_hosts::tcp::{Connection, Segment, TcpApplication, TcpConfig, TcpCongestion, TcpHost};
 use carrick_netsim::{LinkConfig, Loss, Queue, Time};
 
 use support::{Transfer, TransferOutcome, content, hosts, link, run};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_lab::tcp_host::{Connection, TcpApplication, TcpConfig, TcpHost};
+use carrick_hosts::tcp::{Connection, TcpApplication, TcpConfig, TcpHost};
 use carrick_netsim::{LinkConfig, Loss, Network, NetworkBuilder, Node, NodeId, Queue, Time};
 
 /// Sends a number of bytes, and receives those of the other end.

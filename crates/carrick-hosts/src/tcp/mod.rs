@@ -11,7 +11,7 @@
 //! ```
 //! use std::net::IpAddr;
 //! use bytes::Bytes;
-//! use carrick_lab::tcp_host::{Connection, TcpApplication, TcpConfig, TcpHost};
+//! use carrick_hosts::tcp::{Connection, TcpApplication, TcpConfig, TcpHost};
 //! use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
 //!
 //! /// Sends a number of bytes, or receives them.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use carrick_lab::tcp_host::{TcpConfig, TcpHost};
+use carrick_hosts::tcp::{TcpConfig, TcpHost};
 use carrick_netsim::{Node, Time};
 
 use super::smoltcp_host::SmoltcpHost;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_lab::tcp_host::{TcpConfig, TcpCongestion};
+use carrick_hosts::tcp::{TcpConfig, TcpCongestion};
 use carrick_netsim::{Jitter, LinkConfig, Loss, Queue, Random, Reorder};
 
 use super::support::hosts;

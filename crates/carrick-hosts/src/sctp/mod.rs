@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use std::net::IpAddr;
-//! use carrick_lab::sctp_host::{Application, SctpHost};
+//! use carrick_hosts::sctp::{Application, SctpHost};
 //! use carrick_netsim::{LinkConfig, NetworkBuilder, Time};
 //! use carrick_proto::{AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event};
 //!
@@ -60,8 +60,9 @@ use carrick_netsim::{InterfaceId, Node, Outbox, Packet};
 use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
+use crate::core_time;
 pub use application::Application;
-pub(crate) use log::EventLog;
+pub use log::{EventLog, PathState, PathStateChange};
 use sessions::Below;
 
 /// A host with one SCTP endpoint and the program that uses it.
@@ -148,13 +149,13 @@ impl<A: Application> SctpHost<A> {
 
     /// Records the events of the core. Associations must be configured to keep a trace, too.
     #[must_use]
-    pub(crate) fn with_event_log(mut self) -> Self {
+    pub fn with_event_log(mut self) -> Self {
         self.event_log = Some(EventLog::default());
         self
     }
 
     /// Returns the event log of the core, if it is recorded.
-    pub(crate) fn event_log(&self) -> Option<&EventLog> {
+    pub fn event_log(&self) -> Option<&EventLog> {
         self.event_log.as_ref()
     }
 
@@ -349,9 +350,4 @@ impl<A: Application> Node for SctpHost<A> {
         }
         self.drain(now, out);
     }
-}
-
-/// Converts a simulation time to the core's time; both count nanoseconds from the start.
-pub fn core_time(time: carrick_netsim::Time) -> Time {
-    Time::from_nanos(time.as_nanos())
 }

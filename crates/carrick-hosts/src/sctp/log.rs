@@ -6,29 +6,41 @@ use carrick_proto::{AssociationId, Endpoint, PathId, Time, TraceRecord};
 
 /// State of a path, from the least to the most useful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PathState {
+pub enum PathState {
+    /// Its address is not confirmed (RFC 9260, section 5.4).
     Unconfirmed,
+    /// Inactive (RFC 9260, section 8.2).
     Inactive,
+    /// Potentially failed (RFC 7829, section 3).
     PotentiallyFailed,
+    /// Active, but not the primary path.
     Active,
+    /// Active, and the primary path.
     Primary,
 }
 
 /// A change of a path's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entered {
-    pub(crate) time: Time,
-    pub(crate) association: AssociationId,
-    pub(crate) path: PathId,
-    pub(crate) remote: IpAddr,
-    pub(crate) state: PathState,
+pub struct PathStateChange {
+    /// Time of the change.
+    pub time: Time,
+    /// Association of the path.
+    pub association: AssociationId,
+    /// Path.
+    pub path: PathId,
+    /// Remote address of the path.
+    pub remote: IpAddr,
+    /// New state.
+    pub state: PathState,
 }
 
 /// Event log of the core of a host.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EventLog {
-    pub(crate) records: Vec<(AssociationId, TraceRecord)>,
-    pub(crate) states: Vec<Entered>,
+pub struct EventLog {
+    /// Trace records of the associations, in order of time.
+    pub records: Vec<(AssociationId, TraceRecord)>,
+    /// Changes of path states, in order of time.
+    pub states: Vec<PathStateChange>,
 }
 
 impl EventLog {
@@ -46,8 +58,9 @@ impl EventLog {
                 (true, true) if primary == Some(path.id) => PathState::Primary,
                 (true, true) => PathState::Active,
             };
-            let own =
-                |entered: &&Entered| entered.association == association && entered.path == path.id;
+            let own = |change: &&PathStateChange| {
+                change.association == association && change.path == path.id
+            };
             if self
                 .states
                 .iter()
@@ -55,7 +68,7 @@ impl EventLog {
                 .find(own)
                 .is_none_or(|last| last.state != state)
             {
-                self.states.push(Entered {
+                self.states.push(PathStateChange {
                     time,
                     association,
                     path: path.id,
