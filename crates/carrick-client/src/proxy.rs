@@ -279,18 +279,28 @@ impl ProxySocket<'_> {
         self.call(&Request::PeerAddress)
     }
 
-    /// `accept4`: returns the descriptor and the address of the peer. `O_CLOEXEC` is set.
+    /// `accept4`: returns the descriptor and the address of the peer. `O_CLOEXEC` is set. If there is an association to
+    /// accept, `reserve` is called first, whose result is returned as well; with its error the association stays in
+    /// the backlog.
     ///
     /// # Errors
-    /// Those of `accept4`; `EAGAIN` without an association to accept.
-    pub fn accept(&self, flags: c_int) -> Result<(OwnedFd, Option<SocketAddr>), Errno> {
+    /// Those of `accept4` and of `reserve`; `EAGAIN` without an association to accept.
+    pub fn accept<R>(
+        &self,
+        flags: c_int,
+        reserve: impl FnOnce() -> Result<R, Errno>,
+    ) -> Result<(R, OwnedFd, Option<SocketAddr>), Errno> {
         calls::check_accept(self.fd.as_fd(), self.description(), flags)?;
+        if !receive::is_readable(self.fd.as_fd()) {
+            return Err(Errno::AGAIN);
+        }
+        let reserved = reserve()?;
         let accepted = receive::accept(self.fd.as_fd(), true, false)?;
         if flags & libc::SOCK_NONBLOCK != 0 {
             calls::set_nonblocking(accepted.fd.as_fd());
         }
         self.known.add(&accepted.fd, accepted.description);
-        Ok((accepted.fd, accepted.peer))
+        Ok((reserved, accepted.fd, accepted.peer))
     }
 
     /// `connect`, to an address as `struct sockaddr`, which may have bytes behind it.

@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_PAYLOAD};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::calls::error_of;
@@ -300,13 +300,27 @@ pub(crate) struct AcceptedAssociation {
     pub(crate) peer: Option<std::net::SocketAddr>,
 }
 
+/// Returns whether a call that reads from a pair would not wait.
+pub(crate) fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // An error is that of the call that reads.
+    poll(&mut polled, Some(&now)) != Ok(0)
+}
+
 /// Reads an association to accept from the pair of a listening socket; waits for it if `waits` is set and the
-/// descriptor blocks.
+/// descriptor blocks. As the kernel's `accept`, it fails at once without room for another descriptor in the process:
+/// the association stays in the backlog.
 pub(crate) fn accept(
     fd: BorrowedFd<'_>,
     close_on_exec: bool,
     waits: bool,
 ) -> Result<AcceptedAssociation, Errno> {
+    // Without room the kernel would drop the descriptor of the frame, and with it the association.
+    drop(fcntl_dupfd_cloexec(fd, 0)?);
     let mut bytes = [0; HEADER + carrick_ipc::DESCRIPTION];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -325,7 +339,7 @@ pub(crate) fn accept(
     }
     let description = Description::decode(&bytes[HEADER..len]).map_err(|_| Errno::CONNABORTED)?;
     Ok(AcceptedAssociation {
-        // Without room for another descriptor the kernel drops it.
+        // Another thread has taken the room meanwhile.
         fd: attached.ok_or(Errno::MFILE)?,
         description,
         peer: header.address,

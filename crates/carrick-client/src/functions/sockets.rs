@@ -1,0 +1,214 @@
+//! Sockets: creation, set-up of associations, addresses and options.
+
+use std::ffi::{c_int, c_void};
+
+use carrick_ipc::Request;
+use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use super::{borrow, bytes, number, put, put_address};
+use crate::calls::{self, SocketSelection};
+use crate::{next, table};
+
+/// Creates a socket: of the daemon for SCTP, and of the kernel for other protocols.
+///
+/// # Safety
+/// As for `socket` of libc.
+pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: the arguments are the program's.
+    let kernel = || unsafe { next::socket(domain, kind, protocol) };
+    if !calls::is_sctp(domain, kind, protocol) {
+        return kernel();
+    }
+    match calls::choice() {
+        SocketSelection::Never => return kernel(),
+        SocketSelection::Missing => {
+            let fd = kernel();
+            if fd >= 0 {
+                table::forget(fd);
+                return fd;
+            }
+        }
+        SocketSelection::Always => {}
+    }
+    number(calls::socket(domain, kind, protocol))
+}
+
+/// Binds a socket to an address.
+///
+/// # Safety
+/// As for `bind` of libc.
+pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::bind(fd, address, len) };
+    }
+    // SAFETY: the arguments are the program's.
+    let address = unsafe { bytes(address.cast(), len as usize) };
+    number(calls::call(borrow(fd), &Request::Bind { address }).map(|_| 0))
+}
+
+/// Makes a socket accept associations.
+///
+/// # Safety
+/// As for `listen` of libc.
+pub unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::listen(fd, backlog) };
+    }
+    number(calls::call(borrow(fd), &Request::Listen { backlog }).map(|_| 0))
+}
+
+/// Accepts an association.
+///
+/// # Safety
+/// As for `accept` of libc.
+pub unsafe fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the arguments are the program's.
+    unsafe { accept4(fd, address, len, 0) }
+}
+
+/// Accepts an association, with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
+///
+/// # Safety
+/// As for `accept4` of libc.
+pub unsafe fn accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    let Some(socket) = table::find(fd) else {
+        // SAFETY: the arguments are the program's.
+        let accepted = unsafe { next::accept4(fd, address, len, flags) };
+        table::forget(accepted);
+        return accepted;
+    };
+    match calls::accept(borrow(fd), socket, flags) {
+        Ok((accepted, peer)) => {
+            if !address.is_null() {
+                // SAFETY: the arguments are the program's.
+                unsafe { put_address(peer, address, len) };
+            }
+            accepted
+        }
+        Err(error) => number(Err(error)),
+    }
+}
+
+/// Starts an association.
+///
+/// # Safety
+/// As for `connect` of libc.
+pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::connect(fd, address, len) };
+    }
+    // SAFETY: the arguments are the program's.
+    let address = unsafe { bytes(address.cast(), len as usize) };
+    // A `sockaddr_storage` has one address.
+    let one = carrick_sockets::linux::read_address(address);
+    let address = one.map_or(address, |(_, used)| &address[..used]);
+    let (_, done) = calls::connect(borrow(fd), address);
+    number(done.map(|()| 0))
+}
+
+/// Returns the local address.
+///
+/// # Safety
+/// As for `getsockname` of libc.
+pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::getsockname(fd, address, len) };
+    }
+    let answer = calls::call(borrow(fd), &Request::LocalAddress);
+    // SAFETY: the arguments are the program's.
+    number(
+        answer
+            .map(|answer| unsafe { put(&answer.value, address.cast(), len) })
+            .map(|()| 0),
+    )
+}
+
+/// Returns the address of the peer.
+///
+/// # Safety
+/// As for `getpeername` of libc.
+pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::getpeername(fd, address, len) };
+    }
+    let answer = calls::call(borrow(fd), &Request::PeerAddress);
+    // SAFETY: the arguments are the program's.
+    number(
+        answer
+            .map(|answer| unsafe { put(&answer.value, address.cast(), len) })
+            .map(|()| 0),
+    )
+}
+
+/// Returns an option.
+///
+/// # Safety
+/// As for `getsockopt` of libc.
+pub unsafe fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::getsockopt(fd, level, name, value, len) };
+    }
+    if len.is_null() {
+        return number(Err(Errno::FAULT));
+    }
+    // SAFETY: the arguments are the program's.
+    let buffer = unsafe { bytes(value, *len as usize) };
+    match calls::get_option(borrow(fd), level, name, buffer) {
+        Ok((found, done)) => {
+            // SAFETY: the arguments are the program's.
+            unsafe { put(&found, value, len) };
+            number(done)
+        }
+        Err(error) => number(Err(error)),
+    }
+}
+
+/// Sets an option.
+///
+/// # Safety
+/// As for `setsockopt` of libc.
+pub unsafe fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::setsockopt(fd, level, name, value, len) };
+    }
+    // SAFETY: the arguments are the program's.
+    let value = unsafe { bytes(value, len as usize) };
+    number(calls::set_option(borrow(fd), level, name, value))
+}
+
+/// Ends sending, receiving, or both.
+///
+/// # Safety
+/// As for `shutdown` of libc.
+pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if table::find(fd).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::shutdown(fd, how) };
+    }
+    number(calls::call(borrow(fd), &Request::Shutdown { how }).map(|_| 0))
+}

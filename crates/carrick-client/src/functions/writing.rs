@@ -1,0 +1,303 @@
+//! Sent messages, with their ancillary data, and copies of files.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::io::IoSlice;
+use std::ptr::null;
+use std::slice::from_raw_parts_mut;
+
+use carrick_ipc::{Description, MAX_PAYLOAD};
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use rustix::io::Errno;
+
+use super::{borrow, bytes, number, parts, size, transfer_flags};
+use crate::send::{OutgoingMessage, send as send_message};
+use crate::{next, table};
+
+/// Sends one buffer of the program.
+///
+/// # Safety
+/// The program guarantees the buffer and the address.
+unsafe fn send_from(
+    fd: c_int,
+    socket: Description,
+    (buffer, len): (*const c_void, size_t),
+    flags: c_int,
+    (address, address_len): (*const sockaddr, socklen_t),
+) -> ssize_t {
+    // SAFETY: as above.
+    let (data, address) = unsafe {
+        (
+            bytes(buffer, len),
+            bytes(address.cast(), address_len as usize),
+        )
+    };
+    let message = OutgoingMessage {
+        parts: &[IoSlice::new(data)],
+        flags,
+        address,
+        control: &[],
+    };
+    size(send_message(borrow(fd), socket, &message))
+}
+
+/// Sends a message of several parts.
+///
+/// # Safety
+/// The program guarantees the list and its parts.
+unsafe fn send_parts(
+    fd: c_int,
+    socket: Description,
+    (list, entries): (*const iovec, usize),
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: as above.
+    let parts = unsafe { parts(list, entries) };
+    let message = OutgoingMessage {
+        parts: &parts,
+        flags,
+        address: &[],
+        control: &[],
+    };
+    send_message(borrow(fd), socket, &message)
+}
+
+/// Sends a message.
+///
+/// # Safety
+/// As for `write` of libc.
+pub unsafe fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+    let Some(socket) = table::find(fd) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::write(fd, buffer, len) };
+    };
+    // SAFETY: the arguments are the program's.
+    unsafe { send_from(fd, socket, (buffer, len), 0, (null(), 0)) }
+}
+
+/// Sends a message of several parts.
+///
+/// # Safety
+/// As for `writev` of libc.
+pub unsafe fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::writev(fd, list, count) };
+    };
+    // SAFETY: the arguments are the program's.
+    size(unsafe { send_parts(fd, socket, (list, entries), 0) })
+}
+
+/// Sends a message of several parts. `RWF_NOWAIT` is the only flag.
+///
+/// # Safety
+/// As for `pwritev2` of libc.
+pub unsafe fn pwritev2(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+) -> ssize_t {
+    let (Some(socket), Ok(entries)) = (table::find(fd), usize::try_from(count)) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::offset_call(libc::SYS_pwritev2, fd, list, count, offset, flags) };
+    };
+    size(transfer_flags(offset, flags).and_then(|flags| {
+        // SAFETY: the arguments are the program's.
+        unsafe { send_parts(fd, socket, (list, entries), flags) }
+    }))
+}
+
+/// Sends a message with flags.
+///
+/// # Safety
+/// As for `send` of libc.
+pub unsafe fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    let Some(socket) = table::find(fd) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::send(fd, buffer, len, flags) };
+    };
+    // SAFETY: the arguments are the program's.
+    unsafe { send_from(fd, socket, (buffer, len), flags, (null(), 0)) }
+}
+
+/// Sends a message to an address.
+///
+/// # Safety
+/// As for `sendto` of libc.
+pub unsafe fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    len: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    address_len: socklen_t,
+) -> ssize_t {
+    let Some(socket) = table::find(fd) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::sendto(fd, buffer, len, flags, address, address_len) };
+    };
+    // SAFETY: the arguments are the program's.
+    unsafe { send_from(fd, socket, (buffer, len), flags, (address, address_len)) }
+}
+
+/// `sendmsg` on a descriptor of Carrick.
+///
+/// # Safety
+/// The program guarantees the message and its buffers.
+unsafe fn send_header(
+    fd: c_int,
+    socket: Description,
+    header: &msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: as above.
+    let (parts, address, control) = unsafe {
+        (
+            parts(header.msg_iov, header.msg_iovlen as usize),
+            bytes(header.msg_name, header.msg_namelen as usize),
+            bytes(header.msg_control, header.msg_controllen as usize),
+        )
+    };
+    let message = OutgoingMessage {
+        parts: &parts,
+        flags,
+        address,
+        control,
+    };
+    send_message(borrow(fd), socket, &message)
+}
+
+/// Sends a message with ancillary data.
+///
+/// # Safety
+/// As for `sendmsg` of libc.
+pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    let (Some(socket), false) = (table::find(fd), message.is_null()) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::sendmsg(fd, message, flags) };
+    };
+    // SAFETY: the arguments are the program's.
+    size(unsafe { send_header(fd, socket, &*message, flags) })
+}
+
+/// Sends several messages.
+///
+/// # Safety
+/// As for `sendmmsg` of libc.
+pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let (Some(mut socket), false) = (table::find(fd), messages.is_null()) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::sendmmsg(fd, messages, count, flags) };
+    };
+    // SAFETY: the arguments are the program's.
+    let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
+    let mut done = 0;
+    for message in messages {
+        // SAFETY: the arguments are the program's.
+        match unsafe { send_header(fd, socket, &message.msg_hdr, flags) } {
+            Ok(len) => {
+                message.msg_len = len as c_uint;
+                done += 1;
+            }
+            Err(error) if done == 0 => return number(Err(error)),
+            Err(_) => break,
+        }
+        socket = table::find(fd).unwrap_or(socket);
+    }
+    done
+}
+
+/// Copies a file to a descriptor, in messages of 64 KiB on one of Carrick.
+///
+/// # Safety
+/// As for `sendfile` of libc.
+pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t {
+    let Some(socket) = table::find(out) else {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::sendfile(out, from, offset, count) };
+    };
+    // SAFETY: the program guarantees the offset, unless it is null.
+    size(send_file(
+        out,
+        socket,
+        from,
+        unsafe { offset.as_mut() },
+        count,
+    ))
+}
+
+/// `sendfile` to a descriptor of Carrick.
+fn send_file(
+    out: c_int,
+    mut socket: Description,
+    from: c_int,
+    offset: Option<&mut i64>,
+    count: usize,
+) -> Result<usize, Errno> {
+    if from < 0 {
+        return Err(Errno::BADF);
+    }
+    let file = borrow(from);
+    // Only a file with positions can be sent, as on every socket.
+    let own =
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Current(0)).map_err(|error| match error {
+            Errno::SPIPE => Errno::INVAL,
+            error => error,
+        })?;
+    let start = match &offset {
+        Some(offset) => u64::try_from(**offset).map_err(|_| Errno::INVAL)?,
+        None => own,
+    };
+    let mut buffer = vec![0; count.min(MAX_PAYLOAD)];
+    let mut done = 0;
+    while done < count {
+        let space = &mut buffer[..(count - done).min(MAX_PAYLOAD)];
+        let sent = match rustix::io::pread(file, space, start + done as u64) {
+            Ok(0) => break,
+            Ok(len) => {
+                let message = OutgoingMessage {
+                    parts: &[IoSlice::new(&buffer[..len])],
+                    flags: 0,
+                    address: &[],
+                    control: &[],
+                };
+                send_message(borrow(out), socket, &message)
+            }
+            failed => failed,
+        };
+        match sent {
+            Ok(len) => done += len,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        socket = table::find(out).unwrap_or(socket);
+    }
+    let end = start + done as u64;
+    match offset {
+        Some(offset) => *offset = end as i64,
+        None => {
+            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))?;
+        }
+    }
+    Ok(done)
+}
+
+/// Moves data between descriptors; `EINVAL` on one of Carrick.
+///
+/// # Safety
+/// As for `splice` of libc.
+pub unsafe fn splice(
+    from: c_int,
+    from_offset: *mut i64,
+    to: c_int,
+    to_offset: *mut i64,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if table::find(from).is_none() && table::find(to).is_none() {
+        // SAFETY: the arguments are the program's.
+        return unsafe { next::splice(from, from_offset, to, to_offset, len, flags) };
+    }
+    size(Err(Errno::INVAL))
+}
