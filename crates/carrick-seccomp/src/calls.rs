@@ -110,39 +110,51 @@ fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     })
 }
 
-/// Returns the flags of a call that passes messages.
-fn flags(notification: &Notification) -> c_int {
-    match c_long::from(notification.number) {
-        libc::SYS_sendmsg | libc::SYS_recvmsg => notification.int(2),
-        // Its only flag.
-        libc::SYS_preadv2 | libc::SYS_pwritev2 if notification.int(5) & libc::RWF_NOWAIT != 0 => {
-            libc::MSG_DONTWAIT
-        }
-        libc::SYS_sendto | libc::SYS_recvfrom | libc::SYS_sendmmsg | libc::SYS_recvmmsg => {
-            notification.int(3)
-        }
-        _ => 0,
-    }
+/// Call that may wait.
+struct WaitingCall {
+    event: AwaitedEvent,
+    flags: CallFlags,
 }
 
-/// Returns the event for which a call waits that returned `EAGAIN`.
-fn awaited(number: c_int) -> Option<AwaitedEvent> {
-    match c_long::from(number) {
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_preadv2
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_recvmmsg
-        | libc::SYS_accept
-        | libc::SYS_accept4 => Some(AwaitedEvent::Readable),
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_pwritev2
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg => Some(AwaitedEvent::Writable),
-        _ => None,
+/// Place of the flags of a call, which state whether it waits, among its arguments.
+#[derive(Clone, Copy)]
+enum CallFlags {
+    None,
+    /// Flags of `recv` and `send`.
+    Message(usize),
+    /// Flags of `preadv2`: only `RWF_NOWAIT` has a meaning.
+    Transfer(usize),
+}
+
+impl WaitingCall {
+    /// Returns the call of a number, if it may wait.
+    fn of(number: c_int) -> Option<Self> {
+        use AwaitedEvent::{Readable, Writable};
+        let (event, flags) = match c_long::from(number) {
+            libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 => {
+                (Readable, CallFlags::None)
+            }
+            libc::SYS_preadv2 => (Readable, CallFlags::Transfer(5)),
+            libc::SYS_recvmsg => (Readable, CallFlags::Message(2)),
+            libc::SYS_recvfrom | libc::SYS_recvmmsg => (Readable, CallFlags::Message(3)),
+            libc::SYS_write | libc::SYS_writev => (Writable, CallFlags::None),
+            libc::SYS_pwritev2 => (Writable, CallFlags::Transfer(5)),
+            libc::SYS_sendmsg => (Writable, CallFlags::Message(2)),
+            libc::SYS_sendto | libc::SYS_sendmmsg => (Writable, CallFlags::Message(3)),
+            _ => return None,
+        };
+        Some(Self { event, flags })
+    }
+
+    /// Returns the flags of the call as those of `recv` and `send`.
+    fn flags(&self, notification: &Notification) -> c_int {
+        match self.flags {
+            CallFlags::Message(at) => notification.int(at),
+            CallFlags::Transfer(at) if notification.int(at) & libc::RWF_NOWAIT != 0 => {
+                libc::MSG_DONTWAIT
+            }
+            CallFlags::None | CallFlags::Transfer(_) => 0,
+        }
     }
 }
 
@@ -181,6 +193,8 @@ impl Supervisor {
         mut socket: ProxySocket<'static>,
     ) -> CallOutcome {
         let caller = self.caller(notification);
+        let call = WaitingCall::of(notification.number);
+        let flags = call.as_ref().map_or(0, |call| call.flags(notification));
         let event = match self.attempt(&caller, &socket) {
             Ok(Attempt::Value(value)) => return CallOutcome::Reply(Reply::Value(value)),
             Ok(Attempt::Continue) => return CallOutcome::Reply(Reply::Continue),
@@ -190,13 +204,11 @@ impl Supervisor {
                 }
                 Some(event)
             }
-            Err(Errno::AGAIN)
-                if flags(notification) & libc::MSG_DONTWAIT == 0 && socket.blocks() =>
-            {
-                awaited(notification.number)
+            Err(Errno::AGAIN) if flags & libc::MSG_DONTWAIT == 0 && socket.blocks() => {
+                call.map(|call| call.event)
             }
             Err(error) => {
-                if error == Errno::PIPE && flags(notification) & libc::MSG_NOSIGNAL == 0 {
+                if error == Errno::PIPE && flags & libc::MSG_NOSIGNAL == 0 {
                     // The thread handles it before the call returns.
                     let _ = caller
                         .handle()
@@ -324,9 +336,10 @@ impl Supervisor {
         socket: &ProxySocket<'_>,
         flags: c_int,
     ) -> Result<Attempt, Errno> {
-        let (fd, peer) = socket.accept(flags)?;
+        // Without a number the association stays in the backlog.
+        let (reserved, fd, peer) = socket.accept(flags, || self.reserve(caller, 0))?;
         let [_, address, len, ..] = caller.notification.arguments;
-        let number = self.add(caller, &fd, 0, flags & libc::SOCK_CLOEXEC != 0)?;
+        let number = reserved.add(caller, &fd, flags & libc::SOCK_CLOEXEC != 0)?;
         if address != 0 {
             let peer = peer.map(write_address).unwrap_or_default();
             caller.put(&peer, address, len)?;
@@ -370,8 +383,10 @@ impl Supervisor {
         let content = value(caller, buffer, u64::from(space).min(MAX_VALUE as u64))?;
         match (level, name) {
             (IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS) => {
+                // Without a number the association stays on its socket.
+                let reserved = self.reserve(caller, 0)?;
                 let (fd, close_on_exec) = socket.branch_off(name, &content)?;
-                let number = self.add(caller, &fd, 0, close_on_exec)?;
+                let number = reserved.add(caller, &fd, close_on_exec)?;
                 let mut value = content;
                 value[4..8].copy_from_slice(&number.to_ne_bytes());
                 caller.put(&value, buffer, len)?;

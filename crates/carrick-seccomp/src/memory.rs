@@ -57,6 +57,17 @@ impl Caller<'_> {
         }
     }
 
+    /// Returns the limit of the program's descriptors (`RLIMIT_NOFILE`); `None` if it has none, or the system does not
+    /// show it.
+    pub(crate) fn file_limit(&self) -> Option<u64> {
+        let limits = format!("/proc/{}/limits", self.notification.thread);
+        let limits = std::fs::read_to_string(limits).ok()?;
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max open files"))?;
+        line.split_whitespace().nth(3)?.parse().ok()
+    }
+
     /// Reads bytes of the program.
     pub(crate) fn read(&self, address: u64, len: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; len];

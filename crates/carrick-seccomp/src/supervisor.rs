@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use carrick_client::proxy::{KnownSockets, use_daemon};
@@ -169,7 +169,7 @@ impl Supervisor {
     /// Adds a descriptor to the program at a free number of the reserved ones, not below `lowest`.
     ///
     /// # Errors
-    /// `EMFILE`: no number is free, or the program's limit is below it.
+    /// As for [`Self::reserve`].
     pub(crate) fn add(
         &self,
         caller: &Caller<'_>,
@@ -177,18 +177,59 @@ impl Supervisor {
         lowest: u32,
         close_on_exec: bool,
     ) -> Result<c_int, Errno> {
+        self.reserve(caller, lowest)?.add(caller, fd, close_on_exec)
+    }
+
+    /// Finds a free number of the reserved ones, not below `lowest`, for a descriptor of the program. A call that takes
+    /// something from a socket reserves the number first, so that nothing is lost without one.
+    ///
+    /// # Errors
+    /// `EMFILE`: no number is free, or the program's limit is below it.
+    pub(crate) fn reserve(
+        &self,
+        caller: &Caller<'_>,
+        lowest: u32,
+    ) -> Result<ReservedNumber<'_>, Errno> {
         let handle = caller.handle()?;
         // No other call of the supervisor adds a descriptor at this number. The program itself only gets
         // a number of these where it has used all below.
-        let _held = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = |number: &u32| {
             *number >= lowest && matches!(duplicate(&handle, *number as i32), Err(Errno::BADF))
         };
         let free = RANGES.into_iter().flatten().find(is_free);
-        let number = free.ok_or(Errno::MFILE)?;
+        let limit = caller.file_limit();
+        let number = free.filter(|number| limit.is_none_or(|limit| u64::from(*number) < limit));
+        Ok(ReservedNumber {
+            listener: &self.listener,
+            number: number.ok_or(Errno::MFILE)?,
+            _held: held,
+        })
+    }
+}
+
+/// Number for a descriptor of the program. No other call gets one meanwhile.
+pub(crate) struct ReservedNumber<'a> {
+    listener: &'a Listener,
+    number: u32,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl ReservedNumber<'_> {
+    /// Adds a descriptor at the number.
+    ///
+    /// # Errors
+    /// `EMFILE`: the program has lowered its limit meanwhile.
+    pub(crate) fn add(
+        self,
+        caller: &Caller<'_>,
+        fd: impl AsFd,
+        close_on_exec: bool,
+    ) -> Result<c_int, Errno> {
+        let (notification, number) = (caller.notification, self.number);
         let added = self
             .listener
-            .add(caller.notification, fd.as_fd(), number, close_on_exec);
+            .add(notification, fd.as_fd(), number, close_on_exec);
         match added {
             Err(Errno::BADF) => Err(Errno::MFILE),
             added => added,
