@@ -183,9 +183,20 @@ fn set<T>(parameter: &mut T, given: Option<T>) {
     }
 }
 
+/// Endpoint with the way of its packets.
+pub(crate) struct OpenedEndpoint {
+    pub(crate) endpoint: Endpoint,
+    /// Packets pass through the daemon.
+    pub(crate) through_daemon: bool,
+}
+
 impl EndpointArguments {
     /// Opens an endpoint that accepts associations on this SCTP port.
-    pub(crate) fn listen(&self, port: u16, outbound_streams: u16) -> Result<Endpoint, Failure> {
+    pub(crate) fn listen(
+        &self,
+        port: u16,
+        outbound_streams: u16,
+    ) -> Result<OpenedEndpoint, Failure> {
         let config = self
             .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
             .port(port)
@@ -198,7 +209,7 @@ impl EndpointArguments {
         &self,
         peers: &[IpAddr],
         outbound_streams: u16,
-    ) -> Result<Endpoint, Failure> {
+    ) -> Result<OpenedEndpoint, Failure> {
         let mut config = self
             .config(self.local_addresses(peers), 0)
             .association(self.association.config(outbound_streams));
@@ -207,7 +218,7 @@ impl EndpointArguments {
     }
 
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
-    fn open(&self, config: Config) -> Result<Endpoint, Failure> {
+    fn open(&self, config: Config) -> Result<OpenedEndpoint, Failure> {
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
         #[cfg(target_os = "linux")]
         if is_default && let Some(daemon) = running_daemon() {
@@ -218,10 +229,16 @@ impl EndpointArguments {
                 "carrick: {}; --udp-port N does without it",
                 shared_port(&daemon)
             );
-            return Ok(endpoint);
+            return Ok(OpenedEndpoint {
+                endpoint,
+                through_daemon: true,
+            });
         }
         let _ = is_default;
-        Endpoint::bind(config).map_err(|error| not_bound(&error))
+        Ok(OpenedEndpoint {
+            endpoint: Endpoint::bind(config).map_err(|error| not_bound(&error))?,
+            through_daemon: false,
+        })
     }
 
     fn config(&self, addresses: Vec<IpAddr>, udp_port: u16) -> Config {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Reply, Request};
-use carrick_proto::{Ecn, Route, Transmit};
+use carrick_proto::{Route, Transmit};
 use carrick_sockets::{AssociationAddresses, Errno, Sockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemErrno;
@@ -37,6 +37,8 @@ pub struct CaptureFilter {
 pub(crate) struct DaemonPacket<'a> {
     pub(crate) is_sent: bool,
     pub(crate) route: Route,
+    /// DSCP and ECN field.
+    pub(crate) traffic_class: u8,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -80,6 +82,7 @@ impl Captures {
             let sent = DaemonPacket {
                 is_sent: true,
                 route: transmit.route,
+                traffic_class: transmit.traffic_class(),
                 bytes: packet,
             };
             self.record(sockets, udp_port, &sent);
@@ -135,12 +138,7 @@ impl RunningCapture {
         let copy = CapturedPacket {
             is_sent: packet.is_sent,
             is_udp: route.encapsulation.is_some(),
-            ecn: match route.ecn {
-                Ecn::NotCapable => 0,
-                Ecn::Capable1 => 1,
-                Ecn::Capable0 => 2,
-                Ecn::CongestionExperienced => 3,
-            },
+            traffic_class: packet.traffic_class,
             time: since.map_or(0, |time| time.as_nanos() as u64),
             missed: self.missed,
             source,

@@ -350,6 +350,7 @@ impl Driver {
                     let received = DaemonPacket {
                         is_sent: false,
                         route: *route,
+                        traffic_class: route.ecn.bits(),
                         bytes: &packet,
                     };
                     captures.record(sockets, udp_port, &received);

@@ -15,7 +15,7 @@ use std::task::Context;
 
 use bytes::Bytes;
 use carrick::network::{TransmitOutcome, route_mtu};
-use carrick_ipc::{LEASE_FIELDS, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED, Reply};
+use carrick_ipc::{Description, LEASE_FIELDS, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED};
 use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route, Time, Transmit};
 use carrick_sockets::linux::read_addresses;
 use carrick_sockets::{Errno, Family, SocketId, Sockets, Style};
@@ -27,6 +27,7 @@ use rustix::net::{
 
 use crate::driver::{Driver, Token};
 use crate::handover::may_share;
+use crate::requests::opened;
 
 /// Maximum number of frames of a process in one turn.
 const TURN: usize = 16;
@@ -186,12 +187,7 @@ impl Lease {
         let first = batch.packets.first().map_or(0, Bytes::len);
         let frame = LeaseFrame {
             kind: LeaseFrameKind::Packets {
-                ecn: match batch.route.ecn {
-                    Ecn::NotCapable => 0,
-                    Ecn::Capable1 => 1,
-                    Ecn::Capable0 => 2,
-                    Ecn::CongestionExperienced => 3,
-                },
+                traffic_class: batch.route.ecn.bits(),
                 segment_size: first as u32,
                 may_fragment: false,
                 is_probe: false,
@@ -231,22 +227,8 @@ impl Driver {
         owner: (u32, i32),
         addresses: &[u8],
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        match self.try_lease(now, owner, addresses) {
-            Ok((grant, theirs)) => {
-                let reply = Reply {
-                    value: &grant.encode(),
-                    ..Reply::default()
-                };
-                (reply.encode(), Some(theirs))
-            }
-            Err(error) => {
-                let reply = Reply {
-                    error: error.number(),
-                    ..Reply::default()
-                };
-                (reply.encode(), None)
-            }
-        }
+        let leased = self.try_lease(now, owner, addresses);
+        opened(leased.map(|(grant, theirs)| (Description::default(), grant.encode(), theirs)))
     }
 
     fn try_lease(
@@ -256,10 +238,6 @@ impl Driver {
         addresses: &[u8],
     ) -> Result<(LeaseGrant, OwnedFd), Errno> {
         let addresses = read_addresses(addresses)?;
-        let usage = self.users.get(&uid).copied().unwrap_or_default();
-        if usage.descriptors >= self.config.limits.descriptors {
-            return Err(Errno::EMFILE);
-        }
         let transport = self.transport();
         // Packets on plain IP otherwise take a privilege.
         let has_plain_ip = transport.has_plain_ip() && may_share(uid);
@@ -269,79 +247,72 @@ impl Driver {
         }
         let is_v4 = addresses.iter().all(SocketAddr::is_ipv4);
         let family = if is_v4 { Family::Inet } else { Family::Inet6 };
-        let socket = self.sockets.socket(Style::OneToMany, family)?;
-        let opened = self.open_lease(now, socket, uid, &addresses);
-        let (lease, theirs) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
+        let (token, ours, theirs) = self.open_watched(uid, pair, |ours| ours)?;
+        let socket = self.sockets.socket(Style::OneToMany, family);
+        let bound = socket.and_then(|socket| {
+            let bound = self.bind_socket(now, socket, uid, &addresses);
+            if bound.is_err() {
                 // It was created above.
                 let _ = self.sockets.close(now, socket);
-                return Err(error);
             }
-        };
+            Ok((socket, bound?))
+        });
+        let (socket, port) = bound.inspect_err(|_| self.unwatch(&ours))?;
         let local = self.sockets.local_addresses(socket).unwrap_or_default();
         let grant = LeaseGrant {
-            port: lease.port,
+            port,
             udp_port,
             has_plain_ip,
             addresses: local.iter().map(|a| a.ip().to_canonical()).collect(),
         };
         self.users.entry(uid).or_default().descriptors += 1;
-        self.leases.by_token.insert(lease.token, socket);
+        self.leases.by_token.insert(token, socket);
         let lease = Lease {
+            ours,
+            token,
+            uid,
             process,
+            port,
             has_plain_ip,
-            ..lease
+            is_readable: true,
+            batch: None,
         };
         self.leases.by_socket.insert(socket, lease);
         Ok((grant, theirs))
     }
 
-    fn open_lease(
+    /// Binds the socket of a lease to its addresses. Returns the port.
+    fn bind_socket(
         &mut self,
         now: Time,
         socket: SocketId,
         uid: u32,
         addresses: &[SocketAddr],
-    ) -> Result<(Lease, OwnedFd), Errno> {
+    ) -> Result<u16, Errno> {
         self.sockets.set_privileged(socket, uid == 0)?;
         let any_v6 = |address: &SocketAddr| address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         let any_v4 = |address: &SocketAddr| address.ip() == IpAddr::from([0; 4]);
         match addresses {
             // Both families.
-            [v6, v4] | [v4, v6] if any_v6(v6) && any_v4(v4) => self.bind_lease(now, socket, *v6)?,
+            [v6, v4] | [v4, v6] if any_v6(v6) && any_v4(v4) => {
+                self.bind_address(now, socket, *v6)?
+            }
             [only] if any_v6(only) => {
                 let on = 1i32.to_ne_bytes();
                 self.sockets.setsockopt(now, socket, IPV6_ONLY, &on)?;
-                self.bind_lease(now, socket, *only)?;
+                self.bind_address(now, socket, *only)?;
             }
             [first, further @ ..] => {
-                self.bind_lease(now, socket, *first)?;
+                self.bind_address(now, socket, *first)?;
                 self.sockets.bindx_add(socket, further)?;
             }
             [] => return Err(Errno::EINVAL),
         }
-        let port = self.sockets.local_address(socket)?.port();
-        let opened = pair().and_then(|(ours, theirs)| {
-            let token = self.watch(&ours)?;
-            Ok((ours, theirs, token))
-        });
-        let (ours, theirs, token) = opened.map_err(|_| Errno::ENOMEM)?;
-        let lease = Lease {
-            ours,
-            token,
-            uid,
-            process: 0,
-            port,
-            has_plain_ip: false,
-            is_readable: true,
-            batch: None,
-        };
-        Ok((lease, theirs))
+        Ok(self.sockets.local_address(socket)?.port())
     }
 
-    /// Binds the socket of a lease. The port may be that of a process that has ended just before.
-    fn bind_lease(
+    /// Binds the socket of a lease to an address. The port may be that of a process that has ended just before.
+    fn bind_address(
         &mut self,
         now: Time,
         socket: SocketId,
@@ -419,7 +390,7 @@ impl Driver {
         };
         let frame = LeaseFrame::decode(&self.buffer[..len]).map_err(|_| invalid())?;
         let LeaseFrameKind::Packets {
-            ecn,
+            traffic_class,
             segment_size,
             may_fragment,
             is_probe,
@@ -453,17 +424,13 @@ impl Driver {
                 local,
                 remote,
                 encapsulation,
-                ecn: match ecn {
-                    1 => Ecn::Capable1,
-                    2 => Ecn::Capable0,
-                    3 => Ecn::CongestionExperienced,
-                    _ => Ecn::NotCapable,
-                },
+                ecn: Ecn::from_bits(traffic_class),
             },
             len: frame.bytes.len(),
             segment_size: (size < frame.bytes.len()).then_some(size),
             may_fragment,
             probe: is_probe,
+            dscp: traffic_class >> 2,
         };
         if self.network.send(cx, &transmit, frame.bytes) == TransmitOutcome::TooBig {
             if let Some(mtu) = route_mtu(local, remote) {

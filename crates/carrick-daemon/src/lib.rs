@@ -34,6 +34,7 @@ mod lease;
 mod linger;
 mod list;
 mod metrics;
+mod requests;
 mod serve;
 pub mod service;
 mod statistics;
@@ -115,6 +116,9 @@ pub struct Config {
     /// Limit of the received data of the associations of one user in bytes. `None`, the default, means half of
     /// `receive_memory`.
     pub receive_memory_per_user: Option<usize>,
+    /// Limit of the bytes in the send buffers of all sockets of one user; at the limit they are as with a full
+    /// `SO_SNDBUF`. Default: 256 MiB.
+    pub send_memory_per_user: usize,
     /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,
     /// Lowest SCTP port that programs of users other than the superuser may bind. Default: 1024.
@@ -145,6 +149,7 @@ impl Config {
             max_associations_per_user: None,
             receive_memory: 64 << 20,
             receive_memory_per_user: None,
+            send_memory_per_user: 256 << 20,
             reserved_ports: Vec::new(),
             first_unprivileged_port: 1024,
             metrics: None,
@@ -422,6 +427,7 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     parameters.max_associations_per_owner = config.max_associations_per_user;
     parameters.receive_memory = config.receive_memory;
     parameters.receive_memory_per_owner = config.receive_memory_per_user;
+    parameters.send_memory_per_owner = config.send_memory_per_user;
     parameters.reserved_ports.clone_from(&config.reserved_ports);
     parameters.first_unprivileged_port = config.first_unprivileged_port;
     parameters.source_selection = || Box::new(HostRoutes::default());

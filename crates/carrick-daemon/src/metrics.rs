@@ -185,7 +185,7 @@ fn endpoint_counters(endpoints: &EndpointStats) -> [CounterValue; 10] {
 fn chunk_counters(
     associations: &AssociationCounters,
     endpoints: &EndpointStats,
-) -> [CounterValue; 10] {
+) -> [CounterValue; 12] {
     let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
     [
         (
@@ -193,26 +193,36 @@ fn chunk_counters(
             "Ordered DATA chunks sent, without retransmissions (sctpOutOrderChunks)",
             ordered(
                 associations.data_chunks_sent,
-                endpoints.unordered_chunks_sent,
+                associations.unordered_chunks_sent,
             ),
         ),
         (
             "out_unorder_chunks",
             "Unordered DATA chunks sent, without retransmissions (sctpOutUnorderChunks)",
-            endpoints.unordered_chunks_sent,
+            associations.unordered_chunks_sent,
         ),
         (
             "in_order_chunks",
             "Ordered DATA chunks received, without duplicates (sctpInOrderChunks)",
             ordered(
                 associations.data_chunks_received,
-                endpoints.unordered_chunks_received,
+                associations.unordered_chunks_received,
             ),
         ),
         (
             "in_unorder_chunks",
             "Unordered DATA chunks received, without duplicates (sctpInUnorderChunks)",
-            endpoints.unordered_chunks_received,
+            associations.unordered_chunks_received,
+        ),
+        (
+            "out_ctrl_chunks",
+            "Control chunks sent (sctpOutCtrlChunks)",
+            associations.control_chunks_sent,
+        ),
+        (
+            "in_ctrl_chunks",
+            "Control chunks received (sctpInCtrlChunks)",
+            associations.control_chunks_received,
         ),
         (
             "frag_usr_msgs",

@@ -63,18 +63,30 @@ impl Driver {
     /// # Errors
     /// `EMFILE` at the user's limit, or without a free file descriptor.
     pub(crate) fn open_pair(&mut self, owner: (u32, i32)) -> Result<SocketPair, Errno> {
-        let (uid, _) = owner;
-        let opened = self.check_descriptors(uid).and_then(|()| pair());
-        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(&end.ours)?, end, theirs)));
-        let (token, end, theirs) = opened.map_err(|error| {
-            self.record_failure(&format!("cannot open a socket of user {uid}"), error);
-            Errno::EMFILE
-        })?;
+        let (token, end, theirs) = self.open_watched(owner.0, pair, |end| &end.ours)?;
         Ok(SocketPair {
             token,
             end,
             theirs,
             owner,
+        })
+    }
+
+    /// Opens a pair for a user, and watches the daemon's end, which `ours` returns. Returns its token and both ends.
+    ///
+    /// # Errors
+    /// As for [`Self::open_pair`].
+    pub(crate) fn open_watched<E>(
+        &mut self,
+        uid: u32,
+        pair: impl FnOnce() -> rustix::io::Result<(E, OwnedFd)>,
+        ours: impl FnOnce(&E) -> &OwnedFd,
+    ) -> Result<(Token, E, OwnedFd), Errno> {
+        let opened = self.check_descriptors(uid).and_then(|()| pair());
+        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(ours(&end))?, end, theirs)));
+        opened.map_err(|error| {
+            self.record_failure(&format!("cannot open a socket of user {uid}"), error);
+            Errno::EMFILE
         })
     }
 

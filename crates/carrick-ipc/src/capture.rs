@@ -13,8 +13,8 @@ const SOURCE: usize = 24;
 const DESTINATION: usize = SOURCE + ADDRESS_LEN;
 const SENT: u32 = 1;
 const UDP: u32 = 2;
-/// Place of the ECN field in the flags.
-const ECN: u32 = 2;
+/// Place of DSCP and ECN field in the flags.
+const TRAFFIC_CLASS: u32 = 2;
 /// Limit of a copy in bytes: that of a packet, and the fields.
 pub const MAX_CAPTURED: usize = 65_535 + FIELDS;
 
@@ -25,8 +25,8 @@ pub struct CapturedPacket<'a> {
     pub is_sent: bool,
     /// The packet is encapsulated in UDP (RFC 6951), between the ports of the addresses.
     pub is_udp: bool,
-    /// ECN field of the IP header, 0 to 3.
-    pub ecn: u8,
+    /// DSCP and ECN field of the IP header; of received packets the ECN field alone.
+    pub traffic_class: u8,
     /// Time in nanoseconds since 1970.
     pub time: u64,
     /// Number of packets not passed before this one, since the pair had no room.
@@ -43,8 +43,8 @@ impl<'a> CapturedPacket<'a> {
     /// Returns the bytes.
     pub fn encode(&self) -> Vec<u8> {
         let flag = |bit, present| if present { bit } else { 0 };
-        let flags =
-            flag(SENT, self.is_sent) | flag(UDP, self.is_udp) | u32::from(self.ecn & 3) << ECN;
+        let class = u32::from(self.traffic_class) << TRAFFIC_CLASS;
+        let flags = flag(SENT, self.is_sent) | flag(UDP, self.is_udp) | class;
         let mut bytes = Vec::with_capacity(FIELDS + self.packet.len());
         bytes.extend(CAPTURE_MAGIC.to_ne_bytes());
         bytes.extend(flags.to_ne_bytes());
@@ -63,7 +63,7 @@ impl<'a> CapturedPacket<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (fields, packet) = bytes.split_at_checked(FIELDS).ok_or(Malformed)?;
         let flags = word(fields, 4)?;
-        if word(fields, 0)? != CAPTURE_MAGIC || flags >= 4 << ECN {
+        if word(fields, 0)? != CAPTURE_MAGIC || flags >= 256 << TRAFFIC_CLASS {
             return Err(Malformed);
         }
         let long = |at: usize| {
@@ -73,7 +73,7 @@ impl<'a> CapturedPacket<'a> {
         Ok(Self {
             is_sent: flags & SENT != 0,
             is_udp: flags & UDP != 0,
-            ecn: (flags >> ECN) as u8,
+            traffic_class: (flags >> TRAFFIC_CLASS) as u8,
             time: long(8)?,
             missed: long(16)?,
             source: address(&fields[SOURCE..DESTINATION])?,
@@ -92,7 +92,7 @@ mod tests {
     const COPY: CapturedPacket<'_> = CapturedPacket {
         is_sent: true,
         is_udp: true,
-        ecn: 2,
+        traffic_class: 0xba,
         time: 1 << 60,
         missed: 7,
         source: None,
@@ -118,7 +118,7 @@ mod tests {
     fn copies_with_invalid_fields_are_refused() {
         let good = COPY.encode();
         assert_eq!(CapturedPacket::decode(&good[..FIELDS - 1]), Err(Malformed));
-        for (at, value) in [(0, 9), (4, 16), (24, 99)] {
+        for (at, value) in [(0, 9), (5, 4), (24, 99)] {
             let mut bytes = good.clone();
             bytes[at] = value;
             assert_eq!(CapturedPacket::decode(&bytes), Err(Malformed), "{at}");

@@ -17,17 +17,16 @@ pub const MAX_LEASED: usize = 65_535;
 
 const LOCAL: usize = 12;
 const REMOTE: usize = LOCAL + ADDRESS_LEN;
-const ECN: u16 = 3;
-const MAY_FRAGMENT: u16 = 4;
-const PROBE: u16 = 8;
+const MAY_FRAGMENT: u16 = 1 << 8;
+const PROBE: u16 = 1 << 9;
 
 /// Kind of a [`LeaseFrame`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseFrameKind {
     /// SCTP packets of one length; the last one may be shorter.
     Packets {
-        /// ECN field of the IP header, 0 to 3.
-        ecn: u8,
+        /// DSCP and ECN field of the IP header.
+        traffic_class: u8,
         /// Length of the packets in bytes; 0 for a single one.
         segment_size: u32,
         /// The packet may be fragmented by IP.
@@ -66,14 +65,14 @@ impl<'a> LeaseFrame<'a> {
     pub fn fields(&self) -> [u8; LEASE_FIELDS] {
         let (code, flags, number): (u16, u16, u32) = match self.kind {
             LeaseFrameKind::Packets {
-                ecn,
+                traffic_class,
                 segment_size,
                 may_fragment,
                 is_probe,
             } => {
                 let flag = |bit, present| if present { bit } else { 0 };
                 let flags = flag(MAY_FRAGMENT, may_fragment) | flag(PROBE, is_probe);
-                (1, flags | u16::from(ecn) & ECN, segment_size)
+                (1, flags | u16::from(traffic_class), segment_size)
             }
             LeaseFrameKind::TooBig { mtu } => (2, 0, mtu),
             LeaseFrameKind::ProtocolUnreachable => (3, 0, 0),
@@ -103,8 +102,8 @@ impl<'a> LeaseFrame<'a> {
         }
         let (code, flags, number) = (half(fields, 4)?, half(fields, 6)?, word(fields, 8)?);
         let kind = match (code, flags, number) {
-            (1, 0..=15, segment_size) => LeaseFrameKind::Packets {
-                ecn: (flags & ECN) as u8,
+            (1, 0..=0x3ff, segment_size) => LeaseFrameKind::Packets {
+                traffic_class: flags as u8,
                 segment_size,
                 may_fragment: flags & MAY_FRAGMENT != 0,
                 is_probe: flags & PROBE != 0,
@@ -203,7 +202,7 @@ mod tests {
     #[test]
     fn frames_round_trip() {
         let packets = LeaseFrameKind::Packets {
-            ecn: 2,
+            traffic_class: 0xba,
             segment_size: 1452,
             may_fragment: true,
             is_probe: true,

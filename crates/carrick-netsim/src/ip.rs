@@ -120,7 +120,7 @@ impl Packet {
         if let (IpAddr::V4(source), IpAddr::V4(destination)) = (self.source, self.destination) {
             let mut header = [0; IPV4_HEADER];
             header[0] = 0x45;
-            header[1] = self.ecn.bits();
+            header[1] = self.traffic_class();
             header[2..4].copy_from_slice(&(self.wire_len() as u16).to_be_bytes());
             // An unfragmentable packet needs no identification (RFC 6864): 0, DF.
             header[6] = 0x40;
@@ -133,7 +133,8 @@ impl Packet {
             out.extend_from_slice(&header);
         } else {
             let len = (self.wire_len() - IPV6_HEADER) as u16;
-            out.extend_from_slice(&[0x60, self.ecn.bits() << 4, 0, 0]);
+            let class = self.traffic_class();
+            out.extend_from_slice(&[0x60 | class >> 4, class << 4, 0, 0]);
             out.extend_from_slice(&len.to_be_bytes());
             out.extend_from_slice(&[number, self.ttl]);
             put_address(out, self.source);
@@ -141,6 +142,11 @@ impl Packet {
         }
         self.write_udp(out);
         out.extend_from_slice(&self.payload);
+    }
+
+    /// Octet of DSCP and ECN field (RFC 2474, section 3; RFC 3168, section 5).
+    fn traffic_class(&self) -> u8 {
+        self.dscp << 2 | self.ecn.bits()
     }
 
     fn write_udp(&self, out: &mut Vec<u8>) {
@@ -222,13 +228,14 @@ impl Packet {
     }
 
     /// Encapsulates the packet in a tunnel packet from `source` to `destination` (RFC 2003), with
-    /// the same flow tag. The outer header has a new time to live, and copies the ECN field (RFC
-    /// 6040, normal mode).
+    /// the same flow tag. The outer header has a new time to live, and copies the DSCP and the ECN
+    /// field (RFC 6040, normal mode).
     #[must_use]
     pub fn encapsulate(&self, source: IpAddr, destination: IpAddr) -> Self {
         Self::new(source, destination, Protocol::IpInIp, self.to_ip_bytes())
             .with_flow(self.flow)
             .with_ecn(self.ecn)
+            .with_dscp(self.dscp)
     }
 
     /// Decapsulates a tunnel packet. The inner packet gets the flow tag, and "congestion
@@ -250,6 +257,7 @@ struct Header {
     source: IpAddr,
     destination: IpAddr,
     ecn: Ecn,
+    dscp: u8,
     ttl: u8,
     number: u8,
     len: usize,
@@ -292,6 +300,7 @@ impl Header {
             source: address(12),
             destination: address(16),
             ecn: Ecn::from_bits(fixed[1]),
+            dscp: fixed[1] >> 2,
             ttl: fixed[8],
             number: fixed[9],
             len,
@@ -310,6 +319,7 @@ impl Header {
             source: address(8),
             destination: address(24),
             ecn: Ecn::from_bits(fixed[1] >> 4),
+            dscp: (fixed[0] & 0xF) << 2 | fixed[1] >> 6,
             ttl: fixed[7],
             number: fixed[6],
             len: IPV6_HEADER,
@@ -353,6 +363,7 @@ impl Header {
     fn packet(&self, protocol: Protocol, payload: Bytes) -> Packet {
         Packet {
             ecn: self.ecn,
+            dscp: self.dscp,
             ttl: self.ttl,
             ..Packet::new(self.source, self.destination, protocol, payload)
         }
@@ -391,7 +402,7 @@ mod tests {
                 for len in [0, 1, 13, 1000] {
                     let payload: Vec<u8> = (0..len).map(|i: usize| (i * 7) as u8).collect();
                     let packet = Packet::new(ip(source), ip(destination), protocol, payload);
-                    packets.push(packet.with_ecn(Ecn::Ect0));
+                    packets.push(packet.with_ecn(Ecn::Ect0).with_dscp(46));
                 }
             }
         }

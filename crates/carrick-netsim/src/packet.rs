@@ -98,6 +98,8 @@ pub struct Packet {
     pub protocol: Protocol,
     /// ECN field of the IP header.
     pub ecn: Ecn,
+    /// DSCP of the IP header, 0 to 63.
+    pub dscp: u8,
     /// Time to live or hop limit; each router decrements it.
     pub ttl: u8,
     /// Bytes after the IP header, and after the UDP header if there is one.
@@ -110,7 +112,7 @@ impl Packet {
     /// Time to live of new packets (RFC 1700).
     pub const DEFAULT_TTL: u8 = 64;
 
-    /// Returns a packet without ECN, with the default time to live, of flow 0.
+    /// Returns a packet without ECN and DSCP, with the default time to live, of flow 0.
     pub fn new(
         source: IpAddr,
         destination: IpAddr,
@@ -122,6 +124,7 @@ impl Packet {
             destination,
             protocol,
             ecn: Ecn::NotEct,
+            dscp: 0,
             ttl: Self::DEFAULT_TTL,
             payload: payload.into(),
             flow: 0,
@@ -139,6 +142,13 @@ impl Packet {
     #[must_use]
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
         self.ecn = ecn;
+        self
+    }
+
+    /// Sets the DSCP, 0 to 63.
+    #[must_use]
+    pub fn with_dscp(mut self, dscp: u8) -> Self {
+        self.dscp = dscp;
         self
     }
 

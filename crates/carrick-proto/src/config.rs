@@ -96,6 +96,9 @@ impl EndpointConfig {
     }
 }
 
+/// Highest DSCP, of six bits (RFC 2474, section 3).
+pub(crate) const MAX_DSCP: u8 = 63;
+
 /// Parameters of one association, in groups.
 ///
 /// [`Default`] is the recommended configuration for today's networks; [`AssociationConfig::rfc9260`]
@@ -236,6 +239,28 @@ pub struct PathConfig {
     /// with the wildcard address. [`Self::wildcard_addresses`] implies it. Takes some memory for each
     /// association. Default: `false`.
     pub wildcard_peers: bool,
+    /// DSCP of packets on IPv4, 0 to 63 (RFC 2474). Default: 0.
+    pub dscp_v4: u8,
+    /// DSCP of packets on IPv6, 0 to 63. Default: 0.
+    pub dscp_v6: u8,
+}
+
+impl PathConfig {
+    fn validate_dscps(&self) -> Result<(), ConfigError> {
+        if self.dscp_v4.max(self.dscp_v6) <= MAX_DSCP {
+            Ok(())
+        } else {
+            Err(ConfigError("dscp_v4 and dscp_v6: must be 0 to 63"))
+        }
+    }
+
+    /// Returns the DSCP of packets to an address.
+    pub(crate) const fn dscp(&self, remote: IpAddr) -> u8 {
+        match remote {
+            IpAddr::V4(_) => self.dscp_v4,
+            IpAddr::V6(_) => self.dscp_v6,
+        }
+    }
 }
 
 portable_struct! {
@@ -243,6 +268,7 @@ portable_struct! {
         max_paths, association_max_retrans, path_max_retrans, potentially_failed_max_retrans,
         primary_switchover_max_retrans, expose_potentially_failed, heartbeat, hb_interval,
         hb_max_burst, monitor_pairs, ignore_peer_addresses, wildcard_addresses, wildcard_peers,
+        dscp_v4, dscp_v6,
     }
 }
 
@@ -435,6 +461,8 @@ impl Default for PathConfig {
             ignore_peer_addresses: false,
             wildcard_addresses: false,
             wildcard_peers: false,
+            dscp_v4: 0,
+            dscp_v6: 0,
         }
     }
 }
@@ -656,7 +684,7 @@ impl AssociationConfig {
                 .authentication
                 .fault()
                 .map_or(Ok(()), |f| Err(ConfigError(f)))
-                .and_then(|()| PathThresholds::of(self).validate())
+                .and_then(|()| self.validate_paths())
                 .and_then(|()| {
                     self.mtu
                         .path_mtu_discovery
@@ -664,6 +692,11 @@ impl AssociationConfig {
                 })
                 .and_then(|()| self.validate_protection()),
         }
+    }
+
+    fn validate_paths(&self) -> Result<(), ConfigError> {
+        PathThresholds::of(self).validate()?;
+        self.paths.validate_dscps()
     }
 
     fn validate_protection(&self) -> Result<(), ConfigError> {

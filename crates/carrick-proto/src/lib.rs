@@ -116,8 +116,8 @@ pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability}
 pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection, Transmit};
 pub use rx::message::{Message, MessagePart, Payload};
 pub use stats::{
-    AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,
-    StreamStats,
+    AssociationCounters, AssociationStats, AuthenticationCounters, BufferUse, EndpointStats,
+    PathStats, StreamStats,
 };
 pub use streams::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 pub use time::Time;

@@ -19,7 +19,8 @@ const SIZE: usize = 1200;
 /// Queue of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    queue: VecDeque<(Route, Vec<u8>)>,
+    /// Route, DSCP and bytes of each packet.
+    queue: VecDeque<(Route, u8, Vec<u8>)>,
     /// Empty buffers, reused.
     spare: Vec<Vec<u8>>,
     /// Number of packets dropped because the queue was full.
@@ -30,7 +31,7 @@ portable_struct! { Replies { queue, dropped } rebuilt { spare: Vec::new() } }
 
 impl Replies {
     /// Queues the packet that `write` appends to the buffer, if any.
-    pub(crate) fn push(&mut self, route: Route, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn push(&mut self, route: Route, dscp: u8, write: impl FnOnce(&mut Vec<u8>)) {
         if self.queue.len() >= LIMIT {
             self.dropped += 1;
             return;
@@ -42,32 +43,37 @@ impl Replies {
             self.spare.push(buf);
             return;
         }
-        self.queue.push_back((route, buf));
+        if self.queue.len() == self.queue.capacity() {
+            // Doubled from one packet on: an endpoint with one association has no more.
+            self.queue.reserve_exact(self.queue.len().max(1));
+        }
+        self.queue.push_back((route, dscp, buf));
     }
 
     /// Queues an ABORT.
     pub(crate) fn abort(
         &mut self,
         route: Route,
+        dscp: u8,
         header: CommonHeader,
         reflected: bool,
         causes: impl FnOnce(&mut CauseWriter<'_>),
     ) {
-        self.push(route, |buf| {
+        self.push(route, dscp, |buf| {
             let mut packet = PacketBuilder::new(buf, header, SIZE);
             packet.abort(reflected, causes);
             packet.finish();
         });
     }
 
-    /// Queues a SHUTDOWN COMPLETE.
+    /// Queues a SHUTDOWN COMPLETE that answers an out of the blue packet.
     pub(crate) fn shutdown_complete(
         &mut self,
         route: Route,
         header: CommonHeader,
         reflected: bool,
     ) {
-        self.push(route, |buf| {
+        self.push(route, 0, |buf| {
             let mut packet = PacketBuilder::new(buf, header, SIZE);
             packet.shutdown_complete(reflected);
             packet.finish();
@@ -76,12 +82,12 @@ impl Replies {
 
     /// Removes queued packets from a local address that was removed.
     pub(crate) fn remove_from(&mut self, local: IpAddr) {
-        self.queue.retain(|(route, _)| route.local != Some(local));
+        self.queue.retain(|(route, ..)| route.local != Some(local));
     }
 
     /// Appends the next packet to `out` and returns its route and length.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (route, mut packet) = self.queue.pop_front()?;
+        let (route, dscp, mut packet) = self.queue.pop_front()?;
         out.extend_from_slice(&packet);
         let len = packet.len();
         packet.clear();
@@ -94,6 +100,7 @@ impl Replies {
             segment_size: None,
             probe: false,
             may_fragment: len + 60 > 1500,
+            dscp,
         })
     }
 }

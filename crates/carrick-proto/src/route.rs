@@ -46,6 +46,28 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
+impl Ecn {
+    /// Returns the two bits of the field.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotCapable => 0,
+            Self::Capable1 => 1,
+            Self::Capable0 => 2,
+            Self::CongestionExperienced => 3,
+        }
+    }
+
+    /// Reads the field from the two lowest bits.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotCapable,
+            1 => Self::Capable1,
+            2 => Self::Capable0,
+            _ => Self::CongestionExperienced,
+        }
+    }
+}
+
 portable_enum! { Ecn { 0: NotCapable, 1: Capable0, 2: Capable1, 3: CongestionExperienced } }
 
 /// Address pair and encapsulation of a packet.
@@ -126,9 +148,17 @@ pub struct Transmit {
     /// The packet is a path MTU probe (RFC 8899). It must not be fragmented; if the host refuses its size,
     /// call [`crate::Endpoint::handle_refused_probe`].
     pub probe: bool,
+    /// DSCP of the packets (RFC 2474), 0 to 63.
+    pub dscp: u8,
 }
 
 impl Transmit {
+    /// Returns the octet of DSCP and ECN field in the IP header: Type of Service of IPv4, Traffic Class of IPv6
+    /// (RFC 2474, section 3; RFC 3168, section 5).
+    pub const fn traffic_class(&self) -> u8 {
+        self.dscp << 2 | self.route.ecn.bits()
+    }
+
     /// Returns the number of packets.
     pub fn packets(&self) -> usize {
         self.segment_size.map_or(1, |size| self.len.div_ceil(size))

@@ -57,10 +57,6 @@ pub struct EndpointStats {
     /// Associations that ended without a shutdown, established or not. Set-ups without an answer are not
     /// counted.
     pub aborted: u64,
-    /// Unordered DATA chunks sent for the first time.
-    pub unordered_chunks_sent: u64,
-    /// Unordered DATA chunks received for the first time and accepted.
-    pub unordered_chunks_received: u64,
     /// Messages sent in several DATA chunks, counted with the first one.
     pub messages_fragmented: u64,
     /// ICMP messages that were applied to an association.
@@ -77,8 +73,7 @@ portable_struct! {
         datagrams_received, packets_sent, malformed, bad_checksum, malformed_chunks,
         out_of_the_blue, wrong_tag, unprotected, forged_protection, inits, inits_refused,
         forged_cookies, unauthenticated_cookies, stale_cookies, replies_dropped, receive_memory,
-        established, accepted, closed, shut_down, aborted, unordered_chunks_sent,
-        unordered_chunks_received, messages_fragmented, icmp_accepted, icmp_ignored, removed,
+        established, accepted, closed, shut_down, aborted, messages_fragmented, icmp_accepted, icmp_ignored, removed,
     }
 }
 
@@ -106,8 +101,6 @@ impl core::ops::AddAssign for EndpointStats {
             closed,
             shut_down,
             aborted,
-            unordered_chunks_sent,
-            unordered_chunks_received,
             messages_fragmented,
             icmp_accepted,
             icmp_ignored,
@@ -134,8 +127,6 @@ impl core::ops::AddAssign for EndpointStats {
         self.closed += closed;
         self.shut_down += shut_down;
         self.aborted += aborted;
-        self.unordered_chunks_sent += unordered_chunks_sent;
-        self.unordered_chunks_received += unordered_chunks_received;
         self.messages_fragmented += messages_fragmented;
         self.icmp_accepted += icmp_accepted;
         self.icmp_ignored += icmp_ignored;
@@ -217,6 +208,8 @@ pub struct AssociationCounters {
     pub encapsulation_changes: u64,
     /// DATA chunks sent for the first time.
     pub data_chunks_sent: u64,
+    /// Unordered ones of these.
+    pub unordered_chunks_sent: u64,
     /// Bytes of user data sent for the first time.
     pub data_bytes_sent: u64,
     /// DATA chunks retransmitted after a timeout.
@@ -231,6 +224,10 @@ pub struct AssociationCounters {
     pub undone_reductions: u64,
     /// DATA chunks received for the first time and accepted.
     pub data_chunks_received: u64,
+    /// Unordered ones of these.
+    pub unordered_chunks_received: u64,
+    /// Accepted DATA chunks whose TSN was higher than the next expected one.
+    pub out_of_sequence_chunks_received: u64,
     /// Bytes of user data in the accepted DATA chunks.
     pub data_bytes_received: u64,
     /// Duplicate DATA chunks received.
@@ -245,6 +242,12 @@ pub struct AssociationCounters {
     pub nr_sacks_sent: u64,
     /// NR-SACKs received.
     pub nr_sacks_received: u64,
+    /// Gap Ack Blocks in the received SACKs, those of non-renegable chunks in NR-SACKs included.
+    pub gap_ack_blocks_received: u64,
+    /// Chunks other than DATA and I-DATA sent, retransmissions included.
+    pub control_chunks_sent: u64,
+    /// Chunks other than DATA and I-DATA received.
+    pub control_chunks_received: u64,
     /// Messages accepted from the user.
     pub messages_sent: u64,
     /// Messages delivered to the user; each part of a partial delivery counts.
@@ -275,12 +278,13 @@ pub struct AssociationCounters {
 
 portable_struct! {
     AssociationCounters {
-        packets_sent, packets_received, encapsulation_changes, data_chunks_sent, data_bytes_sent,
-        timeout_retransmissions,
+        packets_sent, packets_received, encapsulation_changes, data_chunks_sent,
+        unordered_chunks_sent, data_bytes_sent, timeout_retransmissions,
         fast_retransmissions, t3_expirations, tail_loss_probes, undone_reductions,
-        data_chunks_received, data_bytes_received, duplicates_received,
+        data_chunks_received, unordered_chunks_received, out_of_sequence_chunks_received,
+        data_bytes_received, duplicates_received,
         dropped_for_buffer, sacks_sent, sacks_received, nr_sacks_sent, nr_sacks_received,
-        messages_sent, messages_delivered, forward_tsns_sent, forward_tsns_received, window_probes,
+        gap_ack_blocks_received, control_chunks_sent, control_chunks_received, messages_sent, messages_delivered, forward_tsns_sent, forward_tsns_received, window_probes,
         reneged, congestion_marks_received, congestion_mark_reductions, ecnes_sent, ecnes_received,
         cwrs_sent, cwrs_received, replies_dropped,
     }
@@ -293,6 +297,7 @@ impl core::ops::AddAssign for AssociationCounters {
             packets_received,
             encapsulation_changes,
             data_chunks_sent,
+            unordered_chunks_sent,
             data_bytes_sent,
             timeout_retransmissions,
             fast_retransmissions,
@@ -300,6 +305,8 @@ impl core::ops::AddAssign for AssociationCounters {
             tail_loss_probes,
             undone_reductions,
             data_chunks_received,
+            unordered_chunks_received,
+            out_of_sequence_chunks_received,
             data_bytes_received,
             duplicates_received,
             dropped_for_buffer,
@@ -307,6 +314,9 @@ impl core::ops::AddAssign for AssociationCounters {
             sacks_received,
             nr_sacks_sent,
             nr_sacks_received,
+            gap_ack_blocks_received,
+            control_chunks_sent,
+            control_chunks_received,
             messages_sent,
             messages_delivered,
             forward_tsns_sent,
@@ -325,6 +335,7 @@ impl core::ops::AddAssign for AssociationCounters {
         self.packets_received += packets_received;
         self.encapsulation_changes += encapsulation_changes;
         self.data_chunks_sent += data_chunks_sent;
+        self.unordered_chunks_sent += unordered_chunks_sent;
         self.data_bytes_sent += data_bytes_sent;
         self.timeout_retransmissions += timeout_retransmissions;
         self.fast_retransmissions += fast_retransmissions;
@@ -332,6 +343,8 @@ impl core::ops::AddAssign for AssociationCounters {
         self.tail_loss_probes += tail_loss_probes;
         self.undone_reductions += undone_reductions;
         self.data_chunks_received += data_chunks_received;
+        self.unordered_chunks_received += unordered_chunks_received;
+        self.out_of_sequence_chunks_received += out_of_sequence_chunks_received;
         self.data_bytes_received += data_bytes_received;
         self.duplicates_received += duplicates_received;
         self.dropped_for_buffer += dropped_for_buffer;
@@ -339,6 +352,9 @@ impl core::ops::AddAssign for AssociationCounters {
         self.sacks_received += sacks_received;
         self.nr_sacks_sent += nr_sacks_sent;
         self.nr_sacks_received += nr_sacks_received;
+        self.gap_ack_blocks_received += gap_ack_blocks_received;
+        self.control_chunks_sent += control_chunks_sent;
+        self.control_chunks_received += control_chunks_received;
         self.messages_sent += messages_sent;
         self.messages_delivered += messages_delivered;
         self.forward_tsns_sent += forward_tsns_sent;
@@ -353,6 +369,17 @@ impl core::ops::AddAssign for AssociationCounters {
         self.cwrs_received += cwrs_received;
         self.replies_dropped += replies_dropped;
     }
+}
+
+/// Bytes that the buffers of an association hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct BufferUse {
+    /// Received data and the state of inbound streams, as they are counted for
+    /// [`crate::EndpointConfig::receive_memory`].
+    pub received: usize,
+    /// Messages in the send buffer, outstanding ones included.
+    pub queued: usize,
 }
 
 /// Counters of an outbound stream.
@@ -395,6 +422,8 @@ pub struct PathStats {
     pub rto: Duration,
     /// Path MTU in bytes, IP header included.
     pub mtu: usize,
+    /// DSCP of the packets, 0 to 63.
+    pub dscp: u8,
     /// State of path MTU discovery, if enabled.
     pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
     /// Error counter of the path.

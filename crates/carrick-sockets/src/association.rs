@@ -95,12 +95,18 @@ pub(crate) struct Association {
     pub(crate) is_accepted: bool,
     /// Bytes of received data in the core.
     pub(crate) held: usize,
+    /// Bytes in its send buffer.
+    pub(crate) queued: usize,
+    /// A message was refused at the limit of its owner's send buffers.
+    pub(crate) waits_for_owner: bool,
     /// Values that the user has set and are reported: cookie life in milliseconds, exposure of the state
-    /// "potentially failed" in Linux's numbers, discovery of the path MTU and DSCP.
+    /// "potentially failed" in Linux's numbers, and discovery of the path MTU.
     pub(crate) cookie_life: u32,
     pub(crate) exposed_pf: u32,
     pub(crate) discovers_mtu: bool,
+    /// DSCP of `SCTP_PEER_ADDR_PARAMS` in the six upper bits, of the association and of single paths.
     pub(crate) dscp: Option<u8>,
+    pub(crate) path_dscps: BTreeMap<PathId, u8>,
 }
 
 impl Association {
@@ -114,7 +120,7 @@ portable_struct! {
     Association {
         port, core, socket, is_established, is_setup_watched, ended, peer, indexed, events, send, context, active_key,
         heartbeats, streams, last_notifications, autoclose, last_use, idle_check, owner,
-        cookie_life, exposed_pf, discovers_mtu, dscp,
+        cookie_life, exposed_pf, discovers_mtu, dscp, path_dscps, waits_for_owner,
     }
-    rebuilt { source: None, is_accepted: false, held: 0 }
+    rebuilt { source: None, is_accepted: false, held: 0, queued: 0 }
 }

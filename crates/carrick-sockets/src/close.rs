@@ -130,7 +130,7 @@ impl Sockets {
         self.setting_up.remove(&id);
         self.end_setup(id, Err(Errno::ECONNREFUSED));
         if let Some(port) = self.associations.get(&id).map(|a| a.port) {
-            self.count_received(port);
+            self.count_buffers(port);
         }
         let Some(association) = self.associations.remove(&id) else {
             return;

@@ -52,6 +52,9 @@ pub struct Config {
     /// Part of `receive_memory` in bytes for the sockets of one owner. Every association may hold 4 KiB regardless.
     /// `None`, the default, means half of it.
     pub receive_memory_per_owner: Option<usize>,
+    /// Limit of the bytes in the send buffers of all sockets of one owner. At the limit a message is refused with
+    /// `EAGAIN`, as at `SO_SNDBUF`. Every association may hold 4 KiB regardless. Default: 256 MiB.
+    pub send_memory_per_owner: usize,
     /// Ports that only sockets of their owners and those with privileges may bind; `first_unprivileged_port` does not
     /// apply to them. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,
@@ -76,6 +79,7 @@ impl Config {
             max_associations_per_owner: None,
             receive_memory: 64 << 20,
             receive_memory_per_owner: None,
+            send_memory_per_owner: 256 << 20,
             reserved_ports: Vec::new(),
             max_backlog: 4096,
         }

@@ -56,7 +56,7 @@ impl Sockets {
                 event => self.on_event(now, id, event),
             }
         }
-        self.count_received(port);
+        self.count_buffers(port);
         if let Some(found) = self.ports.get_mut(&port) {
             let held = found.core.stats().receive_memory;
             let before = std::mem::replace(&mut found.received, held);

@@ -278,7 +278,7 @@ impl Sockets {
         }
         let ports: Vec<PortId> = self.ports.keys().copied().collect();
         for port in ports {
-            self.count_received(port);
+            self.count_buffers(port);
         }
         // An association has taken the place of one with the same peer that has ended.
         let (ended, open): (Vec<_>, Vec<_>) = self

@@ -53,8 +53,11 @@
 //! - IPv6 link-local addresses are refused, since the core has no scope identifiers.
 //! - `SO_RCVBUF` changes the buffers of future associations. Unless they are set, buffers grow as
 //!   [`Config::association`] allows.
-//! - `SO_KEEPALIVE`, `SO_BROADCAST`, `SO_OOBINLINE`, `SO_PRIORITY`, `SO_RCVLOWAT`, `IP_TOS`, `IPV6_TCLASS` and
-//!   the DSCP of `SCTP_PEER_ADDR_PARAMS` are stored and reported, without an effect.
+//! - `SO_KEEPALIVE`, `SO_BROADCAST`, `SO_OOBINLINE`, `SO_PRIORITY` and `SO_RCVLOWAT` are stored and reported,
+//!   without an effect.
+//! - `sas_maxrto` of `SCTP_GET_ASSOC_STATS` is 0, without an address, if no RTO was set since the option was
+//!   read; Linux has `srto_min`, and the address of the period before. Control chunks that are counted include SACKs
+//!   in both directions.
 //! - Messages that fit into the receive buffer are delivered whole, whatever the
 //!   `SCTP_PARTIAL_DELIVERY_POINT`, of which nothing but its limit is applied.
 //!
@@ -64,14 +67,13 @@
 //!
 //! | option | reason |
 //! |---|---|
-//! | `SCTP_GET_ASSOC_STATS` | the core does not count control chunks and gap reports |
 //! | `SCTP_PLPMTUD_PROBE_INTERVAL` of an existing association | the core reads the parameters of path MTU discovery (RFC 8899) at set-up |
 //! | `SCTP_AUTO_ASCONF` with 0, of a socket with a wildcard address (`EOPNOTSUPP`) | its associations always follow the addresses of the host |
 //! | `SCTP_SENDMSG_CONNECT` | set by Linux's kernel for itself |
 //! | `SCTP_SOCKOPT_PEELOFF`, `SCTP_SOCKOPT_PEELOFF_FLAGS` | the result is a descriptor: [`Sockets::peeloff`] |
 //! | `SCTP_SOCKOPT_CONNECTX3`, `SCTP_SOCKOPT_CONNECTX_OLD` | the value has a pointer, or is deprecated: [`Sockets::connectx`] |
 //! | `SO_BINDTODEVICE`, `IP_TTL` | interfaces and packets are matters of the caller, to whom the core has no way to pass them |
-//! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` | the core has none |
+//! | `SCTP_PEER_ADDR_PARAMS` with `SPP_IPV6_FLOWLABEL` | Linux sends a flow label only from a socket with a lease of it (`IPV6_FLOWLABEL_MGR`), and the sockets of the caller are those of all associations |
 //! | `SCTP_PEER_ADDR_PARAMS` with a SACK delay of one path of several | the core has one for all paths of an association |
 //! | `SCTP_STREAM_SCHEDULER`, reading one that the configuration has set | Linux's header has numbers for three of the core's six schedulers |
 //! | ancillary data `SCTP_AUTHINFO` with another key than the active one, if the peer requires DATA to be authenticated | the core has one active key for all messages |

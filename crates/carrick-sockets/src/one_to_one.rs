@@ -278,10 +278,13 @@ impl Sockets {
             source: source.map(|(source, _)| source),
             is_accepted: source.is_some_and(|(_, is_accepted)| is_accepted),
             held: 0,
+            queued: 0,
+            waits_for_owner: false,
             cookie_life: options.map_or(0, |o| cookie_life(&o.config)),
             exposed_pf: options.map_or(SCTP_PF_EXPOSE_UNSET, |o| o.exposed_pf),
             discovers_mtu: options.is_none_or(|o| o.discovers_mtu),
             dscp: options.and_then(|o| o.dscp),
+            path_dscps: BTreeMap::new(),
         };
         self.shares.add(&association);
         self.associations.insert(id, association);

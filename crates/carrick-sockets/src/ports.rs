@@ -104,7 +104,7 @@ impl Port {
     ) -> Result<Self, ImportError> {
         let mut core = read_endpoint(input, config)?;
         core.set_max_associations(config.max_associations, Some(config.per_source()));
-        core.record_receive_changes();
+        core.record_buffer_changes();
         Ok(Self {
             number: core.port(),
             received: core.stats().receive_memory,
@@ -442,7 +442,7 @@ impl Sockets {
         config.association = socket.options.config.clone();
         config.source_selection = (self.config.source_selection)();
         let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
-        core.record_receive_changes();
+        core.record_buffer_changes();
         let port = PortId(self.next_port);
         self.next_port += 1;
         let opened = Port {

@@ -50,7 +50,8 @@ impl Sockets {
     /// bytes, which is 0 if an association ends or `SCTP_SENDALL` finds none.
     ///
     /// # Errors
-    /// - `EAGAIN`: the send buffer is full.
+    /// - `EAGAIN`: the send buffer is full, or those of all sockets of the owner
+    ///   ([`crate::Config::send_memory_per_owner`]).
     /// - `EINVAL`: wrong ancillary data, flags, stream or address.
     /// - `EADDRNOTAVAIL`: the address is none of the peer of a one-to-one socket.
     /// - `EMSGSIZE`: larger than `SO_SNDBUF`, or than a packet with `SCTP_DISABLE_FRAGMENTS`.
@@ -233,8 +234,13 @@ impl Sockets {
         {
             return Err(Errno::ENOPROTOOPT);
         }
+        let is_refused = self.waits_for_owner(id, message.data.len());
         let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
-        let sent = core.send(now, core_id, options, message.data.clone());
+        let sent = if is_refused {
+            Err(SendError::BufferFull)
+        } else {
+            core.send(now, core_id, options, message.data.clone())
+        };
         let has_room = core.has_send_room(core_id);
         let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
         if let Some(association) = self.associations.get_mut(&id) {

@@ -1,16 +1,19 @@
-//! Shares of sources of peers and of owners of sockets in what all ports have together: associations and memory for
-//! received data.
+//! Shares of sources of peers and of owners of sockets in what all ports have together: associations, memory for
+//! received data, and send buffers.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
-use carrick_proto::SourceKey;
+use carrick_proto::{BufferUse, SourceKey};
 
 use crate::association::{AssocId, Association};
 use crate::config::Config;
 use crate::ports::PortId;
 use crate::socket::SocketId;
 use crate::sockets::Sockets;
+
+/// Bytes that every association may hold in its send buffer, whatever the limit of its owner.
+const MIN_QUEUED: usize = 4096;
 
 /// Share of a source or an owner.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,6 +22,10 @@ pub(crate) struct Share {
     pub(crate) associations: usize,
     /// Bytes of received data.
     pub(crate) received: usize,
+    /// Bytes in send buffers: of an owner.
+    pub(crate) queued: usize,
+    /// Associations of an owner that wait for room in its send buffers.
+    pub(crate) waiting: usize,
 }
 
 /// Shares of sources and owners that have any.
@@ -60,6 +67,9 @@ impl Shares {
     pub(crate) fn add(&mut self, association: &Association) {
         let change = |share: &mut Share| share.associations += 1;
         update(&mut self.owners, association.owner, change);
+        if association.waits_for_owner {
+            self.add_waiting(association.owner);
+        }
         if let Some(source) = association.counted_source() {
             update(&mut self.sources, source, change);
         }
@@ -72,9 +82,27 @@ impl Shares {
         }
         let change = |share: &mut Share| share.associations -= 1;
         update(&mut self.owners, association.owner, change);
+        self.update_queued(association.owner, association.queued, 0);
+        if association.waits_for_owner {
+            self.remove_waiting(association.owner);
+        }
         if let Some(source) = association.counted_source() {
             update(&mut self.sources, source, change);
         }
+    }
+
+    /// Replaces the bytes in the send buffer of an association.
+    fn update_queued(&mut self, owner: u32, before: usize, after: usize) {
+        let change = |share: &mut Share| share.queued = share.queued - before + after;
+        update(&mut self.owners, owner, change);
+    }
+
+    fn add_waiting(&mut self, owner: u32) {
+        update(&mut self.owners, owner, |share| share.waiting += 1);
+    }
+
+    fn remove_waiting(&mut self, owner: u32) {
+        update(&mut self.owners, owner, |share| share.waiting -= 1);
     }
 
     /// Replaces the bytes of an association.
@@ -107,7 +135,8 @@ impl Config {
 
 impl Sockets {
     /// Sets the owner of a socket, such as a user, whose sockets together have limits
-    /// ([`Config::max_associations_per_owner`], [`Config::receive_memory_per_owner`]) and ports
+    /// ([`Config::max_associations_per_owner`], [`Config::receive_memory_per_owner`],
+    /// [`Config::send_memory_per_owner`]) and ports
     /// ([`Config::reserved_ports`]). Sockets that are accepted from it or branched off have the same. Default: 0.
     ///
     /// # Errors
@@ -122,22 +151,87 @@ impl Sockets {
         self.shares.of_owner(owner).associations < self.config.per_owner()
     }
 
-    /// Updates the shares by the received data of a port.
-    pub(crate) fn count_received(&mut self, port: PortId) {
+    /// Updates the shares by the buffers of the associations of a port, and wakes those that wait for room in the send
+    /// buffers of their owner: all when half of its limit is free, and one whose own buffer is empty.
+    pub(crate) fn count_buffers(&mut self, port: PortId) {
+        let mut rested = Vec::new();
+        let mut owners = BTreeSet::new();
         let Some(found) = self.ports.get_mut(&port) else {
             return;
         };
-        while let Some((core, held)) = found.core.poll_receive_change() {
+        while let Some((
+            core,
+            BufferUse {
+                received, queued, ..
+            },
+        )) = found.core.poll_buffer_change()
+        {
             // Unknown ones were refused, or their data has been counted to the end.
-            let id = self.by_core.get(&(port, core));
-            let association = id.and_then(|id| self.associations.get_mut(id));
-            if let Some(association) = association
-                && let Some(source) = association.source
-            {
-                let before = std::mem::replace(&mut association.held, held);
-                let owner = association.owner;
-                self.shares.update_received(owner, source, before, held);
+            let Some(id) = self.by_core.get(&(port, core)) else {
+                continue;
+            };
+            let Some(association) = self.associations.get_mut(id) else {
+                continue;
+            };
+            let owner = association.owner;
+            let before = std::mem::replace(&mut association.queued, queued);
+            self.shares.update_queued(owner, before, queued);
+            if queued < before && self.shares.of_owner(owner).waiting > 0 {
+                owners.insert(owner);
             }
+            if queued == 0 && before > 0 && association.waits_for_owner {
+                rested.push(*id);
+            }
+            if let Some(source) = association.source {
+                let before = std::mem::replace(&mut association.held, received);
+                self.shares.update_received(owner, source, before, received);
+            }
+        }
+        for owner in owners {
+            if self.shares.of_owner(owner).queued <= self.config.send_memory_per_owner / 2 {
+                let all = self.associations.iter();
+                let waiting = all.filter(|(_, a)| a.owner == owner && a.waits_for_owner);
+                rested.extend(waiting.map(|(id, _)| *id));
+            }
+        }
+        for id in rested {
+            self.end_wait_for_owner(id);
+        }
+    }
+
+    /// Returns whether the owner of an association has no room for another message in its send buffers. Every
+    /// association may hold [`MIN_QUEUED`] regardless, and an owner that has nothing queued any message. If there is
+    /// none, the association waits for it.
+    pub(crate) fn waits_for_owner(&mut self, id: AssocId, len: usize) -> bool {
+        let limit = self.config.send_memory_per_owner;
+        let Some(association) = self.associations.get_mut(&id) else {
+            return false;
+        };
+        let used = self.shares.of_owner(association.owner).queued;
+        if used == 0
+            || used.saturating_add(len) <= limit
+            || association.queued.saturating_add(len) <= MIN_QUEUED
+        {
+            return false;
+        }
+        if !std::mem::replace(&mut association.waits_for_owner, true) {
+            self.shares.add_waiting(association.owner);
+        }
+        true
+    }
+
+    fn end_wait_for_owner(&mut self, id: AssocId) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        if !std::mem::take(&mut association.waits_for_owner) {
+            return;
+        }
+        self.shares.remove_waiting(association.owner);
+        let core = self.core_of(id);
+        // Otherwise its own buffer is full, whose room is an event of the core.
+        if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
+            self.on_send_room(id);
         }
     }
 

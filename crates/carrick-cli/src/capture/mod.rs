@@ -206,6 +206,8 @@ fn with_headers(packet: &CapturedPacket<'_>) -> Packet {
         Protocol::Sctp
     };
     let bytes = packet.packet.to_vec();
-    let ecn = Ecn::from_bits(packet.ecn);
-    Packet::new(source.ip(), destination.ip(), protocol, bytes).with_ecn(ecn)
+    let ecn = Ecn::from_bits(packet.traffic_class);
+    Packet::new(source.ip(), destination.ip(), protocol, bytes)
+        .with_ecn(ecn)
+        .with_dscp(packet.traffic_class >> 2)
 }

@@ -147,7 +147,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
-    let endpoint = arguments.endpoint.listen(port, streams(arguments))?;
+    let endpoint = arguments
+        .endpoint
+        .listen(port, streams(arguments))?
+        .endpoint;
     let addresses = endpoint.local_addresses().await;
     let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
     let over = endpoint
@@ -176,7 +179,8 @@ async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Fai
     let peers: Vec<IpAddr> = endpoint::resolve(host).await?;
     let endpoint = arguments
         .endpoint
-        .open_towards(&peers, streams(arguments))?;
+        .open_towards(&peers, streams(arguments))?
+        .endpoint;
     endpoint::with(endpoint.clone(), async {
         let association = arguments.to.connect(&endpoint, &peers, port).await?;
         talk(arguments, association).await

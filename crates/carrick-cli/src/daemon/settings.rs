@@ -138,6 +138,8 @@ pub(super) struct LimitSettings {
     receive_memory: Option<NonZeroUsize>,
     /// Received data of one user.
     receive_memory_per_user: Option<NonZeroUsize>,
+    /// Bytes in send buffers of one user.
+    send_memory_per_user: Option<NonZeroUsize>,
     /// Lowest SCTP port that users other than root may bind.
     first_unprivileged_port: Option<u16>,
 }
@@ -219,6 +221,7 @@ impl LimitSettings {
             (&mut config.limits.descriptors, self.descriptors),
             (&mut config.max_associations, self.associations),
             (&mut config.receive_memory, self.receive_memory),
+            (&mut config.send_memory_per_user, self.send_memory_per_user),
         ] {
             *limit = given.map_or(*limit, NonZeroUsize::get);
         }
@@ -311,7 +314,7 @@ mod tests {
     fn limits_are_applied() {
         let file = "[limits]\nclients = 1\ndescriptors = 2\nassociations = 3\nreceive-memory = 4\n\
             first-unprivileged-port = 5\nassociations-per-user = 6\nassociations-per-source = 7\n\
-            receive-memory-per-user = 8\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
+            receive-memory-per-user = 8\nsend-memory-per-user = 9\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
         let settings = Settings::parse(file).unwrap();
         let mut config = Config::new(carrick::Transport::Raw);
         settings.limits.apply(&mut config);
@@ -322,6 +325,7 @@ mod tests {
         assert_eq!(config.max_associations_per_user, Some(6));
         assert_eq!(config.max_associations_per_source, Some(7));
         assert_eq!(config.receive_memory_per_user, Some(8));
+        assert_eq!(config.send_memory_per_user, 9);
         let reserved = [10..=10, 11..=12].map(|ports| ReservedPorts { owner: 9, ports });
         assert_eq!(settings.reserved_ports(), reserved);
         let mut unchanged = Config::new(carrick::Transport::Raw);
@@ -341,7 +345,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 29, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 30, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         all.protocol.apply(&mut config.association);
@@ -349,6 +353,7 @@ mod tests {
         assert_eq!(config.limits, default.limits);
         assert_eq!(config.max_associations, default.max_associations);
         assert_eq!(config.receive_memory, default.receive_memory);
+        assert_eq!(config.send_memory_per_user, default.send_memory_per_user);
         // Shares that the daemon derives from the limits of all.
         let (half, eighth) = (config.max_associations / 2, config.max_associations / 8);
         assert_eq!(config.max_associations_per_user, Some(half));

@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick::Endpoint;
 use clap::Args;
 
 use super::protocol::{Direction, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION};
 use super::report::Reporter;
 use super::session::{Session, TransferRole};
-use crate::endpoint::{self, EndpointArguments, PeerArguments};
+use crate::endpoint::{self, EndpointArguments, OpenedEndpoint, PeerArguments};
 use crate::failure::Failure;
 use crate::units;
 
@@ -84,20 +83,21 @@ impl Arguments {
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let peers = endpoint::resolve(&arguments.peer).await?;
-    let endpoint = arguments
+    let opened = arguments
         .endpoint
         .open_towards(&peers, arguments.streams + 1)?;
-    endpoint::with(endpoint.clone(), measure(arguments, &endpoint, &peers)).await
+    let measured = measure(arguments, &opened, &peers);
+    endpoint::with(opened.endpoint.clone(), measured).await
 }
 
 async fn measure(
     arguments: &Arguments,
-    endpoint: &Endpoint,
+    opened: &OpenedEndpoint,
     peers: &[IpAddr],
 ) -> Result<(), Failure> {
     let association = arguments
         .to
-        .connect(endpoint, peers, arguments.port)
+        .connect(&opened.endpoint, peers, arguments.port)
         .await?;
     let request = arguments.request();
     request
@@ -105,6 +105,7 @@ async fn measure(
         .map_err(Failure::Run)?;
     let reporter = Reporter {
         json: arguments.json,
+        through_daemon: opened.through_daemon,
         test: 1,
     };
     reporter.begin(association.peer_addresses(), arguments.port, &request)?;

@@ -20,6 +20,8 @@ const GB: f64 = 1e9;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reporter {
     pub(super) json: bool,
+    /// Packets pass through the daemon.
+    pub(super) through_daemon: bool,
     /// Number of the measurement, from 1.
     pub(super) test: u64,
 }
@@ -173,11 +175,13 @@ impl Reporter {
             addresses: &'a [IpAddr],
             port: u16,
             udp_port: Option<u16>,
+            through_daemon: bool,
         }
         let listening = Listening {
             addresses,
             port,
             udp_port,
+            through_daemon: self.through_daemon,
         };
         self.print("listening", &listening, || {
             let over = udp_port.map_or("IP".into(), |p| format!("UDP port {p}"));
@@ -197,11 +201,13 @@ impl Reporter {
         struct Begin<'a> {
             peers: &'a [IpAddr],
             port: u16,
+            through_daemon: bool,
             request: &'a MeasurementRequest,
         }
         let begin = Begin {
             peers,
             port,
+            through_daemon: self.through_daemon,
             request,
         };
         self.print("begin", &begin, || {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use carrick::{Association, Endpoint, Message};
+use carrick::{Association, Message};
 use clap::Args;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -11,7 +11,7 @@ use super::protocol::{ControlMessage, DATA, MeasurementRequest};
 use super::receiver::unexpected;
 use super::report::Reporter;
 use super::session::{Session, TransferRole, ended, lost, send_control};
-use crate::endpoint::{self, EndpointArguments};
+use crate::endpoint::{self, EndpointArguments, OpenedEndpoint};
 use crate::failure::Failure;
 
 /// Maximum number of outbound streams.
@@ -34,16 +34,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let endpoint = arguments.endpoint.listen(arguments.port, STREAMS)?;
-    endpoint::with(endpoint.clone(), async {
-        LocalSet::new().run_until(serve(arguments, &endpoint)).await
+    let opened = arguments.endpoint.listen(arguments.port, STREAMS)?;
+    endpoint::with(opened.endpoint.clone(), async {
+        LocalSet::new().run_until(serve(arguments, &opened)).await
     })
     .await
 }
 
-async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure> {
+async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Failure> {
+    let endpoint = &opened.endpoint;
     let mut reporter = Reporter {
         json: arguments.json,
+        through_daemon: opened.through_daemon,
         test: 0,
     };
     let closed = |e: carrick::OperationError| Failure::Run(e.to_string());

@@ -69,7 +69,7 @@ fn snmp(counters: &Value, out: &mut impl Write) -> io::Result<()> {
     let endpoints = |name: &str| number(&counters["endpoints"][name]);
     let associations = |name: &str| number(&counters["associations"][name]);
     let ordered =
-        |all: &str, unordered: &str| associations(all).saturating_sub(endpoints(unordered));
+        |all: &str, unordered: &str| associations(all).saturating_sub(associations(unordered));
     let active = endpoints("established").saturating_sub(endpoints("accepted"));
     for (name, value) in [
         ("CurrEstab", number(&counters["established"])),
@@ -83,12 +83,14 @@ fn snmp(counters: &Value, out: &mut impl Write) -> io::Result<()> {
             "OutOrderChunks",
             ordered("data_chunks_sent", "unordered_chunks_sent"),
         ),
-        ("OutUnorderChunks", endpoints("unordered_chunks_sent")),
+        ("OutUnorderChunks", associations("unordered_chunks_sent")),
         (
             "InOrderChunks",
             ordered("data_chunks_received", "unordered_chunks_received"),
         ),
-        ("InUnorderChunks", endpoints("unordered_chunks_received")),
+        ("InUnorderChunks", associations("unordered_chunks_received")),
+        ("OutCtrlChunks", associations("control_chunks_sent")),
+        ("InCtrlChunks", associations("control_chunks_received")),
         ("FragUsrMsgs", endpoints("messages_fragmented")),
         ("OutSCTPPacks", endpoints("packets_sent")),
         ("InSCTPPacks", endpoints("datagrams_received")),
@@ -325,8 +327,8 @@ mod tests {
     fn counters_have_the_names_of_linux() {
         let counters = json!({
             "established": 2,
-            "endpoints": { "established": 5, "accepted": 3, "packets_sent": 9, "unordered_chunks_sent": 1 },
-            "associations": { "data_chunks_sent": 8 },
+            "endpoints": { "established": 5, "accepted": 3, "packets_sent": 9 },
+            "associations": { "data_chunks_sent": 8, "unordered_chunks_sent": 1 },
         });
         let mut out = Vec::new();
         snmp(&counters, &mut out).unwrap();

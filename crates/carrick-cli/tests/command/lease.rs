@@ -62,7 +62,9 @@ fn commands_share_the_port_of_a_daemon() {
     taken.assert_failed(1, "another program has the port");
     let mut server = start(&served, &["perf", "server", "--once", "--json"]);
     shares(&mut server, &served);
-    assert_eq!(server.json_line()["udp_port"].to_string(), served.port);
+    let listening = server.json_line();
+    assert_eq!(listening["udp_port"].to_string(), served.port);
+    assert_eq!(listening["through_daemon"], true);
     let to = [
         "perf",
         "client",
@@ -73,6 +75,7 @@ fn commands_share_the_port_of_a_daemon() {
     let transfer = ["-n", "20M", "--bidir", "--json"];
     let client = start(&served, &[&to[..], &transfer].concat()).finish();
     succeeded(&client);
+    assert_eq!(client.json()[0]["through_daemon"], true);
     succeeded(&server.finish());
     let files: [Vec<u8>; 2] = [3, 7].map(|step| {
         let numbers = (0u32..3_000_000).map(|n| (n.wrapping_mul(step) >> 3) as u8);

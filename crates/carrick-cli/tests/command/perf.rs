@@ -20,6 +20,7 @@ fn server(addresses: &[&str], more: &[&str]) -> Server {
     let mut running = start(&arguments);
     let listening = running.json_line();
     assert_eq!(listening["event"], "listening");
+    assert_eq!(listening["through_daemon"], false);
     assert_eq!(listening["addresses"], serde_json::json!(addresses));
     Server {
         running,

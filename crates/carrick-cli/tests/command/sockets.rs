@@ -143,6 +143,12 @@ fn exec_keeps_an_association() {
     check("exec");
 }
 
+/// `EMFILE` of Linux's `accept(2)`
+#[test]
+fn accept_without_room_loses_no_association() {
+    check("crammed");
+}
+
 #[test]
 fn malformed_frames_end_the_descriptor() {
     check("garbage");

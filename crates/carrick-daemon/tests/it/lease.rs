@@ -46,7 +46,7 @@ fn frame(local: IpAddr, remote: SocketAddr, ports: &[u16]) -> Vec<u8> {
         .collect();
     let frame = LeaseFrame {
         kind: LeaseFrameKind::Packets {
-            ecn: 0,
+            traffic_class: 0,
             segment_size: 16,
             may_fragment: false,
             is_probe: false,

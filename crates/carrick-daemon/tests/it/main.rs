@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod lease;
+mod traffic_class;
 
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut, Read, Write};

@@ -287,7 +287,8 @@ impl<A: Application> SctpHost<A> {
 
     fn send(&mut self, transmit: &Transmit, out: &mut Outbox) {
         let locals = self.endpoint.local_addresses();
-        let Some(header) = packets::header(&transmit.route, locals, self.encapsulation) else {
+        let to = (&transmit.route, transmit.dscp);
+        let Some(header) = packets::header(to, locals, self.encapsulation) else {
             self.unsendable += transmit.packets() as u64;
             return;
         };

@@ -22,12 +22,7 @@ pub(super) fn route(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Optio
         local: Some(packet.destination),
         remote: packet.source,
         encapsulation,
-        ecn: match packet.ecn {
-            carrick_netsim::Ecn::NotEct => Ecn::NotCapable,
-            carrick_netsim::Ecn::Ect0 => Ecn::Capable0,
-            carrick_netsim::Ecn::Ect1 => Ecn::Capable1,
-            carrick_netsim::Ecn::Ce => Ecn::CongestionExperienced,
-        },
+        ecn: Ecn::from_bits(packet.ecn.bits()),
     })
 }
 
@@ -38,6 +33,7 @@ pub(super) struct Header {
     destination: IpAddr,
     protocol: Protocol,
     ecn: carrick_netsim::Ecn,
+    dscp: u8,
 }
 
 impl Header {
@@ -50,12 +46,13 @@ impl Header {
             Bytes::copy_from_slice(payload),
         )
         .with_ecn(self.ecn)
+        .with_dscp(self.dscp)
     }
 }
 
 /// Returns the header for a route, or `None` if the host has no suitable address.
 pub(super) fn header(
-    route: &Route,
+    (route, dscp): (&Route, u8),
     locals: &[IpAddr],
     encapsulation: Option<u16>,
 ) -> Option<Header> {
@@ -75,12 +72,8 @@ pub(super) fn header(
         source,
         destination: route.remote,
         protocol,
-        ecn: match route.ecn {
-            Ecn::NotCapable => carrick_netsim::Ecn::NotEct,
-            Ecn::Capable0 => carrick_netsim::Ecn::Ect0,
-            Ecn::Capable1 => carrick_netsim::Ecn::Ect1,
-            Ecn::CongestionExperienced => carrick_netsim::Ecn::Ce,
-        },
+        ecn: carrick_netsim::Ecn::from_bits(route.ecn.bits()),
+        dscp,
     })
 }
 
@@ -154,7 +147,7 @@ mod tests {
     fn the_reply_uses_the_reverse_route() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         for there in [Route::plain(a, b), Route::encapsulated(a, b, PORT)] {
-            let packet = header(&there, &[a], Some(PORT)).unwrap().packet(b"x");
+            let packet = header((&there, 46), &[a], Some(PORT)).unwrap().packet(b"x");
             let back = route(&packet, |port| port == PORT).unwrap();
             assert_eq!((back.local, back.remote), (Some(b), a));
             assert_eq!(back.encapsulation, there.encapsulation);
@@ -174,8 +167,9 @@ mod tests {
                 ecn,
                 ..Route::plain(a, b)
             };
-            let packet = header(&there, &[a], None).unwrap().packet(b"x");
+            let packet = header((&there, 46), &[a], None).unwrap().packet(b"x");
             assert_eq!(route(&packet, |_| false).unwrap().ecn, ecn);
+            assert_eq!(packet.dscp, 46);
         }
     }
 
@@ -191,13 +185,16 @@ mod tests {
         assert!(route(&packet(other_port), |port| port == PORT).is_none());
         assert!(route(&packet(other_port), |_| false).is_none());
         let encapsulated = Route::encapsulated(a, b, PORT);
-        assert!(header(&encapsulated, &[a], None).is_none(), "no UDP port");
+        assert!(
+            header((&encapsulated, 0), &[a], None).is_none(),
+            "no UDP port"
+        );
         let open = Route {
             local: None,
             ..Route::plain(a, b)
         };
-        assert_eq!(header(&open, &[ip("::1"), a], None).unwrap().source, a);
-        assert!(header(&open, &[ip("::1")], None).is_none());
+        assert_eq!(header((&open, 0), &[ip("::1"), a], None).unwrap().source, a);
+        assert!(header((&open, 0), &[ip("::1")], None).is_none());
     }
 
     #[test]

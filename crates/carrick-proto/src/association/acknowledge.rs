@@ -8,10 +8,11 @@ use crate::route::Route;
 use crate::tx::{Acked, SackContext, SackError, Sender};
 
 impl Association {
-    /// SACK or NR-SACK, which `process` passes to the sender.
+    /// SACK or NR-SACK with a number of Gap Ack Blocks, which `process` passes to the sender.
     pub(super) fn on_sack(
         &mut self,
         route: &Route,
+        gaps: usize,
         cx: &mut Context<'_>,
         process: impl FnOnce(&mut Sender, &mut SackContext<'_>) -> Result<Acked, SackError>,
     ) {
@@ -19,6 +20,7 @@ impl Association {
             return;
         }
         self.counters.sacks_received += 1;
+        self.counters.gap_ack_blocks_received += gaps as u64;
         let arrived_on = self.paths.find(route);
         let mut sack_cx = SackContext {
             now: cx.now,

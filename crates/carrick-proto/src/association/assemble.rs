@@ -222,6 +222,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
             segment_size: self.segment_size.filter(|_| self.segments > 1),
             may_fragment: self.may_fragment,
             probe: false,
+            dscp: path.dscp(),
         })
     }
 }

@@ -36,8 +36,13 @@ impl Association {
 
     /// Completes a packet and returns its length; 0 for a packet without a chunk behind AUTH, which is
     /// discarded.
-    pub(super) fn finish(&self, packet: PacketBuilder<'_>, slot: Option<AuthSlot>) -> usize {
-        self.auth.finish(packet, slot, self.omits_checksum())
+    pub(super) fn finish(&mut self, packet: PacketBuilder<'_>, slot: Option<AuthSlot>) -> usize {
+        let control_chunks = packet.control_chunks();
+        let len = self.auth.finish(packet, slot, self.omits_checksum());
+        if len > 0 {
+            self.counters.control_chunks_sent += u64::from(control_chunks);
+        }
+        len
     }
 
     /// Verifies an AUTH chunk. Returns whether the chunks behind it are authentic; otherwise they are

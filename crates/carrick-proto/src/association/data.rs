@@ -13,13 +13,7 @@ use crate::extensions::Extensions;
 use crate::research::UnlistedIForwardTsn;
 use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
-use crate::stats::EndpointStats;
 use crate::trace::TraceEvent;
-
-fn count_unordered(outcome: DataOutcome, unordered: bool, stats: &mut EndpointStats) {
-    let counted = unordered && matches!(outcome, DataOutcome::Accepted);
-    stats.unordered_chunks_received += u64::from(counted);
-}
 
 impl Association {
     /// DATA (section 6.2).
@@ -34,7 +28,7 @@ impl Association {
         if self.check_data(data.tsn, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_data(data, datagram);
-            count_unordered(outcome, data.flags.unordered, cx.stats);
+            self.count_unordered(outcome, data.flags.unordered);
             self.on_data_outcome(outcome, data.tsn, data.payload, route, progress, cx);
         }
     }
@@ -52,7 +46,7 @@ impl Association {
         if self.check_data(tsn, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_i_data(data, datagram);
-            count_unordered(outcome, data.header.unordered, cx.stats);
+            self.count_unordered(outcome, data.header.unordered);
             self.on_data_outcome(outcome, tsn, data.payload, route, progress, cx);
         }
     }
@@ -118,6 +112,11 @@ impl Association {
         true
     }
 
+    fn count_unordered(&mut self, outcome: DataOutcome, unordered: bool) {
+        let counted = unordered && matches!(outcome, DataOutcome::Accepted);
+        self.counters.unordered_chunks_received += u64::from(counted);
+    }
+
     fn on_data_outcome(
         &mut self,
         outcome: DataOutcome,
@@ -131,6 +130,8 @@ impl Association {
             DataOutcome::Accepted => {
                 progress.advanced = true;
                 self.counters.data_chunks_received += 1;
+                let is_above_gap = tsn.is_after(self.receiver.cumulative_tsn());
+                self.counters.out_of_sequence_chunks_received += u64::from(is_above_gap);
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
             }

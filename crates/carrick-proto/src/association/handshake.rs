@@ -236,7 +236,9 @@ impl Association {
                     tag: self.local_tag,
                     ..self.header()
                 };
-                cx.replies.abort(route.for_reply(), header, true, |_| {});
+                let dscp = self.dscp(self.paths.find(route), route.remote);
+                cx.replies
+                    .abort(route.for_reply(), dscp, header, true, |_| {});
                 self.close(CloseReason::AbortedByProtocol(cause), cx);
             }
             // The packet is discarded and the state kept (section 3.3.3, a_rwnd).
@@ -245,8 +247,9 @@ impl Association {
                     tag: init.tag,
                     ..self.header()
                 };
+                let dscp = self.dscp(self.paths.find(route), route.remote);
                 cx.replies
-                    .abort(route.for_reply(), header, false, |causes| {
+                    .abort(route.for_reply(), dscp, header, false, |causes| {
                         causes.invalid_mandatory_parameter()
                     });
             }
@@ -280,7 +283,9 @@ impl Association {
             tag,
             ..self.header()
         };
-        cx.replies.abort(route.for_reply(), header, false, causes);
+        let dscp = self.dscp(self.paths.find(route), route.remote);
+        cx.replies
+            .abort(route.for_reply(), dscp, header, false, causes);
         let cause = AbortCause::new(carrick_wire::CauseCode::INVALID_MANDATORY_PARAMETER.0, b"");
         self.close(CloseReason::AbortedByProtocol(cause), cx);
     }

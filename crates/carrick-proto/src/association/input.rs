@@ -72,6 +72,8 @@ impl Association {
     ) {
         // Step 1.
         self.count_received(route, datagram.len());
+        // INIT and COOKIE ECHO.
+        self.counters.control_chunks_received += processed as u64;
         self.on_packet_while_shutting_down(packet, cx);
         // Step 2.
         let mut progress = PacketProgress {
@@ -83,6 +85,8 @@ impl Association {
                 cx.stats.malformed_chunks += 1;
                 break;
             };
+            let is_data = matches!(raw.kind, ChunkType::DATA | ChunkType::I_DATA);
+            self.counters.control_chunks_received += u64::from(!is_data);
             let flow = match self.check_auth(route, raw, packet, &mut progress) {
                 AuthCheck::Process => self.handle_chunk(route, raw, datagram, &mut progress, cx),
                 AuthCheck::Skip => ControlFlow::Continue(()),
@@ -189,10 +193,14 @@ impl Association {
         match chunk {
             Chunk::Data(data) => self.on_data(&data, datagram, route, progress, cx),
             Chunk::IData(data) => self.on_i_data(&data, datagram, route, progress, cx),
-            Chunk::Sack(sack) => self.on_sack(route, cx, |all, cx| all.on_sack(&sack, cx)),
+            Chunk::Sack(sack) => {
+                let gaps = sack.gap_ack_blocks().len();
+                self.on_sack(route, gaps, cx, |all, cx| all.on_sack(&sack, cx));
+            }
             Chunk::NrSack(sack) => {
                 self.counters.nr_sacks_received += 1;
-                self.on_sack(route, cx, |all, cx| all.on_nr_sack(&sack, cx));
+                let gaps = sack.gap_ack_blocks().len() + sack.non_renegable_blocks().len();
+                self.on_sack(route, gaps, cx, |all, cx| all.on_nr_sack(&sack, cx));
             }
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, progress),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),

@@ -2,9 +2,11 @@
 //! heartbeats, MTU probes.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::state::AssociationState;
 use super::{Association, Context};
+use crate::path::PathId;
 use crate::route::{Route, Transmit};
 use crate::stats::EndpointStats;
 use crate::time::Time;
@@ -20,8 +22,9 @@ impl Association {
         self.follow_local_addresses(cx);
         loop {
             let transmit = self.next_transmit(buf, cx)?;
-            if let Some(transmit) = self.protect(buf, transmit, cx.now) {
-                self.count(&transmit, cx);
+            if let Some(mut transmit) = self.protect(buf, transmit, cx.now) {
+                let path = self.count(&transmit, cx);
+                transmit.dscp = self.dscp(path, transmit.route.remote);
                 return Some(transmit);
             }
         }
@@ -47,12 +50,23 @@ impl Association {
         }
     }
 
-    fn count(&mut self, transmit: &Transmit, cx: &mut Context<'_>) {
+    /// Counts packets that leave. Returns their path, if they have one.
+    fn count(&mut self, transmit: &Transmit, cx: &mut Context<'_>) -> Option<PathId> {
         let packets = transmit.packets() as u64;
         self.counters.packets_sent += packets;
         cx.stats.packets_sent += packets;
-        if let Some(id) = self.paths.find(&transmit.route) {
+        let path = self.paths.find(&transmit.route);
+        if let Some(id) = path {
             self.paths[id].on_packets_sent(packets, transmit.len);
+        }
+        path
+    }
+
+    /// Returns the DSCP of packets: that of their path, or that of the association for an address without one.
+    pub(super) fn dscp(&self, path: Option<PathId>, remote: IpAddr) -> u8 {
+        match path {
+            Some(id) => self.paths[id].dscp(),
+            None => self.config.paths.dscp(remote),
         }
     }
 
@@ -84,5 +98,6 @@ pub(super) fn single(route: Route, len: usize) -> Transmit {
         segment_size: None,
         may_fragment: false,
         probe: false,
+        dscp: 0,
     }
 }

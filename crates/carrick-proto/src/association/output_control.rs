@@ -91,6 +91,7 @@ impl Association {
         if let Some(advertised) = fitted {
             self.advertised.record_init(advertised, route.local);
         }
+        self.counters.control_chunks_sent += 1;
         Some(single(route, packet.finish()))
     }
 

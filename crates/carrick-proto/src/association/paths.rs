@@ -3,9 +3,11 @@
 //! [`crate::path`].
 
 use alloc::sync::Arc;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use super::{Association, Context};
+use crate::config::{ConfigError, MAX_DSCP};
 use crate::error::{AbortCause, OperationError};
 use crate::event::{CloseReason, Event};
 use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathId, PathThresholds};
@@ -222,6 +224,42 @@ impl Association {
     /// Gives all paths HB.interval of the association.
     pub(crate) fn unset_heartbeat_intervals(&mut self) {
         self.paths.unset_heartbeat_intervals();
+    }
+
+    /// Sets the DSCP of a path.
+    pub(crate) fn set_dscp(&mut self, id: PathId, dscp: u8) -> Result<(), OperationError> {
+        if dscp > MAX_DSCP {
+            let fault = ConfigError("dscp: must be 0 to 63");
+            return Err(OperationError::InvalidConfig(fault));
+        }
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths[id].set_dscp(dscp);
+        Ok(())
+    }
+
+    /// Gives all paths the DSCP of the association.
+    pub(crate) fn unset_dscps(&mut self) {
+        for id in self.paths.ids() {
+            let path = &mut self.paths[id];
+            path.set_dscp(self.config.paths.dscp(path.remote()));
+        }
+    }
+
+    /// Returns the highest RTO that was set since the last call, and the address of its path; `None` if none
+    /// was set.
+    pub(crate) fn take_highest_rto(&mut self) -> Option<(IpAddr, Duration)> {
+        let mut highest = None;
+        for id in self.paths.ids() {
+            let path = &mut self.paths[id];
+            if let Some(rto) = path.take_highest_rto()
+                && highest.is_none_or(|(_, known)| rto > known)
+            {
+                highest = Some((path.remote(), rto));
+            }
+        }
+        highest
     }
 
     /// REQUEST HEARTBEAT (section 11.1.10).

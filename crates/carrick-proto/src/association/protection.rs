@@ -48,10 +48,11 @@ impl Association {
         &mut self,
         route: Route,
         cx: &mut Context<'_>,
-        write: impl FnOnce(&Self, &mut Vec<u8>),
+        write: impl FnOnce(&mut Self, &mut Vec<u8>),
     ) {
         let now = cx.now;
-        cx.replies.push(route, |buf| {
+        let dscp = self.dscp(self.paths.find(&route), route.remote);
+        cx.replies.push(route, dscp, |buf| {
             write(self, buf);
             if let Some(protected) = &mut self.protection {
                 protected.seal(buf, 0, &route, now);

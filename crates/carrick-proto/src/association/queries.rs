@@ -106,6 +106,11 @@ impl Association {
             .then(|| self.paths[id].stats(exposed))
     }
 
+    /// Bytes of messages in the send buffer, outstanding ones included.
+    pub(crate) fn send_buffer_bytes(&self) -> usize {
+        self.sender.buffered_bytes()
+    }
+
     /// Returns the state and counters (STATUS, section 11.1.8).
     pub(crate) fn stats(&self) -> AssociationStats {
         AssociationStats {

@@ -133,7 +133,8 @@ impl Association {
         if self.state.ending().is_some() {
             let header: CommonHeader = self.header();
             let route = self.answer_route(route);
-            self.send_last(route, cx, |_, buf| {
+            self.send_last(route, cx, |association, buf| {
+                association.counters.control_chunks_sent += 1;
                 let mut packet = PacketBuilder::new(buf, header, 1200);
                 packet.shutdown_complete(false);
                 packet.finish();

@@ -160,12 +160,17 @@ impl Endpoint {
             return self.send_stale_cookie(cookie, staleness, route);
         }
         // Step 2.
+        let dscp = self.accepted.paths.dscp(route.remote);
         if !self.config.accept {
             // The cookie was sent during a set-up by this side that has failed since.
             self.stats.inits_refused += 1;
-            return self
-                .replies
-                .abort(route.for_reply(), reply_header(cookie), false, |_| {});
+            return self.replies.abort(
+                route.for_reply(),
+                dscp,
+                reply_header(cookie),
+                false,
+                |_| {},
+            );
         }
         let source = SourceKey::of(cookie.remote);
         let at_limit = self.registry.is_full(cookie.remote, cookie.peer_port)
@@ -175,7 +180,7 @@ impl Endpoint {
             self.stats.inits_refused += 1;
             return self
                 .replies
-                .abort(route.for_reply(), header, false, |causes| {
+                .abort(route.for_reply(), dscp, header, false, |causes| {
                     causes.out_of_resource()
                 });
         }
@@ -276,7 +281,8 @@ impl Endpoint {
         self.stats.stale_cookies += 1;
         let header = reply_header(cookie);
         let micros = u32::try_from(staleness.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX);
-        self.replies.push(route.for_reply(), |buf| {
+        let dscp = self.accepted.paths.dscp(route.remote);
+        self.replies.push(route.for_reply(), dscp, |buf| {
             let mut packet = PacketBuilder::new(buf, header, 1200);
             packet.error(|causes| causes.stale_cookie(micros));
             packet.finish();

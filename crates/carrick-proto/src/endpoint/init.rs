@@ -261,7 +261,8 @@ impl Endpoint {
         sealed.clear();
         secrets.seal(&cookie, sealed);
         // Step 4.
-        self.replies.push(route.for_reply(), |buf| {
+        let dscp = config.paths.dscp(route.remote);
+        self.replies.push(route.for_reply(), dscp, |buf| {
             // With many addresses it exceeds the MTU, and IP fragments it (RFC 9260, section 3.3.3).
             let mut packet = PacketBuilder::new(buf, reply, 9000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
@@ -332,7 +333,9 @@ impl Endpoint {
             destination_port: header.source_port,
             tag,
         };
-        self.replies.abort(route.for_reply(), reply, false, causes);
+        let dscp = self.accepted.paths.dscp(route.remote);
+        self.replies
+            .abort(route.for_reply(), dscp, reply, false, causes);
     }
 }
 

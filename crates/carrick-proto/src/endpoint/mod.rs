@@ -67,7 +67,9 @@ use crate::random::Random;
 use crate::reply_packets::Replies;
 use crate::route::Transmit;
 use crate::rx::message::Message;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
+use crate::stats::{
+    AssociationCounters, AssociationStats, BufferUse, EndpointStats, PathStats, StreamStats,
+};
 use crate::time::Time;
 use crate::trace::TraceRecord;
 use crate::tx::message::SendOptions;
@@ -143,6 +145,7 @@ impl Endpoint {
             .get_mut(id)
             .ok_or(SendError::UnknownAssociation)?;
         association.send(now, options, data)?;
+        self.registry.update_queued(id);
         if options.may_be_abandoned() {
             self.registry.refresh(id);
         } else {
@@ -255,6 +258,28 @@ impl Endpoint {
     /// Returns HB.interval of a path.
     pub fn heartbeat_interval(&self, id: AssociationId, path: PathId) -> Option<Duration> {
         self.registry.get(id)?.heartbeat_interval(path)
+    }
+
+    /// Sets the DSCP of the packets of a path, 0 to 63 (RFC 6458, section 8.1.12). For all paths, see
+    /// [`ParameterChanges::dscp`].
+    ///
+    /// # Errors
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`];
+    /// [`OperationError::InvalidConfig`] for another number.
+    pub fn set_dscp(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        dscp: u8,
+    ) -> Result<(), OperationError> {
+        self.update_open_association(now, id, |association, _| association.set_dscp(path, dscp))
+    }
+
+    /// Returns the highest RTO that a measurement or a timeout has set on a path of an association since the
+    /// last call, with the address of the path. `None` if the association is not known or none was set.
+    pub fn take_highest_rto(&mut self, id: AssociationId) -> Option<(IpAddr, Duration)> {
+        self.registry.get_mut(id)?.take_highest_rto()
     }
 
     /// Sends a heartbeat on a path: REQUEST HEARTBEAT of RFC 9260, section 11.1.10.
@@ -397,6 +422,7 @@ impl Endpoint {
                 self.registry.schedule(id);
             }
             if has_events {
+                self.registry.update_queued(id);
                 self.collect_events(id);
             }
             if transmit.is_some() {
@@ -484,16 +510,16 @@ impl Endpoint {
         self.registry.set_receive_room(room);
     }
 
-    /// Records the associations whose received data changes, for [`Self::poll_receive_change`], which has to be
-    /// called after each input and operation from now on. The first ones are those that hold any.
-    pub fn record_receive_changes(&mut self) {
-        self.registry.record_receive_changes();
+    /// Records the associations whose buffers change, for [`Self::poll_buffer_change`], which has to be
+    /// called regularly from then on. Those that hold data now come first.
+    pub fn record_buffer_changes(&mut self) {
+        self.registry.record_buffer_changes();
     }
 
-    /// Returns an association whose received data has changed, with the bytes that it holds, as they are
-    /// counted for [`EndpointConfig::receive_memory`]; 0 bytes after its removal.
-    pub fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
-        self.registry.poll_receive_change()
+    /// Returns an association whose received data or send buffer has changed, with the bytes that they hold; 0
+    /// bytes after its removal.
+    pub fn poll_buffer_change(&mut self) -> Option<(AssociationId, BufferUse)> {
+        self.registry.poll_buffer_change()
     }
 
     /// Returns the source of an association, as the limits of [`EndpointConfig`] have it, and whether the peer

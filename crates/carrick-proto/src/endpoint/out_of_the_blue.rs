@@ -51,7 +51,9 @@ impl Endpoint {
                 self.replies
                     .shutdown_complete(route.for_reply(), reply, true)
             }
-            Reply::Abort => self.replies.abort(route.for_reply(), reply, true, |_| {}),
+            Reply::Abort => self
+                .replies
+                .abort(route.for_reply(), 0, reply, true, |_| {}),
         }
     }
 

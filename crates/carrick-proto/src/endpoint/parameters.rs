@@ -26,6 +26,10 @@ pub struct ParameterChanges {
     /// HB.interval, for heartbeats scheduled from now on. It replaces those of single paths
     /// ([`Endpoint::set_heartbeat_interval`]).
     pub hb_interval: Option<Duration>,
+    /// DSCP of packets on IPv4, 0 to 63. It replaces those of single paths ([`Endpoint::set_dscp`]).
+    pub dscp_v4: Option<u8>,
+    /// DSCP of packets on IPv6, as the one on IPv4.
+    pub dscp_v6: Option<u8>,
     /// Delay of SACKs, at most 500 ms. A SACK that is already delayed keeps its deadline.
     pub sack_delay: Option<Duration>,
     /// Packets with DATA per SACK, at least 1.
@@ -71,6 +75,14 @@ impl ParameterChanges {
     #[must_use]
     pub fn hb_interval(mut self, interval: Duration) -> Self {
         self.hb_interval = Some(interval);
+        self
+    }
+
+    /// Sets the DSCP of packets on IPv4 and IPv6 (`SCTP_PEER_ADDR_PARAMS`).
+    #[must_use]
+    pub fn dscp(mut self, dscp: u8) -> Self {
+        self.dscp_v4 = Some(dscp);
+        self.dscp_v6 = Some(dscp);
         self
     }
 
@@ -140,6 +152,8 @@ impl ParameterChanges {
             self.association_max_retrans,
         );
         set(&mut config.paths.hb_interval, self.hb_interval);
+        set(&mut config.paths.dscp_v4, self.dscp_v4);
+        set(&mut config.paths.dscp_v6, self.dscp_v6);
         set(&mut config.timers.sack_delay, self.sack_delay);
         set(&mut config.timers.sack_frequency, self.sack_frequency);
         set(&mut config.transmission.nagle, self.nagle);
@@ -172,6 +186,9 @@ impl Endpoint {
             association.set_config(config.map_err(OperationError::InvalidConfig)?);
             if changes.hb_interval.is_some() {
                 association.unset_heartbeat_intervals();
+            }
+            if changes.dscp_v4.is_some() || changes.dscp_v6.is_some() {
+                association.unset_dscps();
             }
             Ok(())
         })

@@ -17,7 +17,7 @@ use crate::association::{Association, AssociationId};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
 use crate::rx::MIN_RECEIVE;
-use crate::stats::AssociationCounters;
+use crate::stats::{AssociationCounters, BufferUse};
 use crate::time::Time;
 
 /// Hash function keyed from the endpoint's seed, so that peers can't choose colliding addresses.
@@ -75,6 +75,8 @@ struct AssociationSlot {
     source: Option<SourceIndex>,
     /// Bytes of received data that are counted in that table.
     charged: usize,
+    /// Bytes in the send buffer that were reported last, if changes are recorded.
+    queued: usize,
 }
 
 #[derive(Debug)]
@@ -96,8 +98,8 @@ pub(crate) struct Registry {
     len: usize,
     /// Bytes that the association of the next input may receive, in place of its share of the budget.
     receive_room: Option<usize>,
-    /// Associations whose received data has changed; `None` if the changes are not recorded.
-    receive_changes: Option<Vec<AssociationId>>,
+    /// Associations whose buffers have changed; `None` if the changes are not recorded.
+    buffer_changes: Option<Vec<AssociationId>>,
 }
 
 /// Returns the slot of an association that has not been removed.
@@ -121,7 +123,7 @@ impl Registry {
             ready: VecDeque::new(),
             len: 0,
             receive_room: None,
-            receive_changes: None,
+            buffer_changes: None,
         }
     }
 
@@ -186,26 +188,50 @@ impl Registry {
         self.receive_room = room;
     }
 
-    /// Records changes of received data from now on, and the present state as the first ones.
-    pub(super) fn record_receive_changes(&mut self) {
-        let holding = self.ids().filter(|id| self.charged(*id) > 0).collect();
-        self.receive_changes = Some(holding);
+    /// Records changes of buffers from now on, and the present state as the first ones.
+    pub(super) fn record_buffer_changes(&mut self) {
+        self.buffer_changes = Some(Vec::new());
+        let all: Vec<AssociationId> = self.ids().collect();
+        for id in all {
+            self.update_queued(id);
+            if self.buffered(id) != BufferUse::default() {
+                self.record_buffer_change(id);
+            }
+        }
     }
 
-    /// Returns an association whose received data has changed, with its bytes.
-    pub(super) fn poll_receive_change(&mut self) -> Option<(AssociationId, usize)> {
-        let id = self.receive_changes.as_mut()?.pop()?;
-        Some((id, self.charged(id)))
+    /// Returns an association whose buffers have changed, with their bytes.
+    pub(super) fn poll_buffer_change(&mut self) -> Option<(AssociationId, BufferUse)> {
+        let id = self.buffer_changes.as_mut()?.pop()?;
+        Some((id, self.buffered(id)))
     }
 
-    fn charged(&self, id: AssociationId) -> usize {
+    fn buffered(&self, id: AssociationId) -> BufferUse {
         let slot = self.slots.get(id.slot as usize);
         let slot = slot.filter(|slot| slot.generation == id.generation);
-        slot.map_or(0, |slot| slot.charged)
+        slot.map_or(BufferUse::default(), |slot| BufferUse {
+            received: slot.charged,
+            queued: slot.queued,
+        })
     }
 
-    fn record_receive_change(&mut self, id: AssociationId) {
-        if let Some(changes) = &mut self.receive_changes
+    /// Records the bytes in the send buffer of an association, if they have changed.
+    pub(super) fn update_queued(&mut self, id: AssociationId) {
+        if self.buffer_changes.is_none() {
+            return;
+        }
+        if let Some(slot) = current(&mut self.slots, id)
+            && let Some(association) = &slot.association
+        {
+            let queued = association.send_buffer_bytes();
+            if core::mem::replace(&mut slot.queued, queued) != queued {
+                self.record_buffer_change(id);
+            }
+        }
+    }
+
+    fn record_buffer_change(&mut self, id: AssociationId) {
+        if let Some(changes) = &mut self.buffer_changes
             && changes.last() != Some(&id)
         {
             changes.push(id);
@@ -225,7 +251,8 @@ impl Registry {
         }
     }
 
-    /// Updates the memory accounted for the received data of an association and its inbound streams.
+    /// Updates the memory accounted for the received data of an association and its inbound streams, and records the
+    /// bytes in its send buffer.
     #[inline]
     pub(crate) fn update_memory_use(&mut self, id: AssociationId) {
         if let Some(slot) = current(&mut self.slots, id)
@@ -235,9 +262,10 @@ impl Registry {
             let before = core::mem::replace(&mut slot.charged, held);
             if let Some(source) = slot.source.filter(|_| before != held) {
                 self.sources.update_received(source, before, held);
-                self.record_receive_change(id);
+                self.record_buffer_change(id);
             }
         }
+        self.update_queued(id);
     }
 
     /// Adds the association to the index under the addresses of its peer that `wanted` selects. Where other
@@ -311,6 +339,7 @@ impl Registry {
             return AssociationCounters::default();
         };
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
+        let queued = slot.queued;
         *slot = AssociationSlot {
             generation: slot.generation.wrapping_add(1),
             ..AssociationSlot::default()
@@ -321,8 +350,8 @@ impl Registry {
             self.sources.update_received(source, charged, 0);
             self.sources.remove(source, association.was_accepted());
         }
-        if charged > 0 {
-            self.record_receive_change(id);
+        if charged > 0 || queued > 0 {
+            self.record_buffer_change(id);
         }
         self.unlink_association(&association, tag);
         association.counters()
@@ -593,7 +622,7 @@ impl Portable for Registry {
             ready,
             len: _,
             receive_room: _,
-            receive_changes: _,
+            buffer_changes: _,
         } = self;
         peers.hash().write(out);
         slots.len().write(out);
@@ -623,7 +652,7 @@ impl Portable for Registry {
             ready: Portable::read(input)?,
             len: 0,
             receive_room: None,
-            receive_changes: None,
+            buffer_changes: None,
         };
         for (state, number) in read.into_iter().zip(0..) {
             registry.restore(state, number)?;

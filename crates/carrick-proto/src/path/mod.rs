@@ -27,7 +27,7 @@ use core::time::Duration;
 use carrick_wire::COMMON_HEADER_LEN;
 
 use crate::cc::{Controller, Parameters};
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, MAX_DSCP};
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
@@ -110,13 +110,15 @@ pub(crate) struct Path {
     newly_acked: NewlyAcked,
     recovery: PathRecovery,
     counters: PathCounters,
+    /// DSCP of packets, 0 to 63.
+    dscp: u8,
 }
 
 portable_struct! {
     Path {
         id, remote, encapsulation, encapsulation_unverified, local, selected, confirmed, active,
         potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
-        rate, flight, limits, t3, heartbeat, ect, newly_acked, recovery, counters,
+        rate, flight, limits, t3, heartbeat, ect, newly_acked, recovery, counters, dscp,
     }
     check Self::is_consistent
 }
@@ -185,6 +187,7 @@ impl Path {
             newly_acked: NewlyAcked::default(),
             recovery: PathRecovery::default(),
             counters: PathCounters::default(),
+            dscp: config.paths.dscp(route.remote),
         }
     }
 
@@ -206,6 +209,16 @@ impl Path {
     /// UDP port of the peer; `None` for packets on plain IP (RFC 6951).
     pub(crate) fn encapsulation(&self) -> Option<u16> {
         self.encapsulation
+    }
+
+    /// DSCP of packets, 0 to 63.
+    pub(crate) fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    /// Sets the DSCP of packets.
+    pub(crate) fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
     }
 
     /// Returns whether the peer proved that it owns the address (section 5.4).
@@ -254,6 +267,11 @@ impl Path {
     /// Smoothed round-trip time, once measured.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.rto.srtt()
+    }
+
+    /// Returns the highest RTO that was set since the last call; `None` if none was set.
+    pub(crate) fn take_highest_rto(&mut self) -> Option<Duration> {
+        self.rto.take_highest()
     }
 
     /// Takes an RTT sample (section 6.3.1).
@@ -334,9 +352,11 @@ impl Path {
         self.confirmed && self.active && !self.potentially_failed
     }
 
-    /// Returns whether the sizes of an imported path are possible.
+    /// Returns whether the sizes and the DSCP of an imported path are possible.
     fn is_consistent(&self) -> bool {
-        self.mtu <= 65_535 && self.below_len() + COMMON_HEADER_LEN < self.mtu
+        self.mtu <= 65_535
+            && self.below_len() + COMMON_HEADER_LEN < self.mtu
+            && self.dscp <= MAX_DSCP
     }
 
     /// Bytes an SCTP packet may have on this path, common header included.
@@ -523,6 +543,7 @@ impl Path {
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
+            dscp: self.dscp,
             mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
             data_chunks_sent: self.flight.losses().sent_total,

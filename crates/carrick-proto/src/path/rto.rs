@@ -18,9 +18,11 @@ pub(super) struct Rto {
     value: Duration,
     /// Index of the chunk whose acknowledgement gives the next RTT sample, and when it was sent.
     timed: Option<(u64, Time)>,
+    /// Highest value in microseconds that was set since [`Self::take_highest`]; 0 for none.
+    highest: u32,
 }
 
-portable_struct! { Rto { srtt, rttvar, value, timed } }
+portable_struct! { Rto { srtt, rttvar, value, timed, highest } }
 
 impl Rto {
     /// Creates the RTO before the first measurement: RTO.Initial (RFC 9260, section 6.3.1, C1).
@@ -30,6 +32,7 @@ impl Rto {
             rttvar: Duration::ZERO,
             value: initial,
             timed: None,
+            highest: 0,
         }
     }
 
@@ -63,6 +66,19 @@ impl Rto {
         // 3.
         let srtt = self.srtt.unwrap_or(rtt);
         self.value = (srtt + self.rttvar * 4).clamp(config.timers.rto_min, config.timers.rto_max);
+        self.note_highest();
+    }
+
+    /// Returns the highest RTO that a measurement or a timeout has set since the last call, in whole microseconds
+    /// up to 71 minutes; `None` if none was set.
+    pub(super) fn take_highest(&mut self) -> Option<Duration> {
+        let highest = core::mem::take(&mut self.highest);
+        (highest > 0).then(|| Duration::from_micros(highest.into()))
+    }
+
+    fn note_highest(&mut self) {
+        let micros = u32::try_from(self.value.as_micros()).unwrap_or(u32::MAX);
+        self.highest = self.highest.max(micros);
     }
 
     /// Begins an RTT measurement with a chunk that is sent for the first time, unless another one is in
@@ -98,6 +114,7 @@ impl Rto {
     /// Doubles the RTO, up to RTO.Max (RFC 9260, section 6.3.3, E2).
     pub(super) fn back_off(&mut self, config: &AssociationConfig) {
         self.value = self.value.saturating_mul(2).min(config.timers.rto_max);
+        self.note_highest();
     }
 
     /// Reduces the RTO to a limit.

@@ -360,6 +360,7 @@ fn single(route: Route, len: usize) -> Transmit {
     Transmit {
         route,
         len,
+        dscp: 0,
         segment_size: None,
         may_fragment: false,
         probe: false,

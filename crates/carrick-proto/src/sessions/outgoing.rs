@@ -77,8 +77,11 @@ impl<F: SessionFactory> SessionLayer<F> {
             let first = *full.get_or_insert(len);
             if len > first || (before > start && last < first) {
                 // All but the last have one size; a datagram of another size is sent alone.
-                self.odd_sized
-                    .push_back((single(route, len), buf.split_off(before)));
+                let alone = Transmit {
+                    dscp: transmit.dscp,
+                    ..single(route, len)
+                };
+                self.odd_sized.push_back((alone, buf.split_off(before)));
             } else {
                 last = len;
             }

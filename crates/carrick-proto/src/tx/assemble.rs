@@ -252,7 +252,7 @@ impl Sender {
         let index = outstanding.push(chunk, to, first_in_packet, cx.now, cx.paths);
         let bytes = self.write(index, to, packet, cx);
         cx.counters.data_chunks_sent += 1;
-        cx.stats.unordered_chunks_sent += u64::from(flags.unordered);
+        cx.counters.unordered_chunks_sent += u64::from(flags.unordered);
         cx.stats.messages_fragmented += u64::from(flags.beginning && !flags.ending);
         cx.counters.data_bytes_sent += bytes as u64;
         let path = &mut cx.paths[to];

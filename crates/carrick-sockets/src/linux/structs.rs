@@ -275,6 +275,28 @@ layout! {
         dscp: u8 = "spp_dscp" @ 154;
     }
 }
+layout! {
+    /// `SCTP_GET_ASSOC_STATS` of Linux.
+    AssocStats = "struct sctp_assoc_stats", 256 {
+        assoc_id: i32 = "sas_assoc_id" @ 0;
+        max_rto_address: Storage = "sas_obs_rto_ipaddr" @ 8;
+        max_rto: u64 = "sas_maxrto" @ 136;
+        sacks_received: u64 = "sas_isacks" @ 144;
+        sacks_sent: u64 = "sas_osacks" @ 152;
+        packets_sent: u64 = "sas_opackets" @ 160;
+        packets_received: u64 = "sas_ipackets" @ 168;
+        retransmitted_chunks: u64 = "sas_rtxchunks" @ 176;
+        out_of_sequence_tsns: u64 = "sas_outofseqtsns" @ 184;
+        duplicates_received: u64 = "sas_idupchunks" @ 192;
+        gap_acks_received: u64 = "sas_gapcnt" @ 200;
+        unordered_chunks_sent: u64 = "sas_ouodchunks" @ 208;
+        unordered_chunks_received: u64 = "sas_iuodchunks" @ 216;
+        ordered_chunks_sent: u64 = "sas_oodchunks" @ 224;
+        ordered_chunks_received: u64 = "sas_iodchunks" @ 232;
+        control_chunks_sent: u64 = "sas_octrlchunks" @ 240;
+        control_chunks_received: u64 = "sas_ictrlchunks" @ 248;
+    }
+}
 /// Size of `sctp_paddrparams` before Linux 4.20 in bytes: without flow label and DSCP.
 pub const PADDRPARAMS_OLD: usize = 152;
 layout! {
@@ -487,6 +509,7 @@ list!(
     SetPeerPrim,
     Prim,
     PaddrParams,
+    AssocStats,
     AuthKeyId,
     AuthKey,
     AuthChunks,

@@ -66,9 +66,9 @@ pub(crate) struct Options {
     pub(crate) exposed_pf: u32,
     /// Discovery of the path MTU is on (`SPP_PMTUD_ENABLE`).
     pub(crate) discovers_mtu: bool,
-    /// DSCP of `SCTP_PEER_ADDR_PARAMS`, which is reported.
+    /// DSCP of `SCTP_PEER_ADDR_PARAMS` in the six upper bits. `IP_TOS` and `IPV6_TCLASS` apply without it.
     pub(crate) dscp: Option<u8>,
-    /// Values of options without an effect, by level and name.
+    /// Values of options that are only reported, and of `IP_TOS` and `IPV6_TCLASS`, by level and name.
     pub(crate) reported: BTreeMap<(u32, u32), u32>,
 }
 
@@ -291,6 +291,9 @@ impl Sockets {
     }
 
     fn get_sctp(&mut self, id: SocketId, name: i32, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+        if name == SCTP_GET_ASSOC_STATS {
+            return self.get_assoc_stats(id, buffer);
+        }
         let socket = self.socket_ref(id)?;
         let options = &socket.options;
         match name {

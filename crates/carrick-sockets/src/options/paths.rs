@@ -97,6 +97,11 @@ impl Sockets {
         bytes.resize(PaddrParams::SIZE, 0);
         let params = PaddrParams::decode(&bytes)?;
         let flags = params.flags as i32;
+        if value.len() == PADDRPARAMS_OLD && flags & (SPP_DSCP | SPP_IPV6_FLOWLABEL) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // The six upper bits, as Linux stores it.
+        let dscp = (flags & SPP_DSCP != 0).then_some(params.dscp & 0xfc);
         let both = |a: i32, b: i32| flags & a != 0 && flags & b != 0;
         if both(SPP_HB_ENABLE, SPP_HB_DISABLE)
             || both(SPP_PMTUD_ENABLE, SPP_PMTUD_DISABLE)
@@ -121,6 +126,8 @@ impl Sockets {
         let mut changes = ParameterChanges::new();
         if path.is_none() {
             changes.hb_interval = interval;
+            changes.dscp_v4 = dscp.map(|dscp| dscp >> 2);
+            changes.dscp_v6 = changes.dscp_v4;
         }
         changes.sack_delay = duration(params.sack_delay);
         if flags & SPP_SACKDELAY_DISABLE != 0 {
@@ -138,21 +145,77 @@ impl Sockets {
                     .map_err(operation)?;
             }
             self.set_path_params(now, association, path.map(|p| p.id), &params)?;
+            if let (Some(path), Some(dscp)) = (path, dscp) {
+                let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+                core.set_dscp(now, core_id, path.id, dscp >> 2)
+                    .map_err(operation)?;
+            }
             if let Some(association) = self.associations.get_mut(&association) {
-                report_params(
-                    &mut association.discovers_mtu,
-                    &mut association.dscp,
-                    &params,
-                );
+                report_params(&mut association.discovers_mtu, &params);
+                match (path, dscp) {
+                    (_, None) => {}
+                    (Some(path), Some(dscp)) => {
+                        association.path_dscps.insert(path.id, dscp);
+                    }
+                    (None, Some(_)) => {
+                        association.dscp = dscp;
+                        association.path_dscps.clear();
+                    }
+                }
             }
         }
         if target.future {
             let options = &mut self.socket_mut(id)?.options;
-            report_params(&mut options.discovers_mtu, &mut options.dscp, &params);
+            report_params(&mut options.discovers_mtu, &params);
+            options.dscp = dscp.or(options.dscp);
         }
         self.change_parameters(now, id, &target, &changes, |config| {
             apply_path_params(config, &params, &changes);
         })
+    }
+
+    /// Applies `IP_TOS` or `IPV6_TCLASS` to the packets of a socket, but not to those with a DSCP of
+    /// `SCTP_PEER_ADDR_PARAMS`, as Linux does.
+    pub(super) fn apply_traffic_class(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        (is_v4, class): (bool, u8),
+    ) -> Result<(), Errno> {
+        let socket = self.socket_ref(id)?;
+        let without_own =
+            |id: &AssocId| self.associations.get(id).is_some_and(|a| a.dscp.is_none());
+        let all = socket.associations.iter().copied();
+        let target = OptionScope {
+            future: socket.options.dscp.is_none(),
+            associations: all.filter(without_own).collect(),
+        };
+        let dscp = class >> 2;
+        let mut changes = ParameterChanges::new();
+        if is_v4 {
+            changes.dscp_v4 = Some(dscp);
+        } else {
+            changes.dscp_v6 = Some(dscp);
+        }
+        self.change_parameters(now, id, &target, &changes, |config| {
+            if is_v4 {
+                config.paths.dscp_v4 = dscp;
+            } else {
+                config.paths.dscp_v6 = dscp;
+            }
+        })?;
+        for id in target.associations {
+            let Some(association) = self.associations.get(&id) else {
+                continue;
+            };
+            for (path, dscp) in association.path_dscps.clone() {
+                if let Some((core, core_id)) = self.core_of(id) {
+                    // The path may not exist any more.
+                    let _ = core.set_dscp(now, core_id, path, dscp >> 2);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses values of one path that the core has for an association alone, if it has several paths.
@@ -274,7 +337,8 @@ impl Sockets {
         };
         let options = &socket.options;
         let discovers_mtu = known.map_or(options.discovers_mtu, |a| a.discovers_mtu);
-        let dscp = known.map_or(options.dscp, |a| a.dscp);
+        let of_path = path.and_then(|path| known?.path_dscps.get(&path.id).copied());
+        let dscp = of_path.or(known.map_or(options.dscp, |a| a.dscp));
         if dscp.is_some() {
             flags |= SPP_DSCP;
         }
@@ -663,6 +727,56 @@ impl Sockets {
         }
     }
 
+    /// `SCTP_GET_ASSOC_STATS` of Linux: as much of the struct as the buffer holds. Reading begins a new period of
+    /// the highest RTO; it is 0, without an address, if no RTO was set in the period.
+    pub(super) fn get_assoc_stats(
+        &mut self,
+        id: SocketId,
+        buffer: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
+        let socket = self.socket_ref(id)?;
+        let asked = super::read_int(buffer)?;
+        let association = self.association_of(socket, asked).ok_or(Errno::EINVAL)?;
+        let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        let counters = core
+            .association_stats(core_id)
+            .ok_or(Errno::EINVAL)?
+            .counters;
+        let highest = core.take_highest_rto(core_id);
+        let number = self
+            .associations
+            .get(&association)
+            .map_or(0, |a| a.peer.port());
+        let socket = self.socket_ref(id)?;
+        let address = highest.map(|(ip, _)| present(socket, SocketAddr::new(ip, number)));
+        let stats = AssocStats {
+            assoc_id: asked,
+            max_rto_address: Storage(address),
+            max_rto: highest.map_or(0, |(_, rto)| millis(rto).into()),
+            sacks_received: counters.sacks_received,
+            sacks_sent: counters.sacks_sent,
+            packets_sent: counters.packets_sent,
+            packets_received: counters.packets_received,
+            retransmitted_chunks: counters.timeout_retransmissions + counters.fast_retransmissions,
+            out_of_sequence_tsns: counters.out_of_sequence_chunks_received,
+            duplicates_received: counters.duplicates_received,
+            gap_acks_received: counters.gap_ack_blocks_received,
+            unordered_chunks_sent: counters.unordered_chunks_sent,
+            unordered_chunks_received: counters.unordered_chunks_received,
+            ordered_chunks_sent: counters
+                .data_chunks_sent
+                .saturating_sub(counters.unordered_chunks_sent),
+            ordered_chunks_received: counters
+                .data_chunks_received
+                .saturating_sub(counters.unordered_chunks_received),
+            control_chunks_sent: counters.control_chunks_sent,
+            control_chunks_received: counters.control_chunks_received,
+        };
+        let mut bytes = stats.encode();
+        bytes.truncate(buffer.len());
+        Ok(bytes)
+    }
+
     /// `SCTP_GET_ASSOC_NUMBER` (RFC 6458, section 8.2.5)
     pub(super) fn get_assoc_number(
         &self,
@@ -709,15 +823,11 @@ impl AssocIdOnly {
     }
 }
 
-/// Stores the parameters that are reported.
-fn report_params(discovers_mtu: &mut bool, dscp: &mut Option<u8>, params: &PaddrParams) {
+/// Stores the parameter that is reported.
+fn report_params(discovers_mtu: &mut bool, params: &PaddrParams) {
     let flags = params.flags as i32;
     if flags & (SPP_PMTUD_ENABLE | SPP_PMTUD_DISABLE) != 0 {
         *discovers_mtu = flags & SPP_PMTUD_ENABLE != 0;
-    }
-    if flags & SPP_DSCP != 0 {
-        // Linux stores the six bits of the DSCP.
-        *dscp = Some(params.dscp & 0xfc);
     }
 }
 
@@ -730,6 +840,8 @@ fn apply_path_params(
     let flags = params.flags as i32;
     let paths = &mut config.paths;
     paths.hb_interval = changes.hb_interval.unwrap_or(paths.hb_interval);
+    paths.dscp_v4 = changes.dscp_v4.unwrap_or(paths.dscp_v4);
+    paths.dscp_v6 = changes.dscp_v6.unwrap_or(paths.dscp_v6);
     if flags & (SPP_HB_ENABLE | SPP_HB_DISABLE) != 0 {
         paths.heartbeat = flags & SPP_HB_ENABLE != 0;
     }

@@ -63,6 +63,10 @@ impl Sockets {
                 let value = reported_value(socket.family, option, value)?;
                 let key = (level as u32, name as u32);
                 self.socket_mut(id)?.options.reported.insert(key, value);
+                if [(IPPROTO_IP, IP_TOS), (IPPROTO_IPV6, IPV6_TCLASS)].contains(&option) {
+                    let class = (level == IPPROTO_IP, value as u8);
+                    return self.apply_traffic_class(now, id, class);
+                }
             }
         }
         Ok(())
@@ -143,8 +147,8 @@ impl Sockets {
     }
 }
 
-/// Returns the default of an option that is accepted and reported, without an effect: heartbeats replace keepalive,
-/// and the DSCP of packets is that of the host's driver.
+/// Returns the default of `IP_TOS` and `IPV6_TCLASS`, or of an option that is accepted and reported without an
+/// effect: heartbeats replace keepalive.
 fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
     match option {
         (SOL_SOCKET, SO_RCVLOWAT) => Ok(1),
@@ -155,7 +159,7 @@ fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
     }
 }
 
-/// Returns the value that is reported of an option without an effect.
+/// Returns the value of such an option that is stored.
 fn reported_value(family: Family, option: (i32, i32), value: &[u8]) -> Result<u32, Errno> {
     reported_default(family, option)?;
     if option == (IPPROTO_IP, IP_TOS) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use carrick_sockets::linux::*;
 
 /// Sizes of `linux/sctp.h` on 64-bit systems.
-const SIZES: [(&str, usize); 16] = [
+const SIZES: [(&str, usize); 17] = [
     ("struct sctp_initmsg", 8),
     ("struct sctp_sndrcvinfo", 32),
     ("struct sctp_sndinfo", 16),
@@ -24,6 +24,7 @@ const SIZES: [(&str, usize); 16] = [
     ("struct sctp_paddrthlds_v2", 144),
     ("struct sctp_udpencaps", 144),
     ("struct sctp_default_prinfo", 12),
+    ("struct sctp_assoc_stats", 256),
 ];
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Host {
     /// Hand over whenever the outputs have been drained. Default: the environment variable
     /// `CARRICK_HANDOVER=1`, so that all tests can run with handovers.
     hands_over: bool,
+    /// Destination, and DSCP and ECN field, of each packet that was sent.
+    sent_classes: Vec<(IpAddr, u8)>,
 }
 
 impl Host {
@@ -51,7 +53,10 @@ impl Host {
                 // The choice of the operating system if the core makes none.
                 let choice = || host.iter().find(same_family).copied();
                 let source = route.local.or_else(choice).expect("a local address");
-                out.send(Packet::new(source, route.remote, Protocol::Sctp, payload));
+                let packet = Packet::new(source, route.remote, Protocol::Sctp, payload);
+                self.sent_classes
+                    .push((route.remote, transmit.traffic_class()));
+                out.send(packet.with_dscp(transmit.dscp));
             }
             buffer.clear();
         }
@@ -157,6 +162,7 @@ impl World {
                 sockets,
                 config,
                 hands_over,
+                sent_classes: Vec::new(),
             };
             builder.set_node_program(nodes[host], Box::new(program));
         }
@@ -167,6 +173,11 @@ impl World {
     /// Returns the sockets of a host without sending packets afterwards.
     pub(crate) fn look(&mut self, host: usize) -> &mut Sockets {
         &mut self.net.node_mut::<Host>(self.nodes[host]).sockets
+    }
+
+    /// Returns the destinations and the traffic classes of the packets that a host has sent since the last call.
+    pub(crate) fn sent_classes(&mut self, host: usize) -> Vec<(IpAddr, u8)> {
+        std::mem::take(&mut self.net.node_mut::<Host>(self.nodes[host]).sent_classes)
     }
 
     /// Performs calls on the sockets of a host, and sends the packets.

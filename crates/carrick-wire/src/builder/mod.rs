@@ -33,6 +33,8 @@ pub struct PacketBuilder<'b> {
     start: usize,
     /// Maximum offset of the packet's end in the buffer.
     end: usize,
+    /// Chunks other than DATA and I-DATA.
+    control_chunks: u32,
 }
 
 impl<'b> PacketBuilder<'b> {
@@ -47,6 +49,7 @@ impl<'b> PacketBuilder<'b> {
             buf,
             start,
             end: start.saturating_add(limit),
+            control_chunks: 0,
         }
     }
 
@@ -58,6 +61,11 @@ impl<'b> PacketBuilder<'b> {
     /// Number of bytes left for chunks, their headers and padding included.
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.buf.len())
+    }
+
+    /// Number of chunks so far other than DATA and I-DATA.
+    pub fn control_chunks(&self) -> u32 {
+        self.control_chunks
     }
 
     /// Returns whether the packet has no chunk yet.
@@ -228,6 +236,7 @@ impl<'b> PacketBuilder<'b> {
 
     /// Writes a chunk whose value the closure appends; its argument is the offset of the chunk.
     fn chunk(&mut self, kind: ChunkType, flags: u8, value: impl FnOnce(&mut Vec<u8>, usize)) {
+        self.control_chunks += 1;
         let chunk = self.buf.len();
         self.buf.extend_from_slice(&[kind.0, flags, 0, 0]);
         value(self.buf, chunk);

@@ -128,6 +128,16 @@ impl SendHalf {
             .await
     }
 
+    /// Sets the DSCP of the packets of a path, 0 to 63 (`SCTP_PEER_ADDR_PARAMS`, RFC 6458 section 8.1.12).
+    /// [`Self::change_parameters`] sets that of all paths. Packets have DSCP 0 on systems other than Linux.
+    ///
+    /// # Errors
+    /// The association has ended, there is no such path, or the number is above 63.
+    pub async fn set_dscp(&self, path: PathId, dscp: u8) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_dscp(now, id, path, dscp))
+            .await
+    }
+
     /// Sends a heartbeat on a path now.
     ///
     /// # Errors

@@ -303,12 +303,7 @@ fn frames<'p>(
     let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
     let frame = LeaseFrame {
         kind: LeaseFrameKind::Packets {
-            ecn: match route.ecn {
-                Ecn::NotCapable => 0,
-                Ecn::Capable1 => 1,
-                Ecn::Capable0 => 2,
-                Ecn::CongestionExperienced => 3,
-            },
+            traffic_class: transmit.traffic_class(),
             segment_size: transmit.segment_size.map_or(0, |size| size as u32),
             may_fragment: transmit.may_fragment,
             is_probe: transmit.probe,
@@ -331,18 +326,15 @@ fn pass_on(frame: &[u8], take: &mut impl FnMut(NetworkInput<'_>)) {
     let encapsulation = Some(frame.remote.port()).filter(|port| *port != 0);
     let kind = match frame.kind {
         LeaseFrameKind::Packets {
-            ecn, segment_size, ..
+            traffic_class,
+            segment_size,
+            ..
         } => {
             let route = Route {
                 local: frame.local,
                 remote,
                 encapsulation,
-                ecn: match ecn {
-                    1 => Ecn::Capable1,
-                    2 => Ecn::Capable0,
-                    3 => Ecn::CongestionExperienced,
-                    _ => Ecn::NotCapable,
-                },
+                ecn: Ecn::from_bits(traffic_class),
             };
             let size = match segment_size as usize {
                 0 => frame.bytes.len(),

@@ -5,12 +5,15 @@
 //! - `buffers`: received datagrams
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
+//! - `traffic_class`: packets with a DSCP
 
 pub(crate) mod addresses;
 mod buffers;
 mod errors;
 pub(crate) mod options;
 mod set;
+#[cfg(target_os = "linux")]
+mod traffic_class;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -266,8 +269,7 @@ impl Socket {
     fn try_send(&self, transmit: &Transmit, bytes: &[u8]) {
         let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
         for part in bytes.chunks(self.state.max_gso_segments().max(1) * size) {
-            let datagram = datagram(transmit, part, size);
-            let send = || self.state.try_send((&*self.io).into(), &datagram);
+            let send = || self.send_part(transmit, part, size);
             // The error of an earlier packet is returned here once.
             let _ = send().or_else(|_| send());
         }
@@ -321,15 +323,14 @@ impl Socket {
         part: &[u8],
         size: usize,
     ) -> Poll<TransmitOutcome> {
-        let datagram = datagram(transmit, part, size);
         let mut tries = 0;
         loop {
             if ready!(self.io.poll_send_ready(cx)).is_err() {
                 return Poll::Ready(TransmitOutcome::Lost);
             }
-            let sent = self.io.try_io(Interest::WRITABLE, || {
-                self.state.try_send((&*self.io).into(), &datagram)
-            });
+            let sent = self
+                .io
+                .try_io(Interest::WRITABLE, || self.send_part(transmit, part, size));
             match sent {
                 Ok(()) => return Poll::Ready(TransmitOutcome::Done),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -342,6 +343,18 @@ impl Socket {
                 Err(_) => return Poll::Ready(TransmitOutcome::Lost),
             }
         }
+    }
+}
+
+impl Socket {
+    /// Sends packets of `size` bytes with one call of the system.
+    fn send_part(&self, transmit: &Transmit, part: &[u8], size: usize) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if transmit.dscp != 0 {
+            return traffic_class::send(&*self.io, transmit, part, size);
+        }
+        let datagram = datagram(transmit, part, size);
+        self.state.try_send((&*self.io).into(), &datagram)
     }
 }
 
@@ -412,13 +425,7 @@ fn wait_for_errors(io: &Arc<UdpSocket>) -> Pin<Box<dyn Future<Output = ()> + Sen
 }
 
 fn to_ecn_codepoint(ecn: carrick_proto::Ecn) -> Option<EcnCodepoint> {
-    use carrick_proto::Ecn;
-    match ecn {
-        Ecn::NotCapable => None,
-        Ecn::Capable0 => Some(EcnCodepoint::Ect0),
-        Ecn::Capable1 => Some(EcnCodepoint::Ect1),
-        Ecn::CongestionExperienced => Some(EcnCodepoint::Ce),
-    }
+    EcnCodepoint::from_bits(ecn.bits())
 }
 
 fn from_ecn_codepoint(ecn: Option<EcnCodepoint>) -> carrick_proto::Ecn {

@@ -27,7 +27,8 @@ const SCTP: u8 = 132;
 pub(crate) struct Captured {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
-    /// ECN field (RFC 3168, section 5).
+    /// DSCP (RFC 2474, section 3) and ECN field (RFC 3168, section 5).
+    pub(crate) dscp: u8,
     pub(crate) ecn: u8,
     pub(crate) sctp: Vec<u8>,
 }
@@ -78,6 +79,7 @@ fn parse_v4(packet: &[u8]) -> Option<Captured> {
     Some(Captured {
         from: address(12),
         to: address(16),
+        dscp: header[1] >> 2,
         ecn: header[1] & 3,
         sctp: packet.get(start..)?.to_vec(),
     })
@@ -93,6 +95,7 @@ fn parse_v6(packet: &[u8]) -> Option<Captured> {
     Some(Captured {
         from: address(8)?,
         to: address(24)?,
+        dscp: (header[0] & 15) << 2 | header[1] >> 6,
         ecn: header[1] >> 4 & 3,
         sctp: packet.get(start..)?.to_vec(),
     })

@@ -1,5 +1,5 @@
 //! A router between two hosts marks ECN-capable packets "congestion experienced" (RFC 3168): packets leave
-//! ECN-capable, and the mark reaches the association.
+//! ECN-capable and with the DSCP of their association, and the mark reaches the association.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use carrick::{Association, AssociationStats, Config, ConnectOptions, Transport};
+use carrick::{
+    Association, AssociationConfig, AssociationStats, Config, ConnectOptions, Transport,
+};
 
 use super::capture;
 use super::network::{Network, Side};
@@ -26,12 +28,17 @@ const NOT_CAPABLE: u8 = 0;
 const CAPABLE: u8 = 2;
 const MARKED: u8 = 3;
 
+/// DSCP of the near host: Expedited Forwarding (RFC 3246).
+const DSCP: u8 = 46;
+
 /// Packets captured at the far host.
 #[derive(Default, Debug)]
 struct Wire {
     /// Packets of the near host by codepoint, with DATA and without.
     data: BTreeMap<u8, u64>,
     other: BTreeMap<u8, u64>,
+    /// Packets of the near host, and of the far one, by DSCP.
+    dscps: [BTreeMap<u8, u64>; 2],
     /// Packets of the far host by codepoint.
     replies: BTreeMap<u8, u64>,
     ecnes: u64,
@@ -48,6 +55,8 @@ impl Wire {
             (false, _) => &mut self.replies,
         };
         *by_codepoint.entry(packet.ecn).or_default() += 1;
+        let from_far = usize::from(packet.from != near);
+        *self.dscps[from_far].entry(packet.dscp).or_default() += 1;
         self.ecnes += has(ECNE);
         self.cwrs += has(CWR);
     }
@@ -87,8 +96,12 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
     }
     let sender = network.on(Side::Near, move || {
         on_runtime(async move {
+            let association = AssociationConfig::modern().with(|c| {
+                c.paths.dscp_v4 = DSCP;
+                c.paths.dscp_v6 = DSCP;
+            });
             let endpoint = bind(config(transport, near).port(PORT + 1));
-            let options = ConnectOptions::new();
+            let options = ConnectOptions::new().association(association);
             let association = endpoint
                 .connect_with((&[far], PORT), options)
                 .await
@@ -144,6 +157,9 @@ fn check_wire(wire: &Wire) {
     assert!(data(MARKED) > 0 && wire.ecnes > 0 && wire.cwrs > 0);
     // Retransmitted packets are not ECN-capable.
     assert!(data(CAPABLE) > 10 * data(NOT_CAPABLE));
+    // Neither the mark nor segmentation offload changes it.
+    let dscps: [Vec<u8>; 2] = wire.dscps.each_ref().map(|of| of.keys().copied().collect());
+    assert_eq!(dscps, [vec![DSCP], vec![0]]);
     for other in [&wire.other, &wire.replies] {
         assert!(other.keys().all(|codepoint| *codepoint == NOT_CAPABLE));
     }

@@ -151,6 +151,7 @@ mod tests {
         sctp.extend(value);
         let address = |[path, host]: [u8; 2]| IpAddr::from([10, 77, path, host]);
         Captured {
+            dscp: 0,
             from: address(from),
             to: address(to),
             ecn: 0,

@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -1209,6 +1210,29 @@ static void selection(void)
 	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
 }
 
+/* Without room for another descriptor, an association stays in the backlog. */
+static void crammed(void)
+{
+	int port, l = listening(&port), c = connected(port);
+	CHECK(send(c, "waits", 5, 0) == 5);
+	struct rlimit whole, low;
+	CHECK(getrlimit(RLIMIT_NOFILE, &whole) == 0);
+	low = whole;
+	low.rlim_cur = (c > l ? c : l) + 1;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	while (dup(0) >= 0)
+		;
+	CHECK(errno == EMFILE);
+	for (int i = 0; i < 3; i++)
+		CHECK(accept(l, NULL, NULL) == -1 && errno == EMFILE);
+	CHECK(setrlimit(RLIMIT_NOFILE, &whole) == 0);
+	struct pollfd p = { .fd = l, .events = POLLIN };
+	CHECK(poll(&p, 1, 10000) == 1);
+	int s = accept(l, NULL, NULL);
+	char in[8];
+	CHECK(s >= 0 && recv(s, in, sizeof in, 0) == 5 && !memcmp(in, "waits", 5));
+}
+
 static int sctp(void)
 {
 	return socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
@@ -1386,6 +1410,8 @@ int main(int count, char **arguments)
 		killed();
 	else if (!strcmp(name, "orphaned"))
 		orphaned();
+	else if (!strcmp(name, "crammed"))
+		crammed();
 	else if (!strcmp(name, "exhaust"))
 		exhaust();
 	else if (!strcmp(name, "hoard"))

@@ -83,6 +83,7 @@ pub(crate) fn refuse(w: &mut World, probe: &SentPacket, local: Option<IpAddr>) {
         segment_size: None,
         may_fragment: false,
         probe: true,
+        dscp: 0,
     };
     let now = w.now;
     w.ends[0].handle_refused_probe(now, &transmit, &probe.bytes);

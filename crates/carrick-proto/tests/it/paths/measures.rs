@@ -196,6 +196,8 @@ fn transmits_report_their_number_of_packets() {
         segment_size: Some(1000),
         may_fragment: false,
         probe: false,
+        dscp: 46,
     };
     assert_eq!(transmit.packets(), 3);
+    assert_eq!(transmit.traffic_class(), 0xb8, "EF");
 }
