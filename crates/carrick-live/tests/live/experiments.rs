@@ -25,7 +25,7 @@ const LENGTH: Duration = Duration::from_millis(5 * (COUNT - 1));
 
 /// Sender of messages that begin with their numbers, at an interval or, if that is zero, without pause and end.
 #[derive(Default)]
-struct Source {
+struct TestSource {
     interval: Duration,
     next: Option<Time>,
     sends: Vec<Time>,
@@ -33,7 +33,7 @@ struct Source {
     passed: u64,
 }
 
-impl Source {
+impl TestSource {
     fn paced() -> Box<Self> {
         Box::new(Self {
             interval: INTERVAL,
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-impl Program for Source {
+impl Program for TestSource {
     fn connected(&mut self, now: Time, _: u16) {
         self.next = Some(now);
     }
@@ -81,13 +81,13 @@ impl Program for Source {
 
 /// Receiver of messages or, over TCP, of a byte stream.
 #[derive(Default)]
-struct Sink {
+struct TestSink {
     is_stream: bool,
     bytes: usize,
     deliveries: Vec<(u64, Time)>,
 }
 
-impl Program for Sink {
+impl Program for TestSink {
     fn handle_message(&mut self, now: Time, _: u16, message: Bytes) {
         self.bytes += message.len();
         if self.is_stream {
@@ -170,14 +170,18 @@ fn connection(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> C
 }
 
 fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
-    let sink = Sink {
+    let sink = TestSink {
         is_stream: matches!(stack, Stack::Tcp { .. }),
-        ..Sink::default()
+        ..TestSink::default()
     };
     LiveRun {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        flows: vec![connection(stack, client, [Source::paced(), Box::new(sink)])],
+        flows: vec![connection(
+            stack,
+            client,
+            [TestSource::paced(), Box::new(sink)],
+        )],
         watch: PacketRecording::Data,
         expected: LENGTH,
         limit: Duration::from_secs(120),
@@ -224,8 +228,8 @@ fn record(outcome: &RunOutcome) -> &RunRecord {
 
 /// Asserts that each message was sent once, in order, and delivered once, after at least the path's delay.
 fn check_messages(record: &RunRecord) {
-    let source: &Source = record.program(0).unwrap();
-    let sink: &Sink = record.program(1).unwrap();
+    let source: &TestSource = record.program(0).unwrap();
+    let sink: &TestSink = record.program(1).unwrap();
     assert_eq!(source.sends.len() as u64, COUNT);
     assert!(source.sends.is_sorted() && source.sends[0] >= record.begin);
     let mut numbers: Vec<u64> = sink.deliveries.iter().map(|(number, _)| *number).collect();
@@ -354,7 +358,7 @@ fn stopped_runs_leave_no_network() {
         flows: vec![connection(
             sctp(true),
             0,
-            [Box::<Source>::default(), Box::<Sink>::default()],
+            [Box::<TestSource>::default(), Box::<TestSink>::default()],
         )],
         ..flow("stop", sctp(true), 0, false)
     };
