@@ -34,11 +34,11 @@ struct TestSource {
 }
 
 impl TestSource {
-    fn paced() -> Box<Self> {
-        Box::new(Self {
+    fn paced() -> Self {
+        Self {
             interval: INTERVAL,
             ..Self::default()
-        })
+        }
     }
 }
 
@@ -180,7 +180,7 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> LiveRun {
         flows: vec![connection(
             stack,
             client,
-            [TestSource::paced(), Box::new(sink)],
+            [Box::new(TestSource::paced()), Box::new(sink)],
         )],
         watch: PacketRecording::Data,
         expected: LENGTH,
