@@ -197,8 +197,8 @@ computing() {
   simulating &
   simulations=$!
   check unit unit
-  wait "$simulations"
   need c++ fuzz fuzz
+  wait "$simulations"
   check lints lints
   need python3 docs docs
   if [ -n "$long" ]; then
@@ -214,32 +214,39 @@ computing() {
   fi
 }
 
-# What mostly waits for the network, beside it.
-waiting() {
-  if [ -z "$installed" ]; then
-    local name
-    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
-    return
-  fi
+# What mostly waits for the network, in three rows beside it.
+networks() {
   check raw-ip raw_ip
   check namespaces ignored namespaces
   check live live
   check commands ignored command
+}
+
+middleboxes() {
   check filter ignored filter
   check middlebox ignored middlebox
 }
 
-# What waits besides, next to it.
-other_waiting() {
-  if [ -n "$installed" ]; then
-    check sockets-probe sockets_probe
-    check interop interop
-    if [ -n "$long" ]; then
-      check linux-sockets linux_sockets
-      check programs programs
-    fi
+peers() {
+  check sockets-probe sockets_probe
+  check interop interop
+  if [ -n "$long" ]; then
+    check linux-sockets linux_sockets
+    check programs programs
+  fi
+}
+
+waiting() {
+  local name
+  if [ -z "$installed" ]; then
+    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
+  else
+    networks &
+    peers &
+    middleboxes
   fi
   need go go-module go_module
+  wait
 }
 
 echo "carrick: tests on $(nproc) cores, logs in $logs"
@@ -260,8 +267,9 @@ need python3 conformance python3 scripts/conformance.py --check
 need python3 differences python3 scripts/sockets_differences.py --check
 need python3 prose python3 scripts/prose.py
 if [ ${#wanted[@]} -gt 0 ] || check build build; then
+  # Tests that use the libraries do not build them again.
+  [ ${#wanted[@]} -gt 0 ] || export CARRICK_LIBRARIES_BUILT=1
   waiting &
-  other_waiting &
   computing
   wait
 fi

@@ -21,6 +21,7 @@ if [ $# -eq 0 ]; then
   # Tests use the preload library and the C libraries too.
   set -- --workspace --features carrick/dtls,carrick-cli/simco
   cargo build --locked "$@" --lib --bins --tests --examples || exit 1
+  export CARRICK_LIBRARIES_BUILT=1
 fi
 logs=target/test-logs
 mkdir -p "$logs"

@@ -56,8 +56,13 @@ pub(crate) fn build_library() {
     build_package("carrick-preload");
 }
 
-/// A test does not depend on a library for other languages, so it is built here, in the same profile.
+/// A test does not depend on a library for other languages, so it is built here, in the same profile, unless
+/// `CARRICK_LIBRARIES_BUILT` states that the whole workspace is built: a package alone has other features of its
+/// dependencies, which would be compiled again.
 pub(crate) fn build_package(name: &str) {
+    if std::env::var_os("CARRICK_LIBRARIES_BUILT").is_some() {
+        return;
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--quiet", "-p", name]);
     cargo.args([
