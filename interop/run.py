@@ -142,9 +142,11 @@ class ScenarioRun:
         """Loss that did not happen would make the scenario an easy one."""
         lost, passed = network.counted("loss"), network.counted("passed")
         self.facts["lost_packets"], self.facts["passed_packets"] = lost, passed
-        share = 100 * lost / max(lost + passed, 1)
-        if not self.scenario.loss / 2 < share < self.scenario.loss * 2:
-            self.reasons.append(f"{share:.2f} % of the packets were lost, not {self.scenario.loss} %")
+        packets = lost + passed
+        expected = packets * self.scenario.loss / 100
+        # Each packet is lost by chance: the count is within five standard deviations but for one run in a million.
+        if lost == 0 or abs(lost - expected) > 5 * expected**0.5:
+            self.reasons.append(f"{lost} of {packets} packets were lost, not some {expected:.0f} ({self.scenario.loss} %)")
 
     def wait_until(self, condition, what):
         while not condition():
