@@ -11,6 +11,7 @@
 //! cookie that the peer echoes (step D): [`Association::adopt`]. Set-ups that meet an existing
 //! association are in `collision`.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -47,12 +48,12 @@ impl Association {
             self.paths
                 .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
-        self.state = AssociationState::CookieWait(CookieWait {
+        self.state = AssociationState::CookieWait(Box::new(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,
             stale: 0,
-        });
+        }));
     }
 
     /// Returns the tag, initial TSN, address version and key vector of this side's INIT, which an INIT ACK
@@ -105,13 +106,13 @@ impl Association {
             self.paths[current].on_rtt_measured(rtt, &self.config);
         }
         self.liveness.clear_errors();
-        self.state = AssociationState::CookieEchoed(CookieEchoed {
+        self.state = AssociationState::CookieEchoed(Box::new(CookieEchoed {
             echo: Repeat::now(),
             cookie: datagram.slice_ref(cookie),
             unrecognized: padded_concat(&peer.unrecognized),
             sent: None,
             stale,
-        });
+        }));
     }
 
     /// Applies addresses, streams, window and TSN of the peer. Returns `false` if none of its addresses

@@ -6,6 +6,7 @@
 //!    SHUTDOWN-ACK-SENT.
 //! 4. SHUTDOWN ACK is answered with SHUTDOWN COMPLETE; the association is closed on both sides.
 
+use alloc::boxed::Box;
 use carrick_wire::{ChunkType, CommonHeader, Packet, PacketBuilder, Shutdown};
 
 use super::state::{AssociationState, Ending, Repeat};
@@ -49,20 +50,20 @@ impl Association {
         let guard = Some(cx.now + self.config.shutdown_guard());
         match self.state {
             AssociationState::ShutdownPending => {
-                self.state = AssociationState::ShutdownSent(Ending {
+                self.state = AssociationState::ShutdownSent(Box::new(Ending {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
                     sent_to: None,
-                })
+                }))
             }
             AssociationState::ShutdownReceived => {
-                self.state = AssociationState::ShutdownAckSent(Ending {
+                self.state = AssociationState::ShutdownAckSent(Box::new(Ending {
                     chunk: Repeat::now(),
                     guard: None,
                     answer: None,
                     sent_to: None,
-                })
+                }))
             }
             _ => {}
         }
@@ -110,12 +111,12 @@ impl Association {
             // Both sides at once: SHUTDOWN ACK answers SHUTDOWN.
             AssociationState::ShutdownSent(ending) => {
                 let guard = ending.guard;
-                self.state = AssociationState::ShutdownAckSent(Ending {
+                self.state = AssociationState::ShutdownAckSent(Box::new(Ending {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
                     sent_to: None,
-                });
+                }));
             }
             AssociationState::ShutdownAckSent(ending) => ending.chunk.due = true,
             _ => {}

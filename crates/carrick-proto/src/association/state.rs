@@ -1,5 +1,6 @@
 //! States of an association (RFC 9260 section 4), each with its own data.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -120,15 +121,17 @@ pub(crate) struct Ending {
 
 portable_struct! { Ending { chunk, guard, answer, sent_to } }
 
+/// State of an association. What set-up and shutdown need is on the heap, since most associations are established
+/// and idle.
 #[derive(Debug)]
 pub(crate) enum AssociationState {
-    CookieWait(CookieWait),
-    CookieEchoed(CookieEchoed),
+    CookieWait(Box<CookieWait>),
+    CookieEchoed(Box<CookieEchoed>),
     Established,
     ShutdownPending,
-    ShutdownSent(Ending),
+    ShutdownSent(Box<Ending>),
     ShutdownReceived,
-    ShutdownAckSent(Ending),
+    ShutdownAckSent(Box<Ending>),
     Closed,
 }
 
