@@ -183,22 +183,14 @@ full_experiments() {
   return $status
 }
 
-# What simulates, beside the unit tests, of which many wait.
-simulating() {
+# What uses a core, one check after the other. The lints and the docs come last: they hold the lock of
+# the target folder, which would keep the checks beside them from their tests.
+computing() {
+  check unit unit
   check experiments experiments
   check world world
   need python3 reproduce reproduce
-}
-
-# What uses the cores. The lints and the docs come last: they hold the lock of the target folder, which
-# would keep the checks beside them from their tests.
-computing() {
-  local simulations
-  simulating &
-  simulations=$!
-  check unit unit
   need c++ fuzz fuzz
-  wait "$simulations"
   check lints lints
   need python3 docs docs
   if [ -n "$long" ]; then
@@ -214,39 +206,32 @@ computing() {
   fi
 }
 
-# What mostly waits for the network, in three rows beside it.
-networks() {
+# What mostly waits for the network, beside it. More rows would take from the live networks the time that they compare.
+waiting() {
+  if [ -z "$installed" ]; then
+    local name
+    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
+    return
+  fi
   check raw-ip raw_ip
   check namespaces ignored namespaces
   check live live
   check commands ignored command
-}
-
-middleboxes() {
   check filter ignored filter
   check middlebox ignored middlebox
 }
 
-peers() {
-  check sockets-probe sockets_probe
-  check interop interop
-  if [ -n "$long" ]; then
-    check linux-sockets linux_sockets
-    check programs programs
-  fi
-}
-
-waiting() {
-  local name
-  if [ -z "$installed" ]; then
-    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
-  else
-    networks &
-    peers &
-    middleboxes
+# What waits besides, next to it.
+other_waiting() {
+  if [ -n "$installed" ]; then
+    check sockets-probe sockets_probe
+    check interop interop
+    if [ -n "$long" ]; then
+      check linux-sockets linux_sockets
+      check programs programs
+    fi
   fi
   need go go-module go_module
-  wait
 }
 
 echo "carrick: tests on $(nproc) cores, logs in $logs"
@@ -270,6 +255,7 @@ if [ ${#wanted[@]} -gt 0 ] || check build build; then
   # Tests that use the libraries do not build them again.
   [ ${#wanted[@]} -gt 0 ] || export CARRICK_LIBRARIES_BUILT=1
   waiting &
+  other_waiting &
   computing
   wait
 fi
