@@ -16,8 +16,9 @@ const BYE_PAUSE: Duration = Duration::from_millis(500);
 /// Time to wait for an ACK that later requests have overtaken.
 pub(crate) const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time until the server transaction of an INVITE without ACK ends: 64 T1 (RFC 3261, section 13.3.1.4).
-const SERVER_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(32);
+/// Time by which the server transaction of an INVITE without ACK has ended: 64 T1 (RFC 3261, section 13.3.1.4)
+/// and 8 s. At 64 T1 the library ends the dialog with a BYE; a second one from here must not cross it.
+const SERVER_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Leg of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,8 +127,8 @@ pub(crate) fn cseq_number(request: &Request) -> Option<u32> {
     request.cseq_header().ok()?.seq().ok()
 }
 
-/// Ends a dialog in any state. Takes 32 s if the peer does not answer, and as long for the ACK of a 2xx
-/// response, before which no BYE may be sent (RFC 3261, section 15): the BYE could overtake the response.
+/// Ends a dialog in any state. Takes 32 s if the peer does not answer. No BYE may be sent before the ACK of a 2xx
+/// response (RFC 3261, section 15), since it could overtake the response: a dialog without ACK ends after 32 s.
 pub(crate) async fn end(dialog: &InviteDialog, why: Option<&str>) {
     acknowledged(dialog, SERVER_TRANSACTION_TIMEOUT).await;
     for _ in 0..BYE_ATTEMPTS {
