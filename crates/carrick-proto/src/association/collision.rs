@@ -5,7 +5,6 @@
 //! - Action B, both sides initiated at the same time: [`Association::collide`].
 //! - Action D, both tags match: [`Association::establish`].
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -153,12 +152,12 @@ impl Association {
             .saturating_add(1000);
         self.resend_all();
         self.peer_tag = VerificationTag::ZERO;
-        self.state = AssociationState::CookieWait(Box::new(CookieWait {
+        self.state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: Some(preserve),
             stale,
-        }));
+        });
     }
 
     /// Returns the Tie-Tags, created at the first call (section 5.2.2).

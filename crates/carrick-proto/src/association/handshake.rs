@@ -48,12 +48,12 @@ impl Association {
             self.paths
                 .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
-        self.state = AssociationState::CookieWait(Box::new(CookieWait {
+        self.state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,
             stale: 0,
-        }));
+        });
     }
 
     /// Returns the tag, initial TSN, address version and key vector of this side's INIT, which an INIT ACK

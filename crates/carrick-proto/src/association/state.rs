@@ -121,11 +121,11 @@ pub(crate) struct Ending {
 
 portable_struct! { Ending { chunk, guard, answer, sent_to } }
 
-/// State of an association. What set-up and shutdown need is on the heap, since most associations are established
-/// and idle.
+/// State of an association. The larger data of set-up and shutdown is on the heap, since most associations are
+/// established and idle.
 #[derive(Debug)]
 pub(crate) enum AssociationState {
-    CookieWait(Box<CookieWait>),
+    CookieWait(CookieWait),
     CookieEchoed(Box<CookieEchoed>),
     Established,
     ShutdownPending,

@@ -1,7 +1,6 @@
 //! ASSOCIATE (RFC 9260, section 11.1.2) and the UDP encapsulation of peer addresses (RFC 6951,
 //! sections 5.1 and 6.1).
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -100,12 +99,12 @@ impl Endpoint {
         let id = self.registry.next_id();
         let tag = VerificationTag(self.random.nonzero_u32());
         let tsn = Tsn::new(self.random.u32());
-        let state = AssociationState::CookieWait(Box::new(CookieWait {
+        let state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
             sent: None,
             preserve: None,
             stale: 0,
-        }));
+        });
         let address_version = self.local_addresses.latest();
         let mut association = Association::new(
             id,

@@ -638,9 +638,9 @@ impl Endpoint {
         }
         if association.state().is_closed() {
             // Received messages stay readable; the peer can set up a new association.
-            let unread = association.has_receivable();
-            self.registry.unlink(id);
-            if !unread {
+            if association.has_receivable() {
+                self.registry.unlink(id);
+            } else {
                 self.stats.removed += self.registry.remove(id);
             }
         }

@@ -14,6 +14,7 @@ use core::net::IpAddr;
 
 use carrick_wire::VerificationTag;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::registry::KeyedHash;
 
@@ -164,22 +165,23 @@ impl PeerIndex {
 
     /// Removes an association from an address and port.
     pub(super) fn remove(&mut self, key: Key, slot: u32) {
-        let Some(value) = self.map.get_mut(&key) else {
+        let Entry::Occupied(mut found) = self.map.entry(key) else {
             return;
         };
-        if *value == slot {
-            self.map.remove(&key);
+        let value = *found.get();
+        if value == slot {
+            found.remove();
             return;
         }
-        if *value & SHARED == 0 {
+        if value & SHARED == 0 {
             return;
         }
-        let number = *value & !SHARED;
+        let number = value & !SHARED;
         let list = &mut self.shared[number as usize];
         list.retain(|e| e.slot != slot);
         match list[..] {
-            [] => drop(self.map.remove(&key)),
-            [last] => *value = last.slot,
+            [] => drop(found.remove()),
+            [last] => *found.get_mut() = last.slot,
             _ => return,
         }
         *list = Vec::new();
