@@ -14,6 +14,7 @@ mod messages;
 mod parameters;
 mod paths;
 mod socket_level;
+mod status;
 mod streams;
 
 use std::collections::BTreeMap;
