@@ -57,13 +57,14 @@ pub(crate) fn error(line: impl Display) {
 }
 
 fn log(level: &str, line: impl Display) {
-    let line = if IS_JSON.load(Ordering::Relaxed) {
+    let mut line = if IS_JSON.load(Ordering::Relaxed) {
         object(level, line)
     } else {
         stamped(level, line)
     };
-    // stderr may be closed.
-    let _ = writeln!(stderr(), "{line}");
+    line.push('\n');
+    // One call, so that lines of several processes do not mix. stderr may be closed.
+    let _ = stderr().write_all(line.as_bytes());
 }
 
 /// Returns a line of the log in JSON.
