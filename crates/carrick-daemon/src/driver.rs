@@ -101,6 +101,8 @@ pub(crate) struct Driver {
     accept_again: Option<Time>,
     /// Time at which remaining associations are aborted.
     pub(crate) ends: Option<Time>,
+    /// The service manager is to hold all sockets ([`crate::StopRequest::Hold`]).
+    pub(crate) is_to_be_held: bool,
     /// Descriptors whose associations have been shut down because the daemon stops.
     pub(crate) stopped: BTreeSet<Token>,
     /// Requests for the metrics.
@@ -170,6 +172,7 @@ impl Driver {
             next_check: None,
             accept_again: None,
             ends: None,
+            is_to_be_held: false,
             stopped: BTreeSet::new(),
             scrapes: None,
             metrics: None,
@@ -302,6 +305,17 @@ impl Driver {
                 && let Some(process) = self.hand_over(now, &client)
             {
                 return Poll::Ready(DaemonEnd::HandedOver { process });
+            }
+            if std::mem::take(&mut self.is_to_be_held) {
+                match self.hold(now) {
+                    Ok(()) => return Poll::Ready(DaemonEnd::Held),
+                    Err(reason) => {
+                        (self.config.log)(&format!(
+                            "the service manager does not hold the sockets: {reason}; associations end"
+                        ));
+                        self.end_associations();
+                    }
+                }
             }
             busy |= !self.ready.is_empty() || !self.ready_clients.is_empty();
             if self.ends.is_some() {

@@ -11,6 +11,10 @@
 //!
 //! Exactly one of both serves afterwards: the successor reads nothing before the confirmation, and the daemon
 //! nothing after it.
+//!
+//! A restart by the service manager is a handover without a moment in which both run: the daemon gives the file and
+//! the descriptors to the manager and ends ([`Driver::hold`]), and its successor gets them when it starts
+//! ([`continue_held`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,7 +31,7 @@ use carrick_ipc::{MAX_ATTACHED, MAX_REPLY, Reply, Request};
 use carrick_proto::export::{ExportReader, Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct, portable_tuple};
 use carrick_sockets::{AssocId, Sockets};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio, pread, write};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -40,10 +44,10 @@ use crate::control::Client;
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token, UserResources};
 use crate::statistics::MetricsServer;
-use crate::{Config, Daemon, DaemonError};
+use crate::{Config, Daemon, DaemonError, service};
 
 /// Format of the daemon's state. Its version changes with every change of the state.
-const FORMAT: Format = Format::new(*b"carrickd", 1);
+const FORMAT: Format = Format::new(*b"carrickd", 2);
 
 /// Limit of the time in which the other side answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -89,13 +93,15 @@ struct DaemonState {
     /// is attached.
     attached: Vec<Vec<bool>>,
     setups: Vec<AssocId>,
+    /// Inode of each descriptor: a service manager keeps them in any order.
+    inodes: Vec<u64>,
     sockets: Bytes,
 }
 
 portable_struct! {
     DaemonState {
         clock, now, transport, port, owns_path, network, metrics, next_token, clients, descriptors, attached, setups,
-        sockets,
+        inodes, sockets,
     }
 }
 
@@ -292,9 +298,25 @@ impl Driver {
         send_with(connection, &Reply::default(), &[]).map_err(described)
     }
 
+    /// Gives all sockets to the service manager, for the next process of the service.
+    ///
+    /// # Errors
+    /// The reason; this daemon still has everything.
+    pub(crate) fn hold(&mut self, now: Time) -> Result<(), Reason> {
+        self.end_leases(now);
+        let network = self.network.duplicate().map_err(described)?;
+        let file = sealed(&self.export(now, &network)?).map_err(described)?;
+        let mut all = self.held_descriptors(&network);
+        all.push(file.as_fd());
+        service::hold(&all).map_err(described)
+    }
+
     fn export(&mut self, now: Time, network: &[InheritedSocket]) -> Result<Vec<u8>, Reason> {
         let exported = self.sockets.export(now).map_err(described)?;
         let (transport, port) = numbers_of(self.transport());
+        let held = self.held_descriptors(network);
+        let inodes = held.iter().map(|fd| fstat(fd).map(|file| file.st_ino));
+        let inodes = inodes.collect::<Result<_, _>>().map_err(described)?;
         let since = self.now().as_nanos().saturating_sub(now.as_nanos());
         // Moved for the export, and back again.
         let descriptors = std::mem::take(&mut self.descriptors);
@@ -326,6 +348,7 @@ impl Driver {
             attached: attached.collect(),
             descriptors,
             setups: self.setups.keys().copied().collect(),
+            inodes,
             sockets: exported.into_bytes().into(),
         };
         let bytes = FORMAT.export(now, |out| state.write(out));
@@ -443,7 +466,7 @@ fn try_take_over(config: Config) -> Result<Daemon, Reason> {
     }
     let [state] = <[OwnedFd; 1]>::try_from(state).map_err(|_| incomplete())?;
     let taken = receive_all(&connection, count as usize);
-    match taken.and_then(|inherited| continued(config, &state, inherited)) {
+    match taken.and_then(|inherited| continued(config, read(&state)?, inherited)) {
         Ok(daemon) => {
             send_with(&connection, &Reply::default(), &[]).map_err(described)?;
             // The predecessor has stopped waiting if the connection ends.
@@ -490,21 +513,39 @@ fn receive_all(connection: &OwnedFd, count: usize) -> Result<VecDeque<OwnedFd>, 
     Ok(all)
 }
 
+/// Returns the daemon that continues what the service manager held for its predecessor.
+///
+/// # Errors
+/// The reason; the descriptors are closed.
+pub(crate) fn continue_held(config: Config, held: Vec<OwnedFd>) -> Result<Daemon, Reason> {
+    let mut state = None;
+    let mut by_inode = BTreeMap::new();
+    for descriptor in held {
+        let file = fstat(&descriptor).map_err(described)?;
+        if FileType::from_raw_mode(file.st_mode) == FileType::RegularFile {
+            state = Some(read(&descriptor)?);
+        } else {
+            by_inode.insert(file.st_ino, descriptor);
+        }
+    }
+    let state = state.ok_or("the exported state is missing")?;
+    let inodes = state.inodes.iter();
+    let inherited: Option<_> = inodes.map(|inode| by_inode.remove(inode)).collect();
+    continued(config, state, inherited.ok_or_else(incomplete)?)
+}
+
 /// Returns the daemon with the state and the descriptors of its predecessor. Nothing is read or sent yet.
 ///
-/// 1. Read the state; compare the transport with the configuration.
+/// 1. Compare the transport with the configuration.
 /// 2. Continue the clock, so that all timers keep their times.
 /// 3. Continue the sockets of the network, those of programs, and the metrics.
 /// 4. Continue clients and descriptors.
 fn continued(
     mut config: Config,
-    state: &OwnedFd,
+    mut state: DaemonState,
     mut inherited: VecDeque<OwnedFd>,
 ) -> Result<Daemon, Reason> {
     // 1
-    let bytes = content(state).map_err(described)?;
-    let mut state = read(&bytes).map_err(described)?;
-    drop(bytes);
     let (transport, port) = numbers_of(config.transport);
     if transport != state.transport || ![0, state.port].contains(&port) {
         return Err(
@@ -574,7 +615,13 @@ fn continued(
     })
 }
 
-fn read(bytes: &[u8]) -> Result<DaemonState, ImportError> {
+/// Reads the state in a file.
+fn read(file: &OwnedFd) -> Result<DaemonState, Reason> {
+    let bytes = content(file).map_err(described)?;
+    decoded(&bytes).map_err(described)
+}
+
+fn decoded(bytes: &[u8]) -> Result<DaemonState, ImportError> {
     let mut input = ExportReader::new(FORMAT.open(bytes)?, Time::ZERO, None);
     let state = DaemonState::read(&mut input)?;
     input.finish()?;
@@ -589,7 +636,7 @@ mod tests {
 
     #[test]
     fn damaged_states_and_other_versions_are_refused() {
-        let refused = |bytes: &[u8]| read(bytes).map(drop).unwrap_err();
+        let refused = |bytes: &[u8]| decoded(bytes).map(drop).unwrap_err();
         assert_eq!(refused(b"state"), ImportError::NoExport);
         let other = Format::new(*b"carrickd", 2);
         let other = other.export(Time::ZERO, |_: &mut ExportWriter| {}).unwrap();

@@ -46,6 +46,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::task::Poll;
 use std::time::Duration;
 
 use carrick::Transport;
@@ -287,11 +288,23 @@ pub enum DaemonError {
     System(io::Error),
 }
 
+/// How a daemon ends that is to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopRequest {
+    /// Shut down the associations within the time of [`Config::linger`], then abort the remaining ones.
+    End,
+    /// Let the service manager hold all sockets, for the next process of the service. Ends as with
+    /// [`StopRequest::End`] if it does not.
+    Hold,
+}
+
 /// End of [`Daemon::run`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
     /// The daemon was stopped.
     Stopped,
+    /// The service manager holds all sockets.
+    Held,
     /// A successor serves all programs.
     HandedOver {
         /// Process id of the successor.
@@ -314,16 +327,39 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`].
     pub fn bind(config: Config) -> Result<Self, DaemonError> {
-        Self::bind_on(config, None)
+        Self::open(config, None)
     }
 
     /// Opens the sockets of the network, and the control socket unless the service manager has passed one
-    /// ([`service::control_socket`]). The path of such a socket remains when the daemon stops. Must be called in a
-    /// tokio runtime with I/O and time.
+    /// ([`service::passed`]). The path of such a socket remains when the daemon stops. If the manager has passed the
+    /// sockets of a predecessor ([`StopRequest::Hold`]), they are continued; where that is impossible, for example
+    /// with another UDP port, the reason is logged, and their programs get errors. Must be called in a tokio runtime
+    /// with I/O and time.
     ///
     /// # Errors
     /// See [`DaemonError`].
-    pub fn bind_on(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
+    pub fn bind_on(config: Config, passed: service::Passed) -> Result<Self, DaemonError> {
+        let service::Passed { control, held } = passed;
+        if held.is_empty() {
+            return Self::open(config, control);
+        }
+        let log = config.log;
+        let continued = handover::continue_held(config.clone(), held);
+        // What the manager keeps open would have no end for programs.
+        if let Err(error) = service::release() {
+            log(&format!(
+                "the service manager still holds the sockets of the previous process: {error}"
+            ));
+        }
+        continued.or_else(|reason| {
+            log(&format!(
+                "the sockets of the previous process are not continued: {reason}"
+            ));
+            Self::open(config, control)
+        })
+    }
+
+    fn open(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
         let owns_path = control.is_none();
         if let Some(path) = control.as_ref().and_then(path_of) {
             config.socket = path;
@@ -383,10 +419,18 @@ impl Daemon {
         self.metrics.as_ref().map(MetricsServer::address)
     }
 
-    /// Serves programs until `stop` is ready. Associations are then shut down within the time of
-    /// [`Config::linger`] after what was sent is delivered; remaining ones are aborted. Also ends when a successor
-    /// has taken over ([`Self::take_over`]).
-    pub async fn run(mut self, stop: impl Future<Output = ()>) -> DaemonEnd {
+    /// Serves programs until `stop` is ready, and ends as with [`StopRequest::End`]. Also ends when a successor has
+    /// taken over ([`Self::take_over`]).
+    pub async fn run(self, stop: impl Future<Output = ()>) -> DaemonEnd {
+        let stop = async {
+            stop.await;
+            StopRequest::End
+        };
+        self.run_until(stop).await
+    }
+
+    /// Serves programs as [`Self::run`] until `stop` is ready, which tells how to end.
+    pub async fn run_until(mut self, stop: impl Future<Output = StopRequest>) -> DaemonEnd {
         let log = self.driver.config.log;
         let server = self.metrics.take().map(|metrics| {
             // Without a free descriptor, a successor opens the socket again.
@@ -399,9 +443,9 @@ impl Daemon {
         let mut stop = std::pin::pin!(stop);
         let mut stopped = false;
         let end = std::future::poll_fn(|cx| {
-            if !stopped && stop.as_mut().poll(cx).is_ready() {
+            if !stopped && let Poll::Ready(request) = stop.as_mut().poll(cx) {
                 stopped = true;
-                self.driver.stop();
+                self.driver.stop(request);
             }
             self.driver.poll(cx)
         })

@@ -1,12 +1,20 @@
-//! Interface of service managers: notifications of readiness (`sd_notify(3)`) and a control socket that the
-//! manager has opened (`sd_listen_fds(3)`).
+//! Interface of service managers: notifications of readiness (`sd_notify(3)`), a control socket that the manager has
+//! opened (`sd_listen_fds(3)`), and descriptors that it holds from one process of the service to the next
+//! (`FDSTORE=1`).
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use nix::unistd::close;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, sendmsg,
+    sockopt,
+};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
     setrlimit,
@@ -15,14 +23,31 @@ use rustix::process::{
 /// First descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
 
+/// Name of the descriptors that the manager holds (`FDNAME=`).
+const HELD: &str = "carrick-sockets";
+
+/// Descriptors of one message to the manager (`SCM_MAX_FD`).
+const MAX_ATTACHED: usize = 253;
+
+/// Limit in seconds of the time in which the manager takes descriptors.
+const PATIENCE: i64 = 10;
+
 /// Notifies the service manager of a state, such as `READY=1` or `STOPPING=1`. Without the environment variable
 /// `NOTIFY_SOCKET` nothing happens.
 ///
 /// # Errors
 /// The manager's socket could not be reached.
 pub fn notify(state: &str) -> io::Result<()> {
+    match manager()? {
+        Some(manager) => notify_with(&manager, state, &[]),
+        None => Ok(()),
+    }
+}
+
+/// Returns a socket that is connected to the manager, by the environment variable `NOTIFY_SOCKET`.
+fn manager() -> io::Result<Option<UnixDatagram>> {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty()) else {
-        return Ok(());
+        return Ok(None);
     };
     let bytes = path.as_encoded_bytes();
     let address = match bytes.strip_prefix(b"@") {
@@ -30,8 +55,65 @@ pub fn notify(state: &str) -> io::Result<()> {
         None => SocketAddr::from_pathname(&path)?,
     };
     let socket = UnixDatagram::unbound()?;
-    socket.send_to_addr(state.as_bytes(), &address)?;
+    socket.connect_addr(&address)?;
+    Ok(Some(socket))
+}
+
+fn notify_with(manager: &UnixDatagram, state: &str, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !attached.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(attached));
+    }
+    let parts = [IoSlice::new(state.as_bytes())];
+    sendmsg(manager, &parts, &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// Lets the service manager hold descriptors, which the next process of the service gets ([`passed`]). Returns when
+/// the manager has them.
+///
+/// # Errors
+/// There is no manager, it holds fewer (`FDSTORE`, set by systemd 254 and later), or it has not taken them within
+/// 10 s.
+pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let manager = manager()?.ok_or_else(|| io::Error::other("there is none (NOTIFY_SOCKET)"))?;
+    let limit = std::env::var("FDSTORE").ok();
+    let limit: Option<usize> = limit.and_then(|number| number.parse().ok());
+    if let Some(limit) = limit.filter(|limit| descriptors.len() > *limit) {
+        return Err(io::Error::other(format!(
+            "{} descriptors are more than the {limit} that it holds: raise FileDescriptorStoreMax= of the unit",
+            descriptors.len()
+        )));
+    }
+    for part in descriptors.chunks(MAX_ATTACHED) {
+        // A descriptor whose peer closes it meanwhile is kept, since its end is part of the state.
+        notify_with(
+            &manager,
+            &format!("FDSTORE=1\nFDNAME={HELD}\nFDPOLL=0"),
+            part,
+        )?;
+    }
+    // The manager closes the pipe once it has processed all messages before.
+    let (closed, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+    notify_with(&manager, "BARRIER=1", &[pipe.as_fd()])?;
+    drop(pipe);
+    let limit = Timespec {
+        tv_sec: PATIENCE,
+        tv_nsec: 0,
+    };
+    let mut polled = [PollFd::new(&closed, PollFlags::IN)];
+    match poll(&mut polled, Some(&limit))? {
+        0 => Err(io::Error::other(format!(
+            "it has not answered for {PATIENCE} s"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Lets the service manager close the descriptors that it holds.
+pub(crate) fn release() -> io::Result<()> {
+    notify(&format!("FDSTOREREMOVE=1\nFDNAME={HELD}"))
 }
 
 /// Raises this process's limit of open files to the highest one that it may set (`RLIMIT_NOFILE`), since each
@@ -51,37 +133,63 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the control socket that the service manager has opened, by the environment variables `LISTEN_PID` and
-/// `LISTEN_FDS`; `None` if they are not set, or are those of another process.
+/// Descriptors that a service manager has passed.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// The control socket that the manager has opened.
+    pub(crate) control: Option<OwnedFd>,
+    /// What the manager holds for a predecessor that was restarted, in any order.
+    pub(crate) held: Vec<OwnedFd>,
+}
+
+impl Passed {
+    /// Returns whether there are descriptors of a predecessor.
+    pub fn has_predecessor(&self) -> bool {
+        !self.held.is_empty()
+    }
+}
+
+/// Returns the descriptors that the service manager has passed, by the environment variables `LISTEN_PID`,
+/// `LISTEN_FDS` and `LISTEN_FDNAMES`; none if they are not set, or are those of another process. To be called once.
 ///
 /// # Errors
-/// There are several sockets, or it is not a listening `AF_UNIX` socket of type `SOCK_SEQPACKET`.
-pub fn control_socket() -> io::Result<Option<OwnedFd>> {
+/// There are several control sockets, or one is not a listening `AF_UNIX` socket of type `SOCK_SEQPACKET`.
+pub fn passed() -> io::Result<Passed> {
     let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
     let own = getpid().as_raw_nonzero().get();
-    if number("LISTEN_PID") != Some(own) {
-        return Ok(None);
-    }
-    match number("LISTEN_FDS") {
-        None | Some(0) => return Ok(None),
-        Some(1) => {}
-        Some(count) => {
-            return Err(io::Error::other(format!(
-                "{count} sockets were passed (LISTEN_FDS): give the unit one ListenSequentialPacket="
-            )));
+    let count = number("LISTEN_FDS").filter(|_| number("LISTEN_PID") == Some(own));
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    // Descriptors of this process are found by their numbers without unsafe code.
+    let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let mut passed = Passed::default();
+    let mut controls = 0;
+    for number in FIRST..FIRST + count.unwrap_or(0) {
+        let descriptor = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+        // Programs would not notice the end of a descriptor that is open twice.
+        close(number)?;
+        if names.next() == Some(HELD) {
+            passed.held.push(descriptor);
+        } else {
+            controls += 1;
+            passed.control = Some(descriptor);
         }
     }
-    // A descriptor of this process, found by its number without unsafe code.
-    let process = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let socket = pidfd_getfd(process, FIRST, PidfdGetfdFlags::empty())?;
-    let is_control = sockopt::socket_domain(&socket)? == AddressFamily::UNIX
-        && sockopt::socket_type(&socket)? == SocketType::SEQPACKET
-        && sockopt::socket_acceptconn(&socket)?;
-    if !is_control {
-        return Err(io::Error::other(
-            "the socket passed in LISTEN_FDS is not a SOCK_SEQPACKET listener: set ListenSequentialPacket= in the .socket unit",
-        ));
+    if controls > 1 {
+        return Err(io::Error::other(format!(
+            "{controls} sockets were passed (LISTEN_FDS): give the unit one ListenSequentialPacket="
+        )));
     }
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    Ok(Some(socket))
+    if let Some(socket) = &passed.control {
+        let is_control = sockopt::socket_domain(socket)? == AddressFamily::UNIX
+            && sockopt::socket_type(socket)? == SocketType::SEQPACKET
+            && sockopt::socket_acceptconn(socket)?;
+        if !is_control {
+            return Err(io::Error::other(
+                "the socket passed in LISTEN_FDS is not a SOCK_SEQPACKET listener: set ListenSequentialPacket= in the .socket unit",
+            ));
+        }
+        rustix::io::ioctl_fionbio(socket, true)?;
+    }
+    Ok(passed)
 }

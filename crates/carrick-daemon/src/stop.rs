@@ -4,12 +4,22 @@
 use carrick_proto::Time;
 use carrick_sockets::SocketId;
 
+use crate::StopRequest;
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token};
 
 impl Driver {
+    /// Ends the task: in this round if the service manager is to hold the sockets, else as soon as no association is
+    /// left, or after the time of [`crate::Config::linger`].
+    pub(crate) fn stop(&mut self, request: StopRequest) {
+        self.is_to_be_held = request == StopRequest::Hold;
+        if !self.is_to_be_held {
+            self.end_associations();
+        }
+    }
+
     /// Ends the task as soon as no association is left, or after the time of [`crate::Config::linger`].
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn end_associations(&mut self) {
         self.ends = Some(self.now() + self.config.linger);
         // Messages whose event has not been read come first.
         for (token, descriptor) in &mut self.descriptors {

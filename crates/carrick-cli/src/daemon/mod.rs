@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick::{DEFAULT_ENCAPSULATION_PORT, Transport};
-use carrick_daemon::{Config, Daemon, DaemonEnd, DaemonError, service};
+use carrick_daemon::{Config, Daemon, DaemonEnd, DaemonError, StopRequest, service};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,7 +27,8 @@ use settings::{NetworkSettings, Settings, TransportSetting};
 /// readiness (`NOTIFY_SOCKET`) and takes the control socket that the manager has opened (`LISTEN_FDS`).
 ///
 /// SIGUSR2 starts the command again with --take-over: the successor, such as another release, continues all
-/// associations without a loss. Exit code 0: ended by a signal, or a successor has taken over; 1: the configuration
+/// associations without a loss. SIGUSR1 gives all sockets to the service manager, which passes them to the next
+/// process of the service (`FDSTORE`): a restart ends no association. Exit code 0: ended by a signal, or a successor has taken over; 1: the configuration
 /// is invalid, a socket could not be opened, or the daemon did not hand over; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -178,16 +179,21 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
-    let mut successors = signal(SignalKind::user_defined2())
-        .map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))?;
+    let wait_for = |kind| {
+        signal(kind).map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))
+    };
+    let mut successors = wait_for(SignalKind::user_defined2())?;
+    let mut restarts = wait_for(SignalKind::user_defined1())?;
+    let mut continues = takes_over;
     let daemon = if takes_over {
         Daemon::take_over(config)
     } else {
-        let passed = service::control_socket().map_err(|error| {
+        let passed = service::passed().map_err(|error| {
             Failure::Run(format!(
                 "cannot use the socket of the service manager: {error}"
             ))
         })?;
+        continues = passed.has_predecessor();
         Daemon::bind_on(config, passed)
     };
     let daemon = daemon.map_err(|error| not_started(&error))?;
@@ -198,7 +204,7 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
     };
     let socket = daemon.socket().to_owned();
     log::info(format_args!("serving {} on {transport}", socket.display()));
-    if takes_over {
+    if continues {
         log::info(format_args!(
             "took over {} associations",
             daemon.association_count()
@@ -211,13 +217,17 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
         // The manager is notified of a successor by its predecessor.
         notify("READY=1");
     }
-    let end = daemon.run(async {
+    let end = daemon.run_until(async {
         loop {
             tokio::select! {
                 signal = runtime::signal_received() => {
                     notify("STOPPING=1");
                     log::info(format_args!("ending after {signal}"));
-                    return;
+                    return StopRequest::End;
+                }
+                _ = restarts.recv() => {
+                    notify("STOPPING=1");
+                    return StopRequest::Hold;
                 }
                 _ = successors.recv() => {
                     if let Err(error) = start_successor(&socket) {
@@ -227,9 +237,13 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
             }
         }
     });
-    if let DaemonEnd::HandedOver { process } = end.await {
-        notify(&format!("MAINPID={process}\nREADY=1"));
-        log::info(format_args!("handed over to process {process}"));
+    match end.await {
+        DaemonEnd::HandedOver { process } => {
+            notify(&format!("MAINPID={process}\nREADY=1"));
+            log::info(format_args!("handed over to process {process}"));
+        }
+        DaemonEnd::Held => log::info(format_args!("the service manager holds all sockets")),
+        DaemonEnd::Stopped => {}
     }
     Ok(())
 }

@@ -1,17 +1,22 @@
 //! Handover of `carrick daemon` to a successor, below unmodified Python programs.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::sockets::Served;
-use crate::support::{Finished, Running, start};
+use crate::sockets::{Served, build_library, directory, free_port};
+use crate::support::{Finished, Running, start, start_with};
 
 const PROGRAM: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/command/programs/handover.py"
+);
+const MANAGER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/command/programs/service_manager.py"
 );
 /// Associations of the test.
 const ASSOCIATIONS: &str = "20";
@@ -178,4 +183,60 @@ fn a_signal_starts_a_successor() {
         "{}",
         finished.errors
     );
+}
+
+/// `FDSTORE` of `sd_notify(3)`: the service manager holds all sockets while no daemon runs, three times. What it
+/// passes has another order each time.
+#[test]
+fn a_restart_by_the_service_manager_loses_no_message() {
+    if !has_python() {
+        return;
+    }
+    build_library();
+    let path = |name: &str| {
+        let name = format!("carrick-test-{name}-{}", std::process::id());
+        directory().join(name).to_str().unwrap().to_owned()
+    };
+    let (socket, notifications) = (path("held"), path("notifications"));
+    let port = free_port().to_string();
+    let daemon = [env!("CARGO_BIN_EXE_carrick"), "daemon", "--socket", &socket];
+    let network = ["--udp-port", &port, "--bind", "127.0.0.1"];
+    let manager = [MANAGER, &notifications];
+    let mut manager = start_with("python3", &[&manager[..], &daemon, &network].concat());
+    assert_eq!(manager.json_line()["passed"], 0);
+    let mut restarts = manager.input();
+    let mut served = Served {
+        daemon: manager,
+        socket,
+        port,
+    };
+    let mut programs = Programs::start(&served, "5303");
+    for _ in 0..3 {
+        programs.advance();
+        restarts.write_all(b"restart\n").unwrap();
+        let released = served.daemon.json_line();
+        let ready = served.daemon.json_line();
+        assert_eq!(released["released"], ready["passed"]);
+        // Both ends of each association, besides the sockets of the network and of the daemon.
+        assert!(ready["passed"].as_u64() > Some(40), "{ready}");
+    }
+    programs.advance();
+    programs.end();
+    drop(restarts);
+    let finished = served.daemon.finish();
+    std::fs::remove_file(notifications).unwrap();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let taken = finished.errors.matches("took over 40 associations");
+    assert_eq!(taken.count(), 3, "{}", finished.errors);
+}
+
+/// Without a manager that holds the sockets, SIGUSR1 ends the daemon as SIGTERM does.
+#[test]
+fn a_restart_without_a_service_manager_ends_associations() {
+    let served = Served::start("unheld");
+    served.daemon.signal(Signal::SIGUSR1);
+    let finished = served.daemon.finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let reason = "does not hold the sockets: there is none (NOTIFY_SOCKET)";
+    assert!(finished.errors.contains(reason), "{}", finished.errors);
 }

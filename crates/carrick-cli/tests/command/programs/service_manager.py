@@ -1,0 +1,96 @@
+"""A service manager that restarts a daemon: service_manager.py NOTIFY PROGRAM ARGUMENT...
+
+NOTIFY is the path of its notification socket. A line on standard input restarts the service with SIGUSR1, the end of
+the input ends it with SIGTERM. What the service stores (FDSTORE) is passed to its next process, in another order, as
+sd_listen_fds(3) describes. A line of JSON is printed when a process is ready, with the number of descriptors passed
+to it, and one when all that was held is released.
+"""
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+
+FIRST = 3
+
+
+class Service:
+    def __init__(self, path, command):
+        self.command = command
+        self.path = path
+        self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notifications.bind(path)
+        self.held = []
+        self.passed = 0
+        self.process = None
+
+    def start(self):
+        held = [descriptor for _, descriptor in reversed(self.held)]
+        names = ":".join(name for name, _ in reversed(self.held))
+        self.passed = len(held)
+
+        def prepare():
+            # Above all target numbers first, since one may be the number of another.
+            above = FIRST + len(held) + max(held, default=0)
+            moved = [os.dup2(descriptor, above + n) for n, descriptor in enumerate(held)]
+            for n, descriptor in enumerate(moved):
+                os.dup2(descriptor, FIRST + n, inheritable=True)
+            os.closerange(FIRST + len(held), above + len(held))
+
+        shell = ["sh", "-c", 'LISTEN_PID=$$; export LISTEN_PID; exec "$@"', "sh"]
+        variables = {"NOTIFY_SOCKET": self.path, "LISTEN_FDS": str(len(held)), "LISTEN_FDNAMES": names}
+        self.process = subprocess.Popen(
+            shell + self.command, env=os.environ | variables, preexec_fn=prepare, close_fds=False
+        )
+
+    def take(self):
+        """Processes a notification."""
+        space = socket.CMSG_SPACE(253 * 4)
+        data, ancillary, _, _ = self.notifications.recvmsg(4096, space)
+        descriptors = array.array("i")
+        for _, _, value in ancillary:
+            descriptors.frombytes(value[: len(value) // 4 * 4])
+        fields = dict(line.split("=", 1) for line in data.decode().splitlines())
+        if fields.get("FDSTORE") == "1":
+            self.held += [(fields["FDNAME"], descriptor) for descriptor in descriptors]
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if fields.get("FDSTOREREMOVE") == "1":
+            for name, descriptor in self.held:
+                assert name == fields["FDNAME"]
+                os.close(descriptor)
+            self.held = []
+            print(json.dumps({"released": self.passed}), flush=True)
+        if fields.get("READY") == "1":
+            print(json.dumps({"ready": self.process.pid, "passed": self.passed}), flush=True)
+
+    def stop(self, number):
+        """Ends the process, and processes its notifications meanwhile. Returns its code."""
+        self.process.send_signal(number)
+        while self.process.poll() is None:
+            if select.select([self.notifications], [], [], 0.01)[0]:
+                self.take()
+        return self.process.returncode
+
+
+def main():
+    service = Service(sys.argv[1], sys.argv[2:])
+    service.start()
+    while True:
+        readable, _, _ = select.select([service.notifications, sys.stdin], [], [])
+        if service.notifications in readable:
+            service.take()
+        elif not sys.stdin.readline():
+            sys.exit(service.stop(signal.SIGTERM))
+        elif service.stop(signal.SIGUSR1) != 0:
+            sys.exit(1)
+        else:
+            service.start()
+
+
+main()
