@@ -19,8 +19,9 @@ wanted=("$@")
 # Rounds of 10 s in which processes open and close sockets in random order.
 [ -z "$long" ] || export CARRICK_CHURN_ROUNDS=${CARRICK_CHURN_ROUNDS:-60}
 . scripts/checks.sh
-# Nothing is compiled twice here, so that what incremental compilation keeps would only cost.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16
+# Nothing is compiled twice here, so that what incremental compilation keeps would only cost; and no debugger reads
+# the tables of lines, of which a panic needs none.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16 CARGO_PROFILE_DEV_DEBUG=false
 
 build() {
   # One command, so that the features of each dependency are resolved once. `cargo test --no-run` would leave
@@ -34,10 +35,31 @@ docs() {
     python3 scripts/public_api.py --check
 }
 
+# The test programs that mostly wait for timers, programs and sockets.
+waiting_programs=(calls command net)
+
+# unit_programs: --test NAME for each other test program, so that a new one is in.
+unit_programs() {
+  cargo metadata --no-deps --format-version 1 --locked | python3 -c '
+import json, sys
+targets = (target for package in json.load(sys.stdin)["packages"] for target in package["targets"])
+names = {target["name"] for target in targets if "test" in target["kind"]}
+for name in sorted(names - set(sys.argv[1:])):
+    print("--test", name)' "${waiting_programs[@]}"
+}
+
 unit() {
+  local programs
+  programs=$(unit_programs) && [ -n "$programs" ] || return 1
   # More threads than cores, since many tests wait for timers.
-  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test "${workspace[@]}" --no-fail-fast -- \
-    --skip messages_arrive_once_and_associations_end --skip experiments::
+  # shellcheck disable=SC2086
+  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test "${workspace[@]}" --no-fail-fast --lib --bins $programs -- \
+    --skip messages_arrive_once_and_associations_end --skip experiments:: &&
+    cargo test "${workspace[@]}" --doc
+}
+
+programs_in_real_time() {
+  cargo test "${workspace[@]}" --no-fail-fast "${waiting_programs[@]/#/--test=}"
 }
 
 world() {
@@ -69,6 +91,7 @@ reproduce() {
 }
 
 fuzz() {
+  [ -z "$long" ] || export CARRICK_FUZZ_SANITIZER=address
   fuzz/run.sh "${CARRICK_FUZZ_SECONDS:-$([ -n "$long" ] && echo 120 || echo 10)}"
 }
 
@@ -150,6 +173,12 @@ targets() {
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
 
+# The command by itself, as it is installed, has only the features that it asks for; the fuzz targets are another workspace.
+other_lints() {
+  cargo clippy -p carrick-cli --locked -- -D warnings &&
+    cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
+}
+
 # Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a
 # library compiles without the checkout.
 packages() {
@@ -186,7 +215,7 @@ full_experiments() {
 # What uses a core, one check after the other. The lints and the docs come last: they hold the lock of
 # the target folder, which would keep the checks beside them from their tests.
 computing() {
-  check unit unit
+  need python3 unit unit
   check experiments experiments
   check world world
   need python3 reproduce reproduce
@@ -202,6 +231,7 @@ computing() {
     need rustup targets targets
     need musl-gcc musl musl
     check packages packages
+    check other-lints other_lints
     need pip3 book book
   fi
 }
@@ -231,6 +261,7 @@ other_waiting() {
       check programs programs
     fi
   fi
+  check real-time programs_in_real_time
   need go go-module go_module
 }
 

@@ -429,7 +429,7 @@ impl Daemon {
         self.run_until(stop).await
     }
 
-    /// Serves programs as [`Self::run`] until `stop` is ready, which tells how to end.
+    /// Serves programs as [`Self::run`] until `stop` is ready, and ends as it requests.
     pub async fn run_until(mut self, stop: impl Future<Output = StopRequest>) -> DaemonEnd {
         let log = self.driver.config.log;
         let server = self.metrics.take().map(|metrics| {

@@ -138,7 +138,7 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
 pub struct Passed {
     /// The control socket that the manager has opened.
     pub(crate) control: Option<OwnedFd>,
-    /// What the manager holds for a predecessor that was restarted, in any order.
+    /// Descriptors that the manager holds for a predecessor that was restarted, in any order.
     pub(crate) held: Vec<OwnedFd>,
 }
 

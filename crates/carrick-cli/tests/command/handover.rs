@@ -232,7 +232,7 @@ fn a_restart_by_the_service_manager_loses_no_message() {
 
 /// Without a manager that holds the sockets, SIGUSR1 ends the daemon as SIGTERM does.
 #[test]
-fn a_restart_without_a_service_manager_ends_associations() {
+fn a_restart_without_a_manager_ends_associations() {
     let served = Served::start("unheld");
     served.daemon.signal(Signal::SIGUSR1);
     let finished = served.daemon.finish();

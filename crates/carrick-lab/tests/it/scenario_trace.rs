@@ -308,6 +308,6 @@ fn experiment_errors_list_the_existing_cells() {
     };
     assert_eq!(
         error("failover", "pmr2.failover", &late),
-        "there is no repetition 20 of experiment 'failover'; there are 20, from 0 on"
+        "there is no repetition 20 of experiment 'failover'; there are 10, from 0 on"
     );
 }

@@ -13,9 +13,9 @@ use carrick_proto::research::Policies;
 
 use super::support::{MessageSink, add_pair, concurrent, config};
 
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 4;
 const WARM_UP: u64 = 20;
-const SECONDS: u64 = 150;
+const SECONDS: u64 = 100;
 const BOTTLENECK: u64 = 10_000_000;
 
 /// Returns the rates in Mbit/s of the association over two paths and of the single flow.
