@@ -47,7 +47,7 @@ use crate::statistics::MetricsServer;
 use crate::{Config, Daemon, DaemonError, service};
 
 /// Format of the daemon's state. Its version changes with every change of the state.
-const FORMAT: Format = Format::new(*b"carrickd", 2);
+const FORMAT: Format = Format::new(*b"carrickd", 1);
 
 /// Limit of the time in which the other side answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -652,7 +652,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0xc889_453a;
+    const LAYOUT: u32 = 0x529e_368d;
 
     #[test]
     fn version_stands_for_the_layout() {

@@ -196,16 +196,19 @@ fn refused_calls_take_a_bounded_share_of_room() {
     let mut world = World::with(|config| config.max_calls = 8);
     let [attacker, other] = ["127.0.0.2", "127.0.0.3"].map(host);
     let useless = audio("host.example.net", 4000);
-    for n in 0..100 {
-        flood_with("INVITE", &useless, &attacker, &world, n * 20..(n + 1) * 20);
+    let mut sent = 0;
+    while world.counts().crowded <= 100 {
+        // Requests beyond the socket buffer are lost, possibly most of them.
+        assert!(sent < 1_000_000, "{:?}", world.counts());
+        flood_with("INVITE", &useless, &attacker, &world, sent..sent + 20);
+        sent += 20;
         std::thread::sleep(Duration::from_millis(2));
     }
-    world.until("refused", |world| world.counts().crowded > 100);
     let offered = world.counts().offered;
     // An eighth of the transactions for this number of calls.
     assert!(offered <= (8 * 8 + 8192) / 8, "{offered}");
     until_answered(&attacker, &world);
-    flood("INVITE", &other, &world, 5000..5001);
+    flood("INVITE", &other, &world, sent..sent + 1);
     world.caller.expect("INVITE");
     assert_eq!(world.counts().flooded, 0);
 }

@@ -8,7 +8,7 @@ use carrick_lab::{Row, ScenarioResult};
 
 use super::{assert_complete_report, row, run};
 
-static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("failover", 1, 10));
+static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("failover", 1, 20));
 
 /// Returns the rows of the published table.
 fn published_cells() -> impl Iterator<Item = &'static Row> {

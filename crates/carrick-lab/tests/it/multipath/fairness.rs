@@ -13,7 +13,7 @@ use carrick_proto::research::Policies;
 
 use super::support::{MessageSink, add_pair, concurrent, config};
 
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 6;
 const WARM_UP: u64 = 20;
 const SECONDS: u64 = 100;
 const BOTTLENECK: u64 = 10_000_000;
