@@ -50,7 +50,7 @@ use crate::{Config, Daemon, DaemonError, service};
 const FORMAT: Format = Format::new(*b"carrickd", 1);
 
 /// Limit of the time in which the other side answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 portable_tuple! { Token(number) }
 
@@ -612,6 +612,7 @@ fn continued(
         driver,
         socket,
         metrics,
+        is_successor: true,
     })
 }
 

@@ -318,6 +318,7 @@ pub struct Daemon {
     driver: Box<Driver>,
     socket: PathBuf,
     metrics: Option<MetricsServer>,
+    is_successor: bool,
 }
 
 impl Daemon {
@@ -385,6 +386,7 @@ impl Daemon {
             driver,
             socket,
             metrics: listener,
+            is_successor: false,
         })
     }
 
@@ -397,6 +399,11 @@ impl Daemon {
     /// [`DaemonError::NotTakenOver`]; the running daemon continues.
     pub fn take_over(config: Config) -> Result<Self, DaemonError> {
         handover::take_over(config)
+    }
+
+    /// Returns whether the daemon continues the sockets of another one.
+    pub fn is_successor(&self) -> bool {
+        self.is_successor
     }
 
     /// Returns the number of associations that have not ended.

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use carrick_ipc::MAX_ATTACHED;
 use nix::unistd::close;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -20,17 +21,13 @@ use rustix::process::{
     setrlimit,
 };
 
+use crate::handover::PATIENCE;
+
 /// First descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
 
 /// Name of the descriptors that the manager holds (`FDNAME=`).
 const HELD: &str = "carrick-sockets";
-
-/// Descriptors of one message to the manager (`SCM_MAX_FD`).
-const MAX_ATTACHED: usize = 253;
-
-/// Limit in seconds of the time in which the manager takes descriptors.
-const PATIENCE: i64 = 10;
 
 /// Notifies the service manager of a state, such as `READY=1` or `STOPPING=1`. Without the environment variable
 /// `NOTIFY_SOCKET` nothing happens.
@@ -75,7 +72,7 @@ fn notify_with(manager: &UnixDatagram, state: &str, attached: &[BorrowedFd<'_>])
 ///
 /// # Errors
 /// There is no manager, it holds fewer (`FDSTORE`, set by systemd 254 and later), or it has not taken them within
-/// 10 s.
+/// 10 s. It then holds none.
 pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let manager = manager()?.ok_or_else(|| io::Error::other("there is none (NOTIFY_SOCKET)"))?;
     let limit = std::env::var("FDSTORE").ok();
@@ -86,34 +83,46 @@ pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
             descriptors.len()
         )));
     }
-    for part in descriptors.chunks(MAX_ATTACHED) {
-        // A descriptor whose peer closes it meanwhile is kept, since its end is part of the state.
-        notify_with(
-            &manager,
-            &format!("FDSTORE=1\nFDNAME={HELD}\nFDPOLL=0"),
-            part,
-        )?;
+    // A descriptor whose peer closes it meanwhile is kept, since its end is part of the state.
+    let store = format!("FDSTORE=1\nFDNAME={HELD}\nFDPOLL=0");
+    let mut parts = descriptors.chunks(MAX_ATTACHED);
+    let held = parts
+        .try_for_each(|part| notify_with(&manager, &store, part))
+        .and_then(|()| wait_for(&manager));
+    if held.is_err() {
+        // Programs and peers would not notice the end of what it keeps open. It may not be reached for this, either.
+        let _ = notify_with(&manager, &format!("FDSTOREREMOVE=1\nFDNAME={HELD}"), &[]);
     }
-    // The manager closes the pipe once it has processed all messages before.
+    held
+}
+
+/// Lets the service manager close the descriptors that it holds. Returns when it has, so that their addresses are
+/// free.
+pub(crate) fn release() -> io::Result<()> {
+    let Some(manager) = manager()? else {
+        return Ok(());
+    };
+    notify_with(&manager, &format!("FDSTOREREMOVE=1\nFDNAME={HELD}"), &[])?;
+    wait_for(&manager)
+}
+
+/// Waits until the manager has processed all messages so far: it closes the pipe of `BARRIER=1` then.
+fn wait_for(manager: &UnixDatagram) -> io::Result<()> {
     let (closed, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
-    notify_with(&manager, "BARRIER=1", &[pipe.as_fd()])?;
+    notify_with(manager, "BARRIER=1", &[pipe.as_fd()])?;
     drop(pipe);
     let limit = Timespec {
-        tv_sec: PATIENCE,
+        tv_sec: PATIENCE.as_secs() as i64,
         tv_nsec: 0,
     };
     let mut polled = [PollFd::new(&closed, PollFlags::IN)];
     match poll(&mut polled, Some(&limit))? {
         0 => Err(io::Error::other(format!(
-            "it has not answered for {PATIENCE} s"
+            "it has not answered for {} s",
+            PATIENCE.as_secs()
         ))),
         _ => Ok(()),
     }
-}
-
-/// Lets the service manager close the descriptors that it holds.
-pub(crate) fn release() -> io::Result<()> {
-    notify(&format!("FDSTOREREMOVE=1\nFDNAME={HELD}"))
 }
 
 /// Raises this process's limit of open files to the highest one that it may set (`RLIMIT_NOFILE`), since each
@@ -142,13 +151,6 @@ pub struct Passed {
     pub(crate) held: Vec<OwnedFd>,
 }
 
-impl Passed {
-    /// Returns whether there are descriptors of a predecessor.
-    pub fn has_predecessor(&self) -> bool {
-        !self.held.is_empty()
-    }
-}
-
 /// Returns the descriptors that the service manager has passed, by the environment variables `LISTEN_PID`,
 /// `LISTEN_FDS` and `LISTEN_FDNAMES`; none if they are not set, or are those of another process. To be called once.
 ///
@@ -157,14 +159,17 @@ impl Passed {
 pub fn passed() -> io::Result<Passed> {
     let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
     let own = getpid().as_raw_nonzero().get();
-    let count = number("LISTEN_FDS").filter(|_| number("LISTEN_PID") == Some(own));
+    let mut passed = Passed::default();
+    let count = number("LISTEN_FDS").filter(|count| *count > 0);
+    let Some(count) = count.filter(|_| number("LISTEN_PID") == Some(own)) else {
+        return Ok(passed);
+    };
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     // Descriptors of this process are found by their numbers without unsafe code.
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let mut passed = Passed::default();
     let mut controls = 0;
-    for number in FIRST..FIRST + count.unwrap_or(0) {
+    for number in FIRST..FIRST.saturating_add(count) {
         let descriptor = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
         // Programs would not notice the end of a descriptor that is open twice.
         close(number)?;

@@ -28,8 +28,10 @@ use settings::{NetworkSettings, Settings, TransportSetting};
 ///
 /// SIGUSR2 starts the command again with --take-over: the successor, such as another release, continues all
 /// associations without a loss. SIGUSR1 gives all sockets to the service manager, which passes them to the next
-/// process of the service (`FDSTORE`): a restart ends no association. Exit code 0: ended by a signal, or a successor has taken over; 1: the configuration
-/// is invalid, a socket could not be opened, or the daemon did not hand over; 2: invalid command line.
+/// process of the service (`FDSTORE`): a restart ends no association.
+///
+/// Exit code 0: ended by a signal, or a successor has taken over; 1: the configuration is invalid, a socket could not
+/// be opened, or the daemon did not hand over; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Configuration file (TOML); options of the command line precede it.
@@ -184,7 +186,6 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
     };
     let mut successors = wait_for(SignalKind::user_defined2())?;
     let mut restarts = wait_for(SignalKind::user_defined1())?;
-    let mut continues = takes_over;
     let daemon = if takes_over {
         Daemon::take_over(config)
     } else {
@@ -193,7 +194,6 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
                 "cannot use the socket of the service manager: {error}"
             ))
         })?;
-        continues = passed.has_predecessor();
         Daemon::bind_on(config, passed)
     };
     let daemon = daemon.map_err(|error| not_started(&error))?;
@@ -204,7 +204,7 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
     };
     let socket = daemon.socket().to_owned();
     log::info(format_args!("serving {} on {transport}", socket.display()));
-    if continues {
+    if daemon.is_successor() {
         log::info(format_args!(
             "took over {} associations",
             daemon.association_count()

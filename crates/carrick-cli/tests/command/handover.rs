@@ -1,8 +1,8 @@
 //! Handover of `carrick daemon` to a successor, below unmodified Python programs.
 
 use std::io::Write;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -185,49 +185,114 @@ fn a_signal_starts_a_successor() {
     );
 }
 
-/// `FDSTORE` of `sd_notify(3)`: the service manager holds all sockets while no daemon runs, three times. What it
-/// passes has another order each time.
+/// Daemon below a service manager, and the input of the manager, a line of which restarts the daemon.
+struct Managed {
+    served: Served,
+    restarts: ChildStdin,
+    folder: PathBuf,
+}
+
+impl Managed {
+    fn start(name: &str) -> Self {
+        build_library();
+        let folder = directory().join(format!("carrick-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let (socket, notify, config) = (path("socket"), path("notify"), path("daemon.toml"));
+        let port = free_port().to_string();
+        configure(&folder, &port);
+        let daemon = [env!("CARGO_BIN_EXE_carrick"), "daemon", "--socket", &socket];
+        let options = [&daemon[..], &["--config", &config]].concat();
+        let mut daemon = start_with("python3", &[&[MANAGER, &notify], &options[..]].concat());
+        assert_eq!(daemon.json_line()["passed"], 0);
+        let restarts = daemon.input();
+        let served = Served {
+            daemon,
+            socket,
+            port,
+        };
+        Self {
+            served,
+            restarts,
+            folder,
+        }
+    }
+
+    /// Restarts the daemon and waits until it is ready.
+    fn restart(&mut self) {
+        self.restarts.write_all(b"restart\n").unwrap();
+        let released = self.served.daemon.json_line();
+        let ready = self.served.daemon.json_line();
+        assert_eq!(released["released"], ready["passed"]);
+        // Both ends of each association, besides the sockets of the network and of the daemon.
+        assert!(ready["passed"].as_u64() > Some(40), "{ready}");
+    }
+
+    /// Ends the daemon; returns its log.
+    fn end(self) -> String {
+        drop(self.restarts);
+        let finished = self.served.daemon.finish();
+        std::fs::remove_dir_all(self.folder).unwrap();
+        assert_eq!(finished.code, Some(0), "{}", finished.errors);
+        finished.errors
+    }
+}
+
+/// Writes the configuration of a daemon on loopback.
+fn configure(folder: &Path, port: &str) {
+    let network = format!("[network]\naddresses = [\"127.0.0.1\"]\nudp-port = {port}\n");
+    std::fs::write(folder.join("daemon.toml"), network).unwrap();
+}
+
+/// `FDSTORE` of `sd_notify(3)`: the service manager holds all sockets while no daemon runs, three times. It
+/// passes them in another order each time.
 #[test]
 fn a_restart_by_the_service_manager_loses_no_message() {
     if !has_python() {
         return;
     }
-    build_library();
-    let path = |name: &str| {
-        let name = format!("carrick-test-{name}-{}", std::process::id());
-        directory().join(name).to_str().unwrap().to_owned()
-    };
-    let (socket, notifications) = (path("held"), path("notifications"));
-    let port = free_port().to_string();
-    let daemon = [env!("CARGO_BIN_EXE_carrick"), "daemon", "--socket", &socket];
-    let network = ["--udp-port", &port, "--bind", "127.0.0.1"];
-    let manager = [MANAGER, &notifications];
-    let mut manager = start_with("python3", &[&manager[..], &daemon, &network].concat());
-    assert_eq!(manager.json_line()["passed"], 0);
-    let mut restarts = manager.input();
-    let mut served = Served {
-        daemon: manager,
-        socket,
-        port,
-    };
-    let mut programs = Programs::start(&served, "5303");
+    let mut managed = Managed::start("held");
+    let mut programs = Programs::start(&managed.served, "5303");
     for _ in 0..3 {
         programs.advance();
-        restarts.write_all(b"restart\n").unwrap();
-        let released = served.daemon.json_line();
-        let ready = served.daemon.json_line();
-        assert_eq!(released["released"], ready["passed"]);
-        // Both ends of each association, besides the sockets of the network and of the daemon.
-        assert!(ready["passed"].as_u64() > Some(40), "{ready}");
+        managed.restart();
     }
     programs.advance();
     programs.end();
-    drop(restarts);
-    let finished = served.daemon.finish();
-    std::fs::remove_file(notifications).unwrap();
-    assert_eq!(finished.code, Some(0), "{}", finished.errors);
-    let taken = finished.errors.matches("took over 40 associations");
-    assert_eq!(taken.count(), 3, "{}", finished.errors);
+    let log = managed.end();
+    let taken = log.matches("took over 40 associations");
+    assert_eq!(taken.count(), 3, "{log}");
+}
+
+/// The next process has another UDP port: it serves new programs, and those of its predecessor get an error.
+#[test]
+fn a_restart_with_another_port_ends_associations() {
+    if !has_python() {
+        return;
+    }
+    let mut managed = Managed::start("changed");
+    let mut programs = Programs::start(&managed.served, "5304");
+    programs.advance();
+    managed.served.port = free_port().to_string();
+    configure(&managed.folder, &managed.served.port);
+    managed.restart();
+    for program in [programs.server, programs.client] {
+        let finished = program.finish();
+        assert_eq!(finished.code, Some(1), "{}", finished.errors);
+        assert!(
+            finished.errors.contains("ConnectionResetError"),
+            "{}",
+            finished.errors
+        );
+    }
+    let mut programs = Programs::start(&managed.served, "5305");
+    programs.advance();
+    programs.end();
+    let log = managed.end();
+    let reason =
+        "the sockets of the previous process are not continued: the transport or the UDP port";
+    assert!(log.contains(reason), "{log}");
+    assert!(!log.contains("took over"), "{log}");
 }
 
 /// Without a manager that holds the sockets, SIGUSR1 ends the daemon as SIGTERM does.
