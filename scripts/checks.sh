@@ -20,13 +20,29 @@ want() {
   return 1
 }
 
+# with_cpu_time NAME COMMAND...: runs the command; the times of its processes go to a file.
+with_cpu_time() {
+  local name=$1 status
+  shift
+  "$@"
+  status=$?
+  # Not in a pipe: `times` there is about the pipe.
+  times >"$logs/$name.cpu"
+  return $status
+}
+
+# cpu_time NAME: the CPU time of a check in s.
+cpu_time() {
+  awk -F'[ms ]+' 'NR == 2 {printf "%d", 60 * $1 + $2 + 60 * $3 + $4 + 0.5}' "$logs/$1.cpu"
+}
+
 # check NAME COMMAND...: runs the command with its output in a log. Prints a line every 30 s, one
 # with the time at the end, and after a failure the failed tests and the end of the log without passed tests.
 check() {
   local name=$1 start=$SECONDS pid
   shift
   want "$name" || return 0
-  "$@" >"$logs/$name.log" 2>&1 </dev/null &
+  with_cpu_time "$name" "$@" >"$logs/$name.log" 2>&1 </dev/null &
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
     sleep 1
@@ -35,11 +51,11 @@ check() {
     fi
   done
   if wait "$pid"; then
-    echo "passed $name $((SECONDS - start))" >>"$results"
+    echo "passed $name $((SECONDS - start)) $(cpu_time "$name")" >>"$results"
     printf 'ok      %-12s %4s s  %s\n' "$name" $((SECONDS - start)) "$(summary "$logs/$name.log")"
     grep -a '^measured: ' "$logs/$name.log" | sed 's/^/        /'
   else
-    echo "failed $name $((SECONDS - start))" >>"$results"
+    echo "failed $name $((SECONDS - start)) $(cpu_time "$name")" >>"$results"
     printf 'FAILED  %-12s %4s s  log: %s\n%s\n%s\n' "$name" $((SECONDS - start)) "$logs/$name.log" \
       "$(culprits "$name")" "$(tail -n 60 "$logs/$name.log" | grep -avE '(\.\.\.|  ) ?ok( |$)' | sed 's/^/    /')"
     return 1
@@ -61,10 +77,10 @@ culprits() {
 skip() {
   want "$1" || return 0
   if [ -n "${CI:-}" ]; then
-    echo "failed $1 0" >>"$results"
+    echo "failed $1 0 0" >>"$results"
     printf 'FAILED  %-12s not run: %s\n' "$1" "$2"
   else
-    echo "skipped $1 0" >>"$results"
+    echo "skipped $1 0 0" >>"$results"
     printf 'NOT RUN %-12s %s\n' "$1" "$2"
   fi
 }
@@ -82,7 +98,7 @@ finish() {
   passed=$(grep -c '^passed' "$results")
   failed=$(grep -c '^failed' "$results")
   skipped=$(grep -c '^skipped' "$results")
-  echo "times: $(awk '{printf "%s%s %s s", (NR > 1 ? ", " : ""), $2, $3}' "$results"); all together $((SECONDS - started)) s"
+  echo "times (CPU): $(awk '{printf "%s%s %s s (%s)", (NR > 1 ? ", " : ""), $2, $3, $4; cpu += $4} END {printf "; CPU time %d s", cpu}' "$results"), all together $((SECONDS - started)) s"
   if [ "$failed" -gt 0 ]; then
     echo "failed: $(awk '/^failed/ {printf "%s ", $2}' "$results")"
     for name in $(awk '/^failed/ {print $2}' "$results"); do [ -f "$logs/$name.log" ] && culprits "$name"; done
