@@ -15,6 +15,8 @@ use std::time::Instant;
 
 use carrick::{AssociationConfig, Bytes, Config, ConnectOptions, Endpoint, SendOptions};
 
+type Failure = Box<dyn Error + Send + Sync>;
+
 fn config(daemon: Option<String>) -> Config {
     let association = AssociationConfig::modern().with(|c| c.transmission.nagle = false);
     let config = Config::udp([[127, 0, 0, 1].into()]).association(association);
@@ -25,7 +27,7 @@ fn config(daemon: Option<String>) -> Config {
     }
 }
 
-async fn serve(port: u16, daemon: Option<String>) -> Result<(), Box<dyn Error>> {
+async fn serve(port: u16, daemon: Option<String>) -> Result<(), Failure> {
     let endpoint = Endpoint::bind(config(daemon).port(port))?;
     println!("{}", endpoint.encapsulation_port().ok_or("no UDP port")?);
     let mut association = endpoint.accept().await.ok_or("closed")?.accept();
@@ -41,7 +43,7 @@ async fn measure(
     port: u16,
     (size, count): (usize, usize),
     daemon: Option<String>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Failure> {
     let mut line = String::new();
     stdin().read_line(&mut line)?;
     let options = ConnectOptions::new().encapsulation_port(line.trim().parse()?);
@@ -70,7 +72,7 @@ async fn measure(
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
     let mut next = || {
         words
@@ -79,9 +81,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let role = next()?;
     let port = next()?.parse()?;
+    // In a task: before it polls this function again, the runtime would ask the system for events.
     if role == "server" {
-        return serve(port, next().ok()).await;
+        return tokio::spawn(serve(port, next().ok())).await?;
     }
     let extent = (next()?.parse()?, next()?.parse()?);
-    measure(port, extent, next().ok()).await
+    tokio::spawn(measure(port, extent, next().ok())).await?
 }

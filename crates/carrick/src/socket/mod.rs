@@ -5,12 +5,14 @@
 //! - `buffers`: received datagrams
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
+//! - `polled`: registration with the runtime
 //! - `traffic_class`: packets with a DSCP
 
 pub(crate) mod addresses;
 mod buffers;
 mod errors;
 pub(crate) mod options;
+mod polled;
 mod set;
 #[cfg(target_os = "linux")]
 mod traffic_class;
@@ -20,21 +22,19 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use carrick_proto::Transmit;
-use quinn_udp::{EcnCodepoint, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 
 use crate::error::BindError;
 #[cfg(target_os = "linux")]
 pub(crate) use buffers::cut;
 pub(crate) use buffers::{Datagrams, ReceiveBuffers};
 pub(crate) use errors::IcmpNote;
+use polled::{PolledSocket, SystemSocket};
 pub(crate) use set::SocketSet;
 
 /// SCTP's IP protocol number.
@@ -74,7 +74,7 @@ struct QueuedTransmit {
 
 /// Socket of one local address.
 pub(crate) struct Socket {
-    io: Arc<UdpSocket>,
+    io: PolledSocket,
     state: UdpSocketState,
     address: IpAddr,
     encapsulated: bool,
@@ -134,8 +134,7 @@ impl Socket {
         options::report_errors(&io, address.is_ipv4())?;
         let local = io.local_addr()?.as_socket();
         // The runtime only polls it, so that a raw socket works as well.
-        let io = UdpSocket::from_std(io.into())?;
-        let io = Arc::new(io);
+        let io = PolledSocket::new(io.into())?;
         let socket = Self {
             errors: wait_for_errors(&io),
             io,
@@ -158,7 +157,7 @@ impl Socket {
     pub(crate) fn duplicate(&self) -> io::Result<std::os::fd::OwnedFd> {
         use std::os::fd::AsFd;
 
-        self.io.as_fd().try_clone_to_owned()
+        self.io.get().as_fd().try_clone_to_owned()
     }
 
     /// Returns true if the socket carries SCTP in UDP.
@@ -172,24 +171,13 @@ impl Socket {
         cx: &mut Context<'_>,
         buffers: &'b mut ReceiveBuffers,
     ) -> Poll<io::Result<Datagrams<'b>>> {
-        loop {
-            ready!(self.io.poll_recv_ready(cx))?;
-            let read = self.io.try_io(Interest::READABLE, || {
-                buffers.receive(|slices, meta| self.state.recv((&*self.io).into(), slices, meta))
-            });
-            match read {
-                Ok(count) => {
-                    return Poll::Ready(Ok(buffers.datagrams(
-                        count,
-                        self.address,
-                        self.encapsulated,
-                    )));
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // The error of an earlier packet; its details are in the error queue.
-                Err(e) => return Poll::Ready(Err(e)),
-            }
-        }
+        // An error is that of an earlier packet; its details are in the error queue.
+        let count = ready!(self.io.poll_read(cx, |io| {
+            let count = buffers.receive(|slices, meta| self.state.recv(io.into(), slices, meta))?;
+            Ok((count, count < BATCH_SIZE))
+        }))?;
+        let datagrams = buffers.datagrams(count, self.address, self.encapsulated);
+        Poll::Ready(Ok(datagrams))
     }
 
     /// Reads ICMP messages from the socket's error queue; ready until the queue is empty.
@@ -202,15 +190,10 @@ impl Socket {
 
     pub(crate) fn take_errors(&self) -> Vec<IcmpNote> {
         let mut notes = Vec::new();
-        // Without an error there is nothing to read.
-        let _ = self.io.try_io(Interest::ERROR, || {
-            let (taken, emptied) = errors::take(&*self.io, self.encapsulated);
+        self.io.take_errors(|io| {
+            let (taken, emptied) = errors::take(io, self.encapsulated);
             notes = taken;
-            if emptied {
-                // Clears the runtime's readiness for errors.
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(())
+            emptied
         });
         notes
     }
@@ -269,7 +252,7 @@ impl Socket {
     fn try_send(&self, transmit: &Transmit, bytes: &[u8]) {
         let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
         for part in bytes.chunks(self.state.max_gso_segments().max(1) * size) {
-            let send = || self.send_part(transmit, part, size);
+            let send = || send_part(self.io.get(), &self.state, transmit, part, size);
             // The error of an earlier packet is returned here once.
             let _ = send().or_else(|_| send());
         }
@@ -277,27 +260,27 @@ impl Socket {
 
     /// Sends a transmit; if it has to wait, `rest` is the part that was not sent.
     fn poll_send(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         transmit: &Transmit,
         rest: &mut &[u8],
     ) -> Poll<TransmitOutcome> {
         let v4 = self.address.is_ipv4();
-        if transmit.may_fragment && options::allow_fragments(&*self.io, v4, true).is_err() {
+        if transmit.may_fragment && options::allow_fragments(self.io.get(), v4, true).is_err() {
             return Poll::Ready(TransmitOutcome::Lost);
         }
         let sent = self.poll_send_parts(cx, transmit, rest);
         if transmit.may_fragment {
             // The system accepted the option before; if it refuses now, packets may be fragmented, which
             // only delays the discovery of a smaller MTU.
-            let _ = options::allow_fragments(&*self.io, v4, false);
+            let _ = options::allow_fragments(self.io.get(), v4, false);
         }
         sent
     }
 
     /// In one part with segmentation offload, packet by packet without it.
     fn poll_send_parts(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         transmit: &Transmit,
         rest: &mut &[u8],
@@ -317,45 +300,46 @@ impl Socket {
     }
 
     fn poll_send_part(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         transmit: &Transmit,
         part: &[u8],
         size: usize,
     ) -> Poll<TransmitOutcome> {
-        let mut tries = 0;
-        loop {
-            if ready!(self.io.poll_send_ready(cx)).is_err() {
-                return Poll::Ready(TransmitOutcome::Lost);
-            }
-            let sent = self
-                .io
-                .try_io(Interest::WRITABLE, || self.send_part(transmit, part, size));
-            match sent {
-                Ok(()) => return Poll::Ready(TransmitOutcome::Done),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // With transport errors on, the error of an earlier packet is returned here once; the
-                // earlier one may have been too large, and this one not.
-                Err(_) if tries == 0 => tries += 1,
-                Err(e) if quinn_udp::is_msg_size_err(&e) => {
-                    return Poll::Ready(TransmitOutcome::TooBig);
-                }
-                Err(_) => return Poll::Ready(TransmitOutcome::Lost),
+        let state = &self.state;
+        // With transport errors on, the error of an earlier packet is returned here once; the
+        // earlier one may have been too large, and this one not.
+        let mut sent = Ok(());
+        for _ in 0..2 {
+            sent = ready!(
+                self.io
+                    .poll_write(cx, |io| send_part(io, state, transmit, part, size))
+            );
+            if sent.is_ok() {
+                break;
             }
         }
+        Poll::Ready(match sent {
+            Ok(()) => TransmitOutcome::Done,
+            Err(e) if quinn_udp::is_msg_size_err(&e) => TransmitOutcome::TooBig,
+            Err(_) => TransmitOutcome::Lost,
+        })
     }
 }
 
-impl Socket {
-    /// Sends packets of `size` bytes with one call of the system.
-    fn send_part(&self, transmit: &Transmit, part: &[u8], size: usize) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        if transmit.dscp != 0 {
-            return traffic_class::send(&*self.io, transmit, part, size);
-        }
-        let datagram = datagram(transmit, part, size);
-        self.state.try_send((&*self.io).into(), &datagram)
+/// Sends packets of `size` bytes with one call of the system.
+fn send_part(
+    io: &SystemSocket,
+    state: &UdpSocketState,
+    transmit: &Transmit,
+    part: &[u8],
+    size: usize,
+) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if transmit.dscp != 0 {
+        return traffic_class::send(io, transmit, part, size);
     }
+    state.try_send(io.into(), &datagram(transmit, part, size))
 }
 
 /// Returns the packets of `size` bytes that the system sends with one call.
@@ -414,10 +398,10 @@ fn explain(address: IpAddr, carrier: SocketTransport, source: io::Error) -> Bind
     }
 }
 
-fn wait_for_errors(io: &Arc<UdpSocket>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let io = Arc::clone(io);
+fn wait_for_errors(io: &PolledSocket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let errors = io.errors();
     Box::pin(async move {
-        if io.ready(Interest::ERROR).await.is_err() {
+        if errors.await.is_err() {
             // The runtime shuts down; the endpoint's task ends with it.
             std::future::pending().await
         }
@@ -471,12 +455,11 @@ mod tests {
         drop(gone);
         // A send also reports an earlier error.
         for _ in 0..300 {
-            socket.io.writable().await.unwrap();
-            let _ = socket.io.try_send_to(b"closed port", target);
+            let _ = socket.io.get().send_to(b"closed port", target);
         }
         // On loopback the ICMP messages arrive at once, or after a moment.
         std::thread::sleep(std::time::Duration::from_millis(300));
-        let _ready = socket.io.ready(Interest::ERROR).await.unwrap();
+        socket.io.errors().await.unwrap();
         let mut taken = Vec::new();
         // The runtime does not poll the socket meanwhile.
         loop {
@@ -486,7 +469,7 @@ mod tests {
             }
         }
         assert!(taken.len() > 1, "{taken:?}");
-        let (left, emptied) = errors::take(&*socket.io, true);
+        let (left, emptied) = errors::take(socket.io.get(), true);
         assert!(left.is_empty() && emptied, "{} left behind", left.len());
     }
 }
