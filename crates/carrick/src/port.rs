@@ -27,7 +27,7 @@ const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 const TRIES: usize = 256;
 
 /// Stands for all ports in a claim.
-const ALL_PORTS: u16 = 0;
+pub(crate) const ALL_PORTS: u16 = 0;
 
 /// Prefix of the names of all claims.
 const NAMES: &str = "carrick/sctp/";

@@ -6,6 +6,7 @@
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
 //! - `polled`: registration with the runtime
+//! - `port_filter`: packets that a raw socket gets
 //! - `traffic_class`: packets with a DSCP
 
 pub(crate) mod addresses;
@@ -13,6 +14,8 @@ mod buffers;
 mod errors;
 pub(crate) mod options;
 mod polled;
+#[cfg(target_os = "linux")]
+mod port_filter;
 mod set;
 #[cfg(target_os = "linux")]
 mod traffic_class;
@@ -158,6 +161,18 @@ impl Socket {
         use std::os::fd::AsFd;
 
         self.io.get().as_fd().try_clone_to_owned()
+    }
+
+    /// Lets the system keep packets for other SCTP ports from a raw socket. Where it cannot, the endpoint drops them.
+    pub(crate) fn filter_port(&self, port: u16) {
+        #[cfg(target_os = "linux")]
+        if !self.encapsulated {
+            let program = port_filter::program(self.address.is_ipv4(), port);
+            // A system without filters passes all packets.
+            let _ = socket2::SockRef::from(self.io.get()).attach_filter(&program);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = port;
     }
 
     /// Returns true if the socket carries SCTP in UDP.

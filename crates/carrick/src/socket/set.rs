@@ -11,10 +11,17 @@ use crate::config::Transport;
 use crate::error::BindError;
 #[cfg(target_os = "linux")]
 use crate::network::{InheritedKind, InheritedSocket};
-use crate::port::PortClaim;
+use crate::port::{ALL_PORTS, PortClaim};
 
 /// Maximum number of attempts to find a UDP port that is free on all addresses.
 const PORT_TRIES: usize = 16;
+
+/// Keeps packets for other ports than the claimed one from a raw socket.
+fn filter(socket: &Socket, claim: &PortClaim) {
+    if claim.port() != ALL_PORTS {
+        socket.filter_port(claim.port());
+    }
+}
 
 /// The sockets of an endpoint.
 pub(crate) struct SocketSet {
@@ -84,6 +91,7 @@ impl SocketSet {
             let (raw, _) = Socket::bind(address, SocketTransport::Raw, self.buffer)?;
             if let Some(claim) = &mut self.claim {
                 claim.add(address)?;
+                filter(&raw, claim);
             }
             self.sockets.push(raw);
         }
@@ -177,6 +185,9 @@ impl SocketSet {
 
     /// Keeps the SCTP port as long as the sockets.
     pub(crate) fn hold(&mut self, claim: PortClaim) {
+        for socket in &self.sockets {
+            filter(socket, &claim);
+        }
         self.claim = Some(claim);
     }
 
