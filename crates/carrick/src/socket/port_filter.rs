@@ -2,8 +2,8 @@
 
 use nix::libc::{
     BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
-    sock_filter,
 };
+use socket2::SockFilter;
 
 /// Chunk type of INIT (RFC 9260, section 3.2).
 const INIT: u32 = 1;
@@ -14,14 +14,9 @@ const FIRST_CHUNK: u32 = 12;
 
 /// Returns a program that lets packets to one port pass, and those that begin with an INIT: one for a port that nobody
 /// uses is to be answered (`crate::strays`). The packets of an IPv4 socket begin with the IP header.
-pub(super) fn program(v4: bool, port: u16) -> Vec<sock_filter> {
+pub(super) fn program(v4: bool, port: u16) -> Vec<SockFilter> {
     let load = if v4 { BPF_IND } else { BPF_ABS };
-    let step = |code: u32, (jt, jf): (u8, u8), k: u32| sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
+    let step = |code: u32, (jt, jf): (u8, u8), k: u32| SockFilter::new(code as u16, jt, jf, k);
     let straight = (0, 0);
     let mut program = Vec::new();
     if v4 {
