@@ -1,19 +1,20 @@
 //! Descriptor of a program: the daemon's end of its socket pair.
 
+use std::array;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::Bytes;
-use carrick_ipc::{Description, FrameKind, HEADER, Header, Property};
+use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_PAYLOAD, Property};
 use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::portable_struct;
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    send, sendmsg, socketpair, sockopt,
+    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType, send, sendmmsg, sendmsg, socketpair, sockopt,
 };
 
 /// Send buffer of the program's end in bytes, which Linux doubles: several messages of 64 KiB.
@@ -22,6 +23,11 @@ const PROGRAM_BUFFER: usize = 212_992;
 const DAEMON_BUFFER: usize = 131_072;
 /// Size of a plug frame in bytes. A descriptor is writable while a quarter of its send buffer is in use.
 const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
+
+/// Maximum number of frames that one call sends.
+const BATCH: usize = 16;
+
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Frame for the program that waits for room.
 #[derive(Debug)]
@@ -180,17 +186,36 @@ impl Descriptor {
 
     /// Sends the waiting frames. Returns false if the pair has no room.
     pub(crate) fn flush(&mut self) -> bool {
-        while let (Some(frame), Some(ours)) = (self.outgoing.front_mut(), &self.ours) {
-            frame.header.sequence = self.sequence;
-            match send_frame(ours.as_fd(), frame) {
+        while let (Some(first), Some(ours)) = (self.outgoing.front(), &self.ours) {
+            let sent = if first.attached.is_some() {
+                send_attached(ours.as_fd(), first, self.sequence).map(|()| 1)
+            } else {
+                send_batch(ours.as_fd(), &self.outgoing, self.sequence)
+            };
+            let sent = match sent {
                 Err(Errno::AGAIN) => return false,
                 // The program has closed its end, which the next read detects.
-                Err(_) => {}
-                Ok(()) => self.sequence = self.sequence.wrapping_add(1),
-            }
-            self.outgoing.pop_front();
+                Err(_) => 1,
+                Ok(sent) => {
+                    self.sequence = self.sequence.wrapping_add(sent as u32);
+                    sent
+                }
+            };
+            self.outgoing.drain(..sent);
         }
         true
+    }
+
+    /// Returns whether the waiting frames are to be sent before further ones are added: as many as one call sends, as
+    /// many bytes as the largest frame, or an association to accept, the next of which stays in the backlog.
+    pub(crate) fn has_batch(&self) -> bool {
+        let bytes = self.outgoing.iter().map(|frame| frame.payload.len());
+        self.outgoing.len() >= BATCH
+            || self
+                .outgoing
+                .back()
+                .is_some_and(|frame| frame.attached.is_some())
+            || bytes.sum::<usize>() >= MAX_PAYLOAD
     }
 
     /// Limits the associations that wait on the pair of a listening socket: the smallest send buffer of
@@ -203,17 +228,55 @@ impl Descriptor {
     }
 }
 
-fn send_frame(ours: BorrowedFd<'_>, outgoing: &OutgoingFrame) -> rustix::io::Result<()> {
-    let header = outgoing.header.encode();
-    let parts = [IoSlice::new(&header), IoSlice::new(&outgoing.payload)];
+/// Sends a frame with an attached descriptor.
+fn send_attached(
+    ours: BorrowedFd<'_>,
+    frame: &OutgoingFrame,
+    sequence: u32,
+) -> rustix::io::Result<()> {
+    let header = encode(frame, sequence);
+    let parts = [IoSlice::new(&header), IoSlice::new(&frame.payload)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let attached = outgoing.attached.as_ref().map(|fd| [fd.as_fd()]);
+    let attached = frame.attached.as_ref().map(|fd| [fd.as_fd()]);
     if let Some(attached) = &attached {
         control.push(SendAncillaryMessage::ScmRights(attached));
     }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(ours, &parts, &mut control, flags).map(drop)
+    sendmsg(ours, &parts, &mut control, SEND).map(drop)
+}
+
+/// Sends the first frames, up to [`BATCH`] and in front of one with an attached descriptor, with one call. Returns how
+/// many the pair had room for, at least one.
+fn send_batch(
+    ours: BorrowedFd<'_>,
+    frames: &VecDeque<OutgoingFrame>,
+    sequence: u32,
+) -> rustix::io::Result<usize> {
+    let plain = frames.iter().take_while(|frame| frame.attached.is_none());
+    let mut headers = [[0; HEADER]; BATCH];
+    let mut payloads = [&[][..]; BATCH];
+    let mut count = 0;
+    for (frame, sequence) in plain.take(BATCH).zip(sequence..=u32::MAX) {
+        headers[count] = encode(frame, sequence);
+        payloads[count] = &frame.payload;
+        count += 1;
+    }
+    let parts =
+        array::from_fn::<_, BATCH, _>(|n| [IoSlice::new(&headers[n]), IoSlice::new(payloads[n])]);
+    let mut controls = array::from_fn::<_, BATCH, _>(|_| SendAncillaryBuffer::default());
+    let messages = parts.iter().zip(&mut controls).take(count);
+    let mut messages: Vec<_> = messages
+        .map(|(parts, control)| MMsgHdr::new(parts, control))
+        .collect();
+    sendmmsg(ours, &mut messages, SEND)
+}
+
+fn encode(frame: &OutgoingFrame, sequence: u32) -> [u8; HEADER] {
+    let header = Header {
+        sequence,
+        ..frame.header
+    };
+    header.encode()
 }
 
 /// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
@@ -260,4 +323,88 @@ pub(crate) fn describe(status: &Status) -> Description {
         .with(Property::SndRcv, status.has_sndrcv)
         .with(Property::NoDefaultStream, !status.has_default_stream)
         .with(Property::Lingers, status.lingers)
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_proto::Time;
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+    use super::*;
+
+    fn descriptor(end: DaemonEnd) -> Descriptor {
+        let number = 7_u64.to_be_bytes();
+        let socket = SocketId::read(&mut ExportReader::new(&number, Time::ZERO, None)).unwrap();
+        Descriptor::new(socket, (0, 1), end)
+    }
+
+    /// Returns the number of a frame, its payload and whether a descriptor is attached.
+    fn next(theirs: &OwnedFd) -> Option<(u32, Vec<u8>, bool)> {
+        let mut bytes = vec![0; HEADER + MAX_PAYLOAD];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [std::io::IoSliceMut::new(&mut bytes)];
+        let received = recvmsg(theirs, &mut parts, &mut control, RecvFlags::DONTWAIT).ok()?;
+        let is_attached = control
+            .drain()
+            .any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
+        let header: [u8; HEADER] = *bytes.first_chunk().unwrap();
+        let sequence = Header::decode(&header).unwrap().sequence;
+        Some((
+            sequence,
+            bytes[HEADER..received.bytes].to_vec(),
+            is_attached,
+        ))
+    }
+
+    #[test]
+    fn frames_leave_in_batches_and_in_order() {
+        let (end, theirs) = pair().unwrap();
+        let mut descriptor = descriptor(end);
+        descriptor.sequence = u32::MAX - 20;
+        let attached = |n: u32| (n % 50 == 49).then(|| pair().unwrap().1);
+        for n in 0..1000_u32 {
+            descriptor.outgoing.push_back(OutgoingFrame {
+                header: Header::new(FrameKind::Message),
+                payload: Bytes::copy_from_slice(&n.to_be_bytes()),
+                attached: attached(n),
+            });
+        }
+        let (mut seen, mut waits) = (0_u32, 0);
+        while seen < 1000 {
+            // The pair has room for some hundred of them.
+            waits += u32::from(!descriptor.flush());
+            while let Some((sequence, payload, is_attached)) = next(&theirs) {
+                assert_eq!(sequence, (u32::MAX - 20).wrapping_add(seen));
+                assert_eq!(payload, seen.to_be_bytes());
+                assert_eq!(is_attached, seen % 50 == 49);
+                seen += 1;
+            }
+        }
+        assert!(waits > 0 && descriptor.outgoing.is_empty());
+    }
+
+    #[test]
+    fn a_batch_has_an_end() {
+        let (end, _theirs) = pair().unwrap();
+        let mut descriptor = descriptor(end);
+        let frame = |len: usize, attached| OutgoingFrame {
+            header: Header::new(FrameKind::Message),
+            payload: Bytes::from(vec![0; len]),
+            attached,
+        };
+        let small = std::iter::repeat_n(10, BATCH).collect();
+        for sizes in [small, vec![MAX_PAYLOAD / 2; 2], vec![MAX_PAYLOAD]] {
+            descriptor.outgoing.clear();
+            for len in sizes {
+                assert!(!descriptor.has_batch());
+                descriptor.outgoing.push_back(frame(len, None));
+            }
+            assert!(descriptor.has_batch());
+        }
+        descriptor.outgoing.clear();
+        let accepted = pair().unwrap().1;
+        descriptor.outgoing.push_back(frame(1, Some(accepted)));
+        assert!(descriptor.has_batch());
+    }
 }

@@ -8,8 +8,8 @@
 //! One task owns [`carrick_sockets::Sockets`], the sockets of the network ([`carrick::network`]) and all
 //! descriptors; it never blocks. Backpressure:
 //!
-//! - Received messages are read from the protocol only while the pair has room, so that the receive
-//!   window closes when the program does not read.
+//! - Received messages are read from the protocol only while the pair has room, and then at most one batch, so that the
+//!   receive window closes when the program does not read.
 //! - The daemon reads no more from the pair while the send buffer of the association is full, so that the
 //!   descriptor becomes not writable.
 //! - While an association is being set up, a plug frame makes the descriptor not writable.

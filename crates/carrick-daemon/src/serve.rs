@@ -18,8 +18,11 @@ use crate::descriptor::{
 use crate::driver::{Driver, PAUSE, Token};
 use crate::linger::LingeringSocket;
 
-/// Maximum number of frames per direction in one turn of a descriptor.
+/// Maximum number of frames of the program that one turn of a descriptor reads.
 const TURN: usize = 64;
+
+/// Maximum number of batches for the program in one turn of a descriptor.
+const BATCHES: usize = 4;
 
 /// Limit of the turns in which a pair is read before a request: more frames than it has room for.
 const DRAIN: usize = 16;
@@ -322,7 +325,7 @@ impl Driver {
 
     /// Passes messages, notifications, associations to accept, errors and the end to the program.
     fn deliver(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
-        for _ in 0..TURN {
+        for _ in 0..BATCHES {
             let has_room = descriptor.flush();
             if descriptor.waits_for_room == has_room
                 && let Some(ours) = &descriptor.ours
@@ -333,9 +336,13 @@ impl Driver {
             if !has_room {
                 return;
             }
-            match self.next_frame(now, token, descriptor) {
-                Some(outgoing) => descriptor.outgoing.push_back(outgoing),
-                None => return self.deliver_end(now, token, descriptor),
+            while !descriptor.has_batch()
+                && let Some(outgoing) = self.next_frame(now, token, descriptor)
+            {
+                descriptor.outgoing.push_back(outgoing);
+            }
+            if descriptor.outgoing.is_empty() {
+                return self.deliver_end(now, token, descriptor);
             }
         }
         self.ready.insert(token);
