@@ -327,7 +327,7 @@ def overhead(rows, full):
             row = rows.get(f"{kind}.{size}.jain")
             if row and outside(row, 0.99, 1, full):
                 yield f"{row['id']} is {row['measured']}"
-            if full and kind == "counted" and row["n"] < 100:
+            if full and kind == "counted" and row["n"] < 30:
                 yield f"{row['id']} is the mean of {row['n']} seeds"
         # The result of a program next to a flow of RFC 9260 is measured and explained, whatever it is.
         row = rows.get(f"best-beside.{size}.jain")
@@ -374,7 +374,7 @@ def overhead(rows, full):
 CLAIMS = {"satellite": satellite, "firewall": firewall, "mobile-ip": mobile_ip, "failover": failover, "overhead": overhead}
 # Requirements of a full run, by scenario: repetitions of a row, and words of the setting of the duration.
 FULL = {
-    "overhead": ("counted.10.jain", 100, ("fairness", "measured for 400 s")),
+    "overhead": ("counted.10.jain", 30, ("fairness", "measured for 400 s")),
     "firewall": ("sctp.p1.n1.mean", 1, ("measurement", "of 1000 s in the steady state")),
     "failover": ("pmr2.failover", 40, None),
 }

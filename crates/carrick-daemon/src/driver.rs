@@ -80,8 +80,6 @@ pub(crate) struct Driver {
     pub(crate) ready: BTreeSet<Token>,
     /// Clients with requests.
     ready_clients: BTreeSet<Token>,
-    /// Programs wait to be accepted.
-    has_connections: bool,
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
     /// Programs may have closed some of these since they were checked.
@@ -160,7 +158,6 @@ impl Driver {
             lingering: BTreeMap::new(),
             ready: BTreeSet::new(),
             ready_clients: BTreeSet::new(),
-            has_connections: false,
             ended: BTreeSet::new(),
             ended_changed: false,
             users: BTreeMap::new(),
@@ -422,7 +419,7 @@ impl Driver {
         for event in events.drain(..) {
             let token = Token(event.data.u64());
             if token.0 == CONTROL {
-                self.has_connections = true;
+                self.accept_clients(now);
             } else if self.clients.contains_key(&token) {
                 self.ready_clients.insert(token);
             } else if self.leases.mark_readable(token) {
@@ -490,15 +487,11 @@ impl Driver {
         }
     }
 
-    /// Serves clients, and accepts others afterwards: those that have ended make room for them.
     fn serve_clients(&mut self, now: Time) {
         for token in std::mem::take(&mut self.ready_clients) {
             if self.serve_client(now, token) {
                 self.ready_clients.insert(token);
             }
-        }
-        if std::mem::take(&mut self.has_connections) {
-            self.accept_clients(now);
         }
     }
 

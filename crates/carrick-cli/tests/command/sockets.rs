@@ -454,12 +454,20 @@ fn a_daemon_without_file_descriptors_recovers() {
         "{line}"
     );
     drop(clients);
-    let finished = served
-        .start_program(&[program.to_str().unwrap(), "echo"])
-        .finish();
-    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let mut tries = 0;
+    loop {
+        let program = served.start_program(&[program.to_str().unwrap(), "echo"]);
+        let finished = program.finish();
+        if finished.code == Some(0) {
+            break;
+        }
+        // Refused while the daemon has not seen yet that the others are gone.
+        let refused = finished.errors.contains("Protocol not supported");
+        tries += 1;
+        assert!(refused && tries < 10, "{}", finished.errors);
+    }
     let errors = served.end().errors;
-    assert!(errors.lines().count() < 20, "{errors}");
+    assert!(errors.lines().count() < 20 + tries, "{errors}");
 }
 
 #[test]
