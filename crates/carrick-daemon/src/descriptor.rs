@@ -24,7 +24,7 @@ const DAEMON_BUFFER: usize = 131_072;
 /// Size of a plug frame in bytes. A descriptor is writable while a quarter of its send buffer is in use.
 const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
 
-/// Maximum number of frames that one call sends.
+/// Maximum number of frames per call.
 const BATCH: usize = 16;
 
 const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);

@@ -18,7 +18,7 @@ use crate::descriptor::{
 use crate::driver::{Driver, PAUSE, Token};
 use crate::linger::LingeringSocket;
 
-/// Maximum number of frames of the program that one turn of a descriptor reads.
+/// Maximum number of frames of the program that are read in a turn of a descriptor.
 const TURN: usize = 64;
 
 /// Maximum number of batches for the program in one turn of a descriptor.

@@ -461,7 +461,7 @@ fn a_daemon_without_file_descriptors_recovers() {
         if finished.code == Some(0) {
             break;
         }
-        // Refused while the daemon has not seen yet that the others are gone.
+        // Refused while the daemon has not seen yet that the clients are gone.
         let refused = finished.errors.contains("Protocol not supported");
         tries += 1;
         assert!(refused && tries < 10, "{}", finished.errors);

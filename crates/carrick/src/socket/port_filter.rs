@@ -12,8 +12,8 @@ const INIT: u32 = 1;
 const DESTINATION_PORT: u32 = 2;
 const FIRST_CHUNK: u32 = 12;
 
-/// Returns a program that lets packets to one port pass, and those that begin with an INIT: one for a port that nobody
-/// uses is to be answered (`crate::strays`). The packets of an IPv4 socket begin with the IP header.
+/// Returns a program that lets packets to one port pass, and those that begin with an INIT: one for an unused port is
+/// to be answered (`crate::strays`). The packets of an IPv4 socket begin with the IP header.
 pub(super) fn program(v4: bool, port: u16) -> Vec<SockFilter> {
     let load = if v4 { BPF_IND } else { BPF_ABS };
     let step = |code: u32, (jt, jf): (u8, u8), k: u32| SockFilter::new(code as u16, jt, jf, k);
