@@ -43,6 +43,9 @@ pub(crate) use set::SocketSet;
 /// SCTP's IP protocol number.
 const IP_PROTOCOL: i32 = 132;
 
+/// The system reads as many datagrams with one call as there is room for. Others read one at a time.
+const READS_BATCHES: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
 /// Maximum number of bytes queued for a socket that accepts no more; further packets are dropped.
 /// Congestion windows keep the queue far below, unless a neighbour does not answer and the system holds its
 /// packets.
@@ -189,7 +192,7 @@ impl Socket {
         // An error is that of an earlier packet; its details are in the error queue.
         let count = ready!(self.io.poll_read(cx, |io| {
             let count = buffers.receive(|slices, meta| self.state.recv(io.into(), slices, meta))?;
-            Ok((count, count < BATCH_SIZE))
+            Ok((count, READS_BATCHES && count < BATCH_SIZE))
         }))?;
         let datagrams = buffers.datagrams(count, self.address, self.encapsulated);
         Poll::Ready(Ok(datagrams))
