@@ -24,7 +24,6 @@ const PROBE_ON_LINK: usize = PROBE_LEN + UDP_HEADER + IPV4_HEADER;
 /// Time without a probe after which the receiver ends.
 const SILENCE: Duration = Duration::from_millis(700);
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
-const PORT: u16 = 7000;
 /// Queue length of the link, in packets.
 const QUEUE: usize = 200;
 
@@ -278,13 +277,15 @@ fn probe(
     (apart, count): (Duration, u32),
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<(Duration, Duration)>, Error> {
-    let to = SocketAddr::from((ADDRESSES[1], PORT));
     let receiver = live.host("receiver")?.namespace().run(move || {
-        let socket = UdpSocket::bind(to)?;
+        // A port that the system chooses: a process that another thread starts has the socket of the last measurement until
+        // it runs its program.
+        let socket = UdpSocket::bind(SocketAddr::from((ADDRESSES[1], 0)))?;
         socket.set_read_timeout(Some(SILENCE))?;
-        Ok(socket)
+        let to = socket.local_addr()?;
+        Ok((socket, to))
     })?;
-    let receiver = receiver.map_err(Error::system("binding a UDP socket"))?;
+    let (receiver, to) = receiver.map_err(Error::system("binding a UDP socket"))?;
     let receiving = live.host("receiver")?.spawn(move || {
         // A failure concerns the emulator as well, which reports it.
         let _ = set_real_time(PROBE);
