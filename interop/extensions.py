@@ -75,10 +75,10 @@ def counted_at_most(which, name, most=0):
 
 
 def some_missing(sender, receiver):
-    """Checks that some messages were abandoned, and at least a third was received."""
+    """Checks that some messages were abandoned and some received: how many depends on the speed of the machine."""
     def check(run):
         sent, got = (run[which].end[what]["messages"] for which, what in ((sender, "sent"), (receiver, "received")))
-        return None if sent // 3 <= got < sent else f"{got} of {sent} messages arrived: at least a third, but not all, is expected"
+        return None if 0 < got < sent else f"{got} of {sent} messages arrived: some, but not all, are expected"
 
     return check
 
