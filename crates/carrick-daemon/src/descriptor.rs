@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_an_end() {
+    fn the_size_of_a_batch_is_bounded() {
         let (end, _theirs) = pair().unwrap();
         let mut descriptor = descriptor(end);
         let frame = |len: usize, attached| OutgoingFrame {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::sockets::{build_library, build_package, directory};
+use crate::socket_programs::{build_library, build_package, directory};
 use crate::support::{Finished, free_udp_port, start_with};
 
 /// Library of Debian's package `libsctp1`.

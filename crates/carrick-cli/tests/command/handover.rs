@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::sockets::{Served, build_library, directory, free_port};
+use crate::socket_programs::{Served, build_library, directory, free_port};
 use crate::support::{Finished, Running, start, start_with};
 
 const PROGRAM: &str = concat!(

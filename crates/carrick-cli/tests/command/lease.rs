@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::simco::{Folder, text_of};
-use crate::sockets::Served;
+use crate::socket_programs::Served;
 use crate::support::{Finished, Running, start_in};
 
 /// Starts the command where the daemon is that of the environment.

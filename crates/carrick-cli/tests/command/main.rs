@@ -7,7 +7,11 @@ mod c_libraries;
 mod capture;
 mod cat;
 #[cfg(target_os = "linux")]
+mod containers;
+#[cfg(target_os = "linux")]
 mod handover;
+#[cfg(target_os = "linux")]
+mod iperf3;
 mod lab;
 #[cfg(target_os = "linux")]
 mod lease;
@@ -26,6 +30,8 @@ mod signals;
 mod simco;
 #[cfg(target_os = "linux")]
 mod simco_host;
+#[cfg(target_os = "linux")]
+mod socket_programs;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use nix::unistd::Uid;
 
-use crate::sockets::{Served, check, directory, free_port, program};
+use crate::socket_programs::{Served, check, directory, free_port, program};
 use crate::support::{Running, run, start, start_in, start_with};
 
 /// Limit of file descriptors with room for a few programs.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::sockets::{Served, compile, directory, run_check};
+use crate::socket_programs::{Served, compile, directory, run_check};
 use crate::support::{Running, run, start_in};
 
 /// Far longer than a daemon needs to notice that a program has ended.

@@ -7,7 +7,7 @@ use std::path::Path;
 use carrick_ipc::{LeaseFrame, LeaseFrameKind, LeaseGrant, Request, address_bytes};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::{STREAM, ask, client, config, exchange, serve};
+use crate::support::{STREAM, ask, client, config, exchange, serve};
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const EADDRINUSE: i32 = 98;

@@ -15,7 +15,7 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
 
-use super::{ask, ask_value, client, config, serve};
+use crate::support::{ask, ask_value, client, config, serve};
 
 /// Expedited Forwarding (RFC 3246), and Assured Forwarding class 1 (RFC 2597), as octets.
 const EF: u8 = 46 << 2;

@@ -125,7 +125,6 @@ mod unix {
 #[cfg(not(unix))]
 mod other {
     use std::io;
-    use std::sync::Arc;
     use std::task::{Context, Poll, ready};
 
     use tokio::io::Interest;
@@ -134,13 +133,13 @@ mod other {
 
     /// Socket that the runtime polls.
     pub(in crate::socket) struct PolledSocket {
-        io: Arc<SystemSocket>,
+        io: SystemSocket,
     }
 
     impl PolledSocket {
         /// Registers a socket that does not block.
         pub(in crate::socket) fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
-            let io = Arc::new(SystemSocket::from_std(socket)?);
+            let io = SystemSocket::from_std(socket)?;
             Ok(Self { io })
         }
 
@@ -178,23 +177,13 @@ mod other {
             }
         }
 
-        /// Returns a future that resolves when the error queue is not empty.
-        pub(in crate::socket) fn errors(&self) -> impl Future<Output = io::Result<()>> + use<> {
-            let io = Arc::clone(&self.io);
-            async move { io.ready(Interest::ERROR).await.map(drop) }
+        /// Never resolves: there is no error queue.
+        pub(in crate::socket) fn errors(&self) -> std::future::Pending<io::Result<()>> {
+            std::future::pending()
         }
 
-        /// Calls `take` if there are errors; it returns whether it has left none.
-        pub(in crate::socket) fn take_errors(&self, take: impl FnOnce(&SystemSocket) -> bool) {
-            // Without an error there is nothing to read.
-            let _ = self.io.try_io(Interest::ERROR, || {
-                if take(&self.io) {
-                    // Clears the runtime's readiness for errors.
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                Ok(())
-            });
-        }
+        /// There is no error queue.
+        pub(in crate::socket) fn take_errors(&self, _: impl FnOnce(&SystemSocket) -> bool) {}
     }
 }
 
