@@ -1,14 +1,14 @@
 //! Socket that the runtime polls.
 //!
-//! On Unix it is registered for packets and errors alone. The system would report that it is writable after every packet
-//! that leaves, which wakes the thread for nothing; so this is waited for only while the system accepts no packet.
+//! On Unix it is registered for reading and errors alone. Registered for writing as well, it would wake the thread after
+//! every packet that leaves; it is registered for writing only while the system accepts no packet.
 
 #[cfg(not(unix))]
 pub(super) use other::PolledSocket;
 #[cfg(unix)]
 pub(super) use unix::PolledSocket;
 
-/// Socket that calls of the system take.
+/// Type of the socket in system calls.
 #[cfg(unix)]
 pub(super) type SystemSocket = std::net::UdpSocket;
 #[cfg(not(unix))]
@@ -35,7 +35,7 @@ mod unix {
 
     #[expect(
         deprecated,
-        reason = "the other function is unsafe, for types whose descriptor changes: those of sockets do not"
+        reason = "`register_with_interest` is unsafe, because a type may change its descriptor; a socket does not"
     )]
     fn register<S: AsFd + AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
         AsyncFd::with_interest(socket, interest)
@@ -55,8 +55,8 @@ mod unix {
             self.io.get_ref()
         }
 
-        /// Calls `read` when there are packets. It returns whether it has left none, so that the next call is not made to
-        /// find none.
+        /// Calls `read` when packets have arrived. `read` also returns whether it has emptied the receive queue: the next
+        /// call then waits before it reads.
         pub(in crate::socket) fn poll_read<R>(
             &self,
             cx: &mut Context<'_>,
@@ -108,7 +108,7 @@ mod unix {
             async move { io.ready(Interest::ERROR).await.map(drop) }
         }
 
-        /// Calls `take` if there are errors; it returns whether it has left none.
+        /// Calls `take` if the error queue is not empty. `take` returns whether it has emptied it.
         pub(in crate::socket) fn take_errors(&self, take: impl FnOnce(&SystemSocket) -> bool) {
             // Without an error there is nothing to read.
             let _ = self.io.try_io(Interest::ERROR, |socket| {

@@ -1,4 +1,4 @@
-//! Filter of a raw socket, in the system: without it, each raw socket gets the packets for all SCTP ports of its address.
+//! Socket filter of a raw socket. Without one, each raw socket receives the packets for all SCTP ports of its address.
 
 use nix::libc::{
     BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
@@ -12,8 +12,8 @@ const INIT: u32 = 1;
 const DESTINATION_PORT: u32 = 2;
 const FIRST_CHUNK: u32 = 12;
 
-/// Returns a program that lets packets to one port pass, and those that begin with an INIT: one for an unused port is
-/// to be answered (`crate::strays`). The packets of an IPv4 socket begin with the IP header.
+/// Returns a filter program that passes the packets to one port, and all packets that begin with an INIT, because an
+/// INIT to an unused port is answered (`crate::strays`). The packets of an IPv4 socket begin with the IP header.
 pub(super) fn program(v4: bool, port: u16) -> Vec<SockFilter> {
     let load = if v4 { BPF_IND } else { BPF_ABS };
     let step = |code: u32, (jt, jf): (u8, u8), k: u32| SockFilter::new(code as u16, jt, jf, k);
