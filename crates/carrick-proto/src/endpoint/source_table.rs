@@ -132,15 +132,17 @@ impl SourceTable {
         self.received = self.received - before + after;
     }
 
-    /// Returns the limit in bytes for the received data of an association that holds `held` bytes.
+    /// Returns the limit in bytes for the received data of an association that holds `held` bytes. A source gets
+    /// half of what is free beyond as much as it holds: the limit does not fall while a peer that has no
+    /// other associations fills the window that was advertised to it.
     pub(super) fn limit(&self, index: SourceIndex, held: usize, budget: usize) -> usize {
         if self.received <= budget / 4 {
             // No source can be near its limit.
-            return usize::MAX;
+            return (budget / 2).max(MIN_RECEIVE);
         }
         let free = budget.saturating_sub(self.received);
         let room = free.saturating_sub(self.entries[index.0 as usize].received);
-        (held + room).max(MIN_RECEIVE)
+        (held + room / 2).max(MIN_RECEIVE)
     }
 }
 
@@ -174,6 +176,18 @@ mod tests {
         }
         assert!(sources.map.is_empty());
         assert_eq!(sources.entries.len(), 1, "the entry is reused");
+    }
+
+    /// RFC 9260, section 6.2: a receiver should not shrink the window.
+    #[test]
+    fn an_advertised_limit_does_not_fall() {
+        let mut sources = SourceTable::new(KeyedHash::new(1, 2));
+        let index = sources.add(source(1), true);
+        let budget = 1_000_000;
+        for held in (0..500_000).step_by(1000) {
+            assert_eq!(sources.limit(index, held, budget), 500_000, "{held}");
+            sources.update_received(index, held, held + 1000);
+        }
     }
 
     #[test]
