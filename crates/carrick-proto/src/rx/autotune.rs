@@ -5,8 +5,8 @@
 //! a whole advertised window arrived: no sender can fill a window earlier than a round trip after the
 //! advertisement.
 //!
-//! If data arrives over several paths at once, data of the fast paths waits for data of the slow ones,
-//! and the user reads nothing meanwhile: the buffer is then also twice the waiting bytes.
+//! While data waits for a retransmission, or for data of a slower path, the user reads nothing: the buffer is then
+//! also twice the waiting bytes.
 
 use core::time::Duration;
 
@@ -27,21 +27,18 @@ pub(super) struct Autotune {
     advertised: Option<(Time, usize)>,
     /// Estimate of the round-trip time from the arrival of windows.
     estimate: Option<Duration>,
-    /// Data may arrive over several paths at once.
-    across_paths: bool,
 }
 
-portable_struct! { Autotune { limit, since, taken, advertised, estimate, across_paths } }
+portable_struct! { Autotune { limit, since, taken, advertised, estimate } }
 
 impl Autotune {
-    pub(super) fn new(limit: usize, across_paths: bool) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
             since: None,
             taken: 0,
             advertised: None,
             estimate: None,
-            across_paths,
         }
     }
 
@@ -59,9 +56,8 @@ impl Autotune {
 
     /// Returns the least capacity that the buffer should have, if the user has read all that can be
     /// delivered while this many bytes wait for missing data.
-    pub(super) fn on_waiting(&self, memory: usize) -> Option<usize> {
-        self.across_paths
-            .then(|| memory.saturating_mul(2).min(self.limit))
+    pub(super) fn on_waiting(&self, memory: usize) -> usize {
+        memory.saturating_mul(2).min(self.limit)
     }
 
     /// Ends the processing of a packet with data; `window` is the current window. Returns the least
@@ -110,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_buffer_follows_the_bytes_read_per_round_trip() {
-        let mut tune = Autotune::new(10_000, false);
+        let mut tune = Autotune::new(10_000);
         let rtt = Some(ms(100));
         assert_eq!(tune.on_packet_end(at(0), rtt, 1000), None);
         tune.on_taken(500);
@@ -133,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_arrival_of_a_window_estimates_the_round_trip() {
-        let mut tune = Autotune::new(10_000, false);
+        let mut tune = Autotune::new(10_000);
         tune.on_packet_end(at(0), None, 1000);
         tune.on_taken(400);
         tune.on_arrived(999);
@@ -148,10 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn waiting_data_grows_the_buffer_only_across_paths() {
-        assert_eq!(Autotune::new(10_000, false).on_waiting(3000), None);
-        let tuned = Autotune::new(10_000, true);
-        assert_eq!(tuned.on_waiting(3000), Some(6000));
-        assert_eq!(tuned.on_waiting(9000), Some(10_000), "up to the limit");
+    fn waiting_data_grows_the_buffer() {
+        let tuned = Autotune::new(10_000);
+        assert_eq!(tuned.on_waiting(3000), 6000);
+        assert_eq!(tuned.on_waiting(9000), 10_000, "up to the limit");
     }
 }

@@ -118,7 +118,7 @@ impl Receiver {
                 .buffers
                 .max_receive_buffer
                 .filter(|max| *max > config.buffers.receive_buffer)
-                .map(|max| Box::new(Autotune::new(max, across_paths(config)))),
+                .map(|max| Box::new(Autotune::new(max))),
             aborted: Vec::new(),
         }
     }
@@ -357,9 +357,8 @@ impl Receiver {
         if let Some(autotune) = &self.autotune
             && self.tsns.has_gaps()
             && self.delivery.is_empty()
-            && let Some(capacity) = autotune.on_waiting(self.buffer.memory())
         {
-            self.buffer.grow(capacity);
+            self.buffer.grow(autotune.on_waiting(self.buffer.memory()));
         }
     }
 
@@ -427,11 +426,6 @@ impl Receiver {
     pub(crate) fn gap_count(&self) -> usize {
         self.tsns.gap_count()
     }
-}
-
-/// Returns whether data may arrive over several paths at once.
-fn across_paths(config: &AssociationConfig) -> bool {
-    config.research.policies.multipath.data_route.concurrent()
 }
 
 fn outcome(taken: Result<(), &'static str>) -> DataOutcome {

@@ -265,17 +265,17 @@ impl Sender {
             && (held == 0 || held + bytes <= self.send_buffer(paths, config))
     }
 
-    /// Size of the send buffer in bytes. If it may grow and several paths carry data, bytes that fast paths
-    /// have delivered, and that wait for slow ones, take no room from further data.
+    /// Size of the send buffer in bytes. If it may grow, bytes that the peer has, and that wait for a
+    /// retransmission or for data of a slower path, take no room from further data.
     pub(super) fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
         let size = send_buffer(paths, config);
         match config.buffers.max_send_buffer {
-            Some(max) if self.multipath.is_concurrent() => {
+            Some(max) => {
                 let (held, flight) = (self.outstanding.held(), self.outstanding.in_flight());
                 let delivered = held.saturating_sub(flight);
                 size.saturating_add(2 * delivered).min(max).max(size)
             }
-            _ => size,
+            None => size,
         }
     }
 
