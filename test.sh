@@ -7,7 +7,7 @@
 #   ./test.sh NAME...     only these checks (see the end of this file)
 #
 # CARRICK_WORLD_SEEDS random worlds (500, long 20,000), CARRICK_FUZZ_SECONDS for each fuzz target
-# (10, long 120), CARRICK_REPEAT_ROUNDS runs of the unit tests (long 10). ./check is the fast part of it.
+# (5, long 120), CARRICK_REPEAT_ROUNDS runs of the unit tests (long 10). ./check is the fast part of it.
 set -u
 cd "$(dirname "$0")"
 long=
@@ -19,9 +19,20 @@ wanted=("$@")
 # Rounds of 10 s in which processes open and close sockets in random order.
 [ -z "$long" ] || export CARRICK_CHURN_ROUNDS=${CARRICK_CHURN_ROUNDS:-60}
 . scripts/checks.sh
-# Nothing is compiled twice here, so that what incremental compilation keeps would only cost; and no debugger reads
-# the tables of lines, of which a panic needs none.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16 CARGO_PROFILE_DEV_DEBUG=false
+if [ ${#wanted[@]} -eq 0 ]; then
+  # Nothing is compiled twice here, so that what incremental compilation keeps would only cost; and no debugger reads
+  # the tables of lines, of which a panic needs none.
+  export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16 CARGO_PROFILE_DEV_DEBUG=false
+  # The compiler of clippy lints what it compiles, as `cargo clippy` has it, so that nothing is read a second time.
+  if driver=$(rustup which clippy-driver 2>/dev/null || command -v clippy-driver); then
+    export RUSTC_WORKSPACE_WRAPPER=$driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+  fi
+fi
+
+# For what is measured, or compiled by another compiler.
+compile_plainly() {
+  unset RUSTC_WORKSPACE_WRAPPER
+}
 
 build() {
   # One command, so that the features of each dependency are resolved once. `cargo test --no-run` would leave
@@ -29,10 +40,22 @@ build() {
   cargo build "${workspace[@]}" --lib --bins --tests --examples
 }
 
-# The pages of all crates, with the features of crate carrick: the list of its public API is that of its sources.
+# The pages of the crates that other programs use, with the features of crate carrick: the list of its public API is that
+# of its sources.
 docs() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing &&
+  RUSTDOCFLAGS="-D warnings" cargo doc -p carrick -p carrick-proto -p carrick-wire --no-deps --locked \
+    --features carrick/dtls,carrick/serde,carrick/tracing &&
     python3 scripts/public_api.py --check
+}
+
+# The pages of all crates.
+all_docs() {
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing
+}
+
+# What the build has not linted: the benchmarks, and with a single check everything.
+lints() {
+  if [ -n "${RUSTC_WORKSPACE_WRAPPER:-}" ]; then core_lints; else all_lints; fi
 }
 
 # The test programs that mostly wait for timers, programs and sockets.
@@ -92,7 +115,7 @@ reproduce() {
 
 fuzz() {
   [ -z "$long" ] || export CARRICK_FUZZ_SANITIZER=address
-  fuzz/run.sh "${CARRICK_FUZZ_SECONDS:-$([ -n "$long" ] && echo 120 || echo 10)}"
+  fuzz/run.sh "${CARRICK_FUZZ_SECONDS:-$([ -n "$long" ] && echo 120 || echo 5)}"
 }
 
 raw_ip() {
@@ -146,11 +169,13 @@ programs() {
 
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
 instructions() {
+  compile_plainly
   python3 scripts/instructions.py
 }
 
 # Tests that measure for some seconds, such as what honest peers get during a flood.
 measures() {
+  compile_plainly
   cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
 }
 
@@ -162,6 +187,7 @@ repeat() {
 # What builds for other systems: the core without std, crate `carrick` on macOS and Windows, the command
 # on macOS, all that programs need on 64-bit Arm; and everything with the oldest Rust that Cargo.toml promises.
 targets() {
+  compile_plainly
   local mac=aarch64-apple-darwin windows=x86_64-pc-windows-gnu arm=aarch64-unknown-linux-gnu oldest
   oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
   rustup target add thumbv7em-none-eabi "$mac" "$windows" "$arm" &&
@@ -175,13 +201,15 @@ targets() {
 
 # The command by itself, as it is installed, has only the features that it asks for; the fuzz targets are another workspace.
 other_lints() {
-  cargo clippy -p carrick-cli --locked -- -D warnings &&
+  cargo clippy "${workspace[@]}" --benches -- -D warnings &&
+    cargo clippy -p carrick-cli --locked -- -D warnings &&
     cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 }
 
 # Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a
 # library compiles without the checkout.
 packages() {
+  compile_plainly
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-lab
@@ -189,6 +217,7 @@ packages() {
 
 # The preload library and libcarrick with musl.
 musl() {
+  compile_plainly
   scripts/musl.sh
 }
 
@@ -203,6 +232,7 @@ book() {
 }
 
 full_experiments() {
+  compile_plainly
   local out status
   out=$(mktemp -d) || return 1
   cargo run --release --locked -- reproduce --full --out "$out" &&
@@ -232,6 +262,7 @@ computing() {
     need musl-gcc musl musl
     check packages packages
     check other-lints other_lints
+    check all-docs all_docs
     need pip3 book book
   fi
 }

@@ -13,6 +13,8 @@ seconds=$1
 shift
 triple=x86_64-unknown-linux-gnu
 export RUSTC_BOOTSTRAP=1
+# These flags are for rustc alone.
+unset RUSTC_WORKSPACE_WRAPPER
 sanitizer=${CARRICK_FUZZ_SANITIZER:-}
 [ -n "$sanitizer" ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

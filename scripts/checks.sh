@@ -111,7 +111,11 @@ finish() {
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
-lints() {
-  cargo clippy "${workspace[@]}" --all-targets -- -D warnings &&
-    cargo clippy -p carrick-wire -p carrick-proto --no-default-features --locked -- -D warnings
+all_lints() {
+  cargo clippy "${workspace[@]}" --all-targets -- -D warnings && core_lints
+}
+
+# The core without std.
+core_lints() {
+  cargo clippy -p carrick-wire -p carrick-proto --no-default-features --locked -- -D warnings
 }
