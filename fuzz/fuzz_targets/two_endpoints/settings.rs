@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960};
+use carrick_proto::cc::{Bbr, Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960};
 use carrick_proto::research::{
     AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, GapSacks, LossDetection,
     Multipath, Policies, ReportScope, ReportsPerSack, RetransmissionRoute, SackRoute, SwsAvoidance,
@@ -181,7 +181,7 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
         Some(Arc::new(Olia)),
         Some(Arc::new(Rfc2960)),
         Some(Arc::new(RateBased)),
-        None,
+        Some(Arc::new(Bbr)),
     ];
     if let Some(algorithm) = &others[usize::from(windows & 7)] {
         policies.congestion = algorithm.clone();

@@ -4,8 +4,11 @@
 #[path = "../../examples/long_links/link.rs"]
 mod link;
 
+use std::sync::Arc;
+
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
+use carrick_proto::cc::Bbr;
 use carrick_proto::research::Policies;
 
 use link::{LinkOutcome, LinkWorld, fixed_buffers};
@@ -45,6 +48,18 @@ fn default_settings_fill_a_link_of_100_ms() {
     assert!(modern.mbits >= 0.8 * LINK_MBITS, "{}", modern.mbits);
     assert!(modern.timeouts < 0.5, "slow start ends without a timeout");
     assert!(modern.mbits >= 10.0 * classic.mbits, "{}", classic.mbits);
+}
+
+#[test]
+fn bbr_fills_a_link_of_100_ms_with_losses() {
+    let config = AssociationConfig::modern().with(|c| {
+        c.research.policies.congestion = Arc::new(Bbr);
+    });
+    for (loss, least) in [(0.0, 0.8), (0.001, 0.75), (0.01, 0.6)] {
+        let bbr = carried(&config, 100, loss, 20, 1);
+        assert!(bbr.mbits >= least * LINK_MBITS, "{loss}: {}", bbr.mbits);
+        assert!(bbr.timeouts < 0.5, "{}", bbr.timeouts);
+    }
 }
 
 #[test]

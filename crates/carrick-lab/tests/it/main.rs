@@ -1,5 +1,6 @@
 //! Tests of the public interface, in one binary.
 
+mod bbr;
 #[path = "../../examples/long_links/bulk.rs"]
 mod bulk;
 mod ecn;

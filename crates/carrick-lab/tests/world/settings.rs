@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_proto::cc::{
-    Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960, Rfc9260,
+    Algorithm, Bbr, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, RateBased, Rfc2960, Rfc9260,
 };
 use carrick_proto::research::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, GapAckCount,
@@ -98,8 +98,15 @@ pub(crate) fn settings(
         &mut config.research.policies,
         &mut Dice::new(seed, Part::Multipath(side)),
     );
-    if Dice::new(seed, Part::Pacing(side)).chance(0.15) {
-        config.research.policies.congestion = Arc::new(RateBased);
+    let mut pacing = Dice::new(seed, Part::Pacing(side));
+    if pacing.chance(0.15) {
+        let bbr = pacing.chance(0.5);
+        let controlled: Arc<dyn Algorithm> = if bbr {
+            Arc::new(Bbr)
+        } else {
+            Arc::new(RateBased)
+        };
+        config.research.policies.congestion = controlled;
     }
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     extras.apply(side, &mut config);

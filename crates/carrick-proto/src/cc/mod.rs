@@ -2,7 +2,8 @@
 //!
 //! - `rfc9260`, `rfc2960`, `cubic` with `hystart`: the window of one path
 //! - `coupled`: what `pooled` (CMT/RP), `lia` and `olia` share, the windows of several paths together
-//! - `rate_based`: the delivery rate of one path, paced
+//! - `bbr`: a model of one path by delivery rate and round-trip time, paced
+//! - `rate_based`: the delivery rate of one path, paced, and nothing else
 //!
 //! A controller is an [`Algorithm`] and a [`Controller`] in one file. It learns of what was sent, what was
 //! acknowledged, congestion and idleness of its path; it returns a window and, optionally, a pacing rate.
@@ -38,6 +39,7 @@ macro_rules! algorithm {
     };
 }
 
+mod bbr;
 mod coupled;
 mod cubic;
 mod hystart;
@@ -61,6 +63,7 @@ use crate::export::{
 };
 use crate::time::Time;
 
+pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use lia::Lia;
 pub use olia::Olia;
@@ -96,7 +99,7 @@ pub trait Algorithm: Debug + Send + Sync {
 }
 
 /// Returns all algorithms of this crate, for selection by [name](Algorithm::name).
-pub fn algorithms() -> [Arc<dyn Algorithm>; 8] {
+pub fn algorithms() -> [Arc<dyn Algorithm>; 9] {
     [
         Arc::new(Rfc9260),
         Arc::new(Rfc2960),
@@ -106,6 +109,7 @@ pub fn algorithms() -> [Arc<dyn Algorithm>; 8] {
         Arc::new(CmtRpV1),
         Arc::new(CmtRpV2),
         Arc::new(RateBased),
+        Arc::new(Bbr),
     ]
 }
 
@@ -138,6 +142,25 @@ pub struct PacketSent {
     pub bytes: usize,
     /// Outstanding bytes on the path before the packet.
     pub flight_before: usize,
+    /// The user's data, and not the path, limits the rate of what is in flight.
+    pub app_limited: bool,
+}
+
+/// DATA chunk that was found lost before T3-rtx expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketLost {
+    /// Time at which it was found lost.
+    pub now: Time,
+    /// Bytes of the chunk.
+    pub bytes: usize,
+    /// Outstanding bytes on the path when its packet left, the packet included.
+    pub flight_at_departure: usize,
+    /// Bytes that were found lost on the path since its packet left, the chunk included.
+    pub lost: u64,
+    /// The user's data, and not the path, limited the rate when its packet left.
+    pub app_limited: bool,
+    /// It was sent right after the chunk that was found lost before it.
+    pub adjacent: bool,
 }
 
 /// Acknowledgement of data of one path by one SACK.
@@ -147,8 +170,12 @@ pub struct Acknowledged {
     pub bytes: usize,
     /// Outstanding bytes on the path before the SACK.
     pub flight_before: usize,
+    /// Outstanding bytes on the path without what the SACK acknowledges.
+    pub flight: usize,
     /// The association is in Fast Recovery; with RACK, the path is.
     pub fast_recovery: bool,
+    /// Losses on the path are being repaired, in Fast Recovery or after T3-rtx expired.
+    pub repairing: bool,
     /// No data of the association is outstanding any more.
     pub all_acknowledged: bool,
     /// The SACK advanced the Cumulative TSN Ack Point.
@@ -190,6 +217,10 @@ pub struct DeliverySample {
     pub rate: Option<u64>,
     /// The user's data, and not the path, limited the rate: it is a lower bound.
     pub app_limited: bool,
+    /// Outstanding bytes on the path when the packet left, the packet included.
+    pub flight_at_departure: usize,
+    /// Bytes that were found lost on the path since the packet left.
+    pub lost: u64,
     /// Round-trip time of the packet, if none of what the SACK acknowledges of it was sent more than once.
     pub rtt: Option<Duration>,
 }
@@ -241,6 +272,11 @@ pub trait Controller: Debug + Send {
     /// Records a packet with DATA that leaves on the path. Called with [`Algorithm::is_rate_based`] only.
     fn on_sent(&mut self, sent: &PacketSent) {
         let _ = sent;
+    }
+    /// Records a chunk of the path that was found lost before T3-rtx expired. Precedes the congestion event of
+    /// its loss. Called with [`Algorithm::is_rate_based`] only.
+    fn on_lost(&mut self, lost: &PacketLost) {
+        let _ = lost;
     }
     /// Processes a SACK that acknowledges data of the path.
     fn on_ack(&mut self, acknowledged: &Acknowledged);

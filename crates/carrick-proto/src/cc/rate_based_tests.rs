@@ -50,6 +50,8 @@ impl Flow {
                 interval: rtt,
                 rate: Some(packets * PMDCS as u64),
                 app_limited,
+                flight_at_departure: bytes,
+                lost: 0,
                 rtt: Some(rtt),
             }),
             ..Acknowledged::default()

@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use crate::cc::DeliverySample;
+use crate::cc::{DeliverySample, PacketLost, PacketSent};
 use crate::time::Time;
 
 /// Limit of the recorded packets; those in flight are fewer, because a packet has a chunk or more.
@@ -37,11 +37,15 @@ struct PacketRecord {
     /// Departure of the packet that was delivered last.
     first_sent: Time,
     app_limited: bool,
+    /// Bytes found lost.
+    lost: u64,
+    /// Outstanding bytes, the packet included.
+    flight: usize,
 }
 
 portable_struct! {
     PacketRecord {
-        numbers, sent, delivered, delivered_at, first_sent, app_limited,
+        numbers, sent, delivered, delivered_at, first_sent, app_limited, lost, flight,
     }
 }
 
@@ -69,11 +73,14 @@ pub(crate) struct DeliverySampler {
     app_limited_until: u64,
     min_rtt: Option<Duration>,
     newest: Option<NewestPacket>,
+    /// Bytes found lost, and the number of the last transmission among them.
+    lost: u64,
+    last_lost: u64,
 }
 
 portable_struct! {
     DeliverySampler {
-        packets, delivered, delivered_at, first_sent, app_limited_until, min_rtt, newest,
+        packets, delivered, delivered_at, first_sent, app_limited_until, min_rtt, newest, lost, last_lost,
     }
     check Self::is_consistent
 }
@@ -83,12 +90,13 @@ impl DeliverySampler {
     fn is_consistent(&self) -> bool {
         let newest = self.newest.map(|newest| newest.record);
         let mut records = self.packets.iter().copied().chain(newest);
-        records.all(|record| record.delivered <= self.delivered)
+        records.all(|record| record.delivered <= self.delivered && record.lost <= self.lost)
     }
 
-    /// Records a packet; `idle` if nothing was in flight on the path.
-    pub(crate) fn on_sent(&mut self, numbers: PacketNumbers, idle: bool, now: Time) {
-        if idle {
+    /// Records a packet.
+    pub(crate) fn on_sent(&mut self, numbers: PacketNumbers, packet: &PacketSent) {
+        let now = packet.now;
+        if packet.flight_before == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
         }
         if self.packets.len() >= MAX_PACKETS {
@@ -100,8 +108,37 @@ impl DeliverySampler {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
-            app_limited: self.app_limited_until != 0,
+            app_limited: packet.app_limited,
+            lost: self.lost,
+            flight: packet.flight_before + packet.bytes,
         });
+    }
+
+    /// Record of the packet with this transmission, if it is not forgotten.
+    fn record_of(&self, number: u64) -> Option<PacketRecord> {
+        let at = self.packets.partition_point(|p| p.numbers.last < number);
+        let record = self.packets.get(at).copied();
+        record.filter(|p| p.numbers.first <= number)
+    }
+
+    /// Records a chunk of `bytes` bytes that was found lost, whose last transmission has this number.
+    pub(crate) fn on_lost(&mut self, number: u64, bytes: usize, now: Time) -> Option<PacketLost> {
+        self.lost += bytes as u64;
+        let before = core::mem::replace(&mut self.last_lost, number);
+        let record = self.record_of(number)?;
+        Some(PacketLost {
+            now,
+            bytes,
+            flight_at_departure: record.flight,
+            lost: self.lost - record.lost,
+            app_limited: record.app_limited,
+            adjacent: before > 0 && number == before + 1,
+        })
+    }
+
+    /// Records that T3-rtx expired with this number of bytes in flight, all of which count as lost.
+    pub(crate) fn on_timeout(&mut self, flight: usize) {
+        self.lost += flight as u64;
     }
 
     /// Records the acknowledgement of a chunk of `bytes` bytes, whose last transmission has this number;
@@ -109,9 +146,9 @@ impl DeliverySampler {
     pub(crate) fn on_acknowledged(&mut self, number: u64, bytes: usize, once: bool, now: Time) {
         self.delivered += bytes as u64;
         self.delivered_at = now;
-        let at = self.packets.partition_point(|p| p.numbers.last < number);
-        let record = self.packets.get(at).filter(|p| p.numbers.first <= number);
-        let Some(&record) = record else { return };
+        let Some(record) = self.record_of(number) else {
+            return;
+        };
         match &mut self.newest {
             Some(newest) if newest.record.numbers.first > record.numbers.first => {}
             Some(newest) if newest.record.numbers.first == record.numbers.first => {
@@ -153,8 +190,15 @@ impl DeliverySampler {
             interval,
             rate: delivered.saturating_mul(1_000_000_000).checked_div(nanos),
             app_limited: record.app_limited,
+            flight_at_departure: record.flight,
+            lost: self.lost - record.lost,
             rtt,
         })
+    }
+
+    /// Returns whether the user's data limits the rate of what leaves now.
+    pub(crate) fn is_app_limited(&self) -> bool {
+        self.app_limited_until != 0
     }
 
     /// Records that less data than the window allows is in flight, because no more data is queued.
@@ -186,7 +230,13 @@ mod tests {
                 last: self.sent,
                 highest: self.sent,
             };
-            self.sampler.on_sent(numbers, idle, Time::from_millis(at));
+            let packet = PacketSent {
+                now: Time::from_millis(at),
+                bytes: BYTES,
+                flight_before: if idle { 0 } else { BYTES },
+                app_limited: self.sampler.is_app_limited(),
+            };
+            self.sampler.on_sent(numbers, &packet);
         }
 
         fn acknowledge(&mut self, up_to: u64, at: u64) -> DeliverySample {
@@ -269,6 +319,29 @@ mod tests {
         flow.send(160);
         assert!(flow.acknowledge(3, 210).app_limited, "left before");
         assert!(!flow.acknowledge(4, 260).app_limited);
+    }
+
+    /// draft-ietf-ccwg-bbr-06, section 5.5.10.2
+    #[test]
+    fn losses_since_the_departure_are_counted() {
+        let mut flow = Flow::default();
+        (0..4).for_each(|_| flow.send(0));
+        let now = Time::from_millis(100);
+        let lost = flow.sampler.on_lost(1, BYTES, now).unwrap();
+        assert_eq!((lost.lost, lost.adjacent), (1000, false));
+        assert_eq!(lost.flight_at_departure, BYTES);
+        let next = flow.sampler.on_lost(2, BYTES, now).unwrap();
+        assert_eq!((next.lost, next.adjacent), (2000, true));
+        flow.send(110);
+        flow.sampler.on_acknowledged(3, BYTES, true, now);
+        assert_eq!(flow.sampler.take_sample(BYTES, 0).unwrap().lost, 2000);
+        flow.sampler.on_timeout(BYTES);
+        flow.sampler
+            .on_acknowledged(5, BYTES, true, Time::from_millis(200));
+        let sample = flow.sampler.take_sample(BYTES, 0).unwrap();
+        assert_eq!(sample.lost, 1000, "what was lost before it left is not");
+        let unknown = flow.sampler.on_lost(1000, BYTES, now);
+        assert_eq!(unknown, None);
     }
 
     #[test]

@@ -44,13 +44,42 @@ impl Path {
         self.rate.is_some() && self.congestion.pacing_rate().is_some()
     }
 
-    /// Records a packet with DATA that leaves, with its numbers in the association, for a rate-based controller.
-    pub(crate) fn on_data_sent(&mut self, sent: &PacketSent, numbers: PacketNumbers) {
+    /// Records a packet with `bytes` bytes of DATA chunks that leaves, with its numbers in the association, for a
+    /// rate-based controller. `flight_before` bytes were in flight on the path.
+    pub(crate) fn on_data_sent(
+        &mut self,
+        bytes: usize,
+        flight_before: usize,
+        numbers: PacketNumbers,
+        now: Time,
+    ) {
         if let Some(rate) = &mut self.rate {
-            self.congestion.on_sent(sent);
-            let idle = sent.flight_before == 0;
-            rate.delivery.on_sent(numbers, idle, sent.now);
-            rate.pacer.on_sent(sent.bytes);
+            let sent = PacketSent {
+                now,
+                bytes,
+                flight_before,
+                app_limited: rate.delivery.is_app_limited(),
+            };
+            self.congestion.on_sent(&sent);
+            rate.delivery.on_sent(numbers, &sent);
+            rate.pacer.on_sent(bytes);
+        }
+    }
+
+    /// Records a chunk of `bytes` bytes that was found lost, whose last transmission has this number.
+    pub(crate) fn on_data_lost(&mut self, number: u64, bytes: usize, now: Time) {
+        if let Some(rate) = &mut self.rate
+            && let Some(lost) = rate.delivery.on_lost(number, bytes, now)
+        {
+            self.congestion.on_lost(&lost);
+        }
+    }
+
+    /// Records that T3-rtx expired: what is in flight counts as lost.
+    pub(crate) fn on_flight_timed_out(&mut self) {
+        let flight = self.flight.size();
+        if let Some(rate) = &mut self.rate {
+            rate.delivery.on_timeout(flight);
         }
     }
 

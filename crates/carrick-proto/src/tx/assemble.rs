@@ -10,7 +10,6 @@ use super::packet_plan::{DataPacketPlan, TransmitContext};
 use super::queue::NewChunk;
 use super::sack_processing::window_event;
 use super::{MAX_OUTSTANDING, Sender};
-use crate::cc::PacketSent;
 use crate::path::{PacketNumbers, PathId, ProbeTransmission};
 use crate::trace::TraceEvent;
 use crate::tx::LossSignal;
@@ -73,17 +72,13 @@ impl Sender {
         let path = &mut cx.paths[plan.path];
         path.on_data_departure(cx.now);
         if self.rate_based {
-            let sent = PacketSent {
-                now: cx.now,
-                bytes: packet.len() - before,
-                flight_before,
-            };
             let numbers = PacketNumbers {
                 first,
                 last: self.outstanding.transmissions(),
                 highest: self.outstanding.next_index() - 1,
             };
-            path.on_data_sent(&sent, numbers);
+            let bytes = packet.len() - before;
+            path.on_data_sent(bytes, flight_before, numbers, cx.now);
         }
         if plan.new && !plan.probe {
             self.detector.arm_probe(path, cx.now, cx.config);

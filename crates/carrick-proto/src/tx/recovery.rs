@@ -35,6 +35,10 @@ impl Sender {
             if self.detector.is_congestion_event(chunk, path.recovery()) {
                 path.on_congestion_loss();
             }
+            if self.rate_based {
+                let weight = self.outstanding.weight(chunk.payload.len());
+                path.on_data_lost(chunk.serial, weight, cx.now);
+            }
             bytes += chunk.payload.len();
             cx.trace.record(
                 cx.now,
@@ -64,7 +68,9 @@ impl Sender {
     fn reduce_window(&mut self, id: PathId, exit: u64, cx: &mut SackContext<'_>) {
         self.update_coupled_windows(id, cx.paths);
         let path = &mut cx.paths[id];
-        let proportional = cx.config.research.policies.proportional_rate_reduction;
+        // A rate-based controller paces, and does not reduce its window to a share of the flight.
+        let proportional =
+            cx.config.research.policies.proportional_rate_reduction && !self.rate_based;
         path.enter_fast_recovery(exit, self.outstanding.transmissions(), proportional);
         self.watch_duplicates(path, cx.config);
         cx.trace.record(cx.now, window_event(path));

@@ -298,11 +298,14 @@ impl Sender {
             }
             let newly = path.newly_acked();
             let oldest = newly.oldest != path.recovery().oldest();
+            let fast_recovery = self.detector.holds_window(path.recovery());
             if bytes > 0 && growth.permits(oldest || all_acknowledged) {
                 path.grow_window(&Acknowledged {
                     bytes,
                     flight_before: newly.flight_before,
-                    fast_recovery: self.detector.holds_window(path.recovery()),
+                    flight: path.flight().size(),
+                    fast_recovery,
+                    repairing: fast_recovery || !path.recovery().is_open(),
                     all_acknowledged,
                     advanced,
                     now: cx.now,

@@ -32,6 +32,9 @@ impl Sender {
     ) -> bool {
         // 1.
         let probing = self.window.is_refusing();
+        if !probing {
+            paths[id].on_flight_timed_out();
+        }
         self.mark_in_flight(id, paths);
         if let Some(forward) = self.abandonment.forward_mut() {
             forward.on_t3(id);

@@ -62,7 +62,7 @@ fn configuration(seed: u64) -> AssociationConfig {
         c.mtu.path_mtu_discovery = (of(6, 2) == 0).then(Default::default);
         c.research.trace = of(7, 4) == 0;
         let policies = &mut c.research.policies;
-        policies.congestion = algorithms()[of(8, 8) as usize].clone();
+        policies.congestion = algorithms()[of(8, 9) as usize].clone();
         policies.loss_detection = [
             LossDetection::Rack,
             LossDetection::MissingReports,

@@ -18,17 +18,18 @@ const WARM_UP: u64 = 10;
 const SECONDS: u64 = 60;
 const BOTTLENECK: u64 = 10_000_000;
 
-/// Returns the rates in Mbit/s of the association over two paths and of the single flow.
-fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
+/// Returns the rates in Mbit/s of two associations with these numbers of paths through a bottleneck with a queue
+/// of 60 packets, 1.2 bandwidth-delay products.
+pub(crate) fn share(policies: [Policies; 2], paths: [u8; 2], seed: u64) -> [f64; 2] {
     let mut net = NetworkBuilder::new(seed);
     let [near, far] = ["near", "far"].map(|name| net.add_router(name));
     let ends = [near, far].map(|router| net.add_interface(router, []));
     let bottleneck =
         LinkConfig::new(BOTTLENECK, Duration::from_millis(20)).with_queue(Queue::packets(60));
     net.connect_both(ends[0], ends[1], bottleneck);
-    let configs: [AssociationConfig; 2] = [config(policies), config(single)];
+    let configs: [AssociationConfig; 2] = policies.map(config);
     let mut sinks = Vec::new();
-    for (flow, paths) in [2_u8, 1].into_iter().enumerate() {
+    for (flow, paths) in paths.into_iter().enumerate() {
         let hosts = ["source", "sink"].map(|name| net.add_host(format!("{name}-{flow}")));
         let mut addresses = [Vec::new(), Vec::new()];
         for path in 0..paths {
@@ -67,7 +68,7 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
 }
 
 /// Jain's index of two rates: 1 if they are equal, 1/2 if one is zero.
-fn jain([a, b]: [f64; 2]) -> f64 {
+pub(crate) fn jain([a, b]: [f64; 2]) -> f64 {
     (a + b).powi(2) / (2.0 * (a * a + b * b))
 }
 
@@ -91,7 +92,7 @@ fn shares(congestion: &Arc<dyn Algorithm>, base: fn() -> Policies) -> Shares {
             congestion: Arc::new(Rfc9260),
             ..base()
         };
-        share(policies, single, seed as u64 + 1)
+        share([policies, single], [2, 1], seed as u64 + 1)
     });
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / all.len() as f64;
     let indexes: Vec<f64> = all.iter().map(|rates| jain(*rates)).collect();

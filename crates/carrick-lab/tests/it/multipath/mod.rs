@@ -2,7 +2,7 @@
 //! `--nocapture` prints the tables.
 
 mod buffers;
-mod fairness;
+pub(crate) mod fairness;
 mod gain;
 mod recovery;
 pub(crate) mod support;
