@@ -242,16 +242,13 @@ full_experiments() {
   return $status
 }
 
-# What uses a core, one check after the other. The lints and the docs come last: they hold the lock of
-# the target folder, which would keep the checks beside them from their tests.
+# What uses a core, one check after the other.
 computing() {
   need python3 unit unit
   check experiments experiments
   check world world
   need python3 reproduce reproduce
   need c++ fuzz fuzz
-  check lints lints
-  need python3 docs docs
   if [ -n "$long" ]; then
     check handover handover
     check repeat repeat
@@ -282,7 +279,8 @@ waiting() {
   check middlebox ignored middlebox
 }
 
-# What waits besides, next to it.
+# What waits besides, next to it. The lints and the docs come last: they hold the lock of the target folder, which would
+# keep the checks beside them from their tests.
 other_waiting() {
   if [ -n "$installed" ]; then
     check sockets-probe sockets_probe
@@ -294,6 +292,8 @@ other_waiting() {
   fi
   check real-time programs_in_real_time
   need go go-module go_module
+  check lints lints
+  need python3 docs docs
 }
 
 echo "carrick: tests on $(nproc) cores, logs in $logs"
