@@ -14,10 +14,10 @@ import sys
 
 # Arguments of the benchmark before the count, the count, and the limit per chunk or set-up.
 CASES = [
-    (["default", "65536"], 400, 8_560),
-    (["modern", "65536"], 400, 8_950),
-    (["default", "100"], 20_000, 3_845),
-    (["setup"], 500, 60_900),
+    (["default", "65536"], 400, 7_680),
+    (["modern", "65536"], 400, 8_080),
+    (["default", "100"], 20_000, 3_835),
+    (["setup"], 500, 62_100),
 ]
 
 

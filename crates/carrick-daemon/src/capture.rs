@@ -57,6 +57,11 @@ struct RunningCapture {
 }
 
 impl Captures {
+    /// Returns whether no packet is to be copied.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Passes a copy of a packet to the captures that select it.
     pub(crate) fn record(
         &mut self,

@@ -355,12 +355,20 @@ impl Driver {
         let (sockets, strays) = (&mut self.sockets, &mut self.strays);
         let (captures, leases) = (&mut self.captures, &mut self.leases);
         let any = self.network.poll_receive(cx, |arrival| match arrival {
-            NetworkInput::Packet(route, packet) => {
-                // A raw socket gets the packets for all SCTP implementations of the host.
-                if route.encapsulation.is_some()
-                    || sockets.has_port(route, &packet)
-                    || strays.answers(now, ALL_PORTS, route.local, &packet)
-                {
+            NetworkInput::Packets(route, packets)
+                if route.encapsulation.is_some() && captures.is_empty() && leases.is_empty() =>
+            {
+                sockets.handle_datagrams(now, route, packets);
+            }
+            NetworkInput::Packets(route, packets) => {
+                for packet in packets {
+                    // A raw socket gets the packets for all SCTP implementations of the host.
+                    let is_ours = route.encapsulation.is_some()
+                        || sockets.has_port(route, &packet)
+                        || strays.answers(now, ALL_PORTS, route.local, &packet);
+                    if !is_ours {
+                        continue;
+                    }
                     let received = DaemonPacket {
                         is_sent: false,
                         route: *route,

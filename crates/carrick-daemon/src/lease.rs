@@ -91,6 +91,11 @@ impl PacketBatch {
 }
 
 impl Leases {
+    /// Returns whether no port is leased.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_socket.is_empty()
+    }
+
     /// Takes a received packet for the process that has leased its port; otherwise returns it.
     pub(crate) fn take(
         &mut self,
@@ -98,7 +103,7 @@ impl Leases {
         route: &Route,
         packet: Bytes,
     ) -> Option<Bytes> {
-        if self.by_socket.is_empty() {
+        if self.is_empty() {
             return Some(packet);
         }
         let port = packet.get(2..4).map(|b| u16::from_be_bytes([b[0], b[1]]));

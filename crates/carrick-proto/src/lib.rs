@@ -83,7 +83,7 @@ mod trace;
 mod tx;
 mod work_counter;
 
-/// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagram`].
+/// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagrams`].
 ///
 /// A message that is a slice of its datagram holds the whole allocation. The core assumes that the
 /// allocation is at most this many times as long as each datagram in it.

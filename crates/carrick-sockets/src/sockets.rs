@@ -313,18 +313,39 @@ impl Sockets {
 
     /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, bytes: Bytes) {
+        self.handle_datagrams(now, route, core::iter::once(bytes));
+    }
+
+    /// Processes SCTP packets that arrived together, without IP and UDP headers: consecutive ones of the same ports
+    /// as one input.
+    pub fn handle_datagrams(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packets: impl IntoIterator<Item = Bytes>,
+    ) {
         self.now = now;
-        let Some(id) = self.port_of(route, &bytes) else {
-            return self.stray.handle_datagram(now, route, bytes);
-        };
-        let number = bytes.get(..2).map(|b| u16::from_be_bytes([b[0], b[1]]));
-        let peer = (id, route.remote, number.unwrap_or(0));
-        let association = self.by_peer.get(&peer).copied();
-        self.limit_received(id, association, SourceKey::of(route.remote));
-        if let Some(port) = self.ports.get_mut(&id) {
-            port.core.handle_datagram(now, route, bytes);
+        let mut packets = packets.into_iter().peekable();
+        while let Some(first) = packets.next() {
+            let Some(id) = self.port_of(route, &first) else {
+                self.stray.handle_datagram(now, route, first);
+                continue;
+            };
+            let ports = first
+                .get(..4)
+                .and_then(|ports| <[u8; 4]>::try_from(ports).ok());
+            let number = ports.map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+            let association = self.by_peer.get(&(id, route.remote, number)).copied();
+            self.limit_received(id, association, SourceKey::of(route.remote));
+            if let Some(port) = self.ports.get_mut(&id) {
+                let others = core::iter::from_fn(|| {
+                    packets.next_if(|packet| packet.get(..4) == ports.as_ref().map(|p| &p[..]))
+                });
+                let run = core::iter::once(first).chain(others);
+                port.core.handle_datagrams(now, route, run);
+            }
+            self.settle(id);
         }
-        self.settle(id);
     }
 
     /// Processes an ICMP message about a packet of this host.

@@ -57,12 +57,10 @@ impl Memory {
         // What a driver's receive call does: one copy into a buffer that the messages then share.
         let datagrams = Bytes::copy_from_slice(&self.buffer);
         let size = transmit.segment_size.unwrap_or(transmit.len);
-        let mut start = 0;
-        while start < datagrams.len() {
-            let end = (start + size).min(datagrams.len());
-            self.ends[1 - from].handle_datagram(self.now, &route, datagrams.slice(start..end));
-            start = end;
-        }
+        let datagrams = (0..datagrams.len())
+            .step_by(size)
+            .map(|at| datagrams.slice(at..(at + size).min(datagrams.len())));
+        self.ends[1 - from].handle_datagrams(self.now, &route, datagrams);
         true
     }
 

@@ -169,7 +169,8 @@ impl Association {
         let concurrent = policies.multipath.data_route.concurrent();
         let rtt = self.paths.data_round_trip(concurrent);
         self.receiver.on_packet_end(cx.now, rtt);
-        self.receiver.set_data_route(self.reply_route(route));
+        self.receiver
+            .set_data_route(self.reply_route_on(progress.path, route));
         self.answer_data_with_shutdown();
         self.advance_deferred_reset(route, progress, cx);
     }

@@ -22,11 +22,14 @@ use super::replies::MAX_REPLY_BYTES;
 use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, PeerError};
+use crate::path::PathId;
 use crate::route::Route;
 
 /// State of a packet while its chunks are processed.
 #[derive(Default)]
 pub(super) struct PacketProgress {
+    /// Path to the packet's source.
+    pub(super) path: Option<PathId>,
     /// The packet contains DATA or FORWARD-TSN.
     pub(super) data: bool,
     /// DATA was accepted or skipped: the peer continues without the reset of all numbers that it requested.
@@ -71,12 +74,13 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         // Step 1.
-        self.count_received(route, datagram.len());
+        let path = self.count_received(route, datagram.len());
         // INIT and COOKIE ECHO.
         self.counters.control_chunks_received += processed as u64;
         self.on_packet_while_shutting_down(packet, cx);
         // Step 2.
         let mut progress = PacketProgress {
+            path,
             authenticated,
             ..PacketProgress::default()
         };
@@ -105,16 +109,19 @@ impl Association {
         }
     }
 
-    fn count_received(&mut self, route: &Route, len: usize) {
+    /// Counts a packet on the path to its source, which it returns.
+    fn count_received(&mut self, route: &Route, len: usize) -> Option<PathId> {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
-        if let Some(id) = self.paths.find(route) {
+        let found = self.paths.find(route);
+        if let Some(id) = found {
             let path = &mut self.paths[id];
             path.on_packet_received(len);
             if !path.accepts_encapsulation(route.encapsulation) {
                 self.update_encapsulation(route);
             }
         }
+        found
     }
 
     /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).
@@ -208,6 +215,8 @@ impl Association {
             Chunk::Asconf(asconf) => {
                 self.on_asconf(&asconf, route, progress.asconfs == 0, cx);
                 progress.asconfs += 1;
+                // It may add or delete the address.
+                progress.path = self.paths.find(route);
             }
             Chunk::AsconfAck(ack) => self.on_asconf_ack(&ack, cx),
             Chunk::Abort(abort) => self.on_abort(&abort, cx),

@@ -18,7 +18,7 @@ impl Association {
         self.reply_route_on(self.paths.find(route), route)
     }
 
-    fn reply_route_on(&self, path: Option<PathId>, route: &Route) -> Route {
+    pub(super) fn reply_route_on(&self, path: Option<PathId>, route: &Route) -> Route {
         let back = route.for_reply();
         let Some(path) = path.map(|id| &self.paths[id]) else {
             return back;

@@ -172,10 +172,10 @@ impl Association {
     /// restarts T2-shutdown to let the peer send its queued data. Heartbeats don't restart it: a peer
     /// that missed the SHUTDOWN and has shorter intervals than the timer would never get another one.
     pub(crate) fn on_packet_while_shutting_down(&mut self, packet: &Packet<'_>, cx: &Context<'_>) {
-        let rto = self.paths[self.paths.current()].rto();
         let AssociationState::ShutdownSent(ending) = &mut self.state else {
             return;
         };
+        let rto = self.paths[self.paths.current()].rto();
         self.liveness.clear_errors();
         // AUTH may precede them, and PAD makes them probes of the path MTU.
         let is_heartbeat = |kind| {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Endpoint, Registry, Replies};
+use super::{Endpoint, PacketRun, Registry, Replies};
 use crate::addresses::LocalAddresses;
 use crate::config::{AssociationConfig, EndpointConfig, ImportConfig};
 use crate::export::{ExportError, ExportReader, ExportWriter, Format, ImportError, Portable};
@@ -94,6 +94,7 @@ impl Endpoint {
             cookie_buffer: _,
             events,
             uses_protection,
+            run: _,
             stats,
         } = self;
         // `accepted` equals `config.association`.
@@ -158,6 +159,7 @@ impl Endpoint {
             cookie_buffer: Vec::new(),
             events: Portable::read(input)?,
             uses_protection: Portable::read(input)?,
+            run: PacketRun::default(),
             stats: Portable::read(input)?,
         })
     }

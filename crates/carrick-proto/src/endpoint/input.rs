@@ -18,7 +18,71 @@ const T_BIT: u8 = 1;
 /// Limit of addresses of an INIT ACK by which its association is looked up.
 const MAX_LOOKUPS: usize = 255;
 
+/// Packets that arrive together: what depends on the state of an association is updated once for all of its
+/// consecutive packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum PacketRun {
+    /// Packets arrive one by one.
+    #[default]
+    Single,
+    /// Packets arrive together, and all associations are up to date.
+    Batch,
+    /// Packets arrive together, and this association is to be updated.
+    Of(AssociationId),
+}
+
 impl Endpoint {
+    /// Processes datagrams that arrived together at `now` on `route`, as receive offload returns them. Has the effects
+    /// of [`Self::handle_datagram`] for each of them, and takes less time; events are queued behind the last one.
+    pub fn handle_datagrams(
+        &mut self,
+        now: Time,
+        route: &Route,
+        datagrams: impl IntoIterator<Item = Bytes>,
+    ) {
+        self.run = PacketRun::Batch;
+        for datagram in datagrams {
+            self.handle_datagram(now, route, datagram);
+        }
+        self.end_run();
+        self.run = PacketRun::Single;
+    }
+
+    /// Updates what depends on the association of the last packets.
+    fn end_run(&mut self) {
+        if let PacketRun::Of(id) = self.run {
+            self.run = PacketRun::Batch;
+            self.finish_update(id);
+        }
+    }
+
+    /// Passes a packet to the association of the packet before it, if the two came together and only their data and
+    /// acknowledgements differ. Returns whether it did.
+    fn continue_run(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+    ) -> bool {
+        let PacketRun::Of(id) = self.run else {
+            return false;
+        };
+        let (port, header) = (self.config.port, packet.header());
+        let (registry, mut cx) = self.registry_and_context(now);
+        if let Some(association) = registry.get_mut(id)
+            && header.tag == association.local_tag()
+            && (header.source_port, header.destination_port) == (association.peer_port(), port)
+            && !association.state().is_closed()
+            && is_of_run(packet)
+        {
+            association.handle_packet(route, packet, datagram, &mut cx);
+            return true;
+        }
+        self.end_run();
+        false
+    }
+
     /// Processes a datagram that arrived at `now` on `route`. Faults of the datagram are counted in
     /// [`Self::stats`] and answered as RFC 9260 requires; they are no errors of the caller.
     ///
@@ -47,7 +111,9 @@ impl Endpoint {
             return self.handle_protected_packet(now, route, &packet, &datagram);
         }
         // Step 4.
-        self.dispatch(now, route, &packet, &datagram, None);
+        if !self.continue_run(now, route, &packet, &datagram) {
+            self.dispatch(now, route, &packet, &datagram, None);
+        }
     }
 
     /// Dispatches a packet with a verified checksum by its first chunk. `opened_by` is the association
@@ -147,8 +213,6 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
-        let in_transition =
-            association.is_being_deleted(route.local) || association.is_being_added(route.local);
         // Step 4.
         if !self.check_protection(id, packet, opened_by) {
             return;
@@ -158,14 +222,22 @@ impl Endpoint {
             // A reflected tag authorizes this chunk only. An ABORT may answer a packet that left before
             // its source address was deleted, or before the peer knew that address (RFC 5061,
             // section 5.3.1): it is discarded.
-            if first.kind == ChunkType::ABORT && in_transition {
-                return;
-            }
             self.update_association(now, id, |association, cx| {
-                association.handle_reflected(first, cx)
+                let in_transition = association.is_being_deleted(route.local)
+                    || association.is_being_added(route.local);
+                if first.kind != ChunkType::ABORT || !in_transition {
+                    association.handle_reflected(first, cx);
+                }
             });
         } else if first.kind == ChunkType::INIT_ACK {
             self.handle_init_ack(now, id, route, packet, datagram);
+        } else if self.run == PacketRun::Batch && is_of_run(packet) {
+            self.registry.limit_receiver(id, self.config.receive_memory);
+            let (registry, mut cx) = self.registry_and_context(now);
+            if let Some(association) = registry.get_mut(id) {
+                association.handle_packet(route, packet, datagram, &mut cx);
+            }
+            self.run = PacketRun::Of(id);
         } else {
             self.update_association(now, id, |association, cx| {
                 association.handle_packet(route, packet, datagram, cx)
@@ -341,6 +413,19 @@ fn verification_tag_is_valid(
         .skip(1)
         .flatten()
         .any(|chunk| reflects_tag(&chunk))
+}
+
+/// Returns whether the packet has DATA and SACK chunks alone, so that no chunk has a rule for the packet's
+/// tag or addresses.
+fn is_of_run(packet: &Packet<'_>) -> bool {
+    packet.chunks().all(|chunk| {
+        chunk.is_ok_and(|chunk| {
+            matches!(
+                chunk.kind,
+                ChunkType::DATA | ChunkType::I_DATA | ChunkType::SACK | ChunkType::NR_SACK
+            )
+        })
+    })
 }
 
 /// Returns whether the chunk has the T bit: its packet carries the tag of the receiver's peer.

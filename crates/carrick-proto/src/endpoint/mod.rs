@@ -74,6 +74,7 @@ use crate::time::Time;
 use crate::trace::TraceRecord;
 use crate::tx::message::SendOptions;
 
+use input::PacketRun;
 use registry::Registry;
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
@@ -99,6 +100,7 @@ pub struct Endpoint {
     events: VecDeque<(AssociationId, Event)>,
     /// A chunk protection is configured for some association.
     uses_protection: bool,
+    run: PacketRun,
     stats: EndpointStats,
 }
 
@@ -123,6 +125,7 @@ impl Endpoint {
             cookie_buffer: Vec::new(),
             events: VecDeque::new(),
             uses_protection,
+            run: PacketRun::default(),
             stats: EndpointStats::default(),
         })
     }
@@ -615,6 +618,15 @@ impl Endpoint {
         let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
+        self.finish_update(id);
+        Some(result)
+    }
+
+    /// Takes steps 3 to 7 of [`Self::update_association`].
+    fn finish_update(&mut self, id: AssociationId) {
+        let Some(association) = self.registry.get_mut(id) else {
+            return;
+        };
         association.queue_notifications();
         let outdated = association.take_peer_entries_changed();
         let gone = association.take_peer_address_changes();
@@ -624,7 +636,6 @@ impl Endpoint {
         self.registry.update_memory_use(id);
         self.collect_events(id);
         self.registry.refresh(id);
-        Some(result)
     }
 
     /// Moves the events of an association to the endpoint's queue. A closed association leaves the indexes,

@@ -29,6 +29,7 @@ mod missing_reports;
 mod multipath;
 mod nr_sack;
 mod out_of_the_blue;
+mod packet_runs;
 mod parameters;
 mod partial_reliability;
 mod path_mtu;

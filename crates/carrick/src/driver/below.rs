@@ -42,17 +42,21 @@ impl LowerLayer {
         self.0.is_some()
     }
 
-    pub(crate) fn handle_datagram(
+    pub(crate) fn handle_datagrams(
         &mut self,
         now: Time,
         core: &mut Core,
         route: &Route,
-        datagram: Bytes,
+        datagrams: &mut dyn Iterator<Item = Bytes>,
     ) {
         match &mut self.0 {
-            None => core.handle_datagram(now, route, datagram),
+            None => core.handle_datagrams(now, route, datagrams),
             #[cfg(feature = "dtls")]
-            Some(sessions) => sessions.layer.handle_datagram(now, core, route, &datagram),
+            Some(sessions) => {
+                for datagram in datagrams {
+                    sessions.layer.handle_datagram(now, core, route, &datagram);
+                }
+            }
             #[cfg(not(feature = "dtls"))]
             Some(never) => match *never {},
         }

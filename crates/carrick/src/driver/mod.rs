@@ -169,14 +169,16 @@ impl Driver {
         let protected = self.below.is_protected();
         let (core, below, strays) = (&mut self.core, &mut self.below, &mut self.strays);
         self.network.poll_receive(cx, |arrival| match arrival {
-            NetworkInput::Packet(route, datagram) => {
+            NetworkInput::Packets(route, packets) if route.encapsulation.is_some() => {
+                below.handle_datagrams(now, core, route, packets);
+            }
+            NetworkInput::Packets(route, packets) => {
                 // A raw socket gets the packets for all SCTP ports of its address.
-                if route.encapsulation.is_some()
-                    || destination_port(&datagram) == Some(port)
-                    || strays.answers(now, port, route.local, &datagram)
-                {
-                    below.handle_datagram(now, core, route, datagram);
-                }
+                let mut ours = packets.filter(|packet| {
+                    destination_port(packet) == Some(port)
+                        || strays.answers(now, port, route.local, packet)
+                });
+                below.handle_datagrams(now, core, route, &mut ours);
             }
             // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
             NetworkInput::Icmp(icmp) if !protected => core.handle_icmp(now, &icmp),

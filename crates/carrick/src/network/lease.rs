@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use super::{BATCHES, NetworkInput};
 use crate::config::Transport;
 use crate::error::BindError;
-use crate::socket::{TransmitOutcome, cut};
+use crate::socket::{Segments, TransmitOutcome};
 
 /// Limit of the time in which a daemon answers, and in which a lease is renewed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -340,9 +340,8 @@ fn pass_on(frame: &[u8], take: &mut impl FnMut(NetworkInput<'_>)) {
                 0 => frame.bytes.len(),
                 size => size,
             };
-            return cut(frame.bytes, size, |packet| {
-                take(NetworkInput::Packet(&route, packet));
-            });
+            let mut packets = Segments::new(frame.bytes, size);
+            return take(NetworkInput::Packets(&route, &mut packets));
         }
         LeaseFrameKind::TooBig { mtu } => IcmpKind::PacketTooBig { mtu: mtu as usize },
         LeaseFrameKind::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,

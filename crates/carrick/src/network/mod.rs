@@ -20,7 +20,7 @@
 //! let mut network = Network::bind(config)?;
 //! let busy = std::future::poll_fn(|cx| {
 //!     Poll::Ready(network.poll_receive(cx, |arrival| match arrival {
-//!         NetworkInput::Packet(route, packet) => println!("{} bytes from {}", packet.len(), route.remote),
+//!         NetworkInput::Packets(route, packets) => println!("{} packets from {}", packets.count(), route.remote),
 //!         NetworkInput::Icmp(icmp) => println!("{:?} from {}", icmp.kind, icmp.remote),
 //!     }))
 //! });
@@ -83,10 +83,9 @@ impl NetworkConfig {
 }
 
 /// Input from the network.
-#[derive(Debug)]
 pub enum NetworkInput<'a> {
-    /// SCTP packet without IP and UDP headers, for any SCTP port.
-    Packet(&'a Route, Bytes),
+    /// SCTP packets that arrived together on a route, without IP and UDP headers, for any SCTP ports.
+    Packets(&'a Route, &'a mut dyn Iterator<Item = Bytes>),
     /// ICMP message about a packet of this host.
     Icmp(IcmpInput<'a>),
 }
@@ -293,7 +292,7 @@ impl Network {
                 match socket.poll_receive(cx, &mut self.buffers) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(datagrams)) => datagrams
-                        .for_each(|route, datagram| take(NetworkInput::Packet(route, datagram))),
+                        .for_each(|route, packets| take(NetworkInput::Packets(route, packets))),
                     // Error of a packet that was sent; the error queue has the details.
                     Poll::Ready(Err(_)) => {
                         for note in socket.take_errors() {

@@ -72,8 +72,8 @@ pub(crate) struct Datagrams<'b> {
 }
 
 impl Datagrams<'_> {
-    /// Passes each datagram to `take`, in the order of arrival.
-    pub(crate) fn for_each(&self, mut take: impl FnMut(&Route, Bytes)) {
+    /// Passes the datagrams to `take`, in the order of arrival, those of a buffer together.
+    pub(crate) fn for_each(&self, mut take: impl FnMut(&Route, &mut dyn Iterator<Item = Bytes>)) {
         let filled = self.buffers.memory.chunks_exact(BUFFER);
         for (memory, meta) in filled.zip(&self.buffers.meta[..self.count]) {
             let bytes = &memory[..meta.len.min(BUFFER)];
@@ -84,33 +84,55 @@ impl Datagrams<'_> {
                 ecn: from_ecn_codepoint(meta.ecn),
             };
             if self.encapsulated {
-                cut(bytes, meta.stride, |datagram| take(&route, datagram));
+                take(&route, &mut Segments::new(bytes, meta.stride));
             } else if let Some((source, packet)) = strip_ip_header(bytes, meta.addr.ip()) {
                 route.remote = source;
-                take(&route, Bytes::copy_from_slice(packet));
+                take(&route, &mut std::iter::once(Bytes::copy_from_slice(packet)));
             }
         }
     }
 }
 
-/// Cuts a received block into datagrams of `stride` bytes; the last one may be shorter and gets a separate
-/// allocation, because otherwise it would hold one of many times its length.
-pub(crate) fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
-    let stride = stride.max(1);
-    let (equal, last) = bytes.split_at(bytes.len() / stride * stride);
-    for group in equal.chunks(DATAGRAMS_PER_ALLOCATION * stride) {
-        let group = Bytes::copy_from_slice(group);
-        if group.len() == stride {
-            // A slice would cost another allocation.
-            take(group);
-            continue;
-        }
-        for start in (0..group.len()).step_by(stride) {
-            take(group.slice(start..start + stride));
+/// Datagrams of `stride` bytes in a received block; the last one may be shorter and gets a separate allocation,
+/// because otherwise it would hold one of many times its length.
+pub(crate) struct Segments<'b> {
+    rest: &'b [u8],
+    stride: usize,
+    /// Datagrams of the last allocation.
+    group: Bytes,
+}
+
+impl<'b> Segments<'b> {
+    pub(crate) fn new(bytes: &'b [u8], stride: usize) -> Self {
+        Self {
+            rest: bytes,
+            stride: stride.max(1),
+            group: Bytes::new(),
         }
     }
-    if !last.is_empty() {
-        take(Bytes::copy_from_slice(last));
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.group.is_empty() {
+            if self.rest.is_empty() {
+                return None;
+            }
+            let count = (self.rest.len() / self.stride).min(DATAGRAMS_PER_ALLOCATION);
+            let len = match count {
+                0 => self.rest.len(),
+                count => count * self.stride,
+            };
+            let (group, rest) = self.rest.split_at(len);
+            (self.group, self.rest) = (Bytes::copy_from_slice(group), rest);
+        }
+        // A slice of all would cost another reference.
+        if self.group.len() <= self.stride {
+            return Some(std::mem::take(&mut self.group));
+        }
+        Some(self.group.split_to(self.stride))
     }
 }
 
@@ -137,8 +159,7 @@ mod tests {
     fn a_coalesced_buffer_is_split_into_datagrams() {
         let bytes: Vec<u8> = (0..=255).cycle().take(64_000).collect();
         for stride in [1, 100, 1452, 5999, 6001, 64_000] {
-            let mut datagrams = Vec::new();
-            cut(&bytes, stride, |d| datagrams.push(d));
+            let datagrams: Vec<Bytes> = Segments::new(&bytes, stride).collect();
             assert_eq!(datagrams.len(), bytes.len().div_ceil(stride));
             assert!(
                 datagrams[..datagrams.len() - 1]
@@ -154,8 +175,7 @@ mod tests {
     fn an_allocation_holds_few_datagrams_of_one_length() {
         for (stride, last) in [(44, 0), (44, 43), (748, 9), (1452, 130), (9000, 1)] {
             let bytes = vec![0; stride * 7 + last];
-            let mut kept: Vec<Bytes> = Vec::new();
-            cut(&bytes, stride, |datagram| kept.push(datagram));
+            let mut kept: Vec<Bytes> = Segments::new(&bytes, stride).collect();
             let follows = |a: &Bytes, b: &Bytes| a.as_ptr_range().end == b.as_ptr();
             let groups = kept.chunk_by(|a, b| a.len() == b.len() && follows(a, b));
             let groups: Vec<usize> = groups.map(<[Bytes]>::len).collect();

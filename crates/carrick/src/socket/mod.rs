@@ -34,7 +34,7 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::error::BindError;
 #[cfg(target_os = "linux")]
-pub(crate) use buffers::cut;
+pub(crate) use buffers::Segments;
 pub(crate) use buffers::{Datagrams, ReceiveBuffers};
 pub(crate) use errors::IcmpNote;
 use polled::{PolledSocket, SystemSocket};
