@@ -162,6 +162,7 @@ def check_live(path, live, report, faults):
     rows = {row.get("id"): row for row in live["rows"]}
     accuracy = live.get("accuracy") or {}
     links_correct = accuracy.get("links_correct")
+    idle = (accuracy.get("load") or 0) <= (accuracy.get("cores") or 0)
     for wanted in LIVE_REQUIRED.get(path.stem, []):
         if wanted not in rows:
             faults.append(f"{path.name}: no live row {wanted}")
@@ -172,10 +173,12 @@ def check_live(path, live, report, faults):
         # A congestion control that the kernel lacks is named in the notes.
         if row["live"] is None and not any("Not run" in note for note in live["notes"]):
             faults.append(f"{path.name}: live row {key} was not measured")
-        # On links that were late, so are the values; but no link and no timer of it is early.
+        # On links that were late, so are the values, and on a busy machine the hosts are; but no timer is early.
         fault = disagreement(row)
-        if fault and (links_correct or row["live"] < row["simulated"]):
+        if fault and (idle and links_correct or row["live"] < row["simulated"]):
             faults.append(f"{path.name}: live row {key}: {fault}")
+        elif fault:
+            print(f"{path.name}: live row {key}: {fault}; load {accuracy.get('load')} on {accuracy.get('cores')} cores")
         if f'data-live="{key}"' not in report:
             faults.append(f"report.html: no live row {key}")
     if not isinstance(accuracy.get("late_p99"), float):

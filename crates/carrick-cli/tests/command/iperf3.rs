@@ -3,7 +3,15 @@
 use std::process::Command;
 
 use crate::socket_programs::{Served, build_library, free_port};
-use crate::support::Running;
+use crate::support::{Finished, Running};
+
+/// Returns the bytes that the server of iperf3 has received, from the report of the client.
+fn received(client: Finished, options: &[&str]) -> u64 {
+    let out = String::from_utf8(client.out).unwrap();
+    assert_eq!(client.code, Some(0), "{options:?}: {out} {}", client.errors);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    report["end"]["sum_received"]["bytes"].as_u64().unwrap()
+}
 
 /// Runs iperf3 of the Debian package in both roles over loopback, with these options of the client. Returns what was
 /// received, in bytes, and the rows of the associations that were listed meanwhile.
@@ -45,16 +53,7 @@ fn iperf3(name: &str, options: &[&str]) -> (u64, Vec<serde_json::Value>) {
             .filter(|row: &serde_json::Value| row["state"] == "Established")
             .collect();
     }
-    let finished = client.finish();
-    let out = String::from_utf8(finished.out).unwrap();
-    assert_eq!(
-        finished.code,
-        Some(0),
-        "{options:?}: {out} {}",
-        finished.errors
-    );
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+    let received = received(client.finish(), options);
     assert_eq!(server.finish().code, Some(0));
     served.end();
     (received, rows)
@@ -156,16 +155,8 @@ fn iperf3_runs_between_hosts() {
         let server = hosts.start(0, options, &["iperf3", "-s", "-1"]);
         std::thread::sleep(std::time::Duration::from_millis(500));
         let client = ["iperf3", "--sctp", "-c", "192.0.2.1", "-t", "2", "-J"];
-        let finished = hosts.start(1, options, &client).finish();
-        let out = String::from_utf8(finished.out).unwrap();
-        assert_eq!(
-            finished.code,
-            Some(0),
-            "{options:?}: {out} {}",
-            finished.errors
-        );
-        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-        let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+        let client = hosts.start(1, options, &client).finish();
+        let received = received(client, options);
         assert!(received > 1_000_000, "{options:?}: {received} bytes");
         assert_eq!(server.finish().code, Some(0));
     }

@@ -4,12 +4,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use carrick_daemon::Daemon;
 use carrick_ipc::{FrameKind, Header, Request};
 use carrick_sockets::linux::{Layout, Linger, SO_LINGER, SOL_SOCKET};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, send};
-use tokio::sync::oneshot;
 
 use crate::support::{
     STREAM, accepted_from, ask, client, connected, connected_to_itself, loopback, serve,
@@ -183,9 +181,7 @@ async fn associations_are_shut_down_at_the_end() {
     config.linger = Duration::from_secs(60);
     let port = config.peer_port.unwrap();
     let path = config.socket.clone();
-    let daemon = Daemon::bind(config).unwrap();
-    let (done, is_done) = oneshot::channel::<()>();
-    let daemon = tokio::spawn(daemon.run(async { drop(is_done.await) }));
+    let (done, daemon) = crate::support::start(config);
     let listener = tokio::task::spawn_blocking(move || {
         let client = client(&path);
         let socket = ask(&client, &STREAM, None).1.unwrap();

@@ -79,9 +79,7 @@ async fn ports_of_other_implementations_are_left_alone() {
     config.transport = Transport::Raw;
     config.addresses = vec![there];
     let path = config.socket.clone();
-    let daemon = Daemon::bind(config).unwrap();
-    let (done, is_done) = oneshot::channel::<()>();
-    let daemon = tokio::spawn(daemon.run(async { drop(is_done.await) }));
+    let (done, daemon) = crate::support::start(config);
     let listener = tokio::task::spawn_blocking(move || {
         let client = client(&path);
         let socket = ask(&client, &STREAM, None).1.unwrap();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use carrick::Transport;
-use carrick_daemon::{Config, Daemon};
+use carrick_daemon::{Config, Daemon, DaemonEnd};
 use carrick_ipc::{FrameKind, Header, MAX_REPLY, Reply, Request};
 use carrick_sockets::ancillary::{ControlMessage, write_control};
 use carrick_sockets::linux::{Layout, SCTP_SNDINFO, SndInfo};
@@ -17,6 +17,7 @@ use rustix::net::{
     send, sendmsg, socket_with,
 };
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 pub(crate) const STREAM: Request<'_> = Request::Socket {
     domain: 2,
@@ -29,6 +30,14 @@ pub(crate) fn config(name: &str) -> Config {
     config.addresses = vec![[127, 0, 0, 1].into()];
     config.socket = std::env::temp_dir().join(format!("carrick-{name}-{}", std::process::id()));
     config
+}
+
+/// Starts a daemon, which ends with the sender.
+pub(crate) fn start(config: Config) -> (oneshot::Sender<()>, JoinHandle<DaemonEnd>) {
+    let daemon = Daemon::bind(config).unwrap();
+    let (done, is_done) = oneshot::channel();
+    let stop = async { drop(is_done.await) };
+    (done, tokio::spawn(daemon.run(stop)))
 }
 
 /// Runs a daemon, and `clients` in another thread.

@@ -41,7 +41,7 @@ const MAX_QUANTUM: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub struct Bbr;
 
-algorithm! { Bbr: "bbr", Controls, is_rate_based }
+algorithm! { Bbr: "bbr", BbrController, is_rate_based }
 
 /// Model bounds, window and phase before a loss, for a loss that was none (section 5.5.11).
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ portable_struct! { BeforeLoss { bounds, phase } }
 
 /// BBR's state of one path.
 #[derive(Clone, Copy, Debug)]
-struct Controls {
+struct BbrController {
     parameters: Parameters,
     model: PathModel,
     phase: Phase,
@@ -79,13 +79,13 @@ struct Controls {
 }
 
 portable_struct! {
-    Controls {
+    BbrController {
         parameters, model, phase, full_pipe, bandwidth_probe, rtt_probe, cwnd, pacing_rate, prior_cwnd,
         repairing, before_loss, restarting, drain_start, last_ack,
     }
 }
 
-impl Controls {
+impl BbrController {
     fn new(parameters: Parameters) -> Self {
         Self {
             parameters,
@@ -228,7 +228,7 @@ impl Controls {
     }
 }
 
-impl Controller for Controls {
+impl Controller for BbrController {
     fn window(&self) -> usize {
         self.cwnd
     }

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::Controls;
+use super::BbrController;
 use super::model::{self, percent_of};
 use crate::cc::{Acknowledged, DeliverySample};
 use crate::time::Time;
@@ -178,7 +178,7 @@ impl RttProbe {
     }
 }
 
-impl Controls {
+impl BbrController {
     /// Looks once a round trip whether the rate still grows (`CheckFullBWReached`, section 5.3.1.2).
     pub(super) fn check_full_pipe(&mut self, sample: &DeliverySample) {
         let pipe = &mut self.full_pipe;

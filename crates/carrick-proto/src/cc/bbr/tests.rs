@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::model::{Bounds, flight_at_loss, is_too_high};
-use super::{Bbr, Controls, Phase};
+use super::{Bbr, BbrController, Phase};
 use crate::cc::{
     Acknowledged, Algorithm, CongestionEvent, Controller, DeliverySample, PacketLost, PacketSent,
     Parameters,
@@ -51,7 +51,7 @@ impl Default for Round {
 }
 
 struct Flow {
-    bbr: Controls,
+    bbr: BbrController,
     now: Time,
     delivered: u64,
     lost: u64,
@@ -60,7 +60,7 @@ struct Flow {
 impl Flow {
     fn new() -> Self {
         Self {
-            bbr: Controls::new(PARAMETERS),
+            bbr: BbrController::new(PARAMETERS),
             now: Time::ZERO,
             delivered: 0,
             lost: 0,
