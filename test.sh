@@ -23,10 +23,8 @@ if [ ${#wanted[@]} -eq 0 ]; then
   # Nothing is compiled twice here, so that what incremental compilation keeps would only cost; and no debugger reads
   # the tables of lines, of which a panic needs none.
   export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16 CARGO_PROFILE_DEV_DEBUG=false
-  # The compiler of clippy lints what it compiles, as `cargo clippy` has it, so that nothing is read a second time.
-  if driver=$(rustup which clippy-driver 2>/dev/null || command -v clippy-driver); then
-    export RUSTC_WORKSPACE_WRAPPER=$driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
-  fi
+  # Lints are errors, as `cargo clippy -- -D warnings` has it.
+  export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/compiler.sh CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 fi
 
 # For what is measured, or compiled by another compiler.

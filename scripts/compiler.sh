@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The compiler of a whole run of the tests, called by Cargo as RUSTC_WORKSPACE_WRAPPER: that of clippy, if it is
+# installed, lints what it compiles, so that nothing is read a second time. The code of tests runs once, so that to
+# optimise it takes longer than it gains; Cargo has this setting for packages only.
+driver=$(rustup which clippy-driver 2>/dev/null || command -v clippy-driver)
+for argument; do
+  if [ "$argument" = --test ]; then
+    exec ${driver:+"$driver"} "$@" -C opt-level=0
+  fi
+done
+exec ${driver:+"$driver"} "$@"
