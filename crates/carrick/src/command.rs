@@ -45,6 +45,8 @@ pub(crate) enum Command {
     /// The future of a set-up was dropped.
     ConnectCancelled,
     Send(AssociationId, OutgoingMessage),
+    /// Several messages of one sender, in their order.
+    SendMany(AssociationId, Vec<OutgoingMessage>),
     /// The user has read messages, so the receive buffer has room.
     Resume(AssociationId),
     Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),

@@ -109,9 +109,24 @@ impl SendCredit {
         self.state.load(Ordering::SeqCst) & CLOSED != 0
     }
 
+    /// Returns the credit that exists.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     /// Returns whether no credit is taken.
     pub(crate) fn is_whole(&self) -> bool {
         self.state.load(Ordering::SeqCst) >> 1 == u64::from(self.capacity)
+    }
+}
+
+impl CreditPermit {
+    /// Splits this much off, at most what the permit has.
+    pub(crate) fn split(&mut self, amount: u32) -> Self {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        let credit = Arc::clone(&self.credit);
+        Self { credit, amount }
     }
 }
 
@@ -173,6 +188,21 @@ mod tests {
         assert!(is_pending(&mut small).await);
         drop(all);
         drop(small.await.unwrap());
+        assert!(credit.is_whole());
+    }
+
+    #[test]
+    fn a_permit_is_returned_in_parts() {
+        let credit = SendCredit::new(10);
+        let mut rest = credit.try_take(9).unwrap();
+        let four = rest.split(4);
+        assert_eq!(credit.try_take(2).unwrap_err(), NoCredit::Full);
+        drop(four);
+        drop(credit.try_take(5).unwrap());
+        let all = rest.split(100);
+        drop(rest);
+        assert!(!credit.is_whole());
+        drop(all);
         assert!(credit.is_whole());
     }
 

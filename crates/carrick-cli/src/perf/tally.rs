@@ -11,10 +11,15 @@ pub(super) struct TransferTally(Cell<TransferAmount>);
 impl TransferTally {
     /// Counts bytes; `complete` ends a message.
     pub(super) fn add(&self, bytes: usize, complete: bool) {
-        let TransferAmount { bytes: b, messages } = self.0.get();
+        self.add_all(bytes as u64, u64::from(complete));
+    }
+
+    /// Counts messages with this many bytes together.
+    pub(super) fn add_all(&self, bytes: u64, messages: u64) {
+        let sum = self.0.get();
         self.0.set(TransferAmount {
-            bytes: b + bytes as u64,
-            messages: messages + u64::from(complete),
+            bytes: sum.bytes + bytes,
+            messages: sum.messages + messages,
         });
     }
 

@@ -33,7 +33,8 @@ pub use send::SendHalf;
 
 /// Item that the endpoint's task hands to [`RecvHalf`].
 pub(crate) enum RecvItem {
-    Message(Message),
+    /// Messages in the order of their delivery, at least one.
+    Messages(Vec<Message>),
     /// The peer restarted; messages that were begun will not be finished.
     Restarted,
     End(CloseReason),
@@ -151,6 +152,7 @@ impl Association {
             recv: RecvHalf {
                 link,
                 deliveries: channels.deliveries,
+                ready: Vec::new().into_iter(),
                 assembly: Assembly::default(),
                 end: None,
                 events: Some(events),
@@ -198,6 +200,22 @@ impl Association {
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
         self.recv.try_recv()
+    }
+
+    /// Waits for a message, then takes it and those that are queued behind it, at most `limit` together, and
+    /// appends them to `messages`. Returns their number; 0 at the end of the association, as [`Self::recv`]
+    /// returns `None`, and if `limit` is 0. See there for messages in parts.
+    ///
+    /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
+    ///
+    /// # Errors
+    /// The association ended, not gracefully. Messages that arrived before are received first.
+    pub async fn recv_many(
+        &mut self,
+        messages: &mut Vec<Message>,
+        limit: usize,
+    ) -> Result<usize, RecvError> {
+        self.recv.recv_many(messages, limit).await
     }
 
     /// Returns the next notification; `None` after the last one ([`Event::Closed`]), and after

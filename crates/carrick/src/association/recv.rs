@@ -19,6 +19,8 @@ use crate::shared::SharedState;
 pub struct RecvHalf {
     pub(super) link: Arc<EndpointLink>,
     pub(super) deliveries: LazyReceiver<mpsc::UnboundedReceiver<RecvItem>>,
+    /// Messages of the last item, in their order.
+    pub(super) ready: std::vec::IntoIter<Message>,
     pub(super) assembly: Assembly,
     pub(super) end: Option<CloseReason>,
     pub(super) events: Option<Events>,
@@ -52,17 +54,48 @@ impl RecvHalf {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Message>, RecvError>> {
-        while self.end.is_none() {
+        loop {
+            if let Some(message) = self.next_ready() {
+                return Poll::Ready(Ok(Some(message)));
+            }
+            if self.end.is_some() {
+                return Poll::Ready(self.at_end());
+            }
             let delivery = match ready!(self.deliveries.poll_opened(cx)) {
                 Some(deliveries) => ready!(deliveries.poll_recv(cx)),
                 None => self.end_without_messages(),
             };
-            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
-            if let Some(message) = self.take(delivery) {
-                return Poll::Ready(Ok(Some(message)));
-            }
+            self.take(delivery.ok_or(RecvError::EndpointClosed)?);
         }
-        Poll::Ready(self.at_end())
+    }
+
+    /// Waits for a message, then takes it and those that are queued behind it, at most `limit` together, and
+    /// appends them to `messages`. Returns their number; 0 at the end of the association, as [`Self::recv`]
+    /// returns `None`, and if `limit` is 0. See there for messages in parts.
+    ///
+    /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
+    ///
+    /// # Errors
+    /// The association ended, not gracefully. Messages that arrived before are received first.
+    pub async fn recv_many(
+        &mut self,
+        messages: &mut Vec<Message>,
+        limit: usize,
+    ) -> Result<usize, RecvError> {
+        if limit == 0 {
+            return Ok(0);
+        }
+        let Some(first) = self.recv().await? else {
+            return Ok(0);
+        };
+        let queued = messages.len();
+        messages.push(first);
+        while messages.len() - queued < limit
+            && let Ok(message) = self.try_recv()
+        {
+            messages.push(message);
+        }
+        Ok(messages.len() - queued)
     }
 
     /// Returns the next message if one is queued. See [`Self::recv`] for messages in parts.
@@ -71,7 +104,13 @@ impl RecvHalf {
     /// [`TryRecvError::Empty`] if no message is queued, [`TryRecvError::Finished`] after a graceful
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
-        while self.end.is_none() {
+        loop {
+            if let Some(message) = self.next_ready() {
+                return Ok(message);
+            }
+            if self.end.is_some() {
+                return self.at_end()?.ok_or(TryRecvError::Finished);
+            }
             let delivery = match self.deliveries.try_opened() {
                 Ok(None) => return Err(TryRecvError::Empty),
                 Ok(Some(deliveries)) => match deliveries.try_recv() {
@@ -81,12 +120,8 @@ impl RecvHalf {
                 },
                 Err(NeverOpened) => self.end_without_messages(),
             };
-            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
-            if let Some(message) = self.take(delivery) {
-                return Ok(message);
-            }
+            self.take(delivery.ok_or(RecvError::EndpointClosed)?);
         }
-        self.at_end()?.ok_or(TryRecvError::Finished)
     }
 
     /// Returns the end of an association whose channel was dropped before it was opened.
@@ -94,23 +129,27 @@ impl RecvHalf {
         self.link.shared.ended.get().cloned().map(RecvItem::End)
     }
 
-    fn take(&mut self, delivery: RecvItem) -> Option<Message> {
+    /// Takes an item when no message is ready.
+    fn take(&mut self, delivery: RecvItem) {
         match delivery {
-            RecvItem::Message(message) => {
-                if self.link.shared.receive_queue.remove(&message) {
-                    self.link.command(Command::Resume(self.link.id));
-                }
-                self.assembly.take(message, &self.link.shared.unread())
+            RecvItem::Messages(messages) => self.ready = messages.into_iter(),
+            RecvItem::Restarted => self.assembly.clear(&self.link.shared.unread()),
+            RecvItem::End(reason) => self.end = Some(reason),
+        }
+    }
+
+    /// Returns the next message, whole or of a kind that is delivered in parts, of those that are ready.
+    fn next_ready(&mut self) -> Option<Message> {
+        for message in self.ready.by_ref() {
+            if self.link.shared.receive_queue.remove(&message) {
+                self.link.command(Command::Resume(self.link.id));
             }
-            RecvItem::Restarted => {
-                self.assembly.clear(&self.link.shared.unread());
-                None
-            }
-            RecvItem::End(reason) => {
-                self.end = Some(reason);
-                None
+            let whole = self.assembly.take(message, &self.link.shared.unread());
+            if whole.is_some() {
+                return whole;
             }
         }
+        None
     }
 
     fn at_end(&self) -> Result<Option<Message>, RecvError> {

@@ -9,7 +9,8 @@ use crate::error::{BindError, ConnectError, OperationError};
 impl Driver {
     pub(super) fn execute(&mut self, command: Command, now: Time) {
         match command {
-            Command::Send(id, out) => self.send(id, out, now),
+            Command::Send(id, out) => self.send(id, [out], now),
+            Command::SendMany(id, run) => self.send(id, run, now),
             Command::Resume(id) => self.deliver(id),
             Command::Connect(connect) => self.connect(connect, now),
             Command::ConnectCancelled => self.cancel_connects(now),
@@ -62,10 +63,15 @@ impl Driver {
         Ok(())
     }
 
-    fn send(&mut self, id: AssociationId, out: OutgoingMessage, now: Time) {
+    fn send(
+        &mut self,
+        id: AssociationId,
+        messages: impl IntoIterator<Item = OutgoingMessage>,
+        now: Time,
+    ) {
         // Without an entry the association has ended; the handle has the reason.
         if let Some(entry) = self.entries.get_mut(&id).filter(|e| !e.closed) {
-            entry.send(&mut self.core, now, id, out);
+            entry.send(&mut self.core, now, id, messages);
         }
     }
 

@@ -19,7 +19,7 @@ impl Drop for Driver {
         let now = self.now();
         while let Ok(command) = self.orders.try_recv() {
             // The other commands would have no effect, and some need the runtime.
-            if let Command::Send(..) | Command::Abort(..) = command {
+            if let Command::Send(..) | Command::SendMany(..) | Command::Abort(..) = command {
                 self.execute(command, now);
             }
         }

@@ -64,16 +64,17 @@ impl AssociationEntry {
         (entry, channels)
     }
 
-    /// Passes a message to the protocol, after those that wait.
+    /// Passes messages to the protocol, after those that wait.
     pub(super) fn send(
         &mut self,
         core: &mut Core,
         now: Time,
         id: AssociationId,
-        out: OutgoingMessage,
+        messages: impl IntoIterator<Item = OutgoingMessage>,
     ) {
-        self.waiting.push_back(out);
-        if self.waiting.len() == 1 {
+        let is_first = self.waiting.is_empty();
+        self.waiting.extend(messages);
+        if is_first {
             self.send_waiting(core, now, id);
         }
     }
@@ -196,18 +197,26 @@ impl AssociationEntry {
     /// Passes messages to the handles as far as there is room, or discards them. Returns true if there are
     /// no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
+        let mut messages = Vec::new();
+        let mut is_last = false;
         while self.discard || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
-                return true;
+                is_last = true;
+                break;
             };
-            if self.discard {
-                continue;
+            if !self.discard {
+                self.shared.receive_queue.add(&message);
+                messages.push(message);
             }
-            self.shared.receive_queue.add(&message);
-            let deliveries = self.deliveries.open(mpsc::unbounded_channel);
-            self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Message(message)).is_err());
         }
-        false
+        if !messages.is_empty() {
+            let deliveries = self.deliveries.open(mpsc::unbounded_channel);
+            self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Messages(messages)).is_err());
+            if self.discard && !is_last {
+                return self.deliver(core, id);
+            }
+        }
+        is_last
     }
 
     /// Discards partial messages after a restart of the peer.

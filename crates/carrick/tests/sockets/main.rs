@@ -11,6 +11,7 @@ mod flood;
 mod flush;
 mod interface;
 mod keys;
+mod many;
 mod names;
 mod pacing;
 mod plain_ip;
