@@ -51,6 +51,7 @@ checks! {
     a_refused_connect_can_be_repeated: "refused",
     exec_keeps_an_association: "exec",
     accept_without_room_loses_no_association: "crammed",
+    a_branch_without_room_loses_no_association: "unbranched",
     each_message_is_an_edge: "edges",
     blocking_calls_end_by_time_and_signal: "times",
     ancillary_data_and_notifications_arrive: "attributes",

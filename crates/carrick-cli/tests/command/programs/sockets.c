@@ -1212,19 +1212,26 @@ static void selection(void)
 	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
 }
 
+/* Leaves no room for another descriptor, all of which are `last` and below. Returns the limit before. */
+static struct rlimit cram(int last)
+{
+	struct rlimit whole, low;
+	CHECK(getrlimit(RLIMIT_NOFILE, &whole) == 0);
+	low = whole;
+	low.rlim_cur = last + 1;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	while (dup(0) >= 0)
+		;
+	CHECK(errno == EMFILE);
+	return whole;
+}
+
 /* Without room for another descriptor, an association stays in the backlog. */
 static void crammed(void)
 {
 	int port, l = listening(&port), c = connected(port);
 	CHECK(send(c, "waits", 5, 0) == 5);
-	struct rlimit whole, low;
-	CHECK(getrlimit(RLIMIT_NOFILE, &whole) == 0);
-	low = whole;
-	low.rlim_cur = (c > l ? c : l) + 1;
-	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-	while (dup(0) >= 0)
-		;
-	CHECK(errno == EMFILE);
+	struct rlimit whole = cram(c > l ? c : l);
 	for (int i = 0; i < 3; i++)
 		CHECK(accept(l, NULL, NULL) == -1 && errno == EMFILE);
 	CHECK(setrlimit(RLIMIT_NOFILE, &whole) == 0);
@@ -1233,6 +1240,51 @@ static void crammed(void)
 	int s = accept(l, NULL, NULL);
 	char in[8];
 	CHECK(s >= 0 && recv(s, in, sizeof in, 0) == 5 && !memcmp(in, "waits", 5));
+}
+
+static int peeled_off(int s, int id)
+{
+	sctp_peeloff_arg_t branch = { .associd = id };
+	socklen_t len = sizeof branch;
+	return getsockopt(s, IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF, &branch, &len);
+}
+
+/* Without room for another descriptor, an association stays with its one-to-many socket and passes messages, until there is
+ * room. Prints a line and waits for the end of the input in between. */
+static void unbranched(void)
+{
+	int server = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+	struct sockaddr_in a = loopback(0);
+	CHECK(bind(server, (struct sockaddr *)&a, sizeof a) == 0 && listen(server, 5) == 0);
+	struct sctp_event_subscribe events = { .sctp_data_io_event = 1 };
+	CHECK(setsockopt(server, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+	int c = connected(ntohs(local_address(server).sin_port));
+	struct sockaddr_in peer = loopback(ntohs(local_address(c).sin_port));
+	char data[20];
+	CHECK(send(c, "first", 5, 0) == 5);
+	int id = receive_of(server, data, sizeof data, 0);
+	CHECK(send(c, "waits", 5, 0) == 5);
+	struct pollfd p = { .fd = server, .events = POLLIN };
+	CHECK(poll(&p, 1, 10000) == 1);
+
+	struct rlimit whole = cram(c > server ? c : server);
+	for (int i = 0; i < 3; i++)
+		CHECK(peeled_off(server, id) == -1 && errno == EMFILE);
+	CHECK(receive_of(server, data, sizeof data, MSG_DONTWAIT) == id && !strcmp(data, "waits"));
+	CHECK(sendto(server, "answer", 6, 0, (struct sockaddr *)&peer, sizeof peer) == 6);
+	CHECK(recv(c, data, sizeof data, 0) == 6 && !memcmp(data, "answer", 6));
+	CHECK(send(c, "second", 6, 0) == 6);
+	CHECK(receive_of(server, data, sizeof data, 0) == id && !strcmp(data, "second"));
+	printf("{}\n");
+	fflush(stdout);
+	getchar();
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &whole) == 0);
+	CHECK(send(c, "third", 5, 0) == 5);
+	CHECK(poll(&p, 1, 10000) == 1);
+	int branch = peeled_off(server, id);
+	CHECK(branch > 2 && receive_of(branch, data, sizeof data, 0) == id && !strcmp(data, "third"));
+	CHECK(recv(server, data, sizeof data, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 }
 
 static int sctp(void)
@@ -1414,6 +1466,8 @@ int main(int count, char **arguments)
 		orphaned();
 	else if (!strcmp(name, "crammed"))
 		crammed();
+	else if (!strcmp(name, "unbranched"))
+		unbranched();
 	else if (!strcmp(name, "exhaust"))
 		exhaust();
 	else if (!strcmp(name, "hoard"))
