@@ -68,6 +68,11 @@ fn other_names_of_functions_reach_carrick() {
 }
 
 #[test]
+fn messages_of_one_call_arrive_one_by_one() {
+    check("several");
+}
+
+#[test]
 fn a_file_is_sent_in_messages() {
     check("file");
 }

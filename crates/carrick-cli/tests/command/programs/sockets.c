@@ -837,6 +837,72 @@ static void branched(void)
 	}
 }
 
+/* Messages of one sendmmsg() arrive as those of as many sendmsg(): with their attributes, in their order, also around one
+ * in parts and one that is refused. A call sends as many as there is room for. */
+static void several(void)
+{
+	enum { COUNT = 40, LARGE = 20, ON_STREAM = 25 };
+	int a, b, on = 1;
+	pair(&a, &b);
+	CHECK(setsockopt(b, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
+	static char large[100000], in[sizeof large + 8];
+	char texts[COUNT][20], control[CMSG_SPACE(sizeof(struct sctp_sndinfo))] = { 0 };
+	struct iovec parts[COUNT][2];
+	struct mmsghdr out[COUNT] = { 0 };
+	memset(large, 'x', sizeof large);
+	for (int n = 0; n < COUNT; n++) {
+		snprintf(texts[n], sizeof texts[n], "message %02d", n);
+		parts[n][0] = (struct iovec){ texts[n], 8 };
+		parts[n][1] = n == LARGE ? (struct iovec){ large, sizeof large } : (struct iovec){ texts[n] + 8, 2 };
+		out[n].msg_hdr = (struct msghdr){ .msg_iov = parts[n], .msg_iovlen = 2 };
+	}
+	struct cmsghdr *c = (struct cmsghdr *)control;
+	struct sctp_sndinfo info = { .snd_sid = 3, .snd_ppid = htonl(60) };
+	*c = (struct cmsghdr){ CMSG_LEN(sizeof info), IPPROTO_SCTP, SCTP_SNDINFO };
+	memcpy(CMSG_DATA(c), &info, sizeof info);
+	out[ON_STREAM].msg_hdr.msg_control = control;
+	out[ON_STREAM].msg_hdr.msg_controllen = sizeof control;
+	CHECK(sendmmsg(a, out, COUNT, 0) == COUNT);
+	for (int n = 0; n < COUNT; n++) {
+		unsigned len = 8 + parts[n][1].iov_len;
+		CHECK(out[n].msg_len == len);
+		char space[200];
+		struct iovec v = { in, sizeof in };
+		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space };
+		size_t done = 0;
+		do {
+			v = (struct iovec){ in + done, sizeof in - done };
+			m.msg_controllen = sizeof space;
+			ssize_t got = recvmsg(b, &m, 0);
+			CHECK(got > 0);
+			done += got;
+		} while (!(m.msg_flags & MSG_EOR));
+		c = CMSG_FIRSTHDR(&m);
+		CHECK(c && c->cmsg_type == SCTP_RCVINFO);
+		CHECK(((struct sctp_rcvinfo *)CMSG_DATA(c))->rcv_sid == (n == ON_STREAM ? 3 : 0));
+		CHECK(done == len && !memcmp(in, texts[n], 8) && !memcmp(in + 8, parts[n][1].iov_base, parts[n][1].iov_len));
+	}
+
+	info.snd_sid = 60000;
+	memcpy(CMSG_DATA((struct cmsghdr *)control), &info, sizeof info);
+	CHECK(sendmmsg(a, out + ON_STREAM, 2, 0) == -1 && errno == EINVAL);
+	CHECK(sendmmsg(a, out + ON_STREAM - 2, 5, 0) == 2);
+	CHECK(recv(b, in, sizeof in, 0) == 10 && recv(b, in, sizeof in, 0) == 10);
+
+	/* Without a reader, calls fill what is between the sockets. */
+	int sent = 0, now;
+	while ((now = sendmmsg(a, out, LARGE, MSG_DONTWAIT)) > 0)
+		sent += now;
+	CHECK(now == -1 && errno == EAGAIN && sent > LARGE);
+	for (int n = 0; n < sent; n++) {
+		struct pollfd p = { .fd = b, .events = POLLIN };
+		CHECK(poll(&p, 1, 10000) == 1 && recv(b, in, sizeof in, 0) == 10);
+	}
+	CHECK(recv(b, in, sizeof in, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	CHECK(shutdown(a, SHUT_WR) == 0);
+	CHECK(sendmmsg(a, out, 2, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+}
+
 /* The system calls of sockets by their numbers. */
 static void syscalls(void)
 {
@@ -1484,6 +1550,8 @@ int main(int count, char **arguments)
 		many();
 	else if (!strcmp(name, "large"))
 		large();
+	else if (!strcmp(name, "several"))
+		several();
 	else if (!strcmp(name, "branched"))
 		branched();
 	else
