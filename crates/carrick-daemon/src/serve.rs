@@ -789,7 +789,7 @@ mod tests {
 
     /// Returns the results of all frames of a pair, received one by one or in batches, with the number of calls that
     /// received frames.
-    fn read_all(ours: &OwnedFd, in_batches: bool) -> (Vec<(Vec<u8>, Vec<u8>)>, usize) {
+    fn read_all(ours: &OwnedFd, in_batches: bool) -> (Vec<ProgramMessage>, usize) {
         let (mut frame, mut batch) = (Vec::new(), vec![0; BATCH * (MAX_FRAME + 1)]);
         let (mut partial, mut messages, mut calls) = (None::<PartialMessage>, Vec::new(), 0);
         loop {
@@ -809,9 +809,7 @@ mod tests {
                     take_from_batch(bytes, &mut frame, &mut partial);
                 }
                 match parse(len, &mut frame, &mut partial, 1 << 20) {
-                    ProgramFrame::Message(message) => {
-                        messages.push((message.control, message.data.to_vec()));
-                    }
+                    ProgramFrame::Message(message) => messages.push(message),
                     ProgramFrame::Ignored => {}
                     _ => panic!("frame {slot} of {len} bytes"),
                 }
@@ -823,8 +821,8 @@ mod tests {
     fn frames_of_a_batch_are_those_received_one_by_one() {
         let mut frames: Vec<_> = (0..40).map(|n| part(true, 2, &[n; 100])).collect();
         // A message in three parts with a plug between them, at the end of the first batch and in the second one.
-        frames.insert(14, part(false, 3, &[1; MAX_PAYLOAD - 3]));
-        frames.insert(15, part(false, 0, &[2; MAX_PAYLOAD]));
+        frames.insert(14, part(false, 3, &vec![1; MAX_PAYLOAD - 3]));
+        frames.insert(15, part(false, 0, &vec![2; MAX_PAYLOAD]));
         frames.insert(16, frame(Header::new(FrameKind::Plug), &[0; 100]));
         frames.insert(17, part(true, 0, b"end"));
         let [single, batches] = [false, true].map(|in_batches| {
@@ -835,10 +833,12 @@ mod tests {
             read_all(&ours, in_batches)
         });
         assert_eq!(
-            (single.0.len(), single.0[14].1.len()),
+            (single.0.len(), single.0[14].data.len()),
             (41, 2 * MAX_PAYLOAD - 3)
         );
-        assert!(single.0 == batches.0);
+        let content = |message: &ProgramMessage| (message.control.clone(), message.data.clone());
+        let batched = batches.0.iter().map(content);
+        assert!(single.0.iter().map(content).eq(batched));
         assert_eq!((single.1, batches.1), (44, 3));
     }
 
