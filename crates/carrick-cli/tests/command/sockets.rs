@@ -46,7 +46,7 @@ fn accept_without_room_loses_no_association() {
     check("crammed");
 }
 
-/// RFC 6458, section 9.2; `EMFILE` of Linux's `socket(2)`
+/// RFC 6458, section 9.2
 #[test]
 fn a_branch_without_room_loses_no_association() {
     check("unbranched");
