@@ -17,7 +17,7 @@ import subprocess
 
 PATHS = 2
 PREFIX = {"v4": ("10.77.0.", "10.78.0."), "v6": ("fd77::", "fd78::")}
-HOST_PART = {"a": "1", "b": "2"}
+HOST_PART = {"a": "1", "b": "2", "m": "3"}
 _OURS = re.compile(r"^ci(\d+)\.\d+[mab]$")
 _numbers = itertools.count()
 
@@ -79,7 +79,7 @@ class Network:
         self.guests = set(guests)
         stem = f"ci{os.getpid()}.{next(_numbers)}"
         self.middle = stem + "m"
-        self.namespace = {side: self.middle if side in self.guests else stem + side for side in "ab"}
+        self.namespace = {side: self.middle if side in self.guests else stem + side for side in "ab"} | {"m": self.middle}
 
     def __enter__(self):
         try:
@@ -137,6 +137,10 @@ class Network:
         for one in with_length(side, path):
             run("ip", "-n", inside, "address", "add", one, "dev", name, *(["nodad"] if ":" in one else []))
         run("ip", "-n", inside, "link", "set", name, "up")
+
+    def join_middle(self, path):
+        """Adds the address of side "m" on a path to the middle, for programs outside the sides."""
+        run("ip", "-n", self.middle, "address", "add", f"{address('m', path)}/24", "dev", f"br{path}")
 
     def nics(self, side):
         """Returns the arguments of `kernel_peer.py --nic` for a guest."""

@@ -169,6 +169,16 @@ func closeDescriptor(fd int) {
 	}
 }
 
+// checkRoom returns an error without room for another descriptor in the process. The kernel drops one that comes with
+// a frame or a reply then, and with it the association.
+func checkRoom() error {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC, 0)
+	if errno != 0 {
+		return errno
+	}
+	return syscall.Close(int(fd))
+}
+
 // open creates a socket at the daemon, and returns its descriptor.
 func (c *client) openSocket(family, kind int32) (int, description, error) {
 	answer, fd, err := c.do(&request{code: requestSocket, a: family, b: kind, c: ProtocolSCTP}, -1)

@@ -91,6 +91,9 @@ func (l *Listener) accept() (*Socket, error) {
 	rights := make([]byte, syscall.CmsgSpace(4))
 	var n, fd int
 	err := l.readLoop(func(listener int) error {
+		if err := checkRoom(); err != nil {
+			return err
+		}
 		received, oobn, _, _, err := syscall.Recvmsg(listener, space, rights, syscall.MSG_DONTWAIT|syscall.MSG_CMSG_CLOEXEC)
 		if err != nil {
 			return err
@@ -118,7 +121,7 @@ func (l *Listener) accept() (*Socket, error) {
 		return nil, syscall.ECONNABORTED
 	}
 	if fd < 0 {
-		// The kernel drops a descriptor for which the process has no room.
+		// Another goroutine has taken the room meanwhile.
 		return nil, syscall.EMFILE
 	}
 	s, err := newSocket(l.client, fd, d, l.network)

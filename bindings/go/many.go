@@ -73,6 +73,9 @@ func (m *OneToMany) AbortAssoc(id AssocID) error {
 // Peeloff branches an association off into a separate connection, with its unread messages
 // (RFC 6458, section 9.2).
 func (m *OneToMany) Peeloff(id AssocID) (*Conn, error) {
+	if err := checkRoom(); err != nil {
+		return nil, m.opError("peeloff", err)
+	}
 	m.incoming.Lock()
 	_, fd, err := m.call(&request{code: requestPeeloff, a: int32(id)})
 	m.incoming.Unlock()

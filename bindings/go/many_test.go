@@ -184,6 +184,55 @@ func peelOff(t *testing.T, queues bool) {
 	}
 }
 
+// Without room for another descriptor, associations stay on their sockets.
+func TestNoRoomForDescriptors(t *testing.T) {
+	d := daemon(t)
+	m, to := d.many(t)
+	l := d.listen(t, "127.0.0.1:0")
+	client, waiting := d.dial(t, to.String()), d.dial(t, l.Addr().String())
+	for _, c := range []*Conn{client, waiting} {
+		if _, err := c.Write([]byte("queued")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := expectState(t, m.Socket, CommUp)
+	var whole syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: whole.Max}); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 3; i++ {
+		if _, err := m.Peeloff(id); !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("peel-off: %v", err)
+		}
+		if _, err := l.Accept(); !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("accept: %v", err)
+		}
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &whole); err != nil {
+		t.Fatal(err)
+	}
+	branch, err := m.Peeloff(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer branch.Close()
+	accepted, err := l.AcceptSCTP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	for _, c := range []*Conn{branch, accepted} {
+		b := make([]byte, 100)
+		c.SetDeadline(time.Now().Add(limit))
+		if n, err := c.Read(b); err != nil || string(b[:n]) != "queued" {
+			t.Errorf("%q, %v", b[:n], err)
+		}
+	}
+}
+
 // RFC 6458, sections 9.1, 9.3 and 9.9
 func TestMultiHoming(t *testing.T) {
 	d := daemon(t)

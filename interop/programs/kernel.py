@@ -28,7 +28,8 @@ from guest import Guest, Missing  # noqa: E402
 from network import PATHS, Network, NetworkError, with_length  # noqa: E402
 
 PORT = 9899  # of UDP
-# Runs a program and lists its endpoints: in the guest, nothing else can.
+# Runs a program and lists its endpoints: in the guest, nothing else can. The guest stays until its kernel has shut down the
+# associations that the program has closed, for 10 s at most.
 GUEST_SCRIPT = r"""
 "$@" &
 while kill -0 $! 2>/dev/null; do
@@ -37,7 +38,14 @@ while kill -0 $! 2>/dev/null; do
     before=$now
     sleep 0.1
 done
-wait $!"""
+wait $!
+status=$?
+n=0
+while [ "$(wc -l </proc/net/sctp/assocs)" -gt 1 ] && [ $n -lt 100 ]; do
+    n=$((n + 1))
+    sleep 0.1
+done
+exit $status"""
 
 
 class GuestHost(run.Host):
@@ -45,6 +53,7 @@ class GuestHost(run.Host):
 
     def __init__(self, network, side, transport, directory):
         super().__init__(network, side, None, directory)
+        self.runtime = "/tmp"
         self.encapsulates = transport == "udp"
         self.nics = [{"tap": f"{side}{path}", "addresses": with_length(side, path)} for path in range(PATHS)]
 
@@ -96,21 +105,32 @@ def iperf3(near, far, _):
     server.wait()
 
 
+def withsctp(near, far, _):
+    """ncat on sockets that the script of lksctp-tools makes SCTP sockets: ends when the server's program has ended.
+
+    Not at the end of the client's input as in run.py: there ncat calls shutdown() and waits for the end of messages, which
+    Linux reports to no one-to-one socket that has begun the shutdown (case ready.states of ../sockets).
+    """
+    run.echo(near, far, "withsctp", "ncat", "--no-shutdown", program="/bin/sed -u 2q")
+
+
 # Numbers that differ between runs, for each program.
 MASKS = {
     "ncat": [r":\d+\.$"],
     "sctp_darn": [r"(?<=sinfo_tsn)\s+\d+", r"(?<=sinfo_assoc_id)\s+\d+"],
     "sctp_darn_stream": [],
     "sctp_test": [r"\d+"],
+    "withsctp": [r":\d+\.$"],
+    # Ports of the client, and tags of the server.
+    "kamailio": [r"(?<=10\.77\.0\.3:)\d+", r"(?<=rport=)\d+", r"(?<=;tag=)[0-9a-f.-]+$"],
     "iperf3": [r" *\d+(\.\d+)?( [KMG])?", " +"],
 }
 # Programs whose last interval may be one line more.
 REPEATING = ["iperf3"]
-# Without withsctp: Linux reports the end of messages to no one-to-one socket that has begun the shutdown, so that ncat does not
-# end there with what it takes for TCP (case ready.states of ../sockets).
-COMPARED = [run.ncat, run.sctp_darn, run.sctp_darn_stream, run.sctp_test, iperf3]
+COMPARED = [run.kamailio, run.ncat, run.sctp_darn, run.sctp_darn_stream, run.sctp_test, iperf3, withsctp]
 LOGGING = [run.freediameterd, run.netperfmeter]
 PROGRAMS = COMPARED + LOGGING
+LOGS = ("daemon", "kamailio")  # beginnings of names of those that print a log
 KERNEL, CARRICK = "kernel", "Carrick"
 PAIRS = [(KERNEL, KERNEL), (CARRICK, KERNEL), (KERNEL, CARRICK)]
 
@@ -130,7 +150,7 @@ def run_on(program, stacks, transport, carrick):
                     host.start_daemon(run.TRANSPORTS[transport])
                     hosts.append(host)
             program(*hosts, network)
-            programs = [started for started in run.Program.running if not started.name.startswith("daemon")]
+            programs = [started for started in run.Program.running if not started.name.startswith(LOGS)]
             if program in LOGGING:
                 return {}
             return {started.name: printed(program.__name__, started.output()) for started in programs}

@@ -11,7 +11,7 @@ use carrick_sockets::linux::{
     SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SO_ERROR,
     SO_RCVTIMEO, SO_SNDTIMEO, SOCK_SEQPACKET, SOCK_STREAM, SOL_SOCKET,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, FdFlags};
 use rustix::net::sockopt::{Timeout, socket_timeout};
@@ -428,6 +428,7 @@ pub(crate) fn branch_off(
         0
     };
     let request = Request::Peeloff { association };
+    check_room()?;
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
     let answer = {
         // The daemon takes messages from the descriptor and passes them again, in their order.
@@ -438,6 +439,16 @@ pub(crate) fn branch_off(
     check(answer.error)?;
     let branched = answer.attached.ok_or(Errno::MFILE)?;
     Ok((branched, flags))
+}
+
+/// Checks that the process has room for another descriptor. Without it the kernel drops the one that comes with a frame
+/// or a reply, and with it the association.
+///
+/// # Errors
+/// `EMFILE` and `ENFILE`, as those calls of the kernel return at once that open a descriptor.
+pub(crate) fn check_room() -> Result<(), Errno> {
+    // No duplicate of a socket: closing one would release the record lock of another thread ([`ExclusiveAccess`]).
+    eventfd(0, EventfdFlags::CLOEXEC).map(drop)
 }
 
 /// `sctp_connectx` of libsctp: the value is `struct sctp_getaddrs_old` with a pointer to the addresses;

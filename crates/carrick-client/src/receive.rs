@@ -13,10 +13,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_PAYLOAD};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::calls::error_of;
+use crate::calls::{check_room, error_of};
 use crate::lock::ExclusiveAccess;
 use crate::next;
 
@@ -319,8 +319,7 @@ pub(crate) fn accept(
     close_on_exec: bool,
     waits: bool,
 ) -> Result<AcceptedAssociation, Errno> {
-    // Without room the kernel would drop the descriptor of the frame, and with it the association.
-    drop(fcntl_dupfd_cloexec(fd, 0)?);
+    check_room()?;
     let mut bytes = [0; HEADER + carrick_ipc::DESCRIPTION];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -11,7 +11,7 @@ use carrick_sockets::linux::{MSG_DONTWAIT, MSG_NOSIGNAL};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg, sendmsg};
 
 use crate::calls::{call, call_with, error_of, is_nonblocking, wait_writable};
 use crate::lock::ExclusiveAccess;
@@ -20,6 +20,9 @@ use crate::lock::ExclusiveAccess;
 const MAX_REQUEST_MESSAGE: usize = 1 << 17;
 /// Limit of the address and the ancillary data in a request in bytes.
 const MAX_REQUEST_ATTRIBUTES: usize = 1 << 15;
+
+/// Maximum number of messages that are sent with one call.
+pub(crate) const BATCH: usize = 16;
 
 /// Message of the program.
 pub(crate) struct OutgoingMessage<'a> {
@@ -30,8 +33,25 @@ pub(crate) struct OutgoingMessage<'a> {
 }
 
 impl OutgoingMessage<'_> {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
+    }
+
+    /// Returns the header of the message's only or first frame.
+    fn header(&self) -> Header {
+        Header {
+            control: self.control.len() as u16,
+            ..Header::new(FrameKind::Send)
+        }
+    }
+
+    /// Returns the message as one frame with its header.
+    fn frame_parts<'f>(&'f self, header: &'f [u8]) -> Vec<IoSlice<'f>> {
+        let mut parts = Vec::with_capacity(self.parts.len() + 2);
+        parts.push(IoSlice::new(header));
+        parts.push(IoSlice::new(self.control));
+        parts.extend(self.parts.iter().copied());
+        parts
     }
 
     /// Returns whether the message is sent as a frame on the pair, which requires that the protocol does not
@@ -70,19 +90,43 @@ pub(crate) fn send(
     send_by_request(fd, message)
 }
 
+/// Sends the first one of several messages, and with the same call up to [`BATCH`] of them that are a frame each. Returns
+/// how many were sent. The flags of all are those of the first one.
+pub(crate) fn send_several(
+    fd: BorrowedFd<'_>,
+    socket: Description,
+    messages: &[OutgoingMessage<'_>],
+) -> Result<usize, Errno> {
+    let Some(first) = messages.first() else {
+        return Ok(0);
+    };
+    let frames = messages
+        .iter()
+        .take_while(|message| message.len() <= MAX_PAYLOAD && message.fits_in_band(socket));
+    let frames: Vec<_> = frames.take(BATCH).collect();
+    if frames.len() < 2 {
+        return send(fd, socket, first).map(|_| 1);
+    }
+    let headers: Vec<_> = frames.iter().map(|frame| frame.header().encode()).collect();
+    let parts = frames.iter().zip(&headers);
+    let parts: Vec<_> = parts
+        .map(|(frame, header)| frame.frame_parts(header))
+        .collect();
+    let mut controls: [_; BATCH] = std::array::from_fn(|_| SendAncillaryBuffer::default());
+    let frames = parts.iter().zip(&mut controls);
+    let mut frames: Vec<_> = frames
+        .map(|(parts, control)| MMsgHdr::new(parts, control))
+        .collect();
+    let sent = sendmmsg(fd, &mut frames, send_flags(first.flags));
+    sent.map_err(|error| failure(fd, error, first.flags))
+}
+
 fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
     let len = message.len();
-    let header = Header {
-        control: message.control.len() as u16,
-        ..Header::new(FrameKind::Send)
-    };
+    let header = message.header();
     if len <= MAX_PAYLOAD {
         let header = header.encode();
-        let mut parts = Vec::with_capacity(message.parts.len() + 2);
-        parts.push(IoSlice::new(&header));
-        parts.push(IoSlice::new(message.control));
-        parts.extend(message.parts.iter().copied());
-        return match send_parts(fd, &parts, message.flags) {
+        return match send_parts(fd, &message.frame_parts(&header), message.flags) {
             Ok(()) => Ok(len),
             Err(error) => Err(failure(fd, error, message.flags)),
         };
@@ -142,9 +186,14 @@ fn cut<'f, 'a: 'f>(
 }
 
 fn send_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>], flags: c_int) -> Result<(), Errno> {
+    let mut control = SendAncillaryBuffer::default();
+    sendmsg(fd, parts, &mut control, send_flags(flags)).map(drop)
+}
+
+fn send_flags(flags: c_int) -> SendFlags {
     let mut with = SendFlags::NOSIGNAL;
     with.set(SendFlags::DONTWAIT, flags & MSG_DONTWAIT != 0);
-    sendmsg(fd, parts, &mut SendAncillaryBuffer::default(), with).map(drop)
+    with
 }
 
 /// Returns the error of a message that the pair has refused: the pending error of the socket, where the

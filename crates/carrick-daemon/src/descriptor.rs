@@ -24,8 +24,8 @@ const DAEMON_BUFFER: usize = 131_072;
 /// Size of a plug frame in bytes. A descriptor is writable while a quarter of its send buffer is in use.
 const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
 
-/// Maximum number of frames per call.
-const BATCH: usize = 16;
+/// Maximum number of frames per call, in either direction.
+pub(crate) const BATCH: usize = 16;
 
 const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
@@ -93,14 +93,16 @@ pub(crate) struct Descriptor {
     pub(crate) inode: u64,
     /// Frames for the program that wait for room.
     pub(crate) outgoing: VecDeque<OutgoingFrame>,
-    /// Message that the full send buffer has refused.
-    pub(crate) refused: Option<ProgramMessage>,
+    /// Message that the full send buffer has refused, and those of its batch behind it: at most what the pair had room for.
+    pub(crate) refused: VecDeque<ProgramMessage>,
     /// Message that is not complete.
     pub(crate) partial: Option<PartialMessage>,
     /// A plug frame makes the program's end not writable.
     pub(crate) is_plugged: bool,
     /// The pair may have frames of the program.
     pub(crate) is_readable: bool,
+    /// The last frame of the program was small.
+    pub(crate) is_last_small: bool,
     /// A message has been sent to the program, in addition to notifications.
     pub(crate) has_data: bool,
     /// The program has closed the descriptor.
@@ -133,7 +135,7 @@ portable_struct! {
         socket, uid, process, cookie, inode, outgoing, refused, partial, is_plugged, is_readable, has_data, is_closed,
         was_reset, shutdown, failure_sent, end_sent, is_write_refused, is_ended, is_broken, error, sequence,
     }
-    rebuilt { ours: None, waits_for_room: false }
+    rebuilt { ours: None, is_last_small: false, waits_for_room: false }
 }
 
 impl Descriptor {
@@ -147,10 +149,11 @@ impl Descriptor {
             cookie: end.cookie,
             inode: end.inode,
             outgoing: VecDeque::new(),
-            refused: None,
+            refused: VecDeque::new(),
             partial: None,
             is_plugged: false,
             is_readable: false,
+            is_last_small: false,
             has_data: false,
             is_closed: false,
             was_reset: false,
@@ -168,7 +171,7 @@ impl Descriptor {
 
     /// Returns whether all that the program has sent was read and passed to the protocol.
     pub(crate) fn is_dry(&self) -> bool {
-        self.refused.is_none() && !self.is_plugged && !self.is_readable
+        self.refused.is_empty() && !self.is_plugged && !self.is_readable
     }
 
     /// Makes the program's end not writable, until [`Self::is_plugged`] is reset and the pair is read.

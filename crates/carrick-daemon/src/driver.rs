@@ -26,7 +26,7 @@ use tokio::time::Sleep;
 
 use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
-use crate::descriptor::Descriptor;
+use crate::descriptor::{BATCH, Descriptor};
 use crate::lease::Leases;
 use crate::linger::LingeringSocket;
 use crate::statistics::Scrape;
@@ -87,6 +87,8 @@ pub(crate) struct Driver {
     pub(crate) users: BTreeMap<u32, UserResources>,
     /// Buffer of a received frame of a program, empty between two; large messages keep it.
     pub(crate) frame: Vec<u8>,
+    /// Buffer of a batch of frames.
+    pub(crate) batch: Vec<u8>,
     /// Buffer of received requests.
     pub(crate) request: Vec<u8>,
     /// Buffer of other frames.
@@ -162,6 +164,8 @@ impl Driver {
             ended_changed: false,
             users: BTreeMap::new(),
             frame: Vec::new(),
+            // The system adds the memory of what frames have used.
+            batch: vec![0; BATCH * (MAX_FRAME + 1)],
             // One byte more than the largest request and frame, to detect larger ones.
             request: vec![0; MAX_REQUEST + 1],
             buffer: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],

@@ -11,7 +11,7 @@
 //! - Received messages are read from the protocol only while the pair has room, and then at most one batch, so that the
 //!   receive window closes when the program does not read.
 //! - The daemon reads no more from the pair while the send buffer of the association is full, so that the
-//!   descriptor becomes not writable.
+//!   descriptor becomes not writable. Messages of a batch that it has read before wait in order.
 //! - While an association is being set up, a plug frame makes the descriptor not writable.
 //!
 //! A process with its own protocol stack ([`carrick::Config::daemon`]) leases an SCTP port, and gets its packets instead of

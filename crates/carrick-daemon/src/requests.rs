@@ -387,7 +387,7 @@ impl Driver {
         let sent = match address {
             Err(error) => Err(error),
             // Messages keep their order.
-            Ok(_) if descriptor.refused.is_some() => Err(Errno::EAGAIN),
+            Ok(_) if !descriptor.refused.is_empty() => Err(Errno::EAGAIN),
             Ok(address) => {
                 let message = OutgoingMessage {
                     address,

@@ -2,24 +2,29 @@
 //! program.
 
 use std::io::IoSliceMut;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
 use carrick_sockets::{Closed, Errno, OutgoingMessage, Readiness, Received, Style};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, Shutdown, recv, recvmsg, shutdown};
 
 use crate::descriptor::{
-    DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
+    BATCH, DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
 };
 use crate::driver::{Driver, PAUSE, Token};
 use crate::linger::LingeringSocket;
 
 /// Maximum number of frames of the program that are read in a turn of a descriptor.
 const TURN: usize = 64;
+
+/// Size in bytes of a frame of the program behind which further ones are received with one call. Larger ones stay
+/// where they were received, one by one ([`IN_PLACE`]).
+const SMALL: usize = 4096;
 
 /// Maximum number of batches for the program in one turn of a descriptor.
 const BATCHES: usize = 4;
@@ -231,55 +236,105 @@ impl Driver {
         }
     }
 
+    /// Reads frames of the program, and passes its messages to the protocol.
+    ///
+    /// 1. Send the messages that the full send buffer has refused before. Without room for them nothing is read.
+    /// 2. Receive one frame, or several with one call if the last one was small.
+    /// 3. Pass the message that each of them completes to the protocol, or keep it behind one that was refused.
     fn read(&mut self, now: Time, descriptor: &mut Descriptor) -> ReadResult {
-        for _ in 0..TURN {
-            if let Some(message) = descriptor.refused.take() {
-                self.send(now, descriptor, message);
+        let mut frames = 0;
+        while frames < TURN {
+            // 1
+            while let Some(message) = descriptor.refused.pop_front() {
+                if let Some(refused) = self.send(now, descriptor, message) {
+                    descriptor.refused.push_front(refused);
+                    break;
+                }
             }
             // A plug of a closed descriptor is in front of its end.
             let is_plugged = descriptor.is_plugged && !descriptor.is_closed;
-            if descriptor.refused.is_some() || is_plugged || !descriptor.is_readable {
+            if !descriptor.refused.is_empty() || is_plugged || !descriptor.is_readable {
                 return self.dry(now, descriptor);
             }
+            // 2
             let Some(ours) = &descriptor.ours else {
                 return ReadResult::Dry;
             };
             self.frame.clear();
+            let is_batch = descriptor.is_last_small && descriptor.partial.is_none();
             let received = match &mut descriptor.partial {
-                Some(partial) => partial.receive(ours, &mut self.frame),
-                None => receive(ours, &mut self.frame),
+                Some(partial) => partial.receive(ours, &mut self.frame).map(|len| vec![len]),
+                None if is_batch => receive_batch(ours, &mut self.batch),
+                None => receive(ours, &mut self.frame).map(|len| vec![len]),
             };
-            let len = match received {
-                Ok(0) if descriptor.is_write_refused && !descriptor.is_closed => {
-                    descriptor.is_readable = false;
-                    return self.dry(now, descriptor);
-                }
-                Ok(0) => match recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-                    Ok((0, _)) => return ReadResult::Closed,
-                    _ => return ReadResult::Invalid("an empty frame"),
-                },
-                Ok(len) => len,
+            let lens = match received {
+                Ok(lens) => lens,
                 Err(SystemErrno::AGAIN) => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
                 }
                 Err(SystemErrno::CONNRESET) => {
                     descriptor.was_reset = true;
+                    frames += 1;
                     continue;
                 }
-                Err(SystemErrno::INTR) => continue,
+                Err(SystemErrno::INTR) => {
+                    frames += 1;
+                    continue;
+                }
                 Err(_) => return ReadResult::Closed,
             };
-            let limit = self.sockets.status(descriptor.socket);
-            let limit = limit.map_or(0, |status| status.max_message);
-            match parse(len, &mut self.frame, &mut descriptor.partial, limit) {
-                ProgramFrame::Ignored => {}
-                ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
-                ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
-                ProgramFrame::Message(message) => self.send(now, descriptor, message),
+            frames += lens.len();
+            // The end of the pair fills all of a batch, and another event follows an error.
+            descriptor.is_readable = !is_batch || lens.len() == BATCH;
+            // 3
+            for (slot, len) in lens.into_iter().enumerate() {
+                if len == 0 {
+                    if descriptor.refused.is_empty() {
+                        return self.read_empty(now, descriptor);
+                    }
+                    // The end of the pair is read again.
+                    break;
+                }
+                if is_batch {
+                    let frame = &self.batch[slot * (MAX_FRAME + 1)..][..len];
+                    take_from_batch(frame, &mut self.frame, &mut descriptor.partial);
+                }
+                descriptor.is_last_small = len <= SMALL;
+                let limit = self.sockets.status(descriptor.socket);
+                let limit = limit.map_or(0, |status| status.max_message);
+                match parse(len, &mut self.frame, &mut descriptor.partial, limit) {
+                    ProgramFrame::Ignored => {}
+                    ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
+                    ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
+                    ProgramFrame::Message(message) => {
+                        let refused = if descriptor.refused.is_empty() {
+                            self.send(now, descriptor, message)
+                        } else {
+                            Some(message)
+                        };
+                        descriptor.refused.extend(refused);
+                    }
+                }
             }
         }
         ReadResult::More
+    }
+
+    /// Handles a read of 0 bytes: the end of the pair, or an empty frame.
+    fn read_empty(&mut self, now: Time, descriptor: &mut Descriptor) -> ReadResult {
+        if descriptor.is_write_refused && !descriptor.is_closed {
+            descriptor.is_readable = false;
+            return self.dry(now, descriptor);
+        }
+        let again = descriptor
+            .ours
+            .as_ref()
+            .map(|ours| recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT));
+        match again {
+            Some(Ok((0, _))) => ReadResult::Closed,
+            _ => ReadResult::Invalid("an empty frame"),
+        }
     }
 
     /// Shuts the association down after the last message, if the program has called `shutdown`.
@@ -293,13 +348,18 @@ impl Driver {
         ReadResult::Dry
     }
 
-    /// Sends a message, or keeps it until the send buffer has room. One that the protocol refuses was passed by
+    /// Sends a message, or returns it if the send buffer has no room. One that the protocol refuses was passed by
     /// a process with an outdated description of the socket, and is reported as the pending error.
-    fn send(&mut self, now: Time, descriptor: &mut Descriptor, message: ProgramMessage) {
+    fn send(
+        &mut self,
+        now: Time,
+        descriptor: &Descriptor,
+        message: ProgramMessage,
+    ) -> Option<ProgramMessage> {
         let level = self.sockets.readiness(descriptor.socket);
         if level.is_none_or(|level| level.contains(Readiness::HANG_UP)) {
             // Lost with the association, whose error the program has still to read.
-            return;
+            return None;
         }
         let outgoing = OutgoingMessage {
             address: None,
@@ -307,10 +367,11 @@ impl Driver {
             control: &message.control,
         };
         match self.sockets.sendmsg(now, descriptor.socket, &outgoing) {
-            Err(Errno::EAGAIN) => descriptor.refused = Some(message),
+            Err(Errno::EAGAIN) => return Some(message),
             Ok(_) | Err(Errno::EPIPE | Errno::ESHUTDOWN | Errno::ENOTCONN) => {}
             Err(error) => self.report_dropped(descriptor, error),
         }
+        None
     }
 
     /// Reports a message that was dropped after the program had sent it, as the pending error.
@@ -515,6 +576,37 @@ fn receive(ours: &OwnedFd, frame: &mut Vec<u8>) -> rustix::io::Result<usize> {
     Ok(len)
 }
 
+/// Receives frames of the program with one call, each at the next multiple of `MAX_FRAME + 1` in the buffer. Returns
+/// their lengths: fewer than [`BATCH`] if the pair has no further one, and 0 for its end.
+fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<usize>> {
+    let slots = buffer.chunks_mut(MAX_FRAME + 1).take(BATCH);
+    let mut slots: Vec<_> = slots.map(|slot| [IoSliceMut::new(slot)]).collect();
+    let mut headers = MultiHeaders::<()>::preallocate(BATCH, None);
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let received = recvmmsg(
+        ours.as_raw_fd(),
+        &mut headers,
+        slots.iter_mut(),
+        flags,
+        None,
+    );
+    let received = received.map_err(|error| SystemErrno::from_raw_os_error(error as i32))?;
+    Ok(received.map(|message| message.bytes).collect())
+}
+
+/// Copies a frame out of a batch to where [`receive`] or [`PartialMessage::receive`] would have received it.
+fn take_from_batch(bytes: &[u8], frame: &mut Vec<u8>, partial: &mut Option<PartialMessage>) {
+    frame.clear();
+    match partial {
+        Some(partial) => {
+            let (header, data) = bytes.split_at(bytes.len().min(HEADER));
+            frame.extend_from_slice(header);
+            partial.data.extend_from_slice(data);
+        }
+        None => frame.extend_from_slice(bytes),
+    }
+}
+
 impl PartialMessage {
     /// Receives the next part of the message: its header into an empty buffer, and its data behind the data that
     /// the message has. Returns the length of the frame.
@@ -629,7 +721,9 @@ fn frame_of(received: Received) -> OutgoingFrame {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+    use rustix::net::{
+        AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt,
+    };
 
     use super::*;
 
@@ -641,8 +735,7 @@ mod tests {
 
     /// Passes a frame through a pair, as a program and the daemon do.
     fn pass(frame: &[u8], parts: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (ours, theirs) = sockets();
         send(&theirs, frame, SendFlags::empty()).unwrap();
         let mut buffer = Vec::new();
         let len = match parts {
@@ -685,6 +778,83 @@ mod tests {
         pass(&part(false, 0, b"1234"), &mut parts, 6);
         let control = pass(&part(true, 1, b"c5"), &mut parts, 6);
         assert!(matches!(control, ProgramFrame::Invalid(_)));
+    }
+
+    fn sockets() -> (OwnedFd, OwnedFd) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        sockopt::set_socket_send_buffer_size(&theirs, 1 << 18).unwrap();
+        (ours, theirs)
+    }
+
+    /// Returns the results of all frames of a pair, received one by one or in batches, with the number of calls that
+    /// received frames.
+    fn read_all(ours: &OwnedFd, in_batches: bool) -> (Vec<ProgramMessage>, usize) {
+        let (mut frame, mut batch) = (Vec::new(), vec![0; BATCH * (MAX_FRAME + 1)]);
+        let (mut partial, mut messages, mut calls) = (None::<PartialMessage>, Vec::new(), 0);
+        loop {
+            frame.clear();
+            let received = match &mut partial {
+                _ if in_batches => receive_batch(ours, &mut batch),
+                Some(partial) => partial.receive(ours, &mut frame).map(|len| vec![len]),
+                None => receive(ours, &mut frame).map(|len| vec![len]),
+            };
+            let Ok(lens) = received else {
+                return (messages, calls);
+            };
+            calls += 1;
+            for (slot, len) in lens.into_iter().enumerate() {
+                if in_batches {
+                    let bytes = &batch[slot * (MAX_FRAME + 1)..][..len];
+                    take_from_batch(bytes, &mut frame, &mut partial);
+                }
+                match parse(len, &mut frame, &mut partial, 1 << 20) {
+                    ProgramFrame::Message(message) => messages.push(message),
+                    ProgramFrame::Ignored => {}
+                    _ => panic!("frame {slot} of {len} bytes"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_a_batch_are_those_received_one_by_one() {
+        let mut frames: Vec<_> = (0..40).map(|n| part(true, 2, &[n; 100])).collect();
+        // A message in three parts with a plug between them, at the end of the first batch and in the second one.
+        frames.insert(14, part(false, 3, &vec![1; MAX_PAYLOAD - 3]));
+        frames.insert(15, part(false, 0, &vec![2; MAX_PAYLOAD]));
+        frames.insert(16, frame(Header::new(FrameKind::Plug), &[0; 100]));
+        frames.insert(17, part(true, 0, b"end"));
+        let [single, batches] = [false, true].map(|in_batches| {
+            let (ours, theirs) = sockets();
+            for frame in &frames {
+                send(&theirs, frame, SendFlags::DONTWAIT).unwrap();
+            }
+            read_all(&ours, in_batches)
+        });
+        assert_eq!(
+            (single.0.len(), single.0[14].data.len()),
+            (41, 2 * MAX_PAYLOAD - 3)
+        );
+        let content = |message: &ProgramMessage| (message.control.clone(), message.data.clone());
+        let batched = batches.0.iter().map(content);
+        assert!(single.0.iter().map(content).eq(batched));
+        assert_eq!((single.1, batches.1), (44, 3));
+    }
+
+    #[test]
+    fn the_end_of_a_pair_fills_a_batch() {
+        let (ours, theirs) = sockets();
+        let mut batch = vec![0; BATCH * (MAX_FRAME + 1)];
+        send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
+        assert_eq!(receive_batch(&ours, &mut batch), Ok(vec![HEADER + 4]));
+        assert_eq!(receive_batch(&ours, &mut batch), Err(SystemErrno::AGAIN));
+        send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
+        drop(theirs);
+        let mut lens = vec![0; BATCH];
+        lens[0] = HEADER + 4;
+        assert_eq!(receive_batch(&ours, &mut batch), Ok(lens));
+        assert_eq!(receive_batch(&ours, &mut batch), Ok(vec![0; BATCH]));
     }
 
     /// Large data is not copied after it was received; what is kept of small data has its size.

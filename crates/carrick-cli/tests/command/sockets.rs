@@ -46,6 +46,12 @@ fn accept_without_room_loses_no_association() {
     check("crammed");
 }
 
+/// RFC 6458, section 9.2
+#[test]
+fn a_branch_without_room_loses_no_association() {
+    check("unbranched");
+}
+
 #[test]
 fn malformed_frames_end_the_descriptor() {
     check("garbage");
@@ -59,6 +65,11 @@ fn system_calls_by_number_reach_carrick() {
 #[test]
 fn other_names_of_functions_reach_carrick() {
     check("names");
+}
+
+#[test]
+fn messages_of_one_call_arrive_one_by_one() {
+    check("several");
 }
 
 #[test]

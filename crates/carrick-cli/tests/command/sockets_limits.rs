@@ -90,6 +90,23 @@ fn sockets_beyond_the_limit_leave_nothing() {
 }
 
 #[test]
+fn branches_without_room_leave_nothing() {
+    let Some(program) = program() else {
+        return;
+    };
+    let (served, address) = few_descriptors("unbranched");
+    let mut running = served.start_program(&[program.to_str().unwrap(), "unbranched"]);
+    running.json_line();
+    for name in ["carrick_sctp_sockets", "carrick_sctp_descriptors"] {
+        assert_eq!(metric(&address, name), 2, "{name}");
+    }
+    running.close_input();
+    let finished = running.finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    assert_eq!(served.end().code, Some(0));
+}
+
+#[test]
 fn a_flood_leaves_descriptors_to_other_users() {
     let Some(program) = program() else {
         return;

@@ -51,6 +51,8 @@ checks! {
     a_refused_connect_can_be_repeated: "refused",
     exec_keeps_an_association: "exec",
     accept_without_room_loses_no_association: "crammed",
+    a_branch_without_room_loses_no_association: "unbranched",
+    messages_of_one_call_arrive_one_by_one: "several",
     each_message_is_an_edge: "edges",
     blocking_calls_end_by_time_and_signal: "times",
     ancillary_data_and_notifications_arrive: "attributes",

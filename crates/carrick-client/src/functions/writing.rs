@@ -10,7 +10,7 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
 use super::{borrow, bytes, number, parts, size, transfer_flags};
-use crate::send::{OutgoingMessage, send as send_message};
+use crate::send::{BATCH, OutgoingMessage, send as send_message, send_several};
 use crate::{next, table};
 
 /// Sends one buffer of the program.
@@ -152,20 +152,34 @@ unsafe fn send_header(
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
-    let (parts, address, control) = unsafe {
+    let parts = unsafe { parts(header.msg_iov, header.msg_iovlen as usize) };
+    // SAFETY: as above.
+    let message = unsafe { outgoing_message(header, &parts, flags) };
+    send_message(borrow(fd), socket, &message)
+}
+
+/// Returns the message of a header, with the parts that it has.
+///
+/// # Safety
+/// The program guarantees the address and the ancillary data.
+unsafe fn outgoing_message<'a>(
+    header: &'a msghdr,
+    parts: &'a [IoSlice<'a>],
+    flags: c_int,
+) -> OutgoingMessage<'a> {
+    // SAFETY: as above.
+    let (address, control) = unsafe {
         (
-            parts(header.msg_iov, header.msg_iovlen as usize),
             bytes(header.msg_name, header.msg_namelen as usize),
             bytes(header.msg_control, header.msg_controllen as usize),
         )
     };
-    let message = OutgoingMessage {
-        parts: &parts,
+    OutgoingMessage {
+        parts,
         flags,
         address,
         control,
-    };
-    send_message(borrow(fd), socket, &message)
+    }
 }
 
 /// Sends a message with ancillary data.
@@ -193,19 +207,53 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     // SAFETY: the arguments are the program's.
     let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
     let mut done = 0;
-    for message in messages {
+    while done < messages.len() {
         // SAFETY: the arguments are the program's.
-        match unsafe { send_header(fd, socket, &message.msg_hdr, flags) } {
-            Ok(len) => {
-                message.msg_len = len as c_uint;
-                done += 1;
-            }
+        match unsafe { send_headers(fd, socket, &mut messages[done..], flags) } {
+            Ok(sent) => done += sent,
             Err(error) if done == 0 => return number(Err(error)),
             Err(_) => break,
         }
         socket = table::find(fd).unwrap_or(socket);
     }
-    done
+    done as c_int
+}
+
+/// Sends the first messages of `sendmmsg` on a descriptor of Carrick, and returns how many.
+///
+/// # Safety
+/// The program guarantees the messages and their buffers.
+unsafe fn send_headers(
+    fd: c_int,
+    socket: Description,
+    messages: &mut [mmsghdr],
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let headers = messages.iter().take(BATCH).map(|message| &message.msg_hdr);
+    // SAFETY: as above.
+    let parts: Vec<_> = unsafe {
+        headers
+            .clone()
+            .map(|header| parts(header.msg_iov, header.msg_iovlen as usize))
+            .collect()
+    };
+    // SAFETY: as above.
+    let outgoing: Vec<_> = unsafe {
+        let outgoing = headers.zip(&parts);
+        outgoing
+            .map(|(header, parts)| outgoing_message(header, parts, flags))
+            .collect()
+    };
+    let sent = send_several(borrow(fd), socket, &outgoing)?;
+    let lens: Vec<_> = outgoing
+        .iter()
+        .take(sent)
+        .map(OutgoingMessage::len)
+        .collect();
+    for (message, len) in messages.iter_mut().zip(lens) {
+        message.msg_len = len as c_uint;
+    }
+    Ok(sent)
 }
 
 /// Copies a file to a descriptor, in messages of 64 KiB on one of Carrick.

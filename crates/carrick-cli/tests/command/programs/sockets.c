@@ -837,6 +837,78 @@ static void branched(void)
 	}
 }
 
+/* Messages of one sendmmsg() arrive as those of as many sendmsg(): with their attributes, in their order, also around one
+ * in parts and one that is refused. A call sends as many as there is room for. */
+static void several(void)
+{
+	enum { COUNT = 40, LARGE = 20, ON_STREAM = 25 };
+	int a, b, on = 1;
+	pair(&a, &b);
+	CHECK(setsockopt(b, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
+	static char large[100000], in[sizeof large + 8];
+	char texts[COUNT][20], control[CMSG_SPACE(sizeof(struct sctp_sndinfo))] = { 0 };
+	struct iovec parts[COUNT][2];
+	struct mmsghdr out[COUNT] = { 0 };
+	memset(large, 'x', sizeof large);
+	for (int n = 0; n < COUNT; n++) {
+		snprintf(texts[n], sizeof texts[n], "message %02d", n);
+		parts[n][0] = (struct iovec){ texts[n], 8 };
+		parts[n][1] = n == LARGE ? (struct iovec){ large, sizeof large } : (struct iovec){ texts[n] + 8, 2 };
+		out[n].msg_hdr = (struct msghdr){ .msg_iov = parts[n], .msg_iovlen = 2 };
+	}
+	struct cmsghdr *c = (struct cmsghdr *)control;
+	struct sctp_sndinfo info = { .snd_sid = 3, .snd_ppid = htonl(60) };
+	*c = (struct cmsghdr){ CMSG_LEN(sizeof info), IPPROTO_SCTP, SCTP_SNDINFO };
+	memcpy(CMSG_DATA(c), &info, sizeof info);
+	out[ON_STREAM].msg_hdr.msg_control = control;
+	out[ON_STREAM].msg_hdr.msg_controllen = sizeof control;
+	CHECK(sendmmsg(a, out, COUNT, 0) == COUNT);
+	for (int n = 0; n < COUNT; n++) {
+		unsigned len = 8 + parts[n][1].iov_len;
+		CHECK(out[n].msg_len == len);
+		char space[200];
+		struct iovec v = { in, sizeof in };
+		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space };
+		size_t done = 0;
+		do {
+			v = (struct iovec){ in + done, sizeof in - done };
+			m.msg_controllen = sizeof space;
+			ssize_t got = recvmsg(b, &m, 0);
+			CHECK(got > 0);
+			done += got;
+		} while (!(m.msg_flags & MSG_EOR));
+		c = CMSG_FIRSTHDR(&m);
+		CHECK(c && c->cmsg_type == SCTP_RCVINFO);
+		CHECK(((struct sctp_rcvinfo *)CMSG_DATA(c))->rcv_sid == (n == ON_STREAM ? 3 : 0));
+		CHECK(done == len && !memcmp(in, texts[n], 8) && !memcmp(in + 8, parts[n][1].iov_base, parts[n][1].iov_len));
+	}
+
+	info.snd_sid = 60000;
+	memcpy(CMSG_DATA((struct cmsghdr *)control), &info, sizeof info);
+	CHECK(sendmmsg(a, out + ON_STREAM, 2, 0) == -1 && errno == EINVAL);
+	CHECK(sendmmsg(a, out + ON_STREAM - 2, 5, 0) == 2);
+	CHECK(recv(b, in, sizeof in, 0) == 10 && recv(b, in, sizeof in, 0) == 10);
+
+	/* Without a reader, calls fill what is between the sockets; all of it arrives in order. */
+	static int calls[50000];
+	int made = 0, sent = 0;
+	while ((calls[made] = sendmmsg(a, out, LARGE, MSG_DONTWAIT)) > 0) {
+		sent += calls[made++];
+		CHECK(made < 50000);
+	}
+	CHECK(errno == EAGAIN && sent > LARGE);
+	for (int call = 0; call < made; call++) {
+		for (int n = 0; n < calls[call]; n++) {
+			struct pollfd p = { .fd = b, .events = POLLIN };
+			CHECK(poll(&p, 1, 10000) == 1 && recv(b, in, sizeof in, 0) == 10);
+			CHECK(!memcmp(in, texts[n], 10));
+		}
+	}
+	CHECK(recv(b, in, sizeof in, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	CHECK(shutdown(a, SHUT_WR) == 0);
+	CHECK(sendmmsg(a, out, 2, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+}
+
 /* The system calls of sockets by their numbers. */
 static void syscalls(void)
 {
@@ -1212,19 +1284,26 @@ static void selection(void)
 	CHECK((s >= 0) == (in_kernel || strcmp(selected, "never") != 0));
 }
 
+/* Leaves no room for another descriptor, all of which are `last` and below. Returns the limit before. */
+static struct rlimit cram(int last)
+{
+	struct rlimit whole, low;
+	CHECK(getrlimit(RLIMIT_NOFILE, &whole) == 0);
+	low = whole;
+	low.rlim_cur = last + 1;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	while (dup(0) >= 0)
+		;
+	CHECK(errno == EMFILE);
+	return whole;
+}
+
 /* Without room for another descriptor, an association stays in the backlog. */
 static void crammed(void)
 {
 	int port, l = listening(&port), c = connected(port);
 	CHECK(send(c, "waits", 5, 0) == 5);
-	struct rlimit whole, low;
-	CHECK(getrlimit(RLIMIT_NOFILE, &whole) == 0);
-	low = whole;
-	low.rlim_cur = (c > l ? c : l) + 1;
-	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-	while (dup(0) >= 0)
-		;
-	CHECK(errno == EMFILE);
+	struct rlimit whole = cram(c > l ? c : l);
 	for (int i = 0; i < 3; i++)
 		CHECK(accept(l, NULL, NULL) == -1 && errno == EMFILE);
 	CHECK(setrlimit(RLIMIT_NOFILE, &whole) == 0);
@@ -1233,6 +1312,51 @@ static void crammed(void)
 	int s = accept(l, NULL, NULL);
 	char in[8];
 	CHECK(s >= 0 && recv(s, in, sizeof in, 0) == 5 && !memcmp(in, "waits", 5));
+}
+
+static int peeled_off(int s, int id)
+{
+	sctp_peeloff_arg_t branch = { .associd = id };
+	socklen_t len = sizeof branch;
+	return getsockopt(s, IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF, &branch, &len);
+}
+
+/* Without room for another descriptor, an association stays with its one-to-many socket and passes messages, until there is
+ * room. Prints a line and waits for the end of the input in between. */
+static void unbranched(void)
+{
+	int server = socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+	struct sockaddr_in a = loopback(0);
+	CHECK(bind(server, (struct sockaddr *)&a, sizeof a) == 0 && listen(server, 5) == 0);
+	struct sctp_event_subscribe events = { .sctp_data_io_event = 1 };
+	CHECK(setsockopt(server, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+	int c = connected(ntohs(local_address(server).sin_port));
+	struct sockaddr_in peer = loopback(ntohs(local_address(c).sin_port));
+	char data[20];
+	CHECK(send(c, "first", 5, 0) == 5);
+	int id = receive_of(server, data, sizeof data, 0);
+	CHECK(send(c, "waits", 5, 0) == 5);
+	struct pollfd p = { .fd = server, .events = POLLIN };
+	CHECK(poll(&p, 1, 10000) == 1);
+
+	struct rlimit whole = cram(c > server ? c : server);
+	for (int i = 0; i < 3; i++)
+		CHECK(peeled_off(server, id) == -1 && errno == EMFILE);
+	CHECK(receive_of(server, data, sizeof data, MSG_DONTWAIT) == id && !strcmp(data, "waits"));
+	CHECK(sendto(server, "answer", 6, 0, (struct sockaddr *)&peer, sizeof peer) == 6);
+	CHECK(recv(c, data, sizeof data, 0) == 6 && !memcmp(data, "answer", 6));
+	CHECK(send(c, "second", 6, 0) == 6);
+	CHECK(receive_of(server, data, sizeof data, 0) == id && !strcmp(data, "second"));
+	printf("{}\n");
+	fflush(stdout);
+	getchar();
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &whole) == 0);
+	CHECK(send(c, "third", 5, 0) == 5);
+	CHECK(poll(&p, 1, 10000) == 1);
+	int branch = peeled_off(server, id);
+	CHECK(branch > 2 && receive_of(branch, data, sizeof data, 0) == id && !strcmp(data, "third"));
+	CHECK(recv(server, data, sizeof data, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 }
 
 static int sctp(void)
@@ -1414,6 +1538,8 @@ int main(int count, char **arguments)
 		orphaned();
 	else if (!strcmp(name, "crammed"))
 		crammed();
+	else if (!strcmp(name, "unbranched"))
+		unbranched();
 	else if (!strcmp(name, "exhaust"))
 		exhaust();
 	else if (!strcmp(name, "hoard"))
@@ -1430,6 +1556,8 @@ int main(int count, char **arguments)
 		many();
 	else if (!strcmp(name, "large"))
 		large();
+	else if (!strcmp(name, "several"))
+		several();
 	else if (!strcmp(name, "branched"))
 		branched();
 	else
