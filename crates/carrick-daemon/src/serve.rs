@@ -263,12 +263,14 @@ impl Driver {
             self.frame.clear();
             let is_batch = descriptor.is_last_small && descriptor.partial.is_none();
             let received = match &mut descriptor.partial {
-                Some(partial) => partial.receive(ours, &mut self.frame).map(|len| vec![len]),
+                Some(partial) => partial
+                    .receive(ours, &mut self.frame)
+                    .map(FrameLengths::one),
                 None if is_batch => receive_batch(ours, &mut self.batch),
-                None => receive(ours, &mut self.frame).map(|len| vec![len]),
+                None => receive(ours, &mut self.frame).map(FrameLengths::one),
             };
-            let lens = match received {
-                Ok(lens) => lens,
+            let lengths = match received {
+                Ok(lengths) => lengths,
                 Err(SystemErrno::AGAIN) => {
                     descriptor.is_readable = false;
                     return self.dry(now, descriptor);
@@ -284,11 +286,11 @@ impl Driver {
                 }
                 Err(_) => return ReadResult::Closed,
             };
-            frames += lens.len();
+            frames += lengths.count;
             // The end of the pair fills all of a batch, and another event follows an error.
-            descriptor.is_readable = !is_batch || lens.len() == BATCH;
+            descriptor.is_readable = !is_batch || lengths.count == BATCH;
             // 3
-            for (slot, len) in lens.into_iter().enumerate() {
+            for (slot, len) in lengths.into_iter().enumerate() {
                 if len == 0 {
                     if descriptor.refused.is_empty() {
                         return self.read_empty(now, descriptor);
@@ -576,9 +578,28 @@ fn receive(ours: &OwnedFd, frame: &mut Vec<u8>) -> rustix::io::Result<usize> {
     Ok(len)
 }
 
+/// Lengths of the frames that were received with one call.
+#[derive(Default)]
+struct FrameLengths {
+    bytes: [usize; BATCH],
+    count: usize,
+}
+
+impl FrameLengths {
+    fn one(length: usize) -> Self {
+        let mut lengths = Self::default();
+        (lengths.bytes[0], lengths.count) = (length, 1);
+        lengths
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = usize> {
+        self.bytes.into_iter().take(self.count)
+    }
+}
+
 /// Receives frames of the program with one call, each at the next multiple of `MAX_FRAME + 1` in the buffer. Returns
 /// their lengths: fewer than [`BATCH`] if the pair has no further one, and 0 for its end.
-fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<usize>> {
+fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<FrameLengths> {
     let slots = buffer.chunks_mut(MAX_FRAME + 1).take(BATCH);
     let mut slots: Vec<_> = slots.map(|slot| [IoSliceMut::new(slot)]).collect();
     let mut headers = MultiHeaders::<()>::preallocate(BATCH, None);
@@ -591,7 +612,12 @@ fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<us
         None,
     );
     let received = received.map_err(|error| SystemErrno::from_raw_os_error(error as i32))?;
-    Ok(received.map(|message| message.bytes).collect())
+    let mut lengths = FrameLengths::default();
+    for (length, message) in lengths.bytes.iter_mut().zip(received) {
+        *length = message.bytes;
+        lengths.count += 1;
+    }
+    Ok(lengths)
 }
 
 /// Copies a frame out of a batch to where [`receive`] or [`PartialMessage::receive`] would have received it.
@@ -796,14 +822,14 @@ mod tests {
             frame.clear();
             let received = match &mut partial {
                 _ if in_batches => receive_batch(ours, &mut batch),
-                Some(partial) => partial.receive(ours, &mut frame).map(|len| vec![len]),
-                None => receive(ours, &mut frame).map(|len| vec![len]),
+                Some(partial) => partial.receive(ours, &mut frame).map(FrameLengths::one),
+                None => receive(ours, &mut frame).map(FrameLengths::one),
             };
-            let Ok(lens) = received else {
+            let Ok(lengths) = received else {
                 return (messages, calls);
             };
             calls += 1;
-            for (slot, len) in lens.into_iter().enumerate() {
+            for (slot, len) in lengths.into_iter().enumerate() {
                 if in_batches {
                     let bytes = &batch[slot * (MAX_FRAME + 1)..][..len];
                     take_from_batch(bytes, &mut frame, &mut partial);
@@ -846,15 +872,17 @@ mod tests {
     fn the_end_of_a_pair_fills_a_batch() {
         let (ours, theirs) = sockets();
         let mut batch = vec![0; BATCH * (MAX_FRAME + 1)];
+        let mut lengths =
+            || receive_batch(&ours, &mut batch).map(|lengths| lengths.into_iter().collect());
         send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
-        assert_eq!(receive_batch(&ours, &mut batch), Ok(vec![HEADER + 4]));
-        assert_eq!(receive_batch(&ours, &mut batch), Err(SystemErrno::AGAIN));
+        assert_eq!(lengths(), Ok(vec![HEADER + 4]));
+        assert_eq!(lengths(), Err(SystemErrno::AGAIN));
         send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
         drop(theirs);
-        let mut lens = vec![0; BATCH];
-        lens[0] = HEADER + 4;
-        assert_eq!(receive_batch(&ours, &mut batch), Ok(lens));
-        assert_eq!(receive_batch(&ours, &mut batch), Ok(vec![0; BATCH]));
+        let mut last = vec![0; BATCH];
+        last[0] = HEADER + 4;
+        assert_eq!(lengths(), Ok(last));
+        assert_eq!(lengths(), Ok(vec![0; BATCH]));
     }
 
     /// Large data is not copied after it was received; what is kept of small data has its size.
