@@ -1,0 +1,465 @@
+//! Rows: what is measured, and by which programs.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::process::id;
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+use serde_json::Value;
+
+use super::Bench;
+use super::process::Finished;
+use super::programs::Program;
+use crate::failure::Failure;
+
+/// Messages of a round-trip measurement in bytes.
+const PING: &str = "100";
+/// Round trips for each second of measurement.
+const PINGS_PER_SECOND: f64 = 5000.0;
+/// Pairs of endpoints whose memory is measured.
+const IDLE: &str = "2000";
+/// Time that a program has in addition to that of its measurement.
+const MARGIN: Duration = Duration::from_secs(60);
+/// Rate of the simulated link in kbit/s.
+const LINK_RATE: f64 = 1e6;
+
+/// Measured quantity of a row.
+pub(super) struct Column {
+    /// Name in JSON.
+    pub(super) key: &'static str,
+    /// Name with unit in tables.
+    pub(super) title: &'static str,
+}
+
+/// A measurement and the programs that take part.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) columns: &'static [Column],
+    /// Programs of this executable; ratios refer to the first.
+    own: &'static [&'static str],
+    /// Verb that a peer program needs to take part; none takes part without.
+    verb: Option<&'static str>,
+    /// One round is enough, because nothing is random and no clock is involved.
+    pub(super) is_deterministic: bool,
+    /// Returns the reason why the row cannot be measured here, and what to do.
+    pub(super) obstacle: fn() -> Option<String>,
+    /// Measures a program once, and returns a value for each column.
+    pub(super) measure: fn(&Bench, &Program) -> Result<Vec<f64>, String>,
+}
+
+const COST: &[Column] = &[
+    Column {
+        key: "cpu_seconds_per_gb",
+        title: "CPU s/GB",
+    },
+    Column {
+        key: "megabytes_per_second",
+        title: "MB/s",
+    },
+];
+
+const IN_MEMORY: &[Column] = &[
+    Column {
+        key: "cpu_ns_per_message",
+        title: "CPU ns a message",
+    },
+    Column {
+        key: "cpu_seconds_per_gb",
+        title: "CPU s/GB",
+    },
+];
+
+const LINK: &[Column] = &[
+    Column {
+        key: "percent_of_link",
+        title: "% of the link",
+    },
+    Column {
+        key: "cpu_seconds_per_gb",
+        title: "CPU s/GB simulated",
+    },
+];
+
+const LOOPBACK: &[&str] = &["carrick", "tcp", "udp", "udp-offload"];
+const CORE: &[&str] = &["carrick", "carrick-rfc9260"];
+
+/// Values of a row over loopback with the other programs, of which most rows differ in a few fields.
+const BULK: Row = Row {
+    name: "",
+    about: "",
+    columns: COST,
+    own: LOOPBACK,
+    verb: Some("send"),
+    is_deterministic: false,
+    obstacle: || None,
+    measure: |_, _| Err(String::new()),
+};
+
+/// Values of a row in memory.
+const MEMORY: Row = Row {
+    columns: IN_MEMORY,
+    own: CORE,
+    verb: Some("memory"),
+    ..BULK
+};
+
+/// Values of a row on a simulated link.
+const SIMULATED: Row = Row {
+    columns: LINK,
+    own: &["carrick", "carrick-bbr"],
+    verb: None,
+    is_deterministic: true,
+    ..BULK
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "bulk-64k",
+        about: "messages of 64 KiB one way over loopback, packets of up to 1500 bytes in UDP",
+        measure: |bench, program| bulk(bench, program, 65_536),
+        ..BULK
+    },
+    Row {
+        name: "bulk-1k",
+        about: "messages of 1 KiB one way over loopback",
+        measure: |bench, program| bulk(bench, program, 1024),
+        ..BULK
+    },
+    Row {
+        name: "bulk-100",
+        about: "messages of 100 bytes one way over loopback",
+        measure: |bench, program| bulk(bench, program, 100),
+        ..BULK
+    },
+    Row {
+        name: "plain-ip",
+        about: "messages of 64 KiB one way over loopback, SCTP in UDP and directly on IP",
+        own: &["carrick", "carrick-ip"],
+        verb: None,
+        obstacle: root,
+        measure: |bench, program| bulk(bench, program, 65_536),
+        ..BULK
+    },
+    Row {
+        name: "round-trip",
+        about: "round trips of 100 bytes over loopback, each end a process",
+        columns: &[
+            Column {
+                key: "p50_us",
+                title: "p50 us",
+            },
+            Column {
+                key: "p99_us",
+                title: "p99 us",
+            },
+            Column {
+                key: "cpu_us",
+                title: "CPU us",
+            },
+        ],
+        own: &["carrick", "tcp", "udp"],
+        verb: Some("ping"),
+        measure: round_trip,
+        ..BULK
+    },
+    Row {
+        name: "memory-64k",
+        about: "messages of 64 KiB in memory, both ends in one thread",
+        measure: |bench, program| memory(bench, program, "65536"),
+        ..MEMORY
+    },
+    Row {
+        name: "memory-full",
+        about: "messages of 1,400 bytes in memory, each a packet with one DATA chunk",
+        measure: |bench, program| memory(bench, program, "1400"),
+        ..MEMORY
+    },
+    Row {
+        name: "memory-100",
+        about: "messages of 100 bytes in memory, bundled",
+        measure: |bench, program| memory(bench, program, "100"),
+        ..MEMORY
+    },
+    Row {
+        name: "set-ups",
+        about: "associations set up in memory and aborted, both ends in one thread",
+        columns: &[Column {
+            key: "per_cpu_second",
+            title: "a CPU second",
+        }],
+        verb: Some("set-ups"),
+        measure: |bench, program| {
+            let line = alone(bench, &program.with(["set-ups", &seconds(bench)]))?;
+            Ok(vec![
+                number(&line, "count")? / positive(&line, "cpu_seconds")?,
+            ])
+        },
+        ..MEMORY
+    },
+    Row {
+        name: "idle-memory",
+        about: "resident memory of an association end with its endpoint, one path: fresh, and after a message of 100 \
+                bytes each way",
+        columns: &[
+            Column {
+                key: "bytes_fresh",
+                title: "B fresh",
+            },
+            Column {
+                key: "bytes_used",
+                title: "B after use",
+            },
+        ],
+        verb: Some("idle"),
+        measure: |bench, program| {
+            let line = alone(bench, &program.with(["idle", IDLE]))?;
+            Ok(vec![
+                positive(&line, "bytes_fresh")?,
+                positive(&line, "bytes_used")?,
+            ])
+        },
+        ..MEMORY
+    },
+    Row {
+        name: "long-link",
+        about: "1 GB over a simulated link of 1 Gbit/s with a round trip of 100 ms",
+        measure: |bench, program| link(bench, program, "0 %", 1000),
+        ..SIMULATED
+    },
+    Row {
+        name: "long-link-loss-0.1",
+        about: "300 MB over the same link with 0.1 % loss",
+        measure: |bench, program| link(bench, program, "0.1 %", 300),
+        ..SIMULATED
+    },
+    Row {
+        name: "long-link-loss-1",
+        about: "300 MB over the same link with 1 % loss",
+        measure: |bench, program| link(bench, program, "1 %", 300),
+        ..SIMULATED
+    },
+];
+
+/// Returns the rows of these names, or all.
+pub(super) fn select(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
+    if names.is_empty() {
+        return Ok(ROWS.iter().collect());
+    }
+    let row = |name: &String| {
+        ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            Failure::Usage(format!(
+                "there is no row {name:?}; the rows are {}",
+                known.join(", ")
+            ))
+        })
+    };
+    names.iter().map(row).collect()
+}
+
+impl Row {
+    /// Returns the names of the programs of this executable.
+    pub(super) fn own(&self) -> &'static [&'static str] {
+        self.own
+    }
+
+    /// Returns whether a peer program takes part.
+    pub(super) fn includes(&self, peer: &Program) -> bool {
+        self.verb.is_some_and(|verb| peer.is_able(verb))
+    }
+
+    /// Returns the programs that take part.
+    pub(super) fn programs(&self, peers: &[Program]) -> Vec<Program> {
+        let own = self.own.iter().map(|name| Program::own(name));
+        let able = peers.iter().filter(|peer| self.includes(peer)).cloned();
+        own.chain(able).collect()
+    }
+}
+
+fn root() -> Option<String> {
+    let reason = "needs CAP_NET_RAW: run it as root";
+    (!geteuid().is_root()).then(|| reason.into())
+}
+
+fn seconds(bench: &Bench) -> String {
+    bench.time.as_secs_f64().to_string()
+}
+
+fn number(line: &Value, key: &str) -> Result<f64, String> {
+    line[key]
+        .as_f64()
+        .ok_or_else(|| format!("no number {key:?} in its output {line}"))
+}
+
+fn positive(line: &Value, key: &str) -> Result<f64, String> {
+    match number(line, key)? {
+        number if number > 0.0 => Ok(number),
+        number => Err(format!("{key} is {number}: measure for longer (--time)")),
+    }
+}
+
+/// Runs a program, and returns the last line of its output.
+fn alone(bench: &Bench, command: &[OsString]) -> Result<Value, String> {
+    Ok(last_line(
+        &bench
+            .processes
+            .start(command, bench.time + MARGIN)?
+            .finish()?,
+    ))
+}
+
+fn last_line(finished: &Finished) -> Value {
+    finished.lines.last().cloned().unwrap_or_default()
+}
+
+/// Runs both ends of a program. Returns the last line of the client, and the CPU seconds of both.
+fn both(
+    bench: &Bench,
+    program: &Program,
+    server: &[OsString],
+    port: &str,
+    client: impl FnOnce(u64) -> Vec<OsString>,
+) -> Result<(Value, f64), String> {
+    let limit = bench.time + MARGIN;
+    let server_failed = |reason| format!("{} serve: {reason}", program.name);
+    let mut server = bench.processes.start(server, limit)?;
+    let listening = server.line().map_err(server_failed)?;
+    let port = number(&listening, port)? as u64;
+    let client = bench.processes.start(&client(port), limit)?.finish()?;
+    let server = server.finish().map_err(server_failed)?;
+    Ok((last_line(&client), client.cpu_seconds + server.cpu_seconds))
+}
+
+/// Runs both ends of a program by the common command line.
+fn exchange(
+    bench: &Bench,
+    program: &Program,
+    verb: &str,
+    arguments: &[&str],
+) -> Result<(Value, f64), String> {
+    both(bench, program, &program.with(["serve"]), "port", |port| {
+        let address = format!("127.0.0.1:{port}");
+        program.with([&[verb, &address], arguments].concat())
+    })
+}
+
+/// Measures a transfer one way. Carrick's ends are those of `carrick perf`.
+fn bulk(bench: &Bench, program: &Program, size: u32) -> Result<Vec<f64>, String> {
+    let (size, seconds) = (size.to_string(), seconds(bench));
+    let (line, cpu) = match program.name.as_str() {
+        "carrick" => {
+            let (summary, cpu) = perf(bench, program, &["--udp-port", "0"], &size, &seconds)?;
+            (summary, cpu)
+        }
+        "carrick-ip" => perf(bench, program, &["--raw"], &size, &seconds)?,
+        _ => exchange(bench, program, "send", &[&size, &seconds])?,
+    };
+    let bytes = positive(&line, "bytes")?;
+    Ok(vec![
+        cpu / bytes * 1e9,
+        bytes / positive(&line, "seconds")? / 1e6,
+    ])
+}
+
+/// Runs both ends of `carrick perf`, and returns what the server received.
+fn perf(
+    bench: &Bench,
+    program: &Program,
+    transport: &[&str],
+    size: &str,
+    seconds: &str,
+) -> Result<(Value, f64), String> {
+    let command = |arguments: &[&str]| {
+        let mut command = vec![program.command[0].clone(), "perf".into()];
+        command.extend(arguments.iter().chain(transport).map(OsString::from));
+        command.push("--json".into());
+        command
+    };
+    let is_raw = transport.contains(&"--raw");
+    // The ends on plain IP differ in their addresses, as those of two hosts do.
+    let mut server = vec!["server", "--once", "--bind", "127.0.0.1"];
+    let port_key = if is_raw { "port" } else { "udp_port" };
+    if is_raw {
+        server.extend(["--port", "5209"]);
+    }
+    let (summary, cpu) = both(bench, program, &command(&server), port_key, |port| {
+        let port = port.to_string();
+        let mut client = vec!["client", "127.0.0.1", "-s", size, "-t", seconds];
+        if is_raw {
+            client.extend(["--port", &port, "--bind", "127.0.0.2"]);
+        } else {
+            client.extend(["--peer-udp-port", &port]);
+        }
+        command(&client)
+    })?;
+    Ok((summary["to_server"].clone(), cpu))
+}
+
+fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let count = (bench.time.as_secs_f64() * PINGS_PER_SECOND)
+        .ceil()
+        .max(100.0);
+    let (line, cpu) = exchange(bench, program, "ping", &[PING, &count.to_string()])?;
+    Ok(vec![
+        positive(&line, "p50_us")?,
+        positive(&line, "p99_us")?,
+        cpu / count * 1e6,
+    ])
+}
+
+fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, String> {
+    let line = alone(bench, &program.with(["memory", size, &seconds(bench)]))?;
+    let cpu = positive(&line, "cpu_seconds")?;
+    Ok(vec![
+        cpu / positive(&line, "messages")? * 1e9,
+        cpu / positive(&line, "bytes")? * 1e9,
+    ])
+}
+
+/// Measures a transfer over a simulated link by `carrick lab run`.
+fn link(bench: &Bench, program: &Program, loss: &str, megabytes: u32) -> Result<Vec<f64>, String> {
+    let is_bbr = program.name == "carrick-bbr";
+    let scenario = include_str!("link.toml")
+        .replace("CONGESTION", if is_bbr { "bbr" } else { "cubic" })
+        .replace("LOSS", loss)
+        .replace("BYTES", &format!("{megabytes} MB"));
+    let path = std::env::temp_dir().join(format!("carrick-bench-{}.toml", id()));
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(scenario.as_bytes()));
+    written.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    let mut command = vec![program.command[0].clone()];
+    command.extend(["lab", "run", "--json"].map(OsString::from));
+    command.push(path.clone().into());
+    // The simulation ends in virtual time; the limit is for a machine with much other work.
+    let process = bench.processes.start(&command, 10 * MARGIN);
+    let finished = process.and_then(|process| process.finish());
+    let _ = std::fs::remove_file(&path);
+    let finished = finished?;
+    let result = last_line(&finished);
+    let rows = result["rows"].as_array();
+    let goodput = rows.into_iter().flatten().find(|row| {
+        let id = row["id"].as_str();
+        id.is_some_and(|id| id.ends_with("goodput"))
+    });
+    let goodput = positive(goodput.unwrap_or(&Value::Null), "measured")?;
+    Ok(vec![
+        goodput / LINK_RATE * 100.0,
+        finished.cpu_seconds / f64::from(megabytes) * 1e3,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_unique_names() {
+        let mut names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ROWS.len());
+        assert!(ROWS.iter().all(|row| row.own[0] == "carrick"));
+    }
+}
