@@ -35,6 +35,8 @@ use rows::Row;
 
 /// Interval at which programs over their time limit are looked for.
 const LIMIT_CHECK: Duration = Duration::from_millis(200);
+/// The same while all programs end.
+const END_CHECK: Duration = Duration::from_millis(10);
 
 /// Compare Carrick with the kernel's TCP, bare UDP and other stacks on this machine.
 ///
@@ -106,7 +108,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     }));
-    processes.kill_all();
+    processes.end_all();
+    while !work.is_finished() {
+        processes.kill_overdue();
+        thread::sleep(END_CHECK);
+    }
     if work.join().is_err() {
         return Err(Failure::Run("the measurement failed".into()));
     }

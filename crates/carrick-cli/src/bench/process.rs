@@ -17,6 +17,8 @@ use crate::cpu::CpuTime;
 
 /// Maximum length of a program's output in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
+/// Time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
 /// Length of the end of the standard error in bytes that is part of a failure's reason.
 const MAX_REASON: usize = 500;
 
@@ -30,7 +32,7 @@ pub(super) struct Processes {
 struct ProcessTable {
     /// No program may start any more.
     ended: bool,
-    /// Those that have not been waited for, with the time at which each is killed.
+    /// Programs that have not been waited for, with the time at which each is killed.
     running: Vec<(u32, Instant)>,
 }
 
@@ -39,12 +41,13 @@ impl Processes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills all programs, and lets none start afterwards.
-    pub(super) fn kill_all(&self) {
+    /// Ends all programs, and lets none start afterwards. Those that still run after a while are killed by
+    /// [`Self::kill_overdue`].
+    pub(super) fn end_all(&self) {
         let mut table = self.table();
         table.ended = true;
-        for (id, _) in &table.running {
-            kill_process(*id);
+        for (id, limit) in &mut table.running {
+            end(*id, limit);
         }
     }
 
@@ -57,7 +60,7 @@ impl Processes {
             .iter()
             .filter(|(_, limit)| *limit <= now)
         {
-            kill_process(*id);
+            signal(*id, Signal::SIGKILL);
         }
     }
 
@@ -101,10 +104,16 @@ impl Processes {
     }
 }
 
-/// Kills a process that has not been waited for, and those that it started.
-fn kill_process(id: u32) {
+/// Sends a signal to a process that has not been waited for, and to those that it started.
+fn signal(id: u32, signal: Signal) {
     // A process that has ended already needs no signal.
-    let _ = killpg(Pid::from_raw(id as i32), Signal::SIGKILL);
+    let _ = killpg(Pid::from_raw(id as i32), signal);
+}
+
+/// Ends a process, which has some time for it.
+fn end(id: u32, limit: &mut Instant) {
+    *limit = (*limit).min(Instant::now() + GRACE);
+    signal(id, Signal::SIGTERM);
 }
 
 /// Reads everything, and returns the end as one line.
@@ -118,7 +127,7 @@ fn end_of(mut errors: impl Read) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Program that runs; killed when it is dropped.
+/// Program that runs; it ends when it is dropped.
 pub(super) struct Process<'a> {
     processes: &'a Processes,
     child: Child,
@@ -174,7 +183,7 @@ impl Process<'_> {
         let pid = rustix::process::Pid::from_child(&self.child);
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
         // Programs that it started and did not wait for.
-        kill_process(id);
+        signal(id, Signal::SIGKILL);
         let errors = self.errors.take().and_then(|errors| errors.join().ok());
         let mut table = self.processes.table();
         let before = CpuTime::of_children();
@@ -198,14 +207,11 @@ impl Process<'_> {
 impl Drop for Process<'_> {
     fn drop(&mut self) {
         let id = self.child.id();
-        let is_running = self
-            .processes
-            .table()
-            .running
-            .iter()
-            .any(|(running, _)| *running == id);
-        if is_running {
-            kill_process(id);
+        let mut table = self.processes.table();
+        let running = table.running.iter_mut().find(|(running, _)| *running == id);
+        if let Some((_, limit)) = running {
+            end(id, limit);
+            drop(table);
             let _ = self.wait();
         }
     }
@@ -256,7 +262,7 @@ mod tests {
         drop(processes.start(&shell("exec sleep 60"), LONG).unwrap());
         assert!(processes.table().running.is_empty());
         let ended = processes.start(&shell("exec sleep 60"), LONG).unwrap();
-        processes.kill_all();
+        processes.end_all();
         assert!(ended.finish().is_err());
         assert!(processes.start(&shell("true"), LONG).is_err());
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::id;
 use std::time::Duration;
 
@@ -144,6 +145,26 @@ pub(super) const ROWS: &[Row] = &[
         ..BULK
     },
     Row {
+        name: "unbatched",
+        about: "messages of 64 KiB over an emulated link of 100 Mbit/s with a round trip of 20 ms, whose packets offload \
+                cannot batch: CPU time for each packet with data",
+        columns: &[
+            Column {
+                key: "sender_us_per_packet",
+                title: "sender us",
+            },
+            Column {
+                key: "receiver_us_per_packet",
+                title: "receiver us",
+            },
+        ],
+        own: &["carrick"],
+        verb: None,
+        obstacle: root,
+        measure: emulated,
+        ..BULK
+    },
+    Row {
         name: "round-trip",
         about: "round trips of 100 bytes over loopback, each end a process",
         columns: &[
@@ -201,8 +222,8 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "idle-memory",
-        about: "resident memory of an association end with its endpoint, one path: fresh, and after a message of 100 \
-                bytes each way",
+        about: "resident memory that an association adds at an end, one path: fresh, and after a message of 100 bytes \
+                each way",
         columns: &[
             Column {
                 key: "bytes_fresh",
@@ -280,7 +301,7 @@ impl Row {
 }
 
 fn root() -> Option<String> {
-    let reason = "needs CAP_NET_RAW: run it as root";
+    let reason = "it needs raw sockets or network namespaces: run it as root";
     (!geteuid().is_root()).then(|| reason.into())
 }
 
@@ -419,24 +440,48 @@ fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, Stri
     ])
 }
 
+/// Scenario file for a measurement; removed when it is dropped.
+struct ScenarioFile(PathBuf);
+
+impl ScenarioFile {
+    fn new(text: &str) -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("carrick-bench-{}.toml", id()));
+        File::create_new(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Returns a command of `carrick lab` with this file.
+    fn lab(&self, program: &Program, command: &str, more: &[&str]) -> Vec<OsString> {
+        let mut lab = vec![program.command[0].clone(), "lab".into(), command.into()];
+        lab.push(self.0.clone().into());
+        lab.extend(more.iter().map(OsString::from));
+        lab
+    }
+}
+
+impl Drop for ScenarioFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Measures a transfer over a simulated link by `carrick lab run`.
 fn link(bench: &Bench, program: &Program, loss: &str, megabytes: u32) -> Result<Vec<f64>, String> {
     let is_bbr = program.name == "carrick-bbr";
     let scenario = include_str!("link.toml")
         .replace("CONGESTION", if is_bbr { "bbr" } else { "cubic" })
+        .replace("RATE", "1 Gbit/s")
+        .replace("DELAY", "50 ms")
+        // One bandwidth-delay product.
+        .replace("QUEUE", "8333 packets")
         .replace("LOSS", loss)
         .replace("BYTES", &format!("{megabytes} MB"));
-    let path = std::env::temp_dir().join(format!("carrick-bench-{}.toml", id()));
-    let written = File::create_new(&path).and_then(|mut file| file.write_all(scenario.as_bytes()));
-    written.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-    let mut command = vec![program.command[0].clone()];
-    command.extend(["lab", "run", "--json"].map(OsString::from));
-    command.push(path.clone().into());
+    let file = ScenarioFile::new(&scenario)?;
+    let command = file.lab(program, "run", &["--json"]);
     // The simulation ends in virtual time; the limit is for a machine with much other work.
-    let process = bench.processes.start(&command, 10 * MARGIN);
-    let finished = process.and_then(|process| process.finish());
-    let _ = std::fs::remove_file(&path);
-    let finished = finished?;
+    let finished = bench.processes.start(&command, 10 * MARGIN)?.finish()?;
     let result = last_line(&finished);
     let rows = result["rows"].as_array();
     let goodput = rows.into_iter().flatten().find(|row| {
@@ -447,6 +492,64 @@ fn link(bench: &Bench, program: &Program, loss: &str, megabytes: u32) -> Result<
     Ok(vec![
         goodput / LINK_RATE * 100.0,
         finished.cpu_seconds / f64::from(megabytes) * 1e3,
+    ])
+}
+
+/// Measures a transfer between two network namespaces, with a link that `carrick lab up` emulates.
+fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let scenario = include_str!("link.toml")
+        .replace("CONGESTION", "cubic")
+        .replace("RATE", "100 Mbit/s")
+        .replace("DELAY", "10 ms")
+        .replace("QUEUE", "300 packets")
+        .replace("LOSS", "0 %")
+        .replace("BYTES", "1 GB");
+    let file = ScenarioFile::new(&scenario)?;
+    let limit = bench.time + 2 * MARGIN;
+    let mut network = bench
+        .processes
+        .start(&file.lab(program, "up", &["--json"]), limit)?;
+    let (_, b) = (network.line()?, network.line()?);
+    let address = b["addresses"][0].as_str().unwrap_or_default().to_owned();
+    let carrick = program.command[0].to_string_lossy();
+    let server = [
+        "b",
+        "--",
+        &carrick,
+        "perf",
+        "server",
+        "--once",
+        "--json",
+        "--udp-port",
+        "0",
+        "--bind",
+        &address,
+    ];
+    let server = file.lab(program, "shell", &server);
+    let (summary, _) = both(bench, program, &server, "udp_port", |port| {
+        let (port, time) = (port.to_string(), seconds(bench));
+        let client = [
+            "a",
+            "--",
+            &carrick,
+            "perf",
+            "client",
+            &address,
+            "--json",
+            "--udp-port",
+            "0",
+        ];
+        let more = ["--peer-udp-port", &port, "-t", &time];
+        file.lab(program, "shell", &[&client[..], &more].concat())
+    })?;
+    let cost = |side: &str, packets: &str| {
+        let side = &summary[side];
+        let cpu = number(side, "cpu_user")? + number(side, "cpu_system")?;
+        Ok::<_, String>(cpu / positive(side, packets)? * 1e6)
+    };
+    Ok(vec![
+        cost("client", "packets_sent")?,
+        cost("server", "packets_received")?,
     ])
 }
 

@@ -110,7 +110,7 @@ fn resident() -> io::Result<u64> {
     Ok(kibibytes.ok_or_else(unknown)? * 1024)
 }
 
-/// Each pair has endpoints of its own. The allocator's overhead counts, the heap that tests/memory.rs of
+/// Each pair has two endpoints, which exist before. The allocator's overhead counts, the heap that tests/memory.rs of
 /// `carrick-proto` limits is less.
 pub(super) fn idle(config: &AssociationConfig, pairs: usize) -> io::Result<()> {
     #[derive(Serialize)]
@@ -120,13 +120,11 @@ pub(super) fn idle(config: &AssociationConfig, pairs: usize) -> io::Result<()> {
     }
     let config = Arc::new(config.clone());
     let ends = 2 * pairs.max(1) as u64;
-    let mut memories: Vec<Memory> = Vec::with_capacity(pairs);
+    let mut memories: Vec<Memory> = (0..pairs).map(|_| Memory::new(&config)).collect();
     let mut ids = Vec::with_capacity(pairs);
     let before = resident()?;
-    for _ in 0..pairs {
-        let mut memory = Memory::new(&config);
+    for memory in &mut memories {
         ids.push(memory.connect(&config));
-        memories.push(memory);
     }
     let fresh = resident()?;
     let message = Bytes::from(vec![7; MESSAGE]);

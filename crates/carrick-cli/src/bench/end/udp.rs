@@ -12,8 +12,8 @@ use nix::sys::socket::{getsockopt, setsockopt};
 
 use super::{Delivered, Listening, end_with_input, measure_round_trips, print};
 
-/// Payload of a packet of 1500 bytes in an SCTP association over UDP on IPv4.
-const MAX_PAYLOAD: usize = 1452;
+/// Payload of a packet of 1500 bytes of UDP on IPv4.
+const MAX_PAYLOAD: usize = 1472;
 /// Maximum number of bytes of a send call with segmentation offload.
 const MAX_BATCH: usize = 65_000;
 /// Maximum number of datagrams of a send call with segmentation offload.
