@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Take};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -175,8 +175,41 @@ impl Process<'_> {
         })
     }
 
-    /// Waits for the end, and returns the CPU seconds.
+    /// Ends the program, and returns its CPU seconds.
+    pub(super) fn stop(mut self) -> Result<f64, String> {
+        self.end();
+        let (_, cpu, _) = self.reap()?;
+        Ok(cpu)
+    }
+
+    /// Sends SIGTERM, unless the program was waited for.
+    fn end(&self) -> bool {
+        let id = self.child.id();
+        let mut table = self.processes.table();
+        let mut running = table.running.iter_mut();
+        let limit = running.find(|(running, _)| *running == id);
+        limit.is_some_and(|(_, limit)| {
+            end(id, limit);
+            true
+        })
+    }
+
+    /// Waits for the end of a program that does not fail, and returns the CPU seconds.
     fn wait(&mut self) -> Result<f64, String> {
+        let errors = self.errors.take();
+        match self.reap()? {
+            (status, cpu, _) if status.success() => Ok(cpu),
+            (_, _, true) => Err(format!("it did not end within {:?}", self.limit)),
+            (status, ..) => {
+                let errors = errors.and_then(|errors| errors.join().ok());
+                let errors = errors.unwrap_or_default();
+                Err(format!("it failed ({status}): {errors}"))
+            }
+        }
+    }
+
+    /// Waits for the end. Returns the status, the CPU seconds, and whether the time limit has passed.
+    fn reap(&mut self) -> Result<(ExitStatus, f64, bool), String> {
         let id = self.child.id();
         // The process keeps its number until the wait below, so that nothing else is killed in its place.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -184,35 +217,23 @@ impl Process<'_> {
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
         // Programs that it started and did not wait for.
         signal(id, Signal::SIGKILL);
-        let errors = self.errors.take().and_then(|errors| errors.join().ok());
         let mut table = self.processes.table();
         let before = CpuTime::of_children();
         let status = self.child.wait();
         let cpu = CpuTime::of_children().since(before).total();
-        let limit = table.running.iter().find(|(running, _)| *running == id);
-        let overdue = limit.is_some_and(|(_, limit)| *limit <= Instant::now());
+        let mut running = table.running.iter();
+        let limit = running.find(|(running, _)| *running == id);
+        let is_overdue = limit.is_some_and(|(_, limit)| *limit <= Instant::now());
         table.running.retain(|(running, _)| *running != id);
-        match status {
-            Ok(status) if status.success() => Ok(cpu),
-            Ok(_) if overdue => Err(format!("it did not end within {:?}", self.limit)),
-            Ok(status) => Err(format!(
-                "it failed ({status}): {}",
-                errors.unwrap_or_default()
-            )),
-            Err(error) => Err(format!("cannot wait for it: {error}")),
-        }
+        let status = status.map_err(|error| format!("cannot wait for it: {error}"))?;
+        Ok((status, cpu, is_overdue))
     }
 }
 
 impl Drop for Process<'_> {
     fn drop(&mut self) {
-        let id = self.child.id();
-        let mut table = self.processes.table();
-        let running = table.running.iter_mut().find(|(running, _)| *running == id);
-        if let Some((_, limit)) = running {
-            end(id, limit);
-            drop(table);
-            let _ = self.wait();
+        if self.end() {
+            let _ = self.reap();
         }
     }
 }
@@ -260,6 +281,8 @@ mod tests {
         processes.kill_overdue();
         assert!(limited.finish().unwrap_err().contains("did not end"));
         drop(processes.start(&shell("exec sleep 60"), LONG).unwrap());
+        let stopped = processes.start(&shell("exec sleep 60"), LONG).unwrap();
+        assert!(stopped.stop().unwrap() >= 0.0);
         assert!(processes.table().running.is_empty());
         let ended = processes.start(&shell("exec sleep 60"), LONG).unwrap();
         processes.end_all();

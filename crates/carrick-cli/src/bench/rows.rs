@@ -136,6 +136,14 @@ pub(super) const ROWS: &[Row] = &[
         ..BULK
     },
     Row {
+        name: "clients",
+        about: "messages of 64 KiB over loopback from one, two and four clients to one server, at the same time",
+        own: &["carrick", "carrick-2", "carrick-4"],
+        verb: None,
+        measure: clients,
+        ..BULK
+    },
+    Row {
         name: "plain-ip",
         about: "messages of 64 KiB one way over loopback, SCTP in UDP and directly on IP",
         own: &["carrick", "carrick-ip"],
@@ -371,10 +379,7 @@ fn exchange(
 fn bulk(bench: &Bench, program: &Program, size: u32) -> Result<Vec<f64>, String> {
     let (size, seconds) = (size.to_string(), seconds(bench));
     let (line, cpu) = match program.name.as_str() {
-        "carrick" => {
-            let (summary, cpu) = perf(bench, program, &["--udp-port", "0"], &size, &seconds)?;
-            (summary, cpu)
-        }
+        "carrick" => perf(bench, program, &["--udp-port", "0"], &size, &seconds)?,
         "carrick-ip" => perf(bench, program, &["--raw"], &size, &seconds)?,
         _ => exchange(bench, program, "send", &[&size, &seconds])?,
     };
@@ -393,12 +398,8 @@ fn perf(
     size: &str,
     seconds: &str,
 ) -> Result<(Value, f64), String> {
-    let command = |arguments: &[&str]| {
-        let mut command = vec![program.command[0].clone(), "perf".into()];
-        command.extend(arguments.iter().chain(transport).map(OsString::from));
-        command.push("--json".into());
-        command
-    };
+    let command =
+        |arguments: &[&str]| perf_command(program, &[arguments, transport, &["--json"]].concat());
     let is_raw = transport.contains(&"--raw");
     // The ends on plain IP differ in their addresses, as those of two hosts do.
     let mut server = vec!["server", "--once", "--bind", "127.0.0.1"];
@@ -417,6 +418,52 @@ fn perf(
         command(&client)
     })?;
     Ok((summary["to_server"].clone(), cpu))
+}
+
+/// Measures transfers of several clients to one server; their number is in the name of the program.
+fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let count = program.name.strip_prefix("carrick-").unwrap_or("1");
+    let count: usize = count.parse().map_err(|_| "no number of clients")?;
+    let limit = bench.time + MARGIN;
+    let server = ["server", "--json", "--udp-port", "0", "--bind", "127.0.0.1"];
+    let mut server = bench
+        .processes
+        .start(&perf_command(program, &server), limit)?;
+    let port = (number(&server.line()?, "udp_port")? as u64).to_string();
+    let time = seconds(bench);
+    let client = [
+        "client",
+        "127.0.0.1",
+        "--json",
+        "--udp-port",
+        "0",
+        "--peer-udp-port",
+        &port,
+        "-t",
+        &time,
+    ];
+    let client = perf_command(program, &client);
+    let mut running = Vec::new();
+    for _ in 0..count {
+        running.push(bench.processes.start(&client, limit)?);
+    }
+    let (mut bytes, mut time, mut cpu) = (0.0, 0.0_f64, 0.0);
+    for client in running {
+        let finished = client.finish()?;
+        let received = &last_line(&finished)["to_server"];
+        bytes += positive(received, "bytes")?;
+        time = time.max(positive(received, "seconds")?);
+        cpu += finished.cpu_seconds;
+    }
+    cpu += server.stop()?;
+    Ok(vec![cpu / bytes * 1e9, bytes / time / 1e6])
+}
+
+/// Returns a command of `carrick perf`.
+fn perf_command(program: &Program, arguments: &[&str]) -> Vec<OsString> {
+    let mut command = vec![program.command[0].clone(), "perf".into()];
+    command.extend(arguments.iter().map(OsString::from));
+    command
 }
 
 fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {

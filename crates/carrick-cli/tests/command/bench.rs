@@ -109,9 +109,15 @@ fn bench_reports_values_and_ratios_of_all_programs() {
 }
 
 #[test]
-fn core_rows_need_no_network() {
+fn every_kind_of_row_has_values() {
     let peers = Peers::new("core");
-    let rows = ["memory-100", "set-ups", "idle-memory", "long-link-loss-1"];
+    let rows = [
+        "memory-100",
+        "set-ups",
+        "idle-memory",
+        "long-link-loss-1",
+        "clients",
+    ];
     let more = ["--rounds", "2", "-t", "0.05", "--json"];
     let finished = bench(&peers, &[&rows[..], &more].concat());
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -120,6 +126,7 @@ fn core_rows_need_no_network() {
         ("memory-100", "carrick-rfc9260", "cpu_ns_per_message", 2),
         ("set-ups", "carrick", "per_cpu_second", 2),
         ("idle-memory", "carrick", "bytes_used", 2),
+        ("clients", "carrick-2", "megabytes_per_second", 2),
         // Virtual time gives the same result in each round.
         ("long-link-loss-1", "carrick-bbr", "percent_of_link", 1),
     ] {
@@ -193,6 +200,7 @@ fn unknown_rows_and_directories_are_refused() {
     unknown.assert_failed(2, "\"bulk-2k\"; the rows are bulk-64k, bulk-1k,");
     run(&["bench", "--peers", "/nonexistent"]).assert_failed(2, "/nonexistent");
     run(&["bench", "--time", "0"]).assert_failed(2, "1 ms");
+    run(&["bench", "--time", "31"]).assert_failed(2, "30 s");
 }
 
 /// Returns the numbers of the processes whose parent is this process.
@@ -214,7 +222,7 @@ fn children(parent: u32) -> Vec<String> {
 #[test]
 fn sigterm_leaves_no_process() {
     let peers = Peers::new("signal");
-    let running = start(&["bench", "bulk-64k", "-t", "60", "--peers", peers.path()]);
+    let running = start(&["bench", "bulk-64k", "-t", "30", "--peers", peers.path()]);
     let patience = Instant::now() + Duration::from_secs(60);
     let mut found = Vec::new();
     while found.len() < 2 {
