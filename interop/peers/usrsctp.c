@@ -258,7 +258,7 @@ static void ping(const char *address, size_t size, size_t count)
 int main(int count, char **words)
 {
 	if (count == 2 && !strcmp(words[1], "about")) {
-		printf("{\"about\":\"usrsctp, Debian package " VERSION "\",\"verbs\":[\"send\",\"ping\"]}\n");
+		printf("{\"about\":\"Debian package libusrsctp-dev " VERSION "\",\"verbs\":[\"send\",\"ping\"]}\n");
 		return 0;
 	}
 	if (count == 2 && !strcmp(words[1], "serve")) {

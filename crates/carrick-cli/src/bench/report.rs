@@ -109,10 +109,13 @@ impl Report {
                 rows: rows.map(|row| row.name).collect(),
             }
         });
+        // Below the working directory, the path is the same on every machine.
+        let here = std::env::current_dir().unwrap_or_default();
+        let path = directory.path.strip_prefix(here).unwrap_or(&directory.path);
         Self {
             rounds,
             time,
-            directory: directory.path.display().to_string(),
+            directory: path.display().to_string(),
             peers: peers.collect(),
             machine: Machine::this(),
             rows: Vec::new(),
