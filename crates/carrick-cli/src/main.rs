@@ -1,8 +1,11 @@
 //! The `carrick` command: one module per subcommand.
 
 #[cfg(target_os = "linux")]
+mod bench;
+#[cfg(target_os = "linux")]
 mod capture;
 mod cat;
+mod cpu;
 #[cfg(target_os = "linux")]
 mod daemon;
 mod endpoint;
@@ -55,6 +58,12 @@ struct Cli {
 enum Command {
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
+    #[cfg(target_os = "linux")]
+    Bench(bench::Arguments),
+    /// Measured program of `carrick bench`.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    BenchEnd(bench::end::Arguments),
     Cat(cat::Arguments),
     #[cfg(target_os = "linux")]
     Run(run::Arguments),
@@ -80,6 +89,10 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Bench(arguments) => bench::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::BenchEnd(arguments) => bench::end::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Run(arguments) => run::run(&arguments),

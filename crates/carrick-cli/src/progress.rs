@@ -28,21 +28,24 @@ impl SimulationProgress {
     }
 }
 
+/// Returns a bar that is hidden if standard error is no terminal.
+pub(crate) fn bar(title: &str, steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {elapsed} (left: {eta})")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(steps)
+        .with_style(style)
+        .with_message(title.to_owned());
+    bar.tick();
+    bar
+}
+
 impl Progress for SimulationProgress {
     fn begin(&self, scenario: &str, steps: u64) {
         if !self.terminal {
             eprintln!("{scenario}: running {steps} simulations");
             return;
         }
-        let style =
-            ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {elapsed} (left: {eta})")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.with(|bar| {
-            *bar = ProgressBar::new(steps)
-                .with_style(style)
-                .with_message(scenario.to_owned());
-            bar.tick();
-        });
+        self.with(|shown| *shown = bar(scenario, steps));
     }
 
     fn step(&self) {

@@ -25,10 +25,7 @@ fn set_up(count: usize) {
     let config = Arc::new(AssociationConfig::rfc9260());
     let mut memory = Memory::new(&config);
     for _ in 0..count {
-        let (a, _) = memory.connect(&config);
-        memory.ends[0].abort(memory.now, a, b"").expect("open");
-        memory.exchange();
-        while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
+        bulk::set_up_and_abort(&mut memory, &config);
     }
     println!("{count} associations");
 }

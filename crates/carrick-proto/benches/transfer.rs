@@ -56,12 +56,7 @@ fn set_up(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let mut memory = Memory::new(&config);
     group.bench_function("established-and-aborted", |bench| {
-        bench.iter(|| {
-            let (a, _) = memory.connect(&config);
-            memory.ends[0].abort(memory.now, a, b"").expect("open");
-            memory.exchange();
-            while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
-        });
+        bench.iter(|| bulk::set_up_and_abort(&mut memory, &config));
     });
     group.finish();
 }

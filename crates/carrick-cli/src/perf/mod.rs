@@ -4,10 +4,8 @@
 //! - `client`, `server`: the two subcommands
 //! - `session`: one side of a measurement; `sender`, `receiver`, `tally` and `silence` are its parts
 //! - `report`: the output
-//! - `cpu`: CPU time of this process
 
 mod client;
-mod cpu;
 mod protocol;
 mod receiver;
 mod report;

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use carrick::{Association, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
-use super::cpu::CpuTime;
 use super::protocol::{ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception};
 use super::receiver::{Receiver, unexpected};
 use super::report::{Progress, Reporter};
 use super::sender::send_data;
 use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
+use crate::cpu::CpuTime;
 use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
 

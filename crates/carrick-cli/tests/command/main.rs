@@ -1,6 +1,8 @@
-//! The built program: `carrick perf` and `carrick cat` over loopback, `carrick lab`, `reproduce` and
+//! The built program: `carrick perf`, `carrick cat` and `carrick bench` over loopback, `carrick lab`, `reproduce` and
 //! `simco`.
 
+#[cfg(target_os = "linux")]
+mod bench;
 #[cfg(target_os = "linux")]
 mod c_libraries;
 #[cfg(target_os = "linux")]

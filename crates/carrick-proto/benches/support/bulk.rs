@@ -1,9 +1,19 @@
-//! Messages one way, as fast as they go.
+//! Messages one way, as fast as they go, and set-ups. `carrick bench` includes this folder, too.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use carrick_proto::{AssociationId, SendOptions};
+use carrick_proto::{AssociationConfig, AssociationId, SendOptions};
 
-use crate::support::Memory;
+use super::support::Memory;
+
+/// Sets an association up and aborts it.
+pub(crate) fn set_up_and_abort(memory: &mut Memory, config: &Arc<AssociationConfig>) {
+    let (a, _) = memory.connect(config);
+    memory.ends[0].abort(memory.now, a, b"").expect("open");
+    memory.exchange();
+    while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
+}
 
 /// Passes `count` messages from one end to the other, 50 microseconds a round.
 pub(crate) fn transfer(
