@@ -23,6 +23,8 @@ if [ ${#wanted[@]} -eq 0 ]; then
   # Nothing is compiled twice here, so that what incremental compilation keeps would only cost; and no debugger reads
   # the tables of lines, of which a panic needs none.
   export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=16 CARGO_PROFILE_DEV_DEBUG=false
+  # Tests that are not optimised need more stack, those with strategies of proptest most of all.
+  export RUST_MIN_STACK=$((8 << 20))
   # Lints are errors, as `cargo clippy -- -D warnings` has it.
   export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/compiler.sh CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 fi
