@@ -2,16 +2,22 @@
 //!
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`DecodeError::answer`] is the Error message that section 3.8.1 demands for
-//! what it rejects.
+//! what it rejects. [`asp::Asp`] and [`sgp::SignallingGatewayProcess`] are the state machines of both sides of an
+//! association.
 
+pub mod asp;
+mod association;
 mod error;
+mod heartbeat_timer;
 mod kind;
 mod message;
 mod parameter;
 mod point_code;
 mod routing_key;
+pub mod sgp;
 pub mod tag;
 
+pub use association::{SctpNotification, Transmit};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use kind::kinds;
 pub use message::{

@@ -1,7 +1,10 @@
 //! Tests of the crate through its public interface.
 
+mod asp;
 mod layout;
 mod malformed;
+mod peers;
 mod round_trip;
 mod samples;
+mod sgp;
 mod tshark;
