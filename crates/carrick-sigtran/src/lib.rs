@@ -9,5 +9,10 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod m3ua;
 pub mod message;

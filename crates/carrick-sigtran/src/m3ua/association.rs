@@ -1,7 +1,7 @@
 //! Boundary between M3UA and SCTP, for all state machines (RFC 4666, sections 1.4.7 and 1.6.2).
 
 use super::error::offending;
-use super::{ErrorCode, ErrorMessage, Message};
+use super::{ErrorCode, ErrorMessage, Message, RoutingContext, RoutingContexts};
 
 /// Notification of SCTP about the association with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,10 +58,28 @@ pub(super) fn data_stream(sls: u8, outbound_streams: u16) -> Option<u16> {
     (data_streams > 0).then(|| 1 + u16::from(sls) % data_streams)
 }
 
+/// Maximum routing contexts of an Error message. A received list can fill a message, in which an Error message has no
+/// room for anything else.
+pub(super) const MAX_ERROR_CONTEXTS: usize = 1024;
+
 /// Returns the Error message for a received message: its routing contexts and its begin as diagnostic information.
 pub(super) fn error_about(code: ErrorCode, message: &Message) -> ErrorMessage {
+    let contexts = message.routing_contexts();
+    error_about_contexts(
+        code,
+        contexts.iter().flat_map(|list| list.iter().copied()),
+        message,
+    )
+}
+
+/// Returns the Error message for a received message with these routing contexts, the first 1,024 of them.
+pub(super) fn error_about_contexts(
+    code: ErrorCode,
+    contexts: impl IntoIterator<Item = RoutingContext>,
+    message: &Message,
+) -> ErrorMessage {
     ErrorMessage {
-        routing_contexts: message.routing_contexts(),
+        routing_contexts: RoutingContexts::new(contexts.into_iter().take(MAX_ERROR_CONTEXTS)),
         diagnostic: message.encode().ok().map(|octets| offending(code, &octets)),
         ..ErrorMessage::new(code)
     }

@@ -225,6 +225,46 @@ fn restarted_association_returns_to_its_state() {
     assert_eq!(network.received, [1]);
 }
 
+/// RFC 4666, section 3.8.1
+#[test]
+fn longest_lists_have_bounded_answers() {
+    let contexts = RoutingContexts::new((100..16_400).map(RoutingContext));
+    let body = AspInactive {
+        routing_contexts: contexts.clone(),
+        info: None,
+    };
+    let active = AspActive {
+        routing_contexts: contexts.clone(),
+        ..AspActive::default()
+    };
+    let notify = Notify {
+        status: Status::AlternateAspActive,
+        asp_identifier: None,
+        routing_contexts: contexts,
+        info: None,
+    };
+    let messages = [
+        Message::AspInactive(body.clone()),
+        Message::AspInactiveAck(body),
+        Message::AspActive(active.clone()),
+        Message::AspActiveAck(active),
+        Message::Notify(notify),
+    ];
+    let mut network = Network::new(TrafficMode::OVERRIDE);
+    for message in messages {
+        let message = through_the_wire(&message);
+        let (key, asp) = &mut network.asps[0];
+        network.sgp.handle_message(network.now, *key, 1, &message);
+        asp.handle_message(network.now, 1, message);
+        let answers = std::iter::from_fn(|| network.sgp.poll_transmit()).map(|(_, answer)| answer);
+        let answers = answers.chain(std::iter::from_fn(|| asp.poll_transmit()));
+        let octets: Vec<_> = answers
+            .map(|answer| through_the_wire(&answer.message))
+            .collect();
+        assert!((1..50).contains(&octets.len()), "{} answers", octets.len());
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Up,

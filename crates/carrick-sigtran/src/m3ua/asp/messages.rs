@@ -4,9 +4,10 @@ use carrick_proto::Time;
 
 use super::{
     Asp, AspApplicationServer, AspIndication, AspState, Data, ErrorMessage, Message, Notify,
-    RequestFailure, RoutingContexts, ServedApplication, StateRequest, TrafficRequest,
+    RequestFailure, RoutingContext, RoutingContexts, ServedApplication, StateRequest,
+    TrafficRequest,
 };
-use crate::m3ua::association::error_about;
+use crate::m3ua::association::{error_about, error_about_contexts};
 use crate::m3ua::{
     DeregistrationResult, DeregistrationStatus, ErrorCode, NetworkAppearance, RegistrationResult,
     RegistrationStatus, Status, kinds,
@@ -169,12 +170,10 @@ impl Asp {
         self.answer_unknown(unknown, message);
     }
 
-    fn answer_unknown(&mut self, unknown: Vec<super::RoutingContext>, message: &Message) {
-        if let Some(unknown) = RoutingContexts::new(unknown) {
-            self.answer_error(ErrorMessage {
-                routing_contexts: Some(unknown),
-                ..error_about(ErrorCode::INVALID_ROUTING_CONTEXT, message)
-            });
+    fn answer_unknown(&mut self, unknown: Vec<RoutingContext>, message: &Message) {
+        if !unknown.is_empty() {
+            let code = ErrorCode::INVALID_ROUTING_CONTEXT;
+            self.answer_error(error_about_contexts(code, unknown, message));
         }
     }
 

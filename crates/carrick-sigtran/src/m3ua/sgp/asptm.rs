@@ -8,6 +8,9 @@ use super::{
 };
 use crate::m3ua::{AspActive, AspInactive};
 
+/// Maximum Error messages about a single routing context, in answer to an ASP Inactive.
+const MAX_SINGLE_ERRORS: usize = 32;
+
 impl SignallingGatewayProcess {
     /// ASP Active:
     ///
@@ -43,10 +46,10 @@ impl SignallingGatewayProcess {
                 },
             }
         }
-        self.refuse_contexts(asp, ErrorCode::NO_CONFIGURED_AS, undefined, message);
-        self.refuse_contexts(asp, ErrorCode::MANAGEMENT_BLOCKING, blocked, message);
+        self.refuse_contexts(asp, ErrorCode::NO_CONFIGURED_AS, &undefined, message);
+        self.refuse_contexts(asp, ErrorCode::MANAGEMENT_BLOCKING, &blocked, message);
         let code = ErrorCode::UNSUPPORTED_TRAFFIC_MODE_TYPE;
-        self.refuse_contexts(asp, code, other_mode, message);
+        self.refuse_contexts(asp, code, &other_mode, message);
         if accepted.is_empty() {
             return;
         }
@@ -123,7 +126,8 @@ impl SignallingGatewayProcess {
 
     /// ASP Inactive:
     ///
-    /// 1. Refuse each routing context that is not defined for the ASP with its own Error message.
+    /// 1. Refuse each routing context that is not defined for the ASP with its own Error message; after 32, the rest with
+    ///    one.
     /// 2. Enter ASP-INACTIVE in the rest, or in all application servers without a list, and acknowledge.
     /// 3. Update the application servers, and notify of insufficient resources, after the acknowledgement.
     pub(super) fn on_asp_inactive(
@@ -140,9 +144,10 @@ impl SignallingGatewayProcess {
             }
             None => (self.contexts_of(asp), Vec::new()),
         };
-        for context in undefined {
-            let code = ErrorCode::INVALID_ROUTING_CONTEXT;
-            self.refuse_contexts(asp, code, vec![context], message);
+        let code = ErrorCode::INVALID_ROUTING_CONTEXT;
+        let (single, rest) = undefined.split_at(undefined.len().min(MAX_SINGLE_ERRORS));
+        for context in single.chunks(1).chain([rest]) {
+            self.refuse_contexts(asp, code, context, message);
         }
         if contexts.is_empty() {
             if body.routing_contexts.is_none() {

@@ -84,7 +84,7 @@ pub struct ApplicationServerConfig {
 }
 
 impl ApplicationServerConfig {
-    /// Application server that one active ASP suffices for, in the traffic mode of its first ASP Active.
+    /// Application server with n = 1, in the traffic mode of its first ASP Active.
     pub const fn new(
         routing_context: RoutingContext,
         destinations: Vec<RoutingKeyDestination>,

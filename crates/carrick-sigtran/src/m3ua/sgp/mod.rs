@@ -34,7 +34,7 @@ use carrick_proto::Time;
 
 use self::application_server::{ApplicationServer, AsMember};
 use super::asp::AspState;
-use super::association::{SctpNotification, Transmit, error_about};
+use super::association::{SctpNotification, Transmit, error_about, error_about_contexts};
 use super::heartbeat_timer::{HeartbeatAction, HeartbeatTimer};
 use super::{
     AspIdentifier, Data, DecodeError, DestinationState, ErrorCode, ErrorMessage, Message, Notify,
@@ -526,17 +526,12 @@ impl SignallingGatewayProcess {
         &mut self,
         asp: AspKey,
         code: ErrorCode,
-        contexts: Vec<RoutingContext>,
+        contexts: &[RoutingContext],
         message: &Message,
     ) {
-        if let Some(contexts) = RoutingContexts::new(contexts) {
-            self.answer_error(
-                asp,
-                ErrorMessage {
-                    routing_contexts: Some(contexts),
-                    ..error_about(code, message)
-                },
-            );
+        if !contexts.is_empty() {
+            let contexts = contexts.iter().copied();
+            self.answer_error(asp, error_about_contexts(code, contexts, message));
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::m3ua::{
     UserCause, UserPartUnavailable,
 };
 
+/// Maximum point codes of an Error message; a DAUD can have more.
+const MAX_ERROR_POINT_CODES: usize = 8192;
+
 /// Status of SS7 destinations: an MTP-PAUSE, MTP-RESUME or MTP-STATUS indication of the nodal interworking function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DestinationEvent {
@@ -109,7 +112,10 @@ impl SignallingGatewayProcess {
         event: &DestinationEvent,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        let contexts = audit.routing_contexts.clone();
+        let contexts = audit
+            .routing_contexts
+            .as_ref()
+            .map(|listed| RoutingContexts(unique(listed)));
         self.send(asp, event.message(audit.network_appearance, contexts));
         Ok(())
     }
@@ -124,15 +130,19 @@ impl SignallingGatewayProcess {
         audit: &DestinationState,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        self.answer_error(
-            asp,
-            ErrorMessage {
-                routing_contexts: audit.routing_contexts.clone(),
+        let contexts = audit
+            .routing_contexts
+            .as_ref()
+            .map(|listed| RoutingContexts(unique(listed)));
+        for affected in audit.affected.chunks(MAX_ERROR_POINT_CODES) {
+            let error = ErrorMessage {
+                routing_contexts: contexts.clone(),
                 network_appearance: audit.network_appearance,
-                affected: Some(audit.affected.clone()),
+                affected: Some(AffectedPointCodes(affected.to_vec())),
                 ..ErrorMessage::new(ErrorCode::DESTINATION_STATUS_UNKNOWN)
-            },
-        );
+            };
+            self.answer_error(asp, error);
+        }
         Ok(())
     }
 
@@ -175,7 +185,7 @@ impl SignallingGatewayProcess {
         let is_invalid = |context: &RoutingContext| !members.contains(context);
         let invalid: Vec<_> = contexts.iter().copied().filter(is_invalid).collect();
         if !invalid.is_empty() {
-            self.refuse_contexts(asp, ErrorCode::INVALID_ROUTING_CONTEXT, invalid, message);
+            self.refuse_contexts(asp, ErrorCode::INVALID_ROUTING_CONTEXT, &invalid, message);
             return false;
         }
         if contexts.is_empty() {
