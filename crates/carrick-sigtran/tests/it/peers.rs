@@ -39,6 +39,11 @@ struct Network {
 
 impl Network {
     fn new(mode: TrafficMode) -> Self {
+        Self::with(mode, Some(CONTEXT))
+    }
+
+    /// Network whose ASPs have this routing context in their configuration.
+    fn with(mode: TrafficMode, routing_context: Option<RoutingContext>) -> Self {
         let mut sgp = SignallingGatewayProcess::new(SgpConfig::default());
         sgp.add_application_server(application_server(mode))
             .expect("a valid server");
@@ -49,7 +54,10 @@ impl Network {
             };
             let asp = Asp::new(AspConfig {
                 identifier: Some(AspIdentifier(id)),
-                application_servers: vec![AspApplicationServer::new(CONTEXT)],
+                application_servers: vec![AspApplicationServer {
+                    routing_context,
+                    ..AspApplicationServer::new(CONTEXT)
+                }],
                 ..AspConfig::default()
             });
             (
@@ -204,6 +212,20 @@ fn nothing_is_lost_while_the_backup_takes_over() {
     }
     assert_eq!(network.received, (0..100).collect::<Vec<_>>());
     network.assert_agreement();
+}
+
+/// RFC 4666, section 4.3.4.3: routing contexts are implied
+#[test]
+fn only_application_server_needs_no_context() {
+    let mut network = Network::with(TrafficMode::OVERRIDE, None);
+    network.activate(0);
+    assert_eq!(network.transfer(1), Ok(()));
+    network.activate(1);
+    let states = network.asps.iter().map(|(_, asp)| asp.state(None));
+    let expected = [Some(AspState::Inactive), Some(AspState::Active)];
+    assert_eq!(states.collect::<Vec<_>>(), expected);
+    assert_eq!(network.transfer(2), Ok(()));
+    assert_eq!(network.received, [1, 2]);
 }
 
 /// RFC 4666, section 4.3.3

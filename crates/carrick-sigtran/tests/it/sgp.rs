@@ -440,6 +440,32 @@ fn asp_down_of_the_active_asp_leads_to_as_pending() {
     );
 }
 
+/// RFC 4666, section 4.3.4.6: 2 × T(beat)
+#[test]
+fn silent_asp_is_unresponsive() {
+    let t_beat = Duration::from_secs(10);
+    let config = SgpConfig {
+        t_beat: Some(t_beat),
+        ..SgpConfig::default()
+    };
+    let mut bench = Bench::with(config, vec![server(1, None, 1)], 1);
+    bench.up(0);
+    bench.activate(0);
+    bench.drain();
+    bench.advance(t_beat);
+    assert!(matches!(bench.sent()[..], [(0, Message::Heartbeat(_))]));
+    assert_eq!(bench.indications(), []);
+    bench.advance(t_beat);
+    let indications = bench.indications();
+    assert_eq!(
+        indications[0],
+        SgpIndication::PeerUnresponsive(bench.asps[0])
+    );
+    assert_eq!(bench.asp_states(), [AspState::Down]);
+    // Of the timers only T(r) is left.
+    assert_eq!(bench.sgp.poll_timeout(), Some(bench.now + T_RECOVERY));
+}
+
 /// RFC 4666, section 4.3.1: SCTP CDI and SCTP RI
 /// RFC 4666, section 4.3.4.5: ASP Identifier of the failed ASP
 #[test]

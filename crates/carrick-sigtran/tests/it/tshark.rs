@@ -55,10 +55,31 @@ fn tshark_accepts_every_message() {
     assert_eq!(found, kinds);
     let complaints = tshark("_ws.malformed || _ws.expert.severity >= warning", &[]);
     assert_eq!(complaints, Vec::<String>::new());
-    // Parameters are dissected, not skipped.
+    // Parameters are dissected, not skipped, with the values that were encoded.
     let unknown = tshark(
         "m3ua.parameter_value",
         &["frame.number", "m3ua.parameter_tag"],
     );
     assert_eq!(unknown, Vec::<String>::new());
+    let protocol_data = ["opc", "dpc", "si", "ni", "mp", "sls"];
+    let fields = protocol_data.map(|field| format!("m3ua.protocol_data_{field}"));
+    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+    assert_eq!(
+        tshark("m3ua.correlation_identifier == 99", &fields),
+        ["2072\t5029\t3\t2\t0\t5"]
+    );
+    let fields = [
+        "m3ua.dpc_pc",
+        "m3ua.si",
+        "m3ua.opc_list_mask",
+        "m3ua.opc_list_pc",
+    ];
+    let keys = tshark("m3ua.message_type == 1 && m3ua.message_class == 9", &fields);
+    assert_eq!(keys[0], "5029,5030,1\t3,5,13\t0,3\t5029,2072");
+    let fields = [
+        "m3ua.affected_point_code_mask",
+        "m3ua.affected_point_code_pc",
+    ];
+    let destinations = tshark("m3ua.congestion_level == 2", &fields);
+    assert_eq!(destinations, ["0,3\t5029,2072"]);
 }

@@ -246,13 +246,7 @@ impl Asp {
         }
         let index = match data.routing_context {
             Some(context) => {
-                // The only application server may have no routing context here.
-                let implied = self.servers.len() == 1 && self.find(None).is_some();
-                let index = if implied {
-                    Some(0)
-                } else {
-                    self.find(Some(context))
-                };
+                let index = self.find_implied(context);
                 index.ok_or(ErrorCode::INVALID_ROUTING_CONTEXT)
             }
             None if self.servers.len() > 1 => Err(ErrorCode::MISSING_PARAMETER),
@@ -278,7 +272,7 @@ impl Asp {
     /// DUNA, DAVA, DRST, SCON and DUPU (section 4.5.2.1).
     fn on_destination_state(&mut self, message: Message) {
         let (_, unknown) = self.addressed(message.routing_contexts().as_ref());
-        if !unknown.is_empty() && self.find(None).is_none() {
+        if !unknown.is_empty() {
             self.answer_unknown(unknown, &message);
             return;
         }

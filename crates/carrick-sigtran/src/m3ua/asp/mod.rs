@@ -288,6 +288,14 @@ impl Asp {
         servers.position(|served| served.server.routing_context == routing_context)
     }
 
+    /// Returns the index of the application server with a routing context. The only application server may have none
+    /// here; it is meant by every context then.
+    fn find_implied(&self, context: RoutingContext) -> Option<usize> {
+        let implied = self.servers.len() == 1;
+        self.find(Some(context))
+            .or_else(|| self.find(None).filter(|_| implied))
+    }
+
     /// Returns the indexes of the application servers that a message addresses, all without a list, and the
     /// routing contexts that are not known.
     fn addressed(&self, contexts: Option<&RoutingContexts>) -> (Vec<usize>, Vec<RoutingContext>) {
@@ -296,7 +304,7 @@ impl Asp {
         };
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
         for &context in contexts.iter() {
-            match self.find(Some(context)) {
+            match self.find_implied(context) {
                 Some(index) if known.contains(&index) => {}
                 Some(index) => known.push(index),
                 None => unknown.push(context),
