@@ -48,7 +48,7 @@ impl Bench {
     fn inactive() -> Self {
         let mut bench = Self::connected();
         bench.asp.asp_up(bench.now).expect("an association");
-        bench.receive(up_ack());
+        bench.receive(&up_ack());
         assert_eq!(bench.states(), [AspState::Inactive; 2]);
         bench.drain();
         bench
@@ -60,7 +60,7 @@ impl Bench {
             .asp
             .asp_active(bench.now, &[])
             .expect("an ASP that is up");
-        bench.receive(active_ack(&[1, 2]));
+        bench.receive(&active_ack(&[1, 2]));
         assert_eq!(bench.states(), [AspState::Active; 2]);
         bench.drain();
         bench
@@ -70,11 +70,11 @@ impl Bench {
         [1, 2].map(|context| self.asp.state(Some(rc(context))).expect("a served context"))
     }
 
-    fn receive(&mut self, message: Message) {
+    fn receive(&mut self, message: &Message) {
         self.receive_on(1, message);
     }
 
-    fn receive_on(&mut self, stream: u16, message: Message) {
+    fn receive_on(&mut self, stream: u16, message: &Message) {
         self.asp.handle_message(self.now, stream, message);
     }
 
@@ -167,7 +167,7 @@ fn asp_up_ack_leads_to_asp_inactive() {
     assert_eq!(bench.states(), [AspState::Down; 2]);
     bench.asp.asp_up(bench.now).expect("an association");
     assert_eq!(bench.sent(), [up()]);
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     assert_eq!(bench.states(), [AspState::Inactive; 2]);
     let indications = bench.indications();
     assert!(
@@ -188,7 +188,7 @@ fn asp_active_ack_leads_to_asp_active() {
         .asp_active(bench.now, &[rc(2)])
         .expect("an ASP that is up");
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[2]))]);
-    bench.receive(active_ack(&[2]));
+    bench.receive(&active_ack(&[2]));
     assert_eq!(bench.states(), [AspState::Inactive, AspState::Active]);
     let indications = bench.indications();
     assert!(indications.contains(&AspIndication::AspActive(Some(rc(2)), Ok(()))));
@@ -203,12 +203,12 @@ fn acknowledgements_may_be_split() {
         .asp_active(bench.now, &[])
         .expect("an ASP that is up");
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[1, 2]))]);
-    bench.receive(active_ack(&[1]));
+    bench.receive(&active_ack(&[1]));
     assert_eq!(bench.states(), [AspState::Active, AspState::Inactive]);
     // Only the rest is requested again.
     bench.advance(T_ACK);
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[2]))]);
-    bench.receive(active_ack(&[2]));
+    bench.receive(&active_ack(&[2]));
     assert_eq!(bench.states(), [AspState::Active; 2]);
     assert_eq!(bench.asp.poll_timeout(), None);
 }
@@ -230,7 +230,7 @@ fn each_traffic_mode_has_its_message() {
     });
     bench.asp.handle_sctp(bench.now, UP);
     bench.asp.asp_up(bench.now).expect("an association");
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     bench.sent();
     bench
         .asp
@@ -259,7 +259,7 @@ fn asp_inactive_ack_leads_to_asp_inactive() {
         .asp_inactive(bench.now, &[rc(1)])
         .expect("an ASP that is up");
     assert_eq!(bench.sent(), [Message::AspInactive(inactive_body(&[1]))]);
-    bench.receive(inactive_ack(&[1]));
+    bench.receive(&inactive_ack(&[1]));
     assert_eq!(bench.states(), [AspState::Inactive, AspState::Active]);
     let indications = bench.indications();
     assert!(indications.contains(&AspIndication::AspInactive(Some(rc(1)), Ok(()))));
@@ -272,12 +272,12 @@ fn asp_inactive_ack_leads_to_asp_inactive() {
 fn alternate_asp_leads_to_asp_inactive() {
     let mut bench = Bench::active();
     let notify = notify(Status::AlternateAspActive, &[1]);
-    bench.receive(Message::Notify(notify.clone()));
+    bench.receive(&Message::Notify(notify.clone()));
     assert_eq!(bench.states(), [AspState::Inactive, AspState::Active]);
     assert!(bench.indications().contains(&AspIndication::Notify(notify)));
     // The ASP does not override in its turn.
     assert_eq!(bench.sent(), []);
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     let sent = bench.sent();
     assert_eq!(sent[1..], [Message::AspActive(active_body(&[2]))]);
 }
@@ -289,7 +289,7 @@ fn asp_down_ack_leads_to_asp_down() {
     for mut bench in [Bench::inactive(), Bench::active()] {
         bench.asp.asp_down(bench.now).expect("an association");
         assert_eq!(bench.sent(), [down()]);
-        bench.receive(down_ack());
+        bench.receive(&down_ack());
         assert_eq!(bench.states(), [AspState::Down; 2]);
         assert!(!bench.asp.is_up());
         assert!(
@@ -331,9 +331,9 @@ fn lost_association_leads_to_asp_down() {
         }
         // Recovery begins with the ASP Up procedure and ends in the previous state.
         assert_eq!(bench.sent(), [up()]);
-        bench.receive(up_ack());
+        bench.receive(&up_ack());
         assert_eq!(bench.sent(), [Message::AspActive(active_body(&[1, 2]))]);
-        bench.receive(active_ack(&[1, 2]));
+        bench.receive(&active_ack(&[1, 2]));
         assert_eq!(bench.states(), [AspState::Active; 2]);
     }
 }
@@ -393,18 +393,18 @@ fn other_requests_are_repeated_until_they_fail() {
 #[test]
 fn unexpected_asp_up_ack_is_answered() {
     let mut bench = Bench::inactive();
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     assert_eq!((bench.sent(), bench.indications()), (vec![], vec![]));
 
     let mut bench = Bench::active();
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     assert_eq!(bench.states(), [AspState::Inactive; 2]);
     let sent = bench.sent();
     assert!(matches!(&sent[0], Message::Error(e) if e.code == ErrorCode::UNEXPECTED_MESSAGE));
     assert_eq!(sent[1..], [Message::AspActive(active_body(&[1, 2]))]);
 
     let mut bench = Bench::connected();
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     let sent = bench.sent();
     assert!(matches!(&sent[0], Message::Error(e) if e.code == ErrorCode::UNEXPECTED_MESSAGE));
     assert_eq!(sent[1..], [down()]);
@@ -414,14 +414,14 @@ fn unexpected_asp_up_ack_is_answered() {
 #[test]
 fn unexpected_asp_down_ack_leads_back() {
     let mut bench = Bench::active();
-    bench.receive(down_ack());
+    bench.receive(&down_ack());
     assert_eq!(bench.states(), [AspState::Down; 2]);
     assert_eq!(bench.sent(), [up()]);
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[1, 2]))]);
     // In ASP-DOWN it changes nothing.
     let mut bench = Bench::connected();
-    bench.receive(down_ack());
+    bench.receive(&down_ack());
     assert_eq!((bench.sent(), bench.indications()), (vec![], vec![]));
 }
 
@@ -429,7 +429,7 @@ fn unexpected_asp_down_ack_leads_back() {
 #[test]
 fn unexpected_asp_inactive_ack_leads_back() {
     let mut bench = Bench::active();
-    bench.receive(inactive_ack(&[2]));
+    bench.receive(&inactive_ack(&[2]));
     assert_eq!(bench.states(), [AspState::Active, AspState::Inactive]);
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[2]))]);
 }
@@ -441,7 +441,7 @@ fn refused_requests_fail() {
     let mut bench = Bench::connected();
     bench.asp.asp_up(bench.now).expect("an association");
     bench.sent();
-    bench.receive(refusal(ErrorCode::MANAGEMENT_BLOCKING));
+    bench.receive(&refusal(ErrorCode::MANAGEMENT_BLOCKING));
     let failure = Err(RequestFailure::Refused(ErrorCode::MANAGEMENT_BLOCKING));
     assert_eq!(bench.indications()[0], AspIndication::AspUp(failure));
     assert_eq!(bench.asp.poll_timeout(), None);
@@ -451,7 +451,7 @@ fn refused_requests_fail() {
         .asp
         .asp_active(bench.now, &[])
         .expect("an ASP that is up");
-    bench.receive(Message::Error(ErrorMessage {
+    bench.receive(&Message::Error(ErrorMessage {
         routing_contexts: contexts(&[2]),
         ..ErrorMessage::new(ErrorCode::NO_CONFIGURED_AS)
     }));
@@ -460,7 +460,7 @@ fn refused_requests_fail() {
         bench.indications()[0],
         AspIndication::AspActive(Some(rc(2)), failure)
     );
-    bench.receive(active_ack(&[1]));
+    bench.receive(&active_ack(&[1]));
     assert_eq!(bench.states(), [AspState::Active, AspState::Inactive]);
     assert_eq!(bench.asp.poll_timeout(), None);
 }
@@ -479,11 +479,11 @@ fn errors_about_other_messages_end_no_request() {
         diagnostic: Some(DiagnosticInformation(octets)),
         ..ErrorMessage::new(ErrorCode::INVALID_ROUTING_CONTEXT)
     };
-    bench.receive(Message::Error(error.clone()));
+    bench.receive(&Message::Error(error.clone()));
     assert_eq!(bench.indications(), [AspIndication::Error(error)]);
     // An Error message is not answered.
     assert_eq!(bench.sent(), []);
-    bench.receive(active_ack(&[1, 2]));
+    bench.receive(&active_ack(&[1, 2]));
     assert_eq!(bench.states(), [AspState::Active; 2]);
 }
 
@@ -492,10 +492,10 @@ fn errors_about_other_messages_end_no_request() {
 fn unexpected_message_error_does_not_end_asp_up() {
     let mut bench = Bench::connected();
     bench.asp.asp_up(bench.now).expect("an association");
-    bench.receive(Message::Error(ErrorMessage::new(
+    bench.receive(&Message::Error(ErrorMessage::new(
         ErrorCode::UNEXPECTED_MESSAGE,
     )));
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     assert_eq!(bench.states(), [AspState::Inactive; 2]);
 }
 
@@ -504,7 +504,7 @@ fn unexpected_message_error_does_not_end_asp_up() {
 fn heartbeats_are_answered_in_any_state() {
     for mut bench in [Bench::connected(), Bench::inactive(), Bench::active()] {
         let beat = Heartbeat::new(b"beat").expect("a short heartbeat");
-        bench.receive(Message::Heartbeat(beat.clone()));
+        bench.receive(&Message::Heartbeat(beat.clone()));
         assert_eq!(bench.sent(), [Message::HeartbeatAck(beat)]);
     }
 }
@@ -524,7 +524,7 @@ fn silent_peer_is_unresponsive() {
     let [Message::Heartbeat(beat)] = &sent[..] else {
         panic!("no BEAT: {sent:?}");
     };
-    bench.receive(Message::HeartbeatAck(beat.clone()));
+    bench.receive(&Message::HeartbeatAck(beat.clone()));
     bench.advance(t_beat);
     assert!(matches!(bench.sent()[..], [Message::Heartbeat(_)]));
     assert_eq!(bench.indications(), []);
@@ -548,7 +548,7 @@ fn messages_of_an_sls_use_one_stream() {
         assert_eq!(transmit.stream, 1 + u16::from(sls) % 4);
         assert_eq!(transmit.message, Message::Data(data(sls, &[sls])));
     }
-    bench.receive(Message::Data(data(3, &[1, 2])));
+    bench.receive(&Message::Data(data(3, &[1, 2])));
     assert_eq!(
         bench.indications(),
         [AspIndication::Transfer(data(3, &[1, 2]))]
@@ -580,12 +580,12 @@ fn data_needs_a_second_stream() {
     };
     bench.asp.handle_sctp(bench.now, one);
     bench.asp.asp_up(bench.now).expect("an association");
-    bench.receive(up_ack());
+    bench.receive(&up_ack());
     bench
         .asp
         .asp_active(bench.now, &[])
         .expect("an ASP that is up");
-    bench.receive(active_ack(&[1, 2]));
+    bench.receive(&active_ack(&[1, 2]));
     let error = bench.asp.transfer(Some(rc(1)), data(0, &[]).protocol_data);
     assert_eq!(error, Err(AspRequestError::NoDataStream));
 }
@@ -594,7 +594,7 @@ fn data_needs_a_second_stream() {
 #[test]
 fn data_in_asp_inactive_is_discarded() {
     for mut bench in [Bench::connected(), Bench::inactive()] {
-        bench.receive(Message::Data(data(1, &[])));
+        bench.receive(&Message::Data(data(1, &[])));
         assert_eq!((bench.sent(), bench.indications()), (vec![], vec![]));
     }
 }
@@ -603,15 +603,15 @@ fn data_in_asp_inactive_is_discarded() {
 #[test]
 fn wrong_data_is_answered() {
     let mut bench = Bench::active();
-    bench.receive_on(0, Message::Data(data(1, &[])));
+    bench.receive_on(0, &Message::Data(data(1, &[])));
     bench.sent_error(ErrorCode::INVALID_STREAM_IDENTIFIER);
     let mut wrong = data(1, &[]);
     wrong.routing_context = Some(rc(9));
-    bench.receive(Message::Data(wrong.clone()));
+    bench.receive(&Message::Data(wrong.clone()));
     let error = bench.sent_error(ErrorCode::INVALID_ROUTING_CONTEXT);
     assert_eq!(error.routing_contexts, contexts(&[9]));
     wrong.routing_context = None;
-    bench.receive(Message::Data(wrong));
+    bench.receive(&Message::Data(wrong));
     bench.sent_error(ErrorCode::MISSING_PARAMETER);
 }
 
@@ -635,7 +635,7 @@ fn messages_for_an_sgp_are_answered() {
     ];
     for message in messages {
         let mut bench = Bench::active();
-        bench.receive(message.clone());
+        bench.receive(&message);
         let error = bench.sent_error(ErrorCode::UNEXPECTED_MESSAGE);
         assert_eq!(error.routing_contexts, message.routing_contexts());
         assert_eq!(bench.states(), [AspState::Active; 2]);
@@ -652,16 +652,16 @@ fn destination_states_are_indicated() {
         affected: affected(),
         info: None,
     };
-    bench.receive(Message::DestinationUnavailable(state.clone()));
-    bench.receive(Message::DestinationRestricted(state.clone()));
-    bench.receive(Message::DestinationAvailable(state.clone()));
+    bench.receive(&Message::DestinationUnavailable(state.clone()));
+    bench.receive(&Message::DestinationRestricted(state.clone()));
+    bench.receive(&Message::DestinationAvailable(state.clone()));
     let expected = [
         AspIndication::MtpPause(state.clone()),
         AspIndication::Restricted(state.clone()),
         AspIndication::MtpResume(state.clone()),
     ];
     assert_eq!(bench.indications(), expected);
-    bench.receive(Message::DestinationAvailable(DestinationState {
+    bench.receive(&Message::DestinationAvailable(DestinationState {
         routing_contexts: contexts(&[1, 9]),
         ..state
     }));
@@ -721,7 +721,7 @@ fn registered_keys_are_served_until_deregistration() {
     ));
     let in_use = bench.asp.register(bench.now, vec![key(10)]);
     assert_eq!(in_use, Err(AspRequestError::IdentifierInUse(10)));
-    bench.receive(Message::RegistrationResponse(RegistrationResponse {
+    bench.receive(&Message::RegistrationResponse(RegistrationResponse {
         results: vec![
             registration(11, RegistrationStatus::PERMISSION_DENIED, 0),
             registration(10, RegistrationStatus::SUCCESS, 50),
@@ -754,7 +754,7 @@ fn registered_keys_are_served_until_deregistration() {
         routing_context: rc(50),
         status: DeregistrationStatus::SUCCESS,
     };
-    bench.receive(Message::DeregistrationResponse(DeregistrationResponse {
+    bench.receive(&Message::DeregistrationResponse(DeregistrationResponse {
         results: vec![result],
     }));
     assert!(
@@ -789,11 +789,11 @@ fn registrations_end_with_asp_down() {
         .register(bench.now, vec![key(10)])
         .expect("an ASP that is up");
     let results = vec![registration(10, RegistrationStatus::SUCCESS, 50)];
-    bench.receive(Message::RegistrationResponse(RegistrationResponse {
+    bench.receive(&Message::RegistrationResponse(RegistrationResponse {
         results,
     }));
     bench.asp.asp_down(bench.now).expect("an association");
-    bench.receive(down_ack());
+    bench.receive(&down_ack());
     assert_eq!(bench.asp.state(Some(rc(50))), None);
     assert_eq!(bench.asp.routing_contexts().count(), 2);
 }

@@ -1,6 +1,7 @@
 //! Tests of the crate through its public interface.
 
 mod asp;
+mod corpus;
 mod layout;
 mod malformed;
 mod peers;

@@ -112,7 +112,7 @@ impl Network {
                     let message = through_the_wire(&transmit.message);
                     self.asps[asp]
                         .1
-                        .handle_message(self.now, transmit.stream, message);
+                        .handle_message(self.now, transmit.stream, &message);
                 }
             }
             for index in 0..self.asps.len() {
@@ -277,7 +277,7 @@ fn longest_lists_have_bounded_answers() {
         let message = through_the_wire(&message);
         let (key, asp) = &mut network.asps[0];
         network.sgp.handle_message(network.now, *key, 1, &message);
-        asp.handle_message(network.now, 1, message);
+        asp.handle_message(network.now, 1, &message);
         let answers = std::iter::from_fn(|| network.sgp.poll_transmit()).map(|(_, answer)| answer);
         let answers = answers.chain(std::iter::from_fn(|| asp.poll_transmit()));
         let octets: Vec<_> = answers
@@ -392,7 +392,7 @@ proptest! {
             match Message::decode(&octets) {
                 Ok(message) => {
                     sgp.handle_message(now, key, stream, &message);
-                    asp.handle_message(now, stream, message);
+                    asp.handle_message(now, stream, &message);
                 }
                 Err(error) => {
                     sgp.handle_malformed(now, key, &error, &octets);

@@ -16,30 +16,25 @@ use crate::message::{MessageKind, RawMessage};
 
 impl Asp {
     /// Handles a message that was received on a stream of the association.
-    pub fn handle_message(&mut self, now: Time, stream: u16, message: Message) {
+    pub fn handle_message(&mut self, now: Time, stream: u16, message: &Message) {
         if self.outbound_streams.is_none() {
             return;
         }
         self.heartbeat.received(now);
         // NTFY and SSNM may overtake the ASP Up Ack on another stream.
         let expects_traffic = self.up || self.is_outstanding(StateRequest::Up);
-        match &message {
-            Message::AspUpAck(_) => self.on_asp_up_ack(now, &message),
+        match message {
+            Message::AspUpAck(_) => self.on_asp_up_ack(now, message),
             Message::AspDownAck(_) => self.on_asp_down_ack(now),
-            Message::Heartbeat(heartbeat) => {
-                let ack = Message::HeartbeatAck(heartbeat.clone());
-                self.send(ack);
-            }
+            Message::Heartbeat(beat) => self.send(Message::HeartbeatAck(beat.clone())),
             Message::HeartbeatAck(_) => {}
             Message::Error(error) => self.on_error(error),
-            Message::Data(data) => self.on_data(stream, data, &message),
+            Message::Data(data) => self.on_data(stream, data, message),
             Message::AspActiveAck(body) if self.up => {
-                let contexts = body.routing_contexts.clone();
-                self.on_asp_active_ack(contexts.as_ref(), &message);
+                self.on_asp_active_ack(body.routing_contexts.as_ref(), message);
             }
             Message::AspInactiveAck(body) if self.up => {
-                let contexts = body.routing_contexts.clone();
-                self.on_asp_inactive_ack(now, contexts.as_ref(), &message);
+                self.on_asp_inactive_ack(now, body.routing_contexts.as_ref(), message);
             }
             Message::RegistrationResponse(body) if self.up => {
                 body.results
@@ -51,7 +46,7 @@ impl Asp {
                     .iter()
                     .for_each(|result| self.on_deregistration(*result));
             }
-            Message::Notify(notify) if expects_traffic => self.on_notify(notify, &message),
+            Message::Notify(notify) if expects_traffic => self.on_notify(notify, message),
             Message::DestinationUnavailable(_)
             | Message::DestinationAvailable(_)
             | Message::DestinationRestricted(_)
@@ -61,7 +56,7 @@ impl Asp {
             {
                 self.on_destination_state(message);
             }
-            _ => self.answer_error(error_about(ErrorCode::UNEXPECTED_MESSAGE, &message)),
+            _ => self.answer_error(error_about(ErrorCode::UNEXPECTED_MESSAGE, message)),
         }
     }
 
@@ -270,18 +265,18 @@ impl Asp {
     }
 
     /// DUNA, DAVA, DRST, SCON and DUPU (section 4.5.2.1).
-    fn on_destination_state(&mut self, message: Message) {
+    fn on_destination_state(&mut self, message: &Message) {
         let (_, unknown) = self.addressed(message.routing_contexts().as_ref());
         if !unknown.is_empty() {
-            self.answer_unknown(unknown, &message);
+            self.answer_unknown(unknown, message);
             return;
         }
         let indication = match message {
-            Message::DestinationUnavailable(body) => AspIndication::MtpPause(body),
-            Message::DestinationAvailable(body) => AspIndication::MtpResume(body),
-            Message::DestinationRestricted(body) => AspIndication::Restricted(body),
-            Message::SignallingCongestion(body) => AspIndication::Congestion(body),
-            Message::UserPartUnavailable(body) => AspIndication::UserPartUnavailable(body),
+            Message::DestinationUnavailable(body) => AspIndication::MtpPause(body.clone()),
+            Message::DestinationAvailable(body) => AspIndication::MtpResume(body.clone()),
+            Message::DestinationRestricted(body) => AspIndication::Restricted(body.clone()),
+            Message::SignallingCongestion(body) => AspIndication::Congestion(body.clone()),
+            Message::UserPartUnavailable(body) => AspIndication::UserPartUnavailable(body.clone()),
             _ => return,
         };
         self.indicate(indication);
