@@ -346,6 +346,30 @@ fn pending_buffers_until_an_asp_is_active() {
     assert_eq!(bench.sgp.buffered(rc(1)), Some((0, 0)));
 }
 
+/// RFC 4666, section 4.3.2: PN2AC, one ASP suffices
+#[test]
+fn pending_ends_with_the_first_asp() {
+    let mut bench = Bench::new(TrafficMode::LOADSHARE, 2, 2);
+    for asp in 0..2 {
+        bench.up(asp);
+        bench.activate(asp);
+    }
+    for asp in 0..2 {
+        bench.receive(asp, &inactive(&[1]));
+    }
+    assert_eq!(bench.as_state(), AsState::Pending);
+    assert_eq!(bench.transfer(9), Ok(()));
+    bench.drain();
+    bench.activate(1);
+    assert_eq!(bench.as_state(), AsState::Active);
+    assert_eq!(bench.sent_data(), [(1, 9)]);
+    // After T(r), n ASPs are needed again.
+    bench.receive(1, &inactive(&[1]));
+    bench.advance(T_RECOVERY);
+    bench.activate(1);
+    assert_eq!(bench.as_state(), AsState::Inactive);
+}
+
 /// RFC 4666, section 4.3.2: PN2IA
 #[test]
 fn recovery_expiry_leads_to_as_inactive() {
@@ -927,6 +951,32 @@ fn audits_are_answered() {
     assert_eq!(error, Err(SgpRequestError::NotUp(asp)));
 }
 
+/// RFC 4666, section 4.3.2: AS-DOWN after the removal from the configuration
+#[test]
+fn removed_application_servers_are_down() {
+    let mut bench = Bench::new(TrafficMode::OVERRIDE, 1, 1);
+    bench.up(0);
+    bench.activate(0);
+    bench.drain();
+    let unknown = bench.sgp.remove_application_server(bench.now, rc(9));
+    assert_eq!(unknown, Err(SgpConfigError::UnknownRoutingContext(rc(9))));
+    let removed = bench.sgp.remove_application_server(bench.now, rc(1));
+    removed.expect("an application server");
+    assert_eq!(bench.sgp.as_state(rc(1)), None);
+    assert_eq!(bench.sent()[0], (0, inactive_ack(&[1])));
+    let down = SgpIndication::AsStatus(rc(1), AsState::Down);
+    assert_eq!(bench.indications().last(), Some(&down));
+    assert_eq!(bench.transfer(0), Err(TransferError::NoRoutingKey));
+    bench.activate(0);
+    let error = bench.sent_error(0, ErrorCode::NO_CONFIGURED_AS);
+    assert_eq!(error.routing_contexts, contexts(&[1]));
+    assert_eq!(bench.sgp.poll_timeout(), None);
+    bench
+        .sgp
+        .add_application_server(server(2, None, 1))
+        .expect("a free routing key");
+}
+
 #[test]
 fn configuration_is_checked() {
     let config = SgpConfig {
@@ -1112,7 +1162,7 @@ fn deregistrations_have_every_result() {
     assert_eq!(bench.sgp.as_state(rc(2)), None);
     assert_eq!(
         bench.register(vec![key(1, 2000)]),
-        [(1, RegistrationStatus::SUCCESS, 2)]
+        [(1, RegistrationStatus::SUCCESS, 4)]
     );
     let request = DeregistrationRequest {
         routing_contexts: contexts(&[1]).expect("a context"),
@@ -1148,8 +1198,8 @@ fn registrations_end_with_the_asp() {
 /// RFC 4666, section 4.4.1: floods of registrations
 #[test]
 fn floods_of_registrations_are_bounded() {
-    let mut bench = registering(RegistrationPolicy::NewKeys, 1000);
-    let results: Vec<_> = (0..10)
+    let mut bench = registering(RegistrationPolicy::NewKeys, 10_000);
+    let results: Vec<_> = (0..12)
         .flat_map(|batch| {
             let keys = (0..1000).map(|index| key(index, 10_000 + batch * 1000 + index));
             bench.register(keys.collect())
@@ -1158,7 +1208,7 @@ fn floods_of_registrations_are_bounded() {
     let (registered, refused): (Vec<_>, Vec<_>) = results
         .iter()
         .partition(|(_, status, _)| *status == RegistrationStatus::SUCCESS);
-    assert_eq!((registered.len(), refused.len()), (999, 9001));
+    assert_eq!((registered.len(), refused.len()), (9_999, 2_001));
     let expected = RegistrationStatus::INSUFFICIENT_RESOURCES;
     assert!(refused.iter().all(|(_, status, _)| *status == expected));
     bench.receive(1, &Message::AspDown(AspDown::default()));

@@ -114,6 +114,8 @@ pub struct SignallingGatewayProcess {
     by_dpc: BTreeMap<PointCode, BTreeSet<RoutingContext>>,
     asps: BTreeMap<AspKey, AspPeer>,
     next_key: u32,
+    /// Routing context that a registration was assigned last.
+    last_context: u32,
     /// Octets that all application servers buffer.
     buffered_octets: usize,
     transmits: VecDeque<(AspKey, Transmit)>,
@@ -129,6 +131,7 @@ impl SignallingGatewayProcess {
             by_dpc: BTreeMap::new(),
             asps: BTreeMap::new(),
             next_key: 0,
+            last_context: 0,
             buffered_octets: 0,
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
@@ -159,6 +162,22 @@ impl SignallingGatewayProcess {
             return Err(SgpConfigError::OverlappingRoutingKey(other));
         }
         self.insert_server(server, false);
+        Ok(())
+    }
+
+    /// Removes an application server: it enters AS-DOWN (RFC 4666, section 4.3.2). Active ASPs get an ASP Inactive Ack
+    /// without a request.
+    ///
+    /// # Errors
+    /// [`SgpConfigError::UnknownRoutingContext`].
+    pub fn remove_application_server(
+        &mut self,
+        now: Time,
+        context: RoutingContext,
+    ) -> Result<(), SgpConfigError> {
+        self.set_application_server_blocked(now, context, true)?;
+        self.take_server(context);
+        self.indicate(SgpIndication::AsStatus(context, AsState::Down));
         Ok(())
     }
 
@@ -478,8 +497,11 @@ impl SignallingGatewayProcess {
             .insert(context, ApplicationServer::new(config, dynamic));
     }
 
-    fn take_server(&mut self, context: RoutingContext) -> Option<ApplicationServer> {
-        let server = self.servers.remove(&context)?;
+    /// Removes an application server with its routing key; buffered messages are discarded.
+    fn take_server(&mut self, context: RoutingContext) {
+        let Some(server) = self.servers.remove(&context) else {
+            return;
+        };
         for destination in &server.config.destinations {
             if let Some(contexts) = self.by_dpc.get_mut(&destination.dpc) {
                 contexts.remove(&context);
@@ -488,7 +510,15 @@ impl SignallingGatewayProcess {
                 }
             }
         }
-        Some(server)
+        for asp in server.members.keys() {
+            if let Some(peer) = self.asps.get_mut(asp) {
+                peer.contexts.remove(&context);
+            }
+        }
+        self.buffered_octets -= server.buffered_octets;
+        if !server.buffer.is_empty() {
+            self.indicate(SgpIndication::Discarded(context, server.buffer.len()));
+        }
     }
 
     fn is_member(&self, asp: AspKey, context: RoutingContext) -> bool {

@@ -85,9 +85,7 @@ impl SignallingGatewayProcess {
         if full || key.destinations.len() > self.config.max_destinations {
             return failure(RegistrationStatus::INSUFFICIENT_RESOURCES);
         }
-        let Some(context) = self.free_context() else {
-            return failure(RegistrationStatus::INSUFFICIENT_RESOURCES);
-        };
+        let context = self.free_context();
         let config = ApplicationServerConfig {
             network_appearance: key.network_appearance,
             traffic_mode: key.traffic_mode,
@@ -158,16 +156,16 @@ impl SignallingGatewayProcess {
         })
     }
 
-    /// Returns the lowest routing context that is not in use, from 1.
-    fn free_context(&self) -> Option<RoutingContext> {
-        let mut candidate = 1_u32;
-        for context in self.servers.keys().filter(|context| context.0 > 0) {
-            if context.0 > candidate {
-                break;
+    /// Returns a routing context that is not in use. One that was deregistered is not assigned again soon: messages with
+    /// it may be on their way. The search ends, because there are fewer application servers than numbers.
+    fn free_context(&mut self) -> RoutingContext {
+        loop {
+            self.last_context = self.last_context.wrapping_add(1).max(1);
+            let context = RoutingContext(self.last_context);
+            if !self.servers.contains_key(&context) {
+                return context;
             }
-            candidate = candidate.checked_add(1)?;
         }
-        Some(RoutingContext(candidate))
     }
 
     /// DEREG REQ: a result for each routing context.
@@ -248,11 +246,6 @@ impl SignallingGatewayProcess {
         if server.is_none_or(|server| !server.dynamic || !server.members.is_empty()) {
             return;
         }
-        if let Some(server) = self.take_server(context) {
-            self.buffered_octets -= server.buffered_octets;
-            if !server.buffer.is_empty() {
-                self.indicate(SgpIndication::Discarded(context, server.buffer.len()));
-            }
-        }
+        self.take_server(context);
     }
 }
