@@ -434,6 +434,64 @@ fn unexpected_asp_inactive_ack_leads_back() {
     assert_eq!(bench.sent(), [Message::AspActive(active_body(&[2]))]);
 }
 
+/// RFC 4666, section 4.3.4.3: the acknowledgement of a repeated request
+#[test]
+fn last_acknowledgement_determines_the_state() {
+    let mut bench = Bench::inactive();
+    bench
+        .asp
+        .asp_active(bench.now, &[])
+        .expect("an ASP that is up");
+    // The request is sent again; another ASP overrides between the two at the SGP.
+    bench.advance(T_ACK);
+    assert_eq!(bench.sent().len(), 2);
+    bench.receive(&active_ack(&[1, 2]));
+    bench.receive(&Message::Notify(notify(
+        Status::AlternateAspActive,
+        &[1, 2],
+    )));
+    assert_eq!(bench.states(), [AspState::Inactive; 2]);
+    bench.receive(&active_ack(&[1, 2]));
+    assert_eq!(bench.states(), [AspState::Active; 2]);
+    assert_eq!(bench.sent(), []);
+}
+
+/// RFC 4666, section 4.3.4.3
+#[test]
+fn unwanted_activation_is_ended() {
+    let mut bench = Bench::inactive();
+    bench.receive(&active_ack(&[2]));
+    assert_eq!(bench.states(), [AspState::Inactive, AspState::Active]);
+    assert_eq!(bench.sent(), [Message::AspInactive(inactive_body(&[2]))]);
+}
+
+#[test]
+fn repeated_requests_have_one_confirm() {
+    let mut bench = Bench::connected();
+    for _ in 0..2 {
+        bench.asp.asp_up(bench.now).expect("an association");
+    }
+    assert_eq!(bench.sent(), [up()]);
+    bench.receive(&up_ack());
+    for _ in 0..2 {
+        bench
+            .asp
+            .asp_active(bench.now, &[rc(1)])
+            .expect("an ASP that is up");
+    }
+    assert_eq!(bench.sent(), [Message::AspActive(active_body(&[1]))]);
+    bench.receive(&active_ack(&[1]));
+    let confirms = bench.indications();
+    let confirm = AspIndication::AspActive(Some(rc(1)), Ok(()));
+    assert_eq!(
+        confirms
+            .iter()
+            .filter(|indication| **indication == confirm)
+            .count(),
+        1
+    );
+}
+
 /// RFC 4666, section 3.8.1: Refused - Management Blocking
 #[test]
 fn refused_requests_fail() {

@@ -32,6 +32,8 @@ struct Network {
     sgp: SignallingGatewayProcess,
     asps: Vec<(AspKey, Asp)>,
     connected: Vec<bool>,
+    /// Messages to each ASP and from it.
+    in_flight: Vec<(VecDeque<Transmit>, VecDeque<Transmit>)>,
     /// User data that reached ASPs, in order of arrival.
     received: Vec<u8>,
     now: Time,
@@ -70,6 +72,7 @@ impl Network {
             sgp,
             asps,
             connected: vec![false; 2],
+            in_flight: vec![Default::default(); 2],
             received: Vec::new(),
             now: Time::from_millis(1),
         };
@@ -85,7 +88,9 @@ impl Network {
     }
 
     fn notify(&mut self, asp: usize, notification: SctpNotification) {
+        self.collect();
         self.connected[asp] = notification != SctpNotification::Down;
+        self.in_flight[asp] = Default::default();
         let (key, machine) = &mut self.asps[asp];
         machine.handle_sctp(self.now, notification);
         self.sgp.handle_sctp(self.now, *key, notification);
@@ -97,45 +102,60 @@ impl Network {
         self.settle();
     }
 
-    /// Delivers messages until there are none.
-    fn settle(&mut self) {
-        loop {
-            let mut progress = false;
-            while let Some((key, transmit)) = self.sgp.poll_transmit() {
-                progress = true;
-                let asp = self
-                    .asps
-                    .iter()
-                    .position(|(asp, _)| *asp == key)
-                    .expect("an ASP");
-                if self.connected[asp] {
-                    let message = through_the_wire(&transmit.message);
-                    self.asps[asp]
-                        .1
-                        .handle_message(self.now, transmit.stream, &message);
-                }
-            }
-            for index in 0..self.asps.len() {
-                let (key, asp) = &mut self.asps[index];
-                while let Some(transmit) = asp.poll_transmit() {
-                    progress = true;
-                    if self.connected[index] {
-                        let message = through_the_wire(&transmit.message);
-                        self.sgp
-                            .handle_message(self.now, *key, transmit.stream, &message);
-                    }
-                }
-                while let Some(indication) = asp.poll_indication() {
-                    if let AspIndication::Transfer(data) = indication {
-                        self.received.push(data.protocol_data.user_data[0]);
-                    }
-                }
-            }
-            while self.sgp.poll_indication().is_some() {}
-            if !progress {
-                return;
+    /// Takes what the machines send and indicate; messages for a lost association are discarded.
+    fn collect(&mut self) {
+        while let Some((key, transmit)) = self.sgp.poll_transmit() {
+            let asp = self
+                .asps
+                .iter()
+                .position(|(asp, _)| *asp == key)
+                .expect("an ASP");
+            if self.connected[asp] {
+                self.in_flight[asp].0.push_back(transmit);
             }
         }
+        for (index, (_, asp)) in self.asps.iter_mut().enumerate() {
+            while let Some(transmit) = asp.poll_transmit() {
+                if self.connected[index] {
+                    self.in_flight[index].1.push_back(transmit);
+                }
+            }
+            while let Some(indication) = asp.poll_indication() {
+                if let AspIndication::Transfer(data) = indication {
+                    self.received.push(data.protocol_data.user_data[0]);
+                }
+            }
+        }
+        while self.sgp.poll_indication().is_some() {}
+    }
+
+    /// Delivers the next message to an ASP or from it; returns whether there was one.
+    fn deliver(&mut self, index: usize, to_asp: bool) -> bool {
+        self.collect();
+        let (key, asp) = &mut self.asps[index];
+        let (down, up) = &mut self.in_flight[index];
+        let queue = if to_asp { down } else { up };
+        let Some(transmit) = queue.pop_front() else {
+            return false;
+        };
+        let message = through_the_wire(&transmit.message);
+        if to_asp {
+            asp.handle_message(self.now, transmit.stream, &message);
+        } else {
+            self.sgp
+                .handle_message(self.now, *key, transmit.stream, &message);
+        }
+        self.collect();
+        true
+    }
+
+    /// Delivers messages until there are none.
+    fn settle(&mut self) {
+        let ways = [(0, true), (0, false), (1, true), (1, false)];
+        while ways
+            .into_iter()
+            .any(|(asp, to_asp)| self.deliver(asp, to_asp))
+        {}
     }
 
     /// Moves time to the next timer within a duration, or to its end.
@@ -163,6 +183,49 @@ impl Network {
         let result = self.sgp.transfer(None, data).map(drop);
         self.settle();
         result
+    }
+
+    /// Takes a step; returns whether the SGP accepted a message.
+    fn take_step(&mut self, index: usize, step: Step) -> bool {
+        let now = self.now;
+        let connected = self.connected[index];
+        let (key, asp) = &mut self.asps[index];
+        match step {
+            Step::Up => drop(asp.asp_up(now)),
+            Step::Down => drop(asp.asp_down(now)),
+            Step::Active => drop(asp.asp_active(now, &[])),
+            Step::Inactive => drop(asp.asp_inactive(now, &[CONTEXT])),
+            Step::Lose if connected => self.notify(index, SctpNotification::Down),
+            Step::Connect if !connected => self.notify(index, UP),
+            Step::Restart if connected => {
+                let outbound_streams = STREAMS;
+                self.notify(index, SctpNotification::Restarted { outbound_streams });
+            }
+            Step::Block => {
+                for blocked in [true, false] {
+                    self.sgp
+                        .set_asp_blocked(now, *key, blocked)
+                        .expect("an ASP");
+                }
+            }
+            Step::Transfer => {
+                let mut data = data(0, &[0]).protocol_data;
+                data.dpc = code(1001);
+                return self.sgp.transfer(None, data).is_ok();
+            }
+            Step::Wait => self.pass(Duration::from_secs(1)),
+            Step::Lose | Step::Connect | Step::Restart => {}
+        }
+        false
+    }
+
+    /// Moves time and expires timers without delivering messages.
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.sgp.handle_timeout(self.now);
+        for (_, asp) in &mut self.asps {
+            asp.handle_timeout(self.now);
+        }
     }
 
     /// Checks that each ASP knows the state that the SGP has for it.
@@ -316,31 +379,7 @@ proptest! {
         let mut network = Network::new(TrafficMode(mode));
         let mut sent = 0;
         for (asp, step) in steps {
-            let now = network.now;
-            let key = network.asps[asp].0;
-            let connected = network.connected[asp];
-            let machine = &mut network.asps[asp].1;
-            match step {
-                Step::Up => drop(machine.asp_up(now)),
-                Step::Down => drop(machine.asp_down(now)),
-                Step::Active => drop(machine.asp_active(now, &[])),
-                Step::Inactive => drop(machine.asp_inactive(now, &[CONTEXT])),
-                Step::Lose if connected => network.notify(asp, SctpNotification::Down),
-                Step::Connect if !connected => network.notify(asp, UP),
-                Step::Restart if connected => {
-                    network.notify(asp, SctpNotification::Restarted { outbound_streams: STREAMS });
-                }
-                Step::Block => {
-                    network.sgp.set_asp_blocked(now, key, true).expect("an ASP");
-                    network.settle();
-                    network.sgp.set_asp_blocked(now, key, false).expect("an ASP");
-                }
-                Step::Transfer => {
-                    sent += usize::from(network.transfer(0).is_ok());
-                }
-                Step::Wait => network.advance(Duration::from_secs(1)),
-                Step::Lose | Step::Connect | Step::Restart => {}
-            }
+            sent += usize::from(network.take_step(asp, step));
             network.settle();
             network.assert_agreement();
             let active = network.asps.iter().filter(|(key, _)| {
@@ -355,6 +394,26 @@ proptest! {
         prop_assert!(network.received.len() <= sent * copies);
         prop_assert_eq!(network.sgp.buffered(CONTEXT), Some((0, 0)));
         prop_assert!(network.sgp.poll_timeout().is_none());
+    }
+
+    /// RFC 4666, section 4.3: both sides agree in the end, whatever crosses in flight
+    #[test]
+    fn both_sides_agree_in_the_end(
+        mode in 1..=3_u32,
+        steps in vec((step(), vec((0..2_usize, any::<bool>()), 0..4)), 0..60),
+    ) {
+        let mut network = Network::new(TrafficMode(mode));
+        for ((asp, step), deliveries) in steps {
+            network.take_step(asp, step);
+            for (asp, to_asp) in deliveries {
+                network.deliver(asp, to_asp);
+            }
+        }
+        network.settle();
+        network.advance(Duration::from_secs(60));
+        network.assert_agreement();
+        prop_assert!(network.sgp.poll_timeout().is_none());
+        prop_assert!(network.asps.iter().all(|(_, asp)| asp.poll_timeout().is_none()));
     }
 
     /// RFC 4666, section 3.8.1: any message in any state leaves a bounded number of outputs

@@ -5,7 +5,7 @@ use carrick_proto::Time;
 use super::{
     Asp, AspApplicationServer, AspIndication, AspState, Data, ErrorMessage, Message, Notify,
     RequestFailure, RoutingContext, RoutingContexts, ServedApplication, StateRequest,
-    TrafficRequest,
+    TrafficRequest, WantedTraffic,
 };
 use crate::m3ua::association::{error_about, error_about_contexts};
 use crate::m3ua::{
@@ -31,7 +31,7 @@ impl Asp {
             Message::Error(error) => self.on_error(error),
             Message::Data(data) => self.on_data(stream, data, message),
             Message::AspActiveAck(body) if self.up => {
-                self.on_asp_active_ack(body.routing_contexts.as_ref(), message);
+                self.on_asp_active_ack(now, body.routing_contexts.as_ref(), message);
             }
             Message::AspInactiveAck(body) if self.up => {
                 self.on_asp_inactive_ack(now, body.routing_contexts.as_ref(), message);
@@ -112,7 +112,9 @@ impl Asp {
     /// Requests the traffic state that layer management wants, where none is outstanding.
     fn activate_wanted(&mut self, now: Time) {
         let wanted = |served: &ServedApplication| {
-            served.wanted && served.state == AspState::Inactive && served.outstanding.is_none()
+            served.wanted == WantedTraffic::Active
+                && served.state == AspState::Inactive
+                && served.outstanding.is_none()
         };
         let indexes: Vec<_> = (0..self.servers.len())
             .filter(|&index| wanted(&self.servers[index]))
@@ -122,24 +124,43 @@ impl Asp {
         }
     }
 
-    /// ASP Active Ack (section 4.3.4.3).
-    fn on_asp_active_ack(&mut self, contexts: Option<&RoutingContexts>, message: &Message) {
+    /// ASP Active Ack (section 4.3.4.3). Without a request, it acknowledges one that was sent twice or has failed:
+    /// the SGP considers the ASP active, and what it considers last is the state.
+    fn on_asp_active_ack(
+        &mut self,
+        now: Time,
+        contexts: Option<&RoutingContexts>,
+        message: &Message,
+    ) {
         let (indexes, unknown) = self.addressed(contexts);
-        let mut unexpected = contexts.is_some();
-        for &index in &indexes {
-            let outstanding = self.servers[index].outstanding;
-            if outstanding.is_some_and(|o| o.request == TrafficRequest::Activate) {
-                self.servers[index].outstanding = None;
-                self.set_state(index, AspState::Active);
-                self.confirm_traffic(index, TrafficRequest::Activate, Ok(()));
+        let several = self.servers.len() > 1;
+        let mut unwanted = Vec::new();
+        for index in indexes {
+            let served = &mut self.servers[index];
+            match served.outstanding.map(|outstanding| outstanding.request) {
+                Some(TrafficRequest::Activate) => {
+                    served.outstanding = None;
+                    self.set_state(index, AspState::Active);
+                    self.confirm_traffic(index, TrafficRequest::Activate, Ok(()));
+                }
+                // The SGP has not received the ASP Inactive yet.
+                Some(TrafficRequest::Deactivate) => {}
+                // Without a list, the application servers of the request are meant.
+                None if contexts.is_none() && several => {}
+                None => {
+                    match served.wanted {
+                        WantedTraffic::Active => {}
+                        WantedTraffic::Overridden => served.wanted = WantedTraffic::Active,
+                        WantedTraffic::Inactive => unwanted.push(index),
+                    }
+                    self.set_state(index, AspState::Active);
+                }
             }
-            // The second acknowledgement of a request that was sent twice is expected.
-            unexpected &= self.servers[index].state != AspState::Active;
+        }
+        if !unwanted.is_empty() {
+            self.request_traffic(now, TrafficRequest::Deactivate, &unwanted);
         }
         self.answer_unknown(unknown, message);
-        if unexpected && !indexes.is_empty() {
-            self.answer_error(error_about(ErrorCode::UNEXPECTED_MESSAGE, message));
-        }
     }
 
     /// ASP Inactive Ack (section 4.3.4.4).
@@ -178,7 +199,7 @@ impl Asp {
         if notify.status == Status::AlternateAspActive {
             for index in indexes {
                 if self.servers[index].state == AspState::Active {
-                    self.servers[index].wanted = false;
+                    self.servers[index].wanted = WantedTraffic::Overridden;
                     self.set_state(index, AspState::Inactive);
                 }
             }
@@ -217,7 +238,9 @@ impl Asp {
                     None => continue,
                 };
                 if answers(kind) {
-                    self.servers[index].wanted &= kind != kinds::ASPAC;
+                    if kind == kinds::ASPAC {
+                        self.servers[index].wanted = WantedTraffic::Inactive;
+                    }
                     self.fail_traffic_request(index, failure);
                 }
             }

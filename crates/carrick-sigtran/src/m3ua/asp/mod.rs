@@ -114,13 +114,21 @@ enum TrafficRequest {
     Deactivate,
 }
 
+/// Traffic that layer management wants; restored after a loss or an unexpected acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WantedTraffic {
+    Active,
+    Inactive,
+    /// Active before another ASP took over: not restored, but kept if the SGP makes the ASP active again.
+    Overridden,
+}
+
 /// Application server with the ASP's state in it.
 #[derive(Debug)]
 struct ServedApplication {
     server: AspApplicationServer,
     state: AspState,
-    /// Layer management wants the ASP to be active; restored after an unexpected acknowledgement.
-    wanted: bool,
+    wanted: WantedTraffic,
     outstanding: Option<Outstanding<TrafficRequest>>,
     /// Added by registration: lost with ASP-DOWN (section 4.3.4.2).
     registered: bool,
@@ -333,7 +341,7 @@ impl ServedApplication {
         Self {
             server,
             state: AspState::Down,
-            wanted: false,
+            wanted: WantedTraffic::Inactive,
             outstanding: None,
             registered,
             deregistration: None,

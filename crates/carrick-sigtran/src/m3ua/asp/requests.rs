@@ -6,7 +6,7 @@ use super::{
     Asp, AspActive, AspApplicationServer, AspDown, AspInactive, AspIndication, AspState, AspUp,
     Data, DestinationState, Message, Outstanding, PendingRegistration, RoutingContext,
     RoutingContexts, SignallingCongestion, StateRequest, TrafficMode, TrafficRequest, Transmit,
-    data_stream,
+    WantedTraffic, data_stream,
 };
 use crate::m3ua::{
     AffectedPointCodes, CongestionLevel, DeregistrationRequest, ErrorCode, ProtocolData,
@@ -81,9 +81,9 @@ impl Asp {
     /// [`AspRequestError::NoAssociation`].
     pub fn asp_down(&mut self, now: Time) -> Result<(), AspRequestError> {
         self.wanted = false;
-        self.servers
-            .iter_mut()
-            .for_each(|served| served.wanted = false);
+        for served in &mut self.servers {
+            served.wanted = WantedTraffic::Inactive;
+        }
         self.association()?;
         self.request_state(now, StateRequest::Down);
         Ok(())
@@ -286,9 +286,11 @@ impl Asp {
 
     /// Sends ASP Up or ASP Down and starts T(ack).
     pub(super) fn request_state(&mut self, now: Time, request: StateRequest) {
-        if let Some(outstanding) = self.outstanding
-            && outstanding.request != request
-        {
+        if let Some(outstanding) = self.outstanding {
+            // One confirm answers both requests.
+            if outstanding.request == request {
+                return;
+            }
             self.confirm_state(outstanding.request, Err(RequestFailure::Superseded));
         }
         self.outstanding = Some(Outstanding {
@@ -310,27 +312,30 @@ impl Asp {
         self.send(message);
     }
 
-    /// Sends ASP Active or ASP Inactive and starts T(ack).
+    /// Sends ASP Active or ASP Inactive and starts T(ack), but for application servers whose request is outstanding.
     pub(super) fn request_traffic(
         &mut self,
         now: Time,
         request: TrafficRequest,
         indexes: &[usize],
     ) {
-        for &index in indexes {
-            let outstanding = self.servers[index].outstanding;
-            if outstanding.is_some_and(|outstanding| outstanding.request != request) {
-                self.fail_traffic_request(index, RequestFailure::Superseded);
-            }
+        let outstanding = |index: usize| self.servers[index].outstanding.map(|o| o.request);
+        let mut new = indexes.to_vec();
+        new.retain(|index| outstanding(*index) != Some(request));
+        for &index in &new {
+            self.fail_traffic_request(index, RequestFailure::Superseded);
             let served = &mut self.servers[index];
-            served.wanted = request == TrafficRequest::Activate;
+            served.wanted = match request {
+                TrafficRequest::Activate => WantedTraffic::Active,
+                TrafficRequest::Deactivate => WantedTraffic::Inactive,
+            };
             served.outstanding = Some(Outstanding {
                 request,
                 deadline: now + self.config.t_ack,
                 transmissions: 1,
             });
         }
-        self.send_traffic_requests(request, indexes);
+        self.send_traffic_requests(request, &new);
     }
 
     /// Sends a request for application servers: one message for each traffic mode.

@@ -2,7 +2,10 @@
 
 use carrick_proto::Time;
 
-use super::{Asp, AspIndication, Message, RequestFailure, StateRequest, TrafficRequest, Transmit};
+use super::{
+    Asp, AspIndication, Message, RequestFailure, StateRequest, TrafficRequest, Transmit,
+    WantedTraffic,
+};
 use crate::m3ua::heartbeat_timer::HeartbeatAction;
 use crate::m3ua::{DeregistrationResult, DeregistrationStatus, RoutingContext};
 
@@ -83,7 +86,7 @@ impl Asp {
                 outstanding.deadline = now + t_ack;
                 again.push(index);
             } else {
-                served.wanted = false;
+                served.wanted = WantedTraffic::Inactive;
                 self.fail_traffic_request(index, RequestFailure::TimedOut);
             }
         }
