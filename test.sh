@@ -268,7 +268,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox sockets-probe interop; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox dissection sockets-probe interop; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -277,6 +277,7 @@ waiting() {
   check commands ignored command
   check filter ignored filter
   check middlebox ignored middlebox
+  check dissection ignored it tshark_accepts_every_message
 }
 
 # What waits besides, next to it. The lints and the docs come last: they hold the lock of the target folder, which would

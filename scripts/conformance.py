@@ -42,6 +42,7 @@ TITLES = {
     "RFC 4231": "Test Cases for HMAC-SHA-2",
     "RFC 4291": "IPv6 Addressing Architecture",
     "RFC 4540": "SIMCO",
+    "RFC 4666": "MTP3 User Adaptation Layer (M3UA)",
     "RFC 4732": "Internet Denial-of-Service Considerations",
     "RFC 4820": "Padding Chunk and Parameter",
     "RFC 4895": "Authenticated Chunks",
@@ -89,7 +90,7 @@ SPELLINGS = (
     "ACK ASCONF ASCONF-ACK AUTH CMT COOKIE-ACK COOKIE-ECHO CWR DF DTLS ECN ECNE ECT FORWARD-TSN HMAC HMACs HTNA I-DATA I-FORWARD-TSN "
     "ICMP INIT INIT-ACK IP IPv4 IPv6 MID MIDs MTU NAT NATs NR-SACK PAD PF PMDCS PPID PR-SCTP PRR RACK RE-CONFIG RFC RTCP "
     "RTO RTP RTT SACK SACKs SCTP SHUTDOWN-ACK SHUTDOWN-COMPLETE SID SIMCO SIP SSN SSNs TCP TLP TLS TSN TSNs UDP RTO.Max "
-    "AST BFM CRC32c FSN FSNs INVITE KiB Linux MB MIB NOAUTH Nagle PDR PEA PLC PTO SYN TTL kB co-located half-open multi-homed "
+    "AS-ACTIVE AS-DOWN AS-INACTIVE AS-PENDING ASP ASPs AST BFM CRC32c DUPU FSN FSNs INVITE KiB Linux MB MIB NOAUTH NTFY Nagle PDR PEA PLC PTO SCON SGP SLS SYN TTL kB co-located half-open multi-homed "
     "non-renegable non-unicast COOKIE-WAIT COOKIE-ECHOED SHUTDOWN-ACK-SENT SHUTDOWN-RECEIVED SHUTDOWN-SENT Max.Burst Max.Init.Retransmits Path.Max.Retrans Association.Max.Retrans HB.Max.Burst"
 ).split()
 SPELLED = {re.sub(r"[-. ]", "_", s.lower()): s for s in SPELLINGS} | {
@@ -101,7 +102,7 @@ SPELLED = {re.sub(r"[-. ]", "_", s.lower()): s for s in SPELLINGS} | {
 # Abbreviations that are words as well: they are meant where they begin a name.
 FIRST = {"are": "ARE", "bye": "BYE", "per": "PER", "red": "RED", "sa": "SA", "st": "ST"}
 # Names of libraries, in lower case also where they begin a sentence.
-LOWER_CASE = {"libcarrick", "libsctp", "smoltcp"}
+LOWER_CASE = {"libcarrick", "libsctp", "smoltcp", "tshark"}
 
 SOURCE = re.compile(
     r"(?P<document>RFC \d+|draft-[\w-]+)(?:, (?:section (?P<section>\d+(?:\.\d+)*)|appendix (?P<appendix>[A-Z](?:\.\d+)*))"

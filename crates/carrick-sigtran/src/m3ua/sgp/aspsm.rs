@@ -1,0 +1,211 @@
+//! ASP Up and ASP Down procedures, loss of associations, management blocking (RFC 4666, sections 4.3.3, 4.3.4.1,
+//! 4.3.4.2 and 4.7).
+
+use carrick_proto::Time;
+
+use super::{
+    AspIdentifier, AspKey, AspState, ErrorCode, Message, RoutingContext, SgpConfigError,
+    SgpIndication, SignallingGatewayProcess, Status,
+};
+use crate::m3ua::{AspDown, AspInactive, AspUp, RoutingContexts};
+
+impl SignallingGatewayProcess {
+    /// ASP Up:
+    ///
+    /// 1. Refuse it for management reasons, or if the ASP Identifier is missing or not unique.
+    /// 2. In ASP-ACTIVE: acknowledge, report Unexpected Message, enter ASP-INACTIVE, deregister.
+    /// 3. In ASP-INACTIVE: acknowledge.
+    /// 4. In ASP-DOWN: enter ASP-INACTIVE, acknowledge, notify of the states of the application servers.
+    pub(super) fn on_asp_up(&mut self, now: Time, asp: AspKey, body: &AspUp, message: &Message) {
+        if let Err(code) = self.check_asp_up(asp, body) {
+            self.refuse(asp, code, message);
+            return;
+        }
+        let Some(peer) = self.asps.get_mut(&asp) else {
+            return;
+        };
+        peer.identifier = body.asp_identifier;
+        let was_up = std::mem::replace(&mut peer.up, true);
+        let contexts = self.contexts_of(asp);
+        let was_active = (contexts.iter())
+            .any(|context| self.asp_state(asp, *context) == Some(AspState::Active));
+        if !was_up {
+            self.indicate(SgpIndication::AspUp(asp));
+        }
+        self.set_states(asp, &contexts, AspState::Inactive);
+        self.send(asp, Message::AspUpAck(AspUp::default()));
+        if was_active {
+            self.refuse(asp, ErrorCode::UNEXPECTED_MESSAGE, message);
+            self.drop_registrations(now, asp);
+        }
+        for context in contexts {
+            let changed = self.update_server(now, context, false, None);
+            // The change has been notified to all ASPs, this one included.
+            if !was_up && !changed {
+                self.notify_state(context, Some(asp), None);
+            }
+        }
+    }
+
+    fn check_asp_up(&self, asp: AspKey, body: &AspUp) -> Result<(), ErrorCode> {
+        let Some(peer) = self.asps.get(&asp) else {
+            return Ok(());
+        };
+        if peer.blocked {
+            return Err(ErrorCode::MANAGEMENT_BLOCKING);
+        }
+        let Some(identifier) = body.asp_identifier else {
+            let required = self.config.require_asp_identifier;
+            return if required {
+                Err(ErrorCode::ASP_IDENTIFIER_REQUIRED)
+            } else {
+                Ok(())
+            };
+        };
+        let other = peer
+            .configured_identifier
+            .is_some_and(|configured| configured != identifier);
+        if other || self.is_identifier_of_other(asp, identifier) {
+            return Err(ErrorCode::INVALID_ASP_IDENTIFIER);
+        }
+        Ok(())
+    }
+
+    /// Returns whether another ASP of the same application servers is up with this identifier.
+    fn is_identifier_of_other(&self, asp: AspKey, identifier: AspIdentifier) -> bool {
+        let others = self
+            .asps
+            .iter()
+            .filter(|(other, peer)| **other != asp && peer.up);
+        let mut same = others.filter(|(other, _)| self.identifier(**other) == Some(identifier));
+        let contexts = self.contexts_of(asp);
+        same.any(|(other, _)| {
+            contexts.is_empty()
+                || contexts
+                    .iter()
+                    .any(|context| self.is_member(*other, *context))
+        })
+    }
+
+    /// ASP Down: always acknowledged; the ASP leaves all application servers.
+    pub(super) fn on_asp_down(&mut self, now: Time, asp: AspKey) {
+        let contexts = self.enter_down(asp);
+        self.send(asp, Message::AspDownAck(AspDown::default()));
+        self.after_down(now, asp, &contexts, None);
+    }
+
+    /// Loss or restart of the association.
+    pub(super) fn lose_association(&mut self, now: Time, asp: AspKey) {
+        let failed = self.identifier(asp);
+        let contexts = self.enter_down(asp);
+        if let Some(peer) = self.asps.get_mut(&asp) {
+            peer.outbound_streams = None;
+            peer.heartbeat.stop();
+        }
+        for (context, _) in &contexts {
+            for member in self.available_members(*context) {
+                self.notify(member, Status::AspFailure, *context, failed);
+            }
+        }
+        self.after_down(now, asp, &contexts, failed);
+    }
+
+    /// Enters ASP-DOWN in all application servers; returns those in which the state was another, with that state.
+    fn enter_down(&mut self, asp: AspKey) -> Vec<(RoutingContext, AspState)> {
+        let Some(peer) = self.asps.get_mut(&asp) else {
+            return Vec::new();
+        };
+        if std::mem::take(&mut peer.up) {
+            self.indicate(SgpIndication::AspDown(asp));
+        }
+        let contexts = self.contexts_of(asp);
+        self.set_states(asp, &contexts, AspState::Down)
+    }
+
+    /// Updates the application servers that an ASP has left.
+    fn after_down(
+        &mut self,
+        now: Time,
+        asp: AspKey,
+        contexts: &[(RoutingContext, AspState)],
+        failed: Option<AspIdentifier>,
+    ) {
+        for (context, previous) in contexts {
+            self.update_server(now, *context, false, failed);
+            if *previous == AspState::Active {
+                self.notify_insufficient(*context);
+            }
+        }
+        self.drop_registrations(now, asp);
+    }
+
+    /// Sets the state of an ASP in application servers; returns those in which it was another.
+    pub(super) fn set_states(
+        &mut self,
+        asp: AspKey,
+        contexts: &[RoutingContext],
+        state: AspState,
+    ) -> Vec<(RoutingContext, AspState)> {
+        let mut changed = Vec::new();
+        for context in contexts {
+            let server = self.servers.get_mut(context);
+            if let Some(previous) = server.and_then(|server| server.set_asp_state(asp, state)) {
+                changed.push((*context, previous));
+            }
+        }
+        changed
+    }
+
+    /// Blocks an ASP for management reasons, or ends that. A blocked ASP that is up gets an ASP Down Ack without a
+    /// request, as section 4.7 recommends; its ASP Up messages are refused.
+    ///
+    /// # Errors
+    /// [`SgpConfigError::UnknownAsp`].
+    pub fn set_asp_blocked(
+        &mut self,
+        now: Time,
+        asp: AspKey,
+        blocked: bool,
+    ) -> Result<(), SgpConfigError> {
+        let peer = self
+            .asps
+            .get_mut(&asp)
+            .ok_or(SgpConfigError::UnknownAsp(asp))?;
+        peer.blocked = blocked;
+        if blocked && peer.up {
+            self.on_asp_down(now, asp);
+        }
+        Ok(())
+    }
+
+    /// Blocks an application server for management reasons, or ends that. Active ASPs get an ASP Inactive Ack
+    /// without a request, as section 4.7 recommends; ASP Active messages are refused.
+    ///
+    /// # Errors
+    /// [`SgpConfigError::UnknownRoutingContext`].
+    pub fn set_application_server_blocked(
+        &mut self,
+        now: Time,
+        context: RoutingContext,
+        blocked: bool,
+    ) -> Result<(), SgpConfigError> {
+        let server = self.servers.get_mut(&context);
+        let server = server.ok_or(SgpConfigError::UnknownRoutingContext(context))?;
+        server.blocked = blocked;
+        if !blocked {
+            return Ok(());
+        }
+        let active: Vec<_> = server.members_in(AspState::Active).collect();
+        for asp in active {
+            self.set_states(asp, &[context], AspState::Inactive);
+            self.indicate(SgpIndication::AspInactive(asp, context));
+            let ack = AspInactive {
+                routing_contexts: RoutingContexts::new([context]),
+                info: None,
+            };
+            self.send(asp, Message::AspInactiveAck(ack));
+        }
+        self.update_server(now, context, false, None);
+        Ok(())
+    }
+}

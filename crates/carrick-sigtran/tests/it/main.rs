@@ -1,0 +1,11 @@
+//! Tests of the crate through its public interface.
+
+mod asp;
+mod corpus;
+mod layout;
+mod malformed;
+mod peers;
+mod round_trip;
+mod samples;
+mod sgp;
+mod tshark;
