@@ -576,6 +576,18 @@ fn the_inverse_reproduction_is_a_folder() {
     assert_eq!(inverse.name(), "mobile-ip-inverse");
 }
 
+/// Congestion controls on a link with random losses, also beside the kernel's.
+#[test]
+fn the_lossy_link_is_a_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("experiments/lossy-link");
+    let experiment = Experiment::load(&folder).expect("valid");
+    assert_eq!(experiment.scenario().cells().len(), 3 * 3);
+    let plan = experiment.live(&options(Some(1))).expect("live runs");
+    // SCTP in UDP and on plain IP, and two congestion controls of the kernel.
+    assert_eq!(plan.runs.len(), 6 * 2 + 3 * 2);
+}
+
 /// Home agent, foreign agents and the Mobile IP of the node are simulated in live runs.
 #[test]
 fn live_mobile_nodes_keep_their_agents() {
