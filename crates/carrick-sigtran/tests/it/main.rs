@@ -3,6 +3,7 @@
 mod asp;
 mod corpus;
 mod layout;
+mod m2pa_messages;
 mod malformed;
 mod peers;
 mod round_trip;
