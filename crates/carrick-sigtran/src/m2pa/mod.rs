@@ -1,9 +1,10 @@
 //! MTP2 User Peer-to-Peer Adaptation Layer, M2PA (RFC 4165).
 //!
 //! [`Message`] is a message of the protocol; [`Message::decode`] is strict. What it rejects is discarded without an
-//! answer (section 4.2.1).
+//! answer (section 4.2.1). [`link::Link`] is the state machine of a link.
 
 mod error;
+pub mod link;
 mod message;
 mod sequence_number;
 
