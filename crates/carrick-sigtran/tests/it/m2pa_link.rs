@@ -349,7 +349,7 @@ fn out_of_service_of_the_peer_ends_the_link() {
 
 /// RFC 4165, section 4.1.3
 #[test]
-fn alignment_of_the_peer_restarts_proving_or_ends_the_link() {
+fn alignment_of_the_peer_restarts_or_ends_the_link() {
     for state in subject_states() {
         let mut subject = Subject::in_state(state);
         subject.receive(Alignment);
@@ -539,7 +539,7 @@ fn two_abnormal_bsns_of_three_end_the_link() {
 
 /// RFC 4165, section 4.2.1: each message has its T7
 #[test]
-fn excessive_delay_of_an_acknowledgement_ends_the_link() {
+fn a_missing_acknowledgement_ends_the_link() {
     let mut subject = Subject::in_state(LinkState::InService);
     subject.send(0);
     subject.wait(Duration::from_millis(600));
@@ -608,9 +608,9 @@ fn messages_wait_during_receive_congestion() {
     assert_eq!(sent[1].message.bsn, number(1));
 }
 
-/// RFC 4165, section 5.4: side A of figure 16, with numbers from 0
+/// RFC 4165, section 5.4: side A of the second example, with numbers from 0
 #[test]
-fn local_processor_outage_proceeds_as_in_figure_16() {
+fn a_local_outage_proceeds_as_in_the_example() {
     let mut subject = Subject::in_state(LinkState::InService);
     (0..3).for_each(|value| subject.send(value));
     (0..3).for_each(|fsn| subject.receive_data(NONE, fsn));
@@ -678,7 +678,7 @@ fn messages_of_a_local_outage_reach_mtp3_after_it() {
     assert_eq!(sent, expected);
 }
 
-/// RFC 4165, section 4.1.4: side B of figure 16
+/// RFC 4165, section 5.4: side B of the second example
 #[test]
 fn remote_processor_outage_stops_messages() {
     let mut subject = Subject::in_state(LinkState::InService);
@@ -885,4 +885,16 @@ fn recovery_during_proving_is_answered_after_it() {
     let statuses = subject.statuses();
     let end = [(0, Ready), (1, Ready)];
     assert_eq!(statuses[statuses.len() - 2..], end);
+}
+
+/// RFC 4165, section 4.1.5: Busy overtakes the Processor Outage that ends the alignment
+#[test]
+fn busy_before_service_applies_in_service() {
+    let mut subject = Subject::in_state(LinkState::AlignedReady);
+    subject.receive(Busy);
+    subject.receive(Ready);
+    subject.send(0);
+    assert_eq!(subject.data(), []);
+    subject.receive(BusyEnded);
+    assert_eq!(subject.data(), [(NONE, number(0), true)]);
 }

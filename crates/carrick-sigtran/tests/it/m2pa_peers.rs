@@ -315,4 +315,57 @@ proptest! {
         prop_assert!(pair.are(LinkState::InService));
         prop_assert_eq!(pair.received, [vec![msu(2)], vec![msu(1)]]);
     }
+
+    /// RFC 4165, section 4: any messages of the peer in any state have bounded answers
+    #[test]
+    fn any_messages_have_bounded_answers(
+        steps in vec((0..3_u16, 0..11_u32, 0..4_u32, 0..4_u32, 0..3_000_u64), 0..200),
+        local in vec(0..7_u8, 200),
+    ) {
+        let mut link = Link::new(LinkConfig::default()).expect("a valid configuration");
+        let mut now = Time::from_millis(1);
+        link.handle_sctp(now, UP);
+        while link.poll_transmit().is_some() {}
+        let number = |value| SequenceNumber::MAX.add(value);
+        let mut waiting = 0;
+        for ((stream, kind, bsn, fsn, wait), request) in steps.into_iter().zip(local) {
+            match request {
+                0 | 1 => drop(link.start(now)),
+                2 => link.local_processor_outage(),
+                3 => link.local_processor_recovered(now),
+                4 => waiting += u32::from(link.send(now, msu(7)).is_ok()),
+                _ => {}
+            }
+            let filler = Bytes::new;
+            let status = match kind {
+                1 => Some(LinkStatus::Alignment),
+                2 => Some(LinkStatus::ProvingNormal(filler())),
+                3 => Some(LinkStatus::ProvingEmergency(filler())),
+                4 => Some(LinkStatus::Ready),
+                5 => Some(LinkStatus::ProcessorOutage),
+                6 => Some(LinkStatus::ProcessorRecovered),
+                7 => Some(LinkStatus::Busy),
+                8 => Some(LinkStatus::BusyEnded),
+                9 => Some(LinkStatus::OutOfService),
+                _ => None,
+            };
+            let data = (kind == 0).then(|| msu(fsn));
+            let body = status.map_or(Body::UserData(data), Body::LinkStatus);
+            let message = Message { bsn: number(bsn), fsn: number(fsn), body };
+            link.handle_message(now, stream, message);
+            now += Duration::from_millis(wait);
+            if link.poll_timeout().is_some_and(|at| at <= now) {
+                link.handle_timeout(now);
+            }
+            prop_assert!(link.poll_timeout().is_none_or(|at| at > now));
+            let mut answers = 0;
+            while let Some(transmit) = link.poll_transmit() {
+                transmit.message.encode().expect("a message that fits");
+                answers += 1;
+            }
+            // Messages of MTP3, and a few of each input.
+            prop_assert!(answers <= waiting + 8 + 64);
+            while link.poll_indication().is_some() {}
+        }
+    }
 }

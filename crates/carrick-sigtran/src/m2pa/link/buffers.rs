@@ -104,7 +104,7 @@ impl TransmitBuffers {
         true
     }
 
-    /// Removes messages for a changeover and returns them in order; the others are discarded.
+    /// Removes messages for a changeover and returns them in order; the rest is discarded.
     pub(super) fn retrieve(&mut self, retrieval: Retrieval) -> Vec<Msu> {
         let first = match retrieval {
             Retrieval::All => Some(0),

@@ -95,7 +95,7 @@ pub enum LinkConfigError {
     /// Proving messages would be sent without a pause.
     #[error("proving_interval is 0: use the interval of messages under normal load")]
     NoProvingInterval,
-    /// A buffer could have more messages than sequence numbers can tell apart.
+    /// A buffer could have more messages than sequence numbers distinguish.
     #[error("a buffer of {0} messages exceeds the limit of {max}", max = BufferLimit::MAX_MESSAGES)]
     BufferTooLarge(usize),
     /// Congestion would end before it begins.

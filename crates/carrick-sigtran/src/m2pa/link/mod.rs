@@ -32,7 +32,8 @@ use super::{
     USER_DATA_STREAM,
 };
 
-/// State of a link (Q.703, sections 7 and 12: link state control and initial alignment control).
+/// State of a link, in the order of an alignment: those of the link state control and the initial alignment control of
+/// Q.703.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkState {
     /// Out of service.

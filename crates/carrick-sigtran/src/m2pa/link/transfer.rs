@@ -217,7 +217,7 @@ impl Link {
 
     /// Handles the Ready that answers Processor Recovered: a Ready answers it, then User Data resumes.
     pub(super) fn complete_recovery(&mut self, now: Time, bsn: SequenceNumber) {
-        // After another outage since, the numbers of its own Ready apply.
+        // If another outage ended since, the Ready that answers its Processor Recovered has the numbers that apply.
         if !self.is_recovering() && !self.resynchronize(now, bsn) {
             return;
         }
@@ -225,9 +225,10 @@ impl Link {
         self.transmit(now);
     }
 
-    /// Handles Busy: T6 begins if messages are unacknowledged, T7 ends (section 4.1.5).
+    /// Handles Busy: T6 begins if messages are unacknowledged, T7 ends (section 4.1.5). It can overtake the Processor
+    /// Outage that ends the alignment.
     pub(super) fn handle_busy(&mut self, now: Time) {
-        if self.is_aligned_at_both_ends() && !self.remote_busy {
+        if self.state >= LinkState::AlignedReady && !self.remote_busy {
             self.remote_busy = true;
             let unacknowledged = self.transmit_buffers.oldest_sent_at().is_some();
             self.t6 = unacknowledged.then(|| now + self.config.t6);
