@@ -39,6 +39,7 @@ TITLES = {
     "RFC 3758": "Partial Reliability Extension",
     "RFC 3873": "SCTP Management Information Base",
     "RFC 4015": "The Eifel Response Algorithm",
+    "RFC 4165": "MTP2 User Peer-to-Peer Adaptation Layer (M2PA)",
     "RFC 4231": "Test Cases for HMAC-SHA-2",
     "RFC 4291": "IPv6 Addressing Architecture",
     "RFC 4540": "SIMCO",

@@ -3,6 +3,9 @@
 mod asp;
 mod corpus;
 mod layout;
+mod m2pa_link;
+mod m2pa_messages;
+mod m2pa_peers;
 mod malformed;
 mod peers;
 mod round_trip;

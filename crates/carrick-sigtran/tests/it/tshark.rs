@@ -4,6 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use bytes::Bytes;
+
+use crate::m2pa_messages;
 use crate::samples::{full, minimal};
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -15,46 +18,67 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// RFC 4666, section 3.1.2
-#[test]
-#[ignore = "needs tshark (interop/install.sh)"]
-fn tshark_accepts_every_message() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let text = folder.join("m3ua.txt");
-    let capture = folder.join("m3ua.pcapng");
-    let messages: Vec<_> = full().into_iter().chain(minimal()).collect();
-    let mut dump = String::new();
-    for message in &messages {
-        let octets = message.encode().expect("a message that fits");
-        dump.push_str("0000");
-        for octet in octets {
-            write!(dump, " {octet:02x}").expect("memory for the text");
-        }
-        dump.push('\n');
-    }
-    std::fs::write(&text, dump).expect("a file in the target folder");
-    let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
-    let (text, capture) = (path(&text), path(&capture));
-    // Chunks with the payload protocol identifier of M3UA.
-    run("text2pcap", &["-q", "-S", "2905,2905,3", &text, &capture]);
+/// Capture file with SCTP user messages.
+struct Capture {
+    file: String,
+}
 
-    let tshark = |filter: &str, fields: &[&str]| {
-        let mut arguments = vec!["-n", "-r", &capture, "-Y", filter];
+impl Capture {
+    /// Writes a capture with a packet for each message, on this port and with this payload protocol identifier.
+    fn new(name: &str, port: u16, identifier: u32, messages: impl Iterator<Item = Bytes>) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let mut dump = String::new();
+        for octets in messages {
+            dump.push_str("0000");
+            for octet in octets {
+                write!(dump, " {octet:02x}").expect("memory for the text");
+            }
+            dump.push('\n');
+        }
+        let path = |extension| {
+            let path = folder.join(name).with_extension(extension);
+            path.to_str().expect("a path in UTF-8").to_owned()
+        };
+        let (text, file) = (path("txt"), path("pcapng"));
+        std::fs::write(&text, dump).expect("a file in the target folder");
+        let chunk = format!("{port},{port},{identifier}");
+        run("text2pcap", &["-q", "-S", &chunk, &text, &file]);
+        Self { file }
+    }
+
+    /// Returns a line for each packet that a filter selects: these fields, or tshark's summary without any.
+    fn fields(&self, filter: &str, fields: &[&str]) -> Vec<String> {
+        let mut arguments = vec!["-n", "-r", &self.file, "-Y", filter];
         if !fields.is_empty() {
             arguments.extend(["-T", "fields"]);
             arguments.extend(fields.iter().flat_map(|field| ["-e", *field]));
         }
         let output = run("tshark", &arguments);
-        output.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
+        output.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the packets that are malformed or have a warning.
+    fn complaints(&self) -> Vec<String> {
+        self.fields("_ws.malformed || _ws.expert.severity >= warning", &[])
+    }
+}
+
+/// RFC 4666, section 3.1.2
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_accepts_every_message() {
+    let messages: Vec<_> = full().into_iter().chain(minimal()).collect();
+    let octets = messages.iter().map(|message| message.encode());
+    let octets = octets.map(|octets| octets.expect("a message that fits"));
+    let capture = Capture::new("m3ua", 2905, 3, octets);
+    let tshark = |filter: &str, fields: &[&str]| capture.fields(filter, fields);
     let kinds: Vec<_> = messages
         .iter()
         .map(|message| format!("{}\t{}", message.kind().class, message.kind().message_type))
         .collect();
     let found = tshark("m3ua", &["m3ua.message_class", "m3ua.message_type"]);
     assert_eq!(found, kinds);
-    let complaints = tshark("_ws.malformed || _ws.expert.severity >= warning", &[]);
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(capture.complaints(), Vec::<String>::new());
     // Parameters are dissected, not skipped, with the values that were encoded.
     let unknown = tshark(
         "m3ua.parameter_value",
@@ -82,4 +106,29 @@ fn tshark_accepts_every_message() {
     ];
     let destinations = tshark("m3ua.congestion_level == 2", &fields);
     assert_eq!(destinations, ["0,3\t5029,2072"]);
+}
+
+/// RFC 4165, section 2.3
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_accepts_every_m2pa_message() {
+    let messages = m2pa_messages::all();
+    let octets = messages.iter().map(|message| message.encode());
+    let octets = octets.map(|octets| octets.expect("a message that fits"));
+    let capture = Capture::new("m2pa", 3565, 5, octets);
+    let fields = ["m2pa.type", "m2pa.bsn", "m2pa.fsn", "m2pa.status"];
+    let found = capture.fields("m2pa", &fields);
+    let expected: Vec<_> = messages
+        .iter()
+        .map(|message| {
+            let (message_type, state) = match &message.body {
+                carrick_sigtran::m2pa::Body::UserData(_) => (1, String::new()),
+                carrick_sigtran::m2pa::Body::LinkStatus(status) => (2, status.state().to_string()),
+            };
+            let (bsn, fsn) = (message.bsn.value(), message.fsn.value());
+            format!("{message_type}\t{bsn}\t{fsn}\t{state}")
+        })
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(capture.complaints(), Vec::<String>::new());
 }
