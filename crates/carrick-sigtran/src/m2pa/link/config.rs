@@ -6,8 +6,8 @@ use crate::m2pa::MAX_DATA;
 
 /// Configuration of a [`Link`](super::Link).
 ///
-/// The timers are those of Q.703, with defaults in its ranges for links of 64 kbit/s. Section 4 of RFC 4165 asks for
-/// the values of the applicable MTP2 standard, the same on both ends.
+/// The timers are those of Q.703, with defaults for links of 64 kbit/s that were not compared with its text. Section 4
+/// of RFC 4165 asks for the values of the applicable MTP2 standard, the same on both ends.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// T1, alignment ready: wait for the peer's end of proving, 45 s by default.
