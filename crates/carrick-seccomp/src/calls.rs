@@ -224,6 +224,8 @@ impl Supervisor {
             AwaitedEvent::Readable => socket.receive_timeout(),
             _ => socket.send_timeout(),
         };
+        // Nothing is left to store when the program continues, whose next call may change the socket again.
+        socket.refresh();
         CallOutcome::Wait(ParkedCall {
             socket,
             event,

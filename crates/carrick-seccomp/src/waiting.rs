@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use carrick_client::proxy::set_up;
+use carrick_client::proxy::{ProxySocket, set_up};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
@@ -155,13 +155,13 @@ fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<Waiti
         AwaitedEvent::Readable | AwaitedEvent::Writable => {
             supervisor.perform(&notification, call.socket)
         }
-        AwaitedEvent::Connected(value) => finished(call.socket.connected(), value),
+        AwaitedEvent::Connected(value) => finished(call.socket.connected(), call.socket, value),
         AwaitedEvent::SetUp(result, value) => match set_up(&result) {
             Err(Errno::AGAIN) => CallOutcome::Wait(ParkedCall {
                 event: AwaitedEvent::SetUp(result, value),
                 ..call
             }),
-            done => finished(done, value),
+            done => finished(done, call.socket, value),
         },
     };
     match outcome {
@@ -178,7 +178,10 @@ fn resume(supervisor: &'static Supervisor, waiting: WaitingCall) -> Option<Waiti
     }
 }
 
-fn finished(done: Result<(), Errno>, value: i64) -> CallOutcome {
+/// Ends a set-up. What it changed of the socket is stored before the program continues, whose next call may change the
+/// socket again.
+fn finished(done: Result<(), Errno>, socket: ProxySocket<'_>, value: i64) -> CallOutcome {
+    drop(socket);
     CallOutcome::Reply(done.map_or_else(Reply::Error, |()| Reply::Value(value)))
 }
 
