@@ -858,7 +858,7 @@ static void several(void)
 	}
 	struct cmsghdr *c = (struct cmsghdr *)control;
 	struct sctp_sndinfo info = { .snd_sid = 3, .snd_ppid = htonl(60) };
-	*c = (struct cmsghdr){ CMSG_LEN(sizeof info), IPPROTO_SCTP, SCTP_SNDINFO };
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_SCTP, .cmsg_type = SCTP_SNDINFO };
 	memcpy(CMSG_DATA(c), &info, sizeof info);
 	out[ON_STREAM].msg_hdr.msg_control = control;
 	out[ON_STREAM].msg_hdr.msg_controllen = sizeof control;
