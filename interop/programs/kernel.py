@@ -123,7 +123,7 @@ MASKS = {
     "withsctp": [r":\d+\.$"],
     # Ports of the client, and tags of the server.
     "kamailio": [r"(?<=10\.77\.0\.3:)\d+", r"(?<=rport=)\d+", r"(?<=;tag=)[0-9a-f.-]+$"],
-    "iperf3": [r" *\d+(\.\d+)?( [KMG])?", " +"],
+    "iperf3": [r" *\d+(\.\d+)?( [KMG]?(?=[Bb]))?", " +"],
 }
 # Programs whose last interval may be one line more.
 REPEATING = ["iperf3"]
