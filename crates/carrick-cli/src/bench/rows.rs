@@ -84,7 +84,7 @@ const LINK: &[Column] = &[
     },
 ];
 
-const LOOPBACK: &[&str] = &["carrick", "tcp", "udp", "udp-offload"];
+const LOOPBACK: &[&str] = &["carrick", "carrick-9000", "tcp", "udp", "udp-offload"];
 const CORE: &[&str] = &["carrick", "carrick-rfc9260"];
 
 /// Values of a row over loopback with the other programs, of which most rows differ in a few fields.
@@ -380,7 +380,14 @@ fn bulk(bench: &Bench, program: &Program, size: u32) -> Result<Vec<f64>, String>
     let (size, seconds) = (size.to_string(), seconds(bench));
     let (line, cpu) = match program.name.as_str() {
         "carrick" => perf(bench, program, &["--udp-port", "0"], &size, &seconds)?,
-        "carrick-ip" => perf(bench, program, &["--raw"], &size, &seconds)?,
+        "carrick-9000" => perf(
+            bench,
+            program,
+            &["--udp-port", "0", "--mtu", "9000"],
+            &size,
+            &seconds,
+        )?,
+        "carrick-ip" => perf(bench, program, &["--raw", "--mtu", "1500"], &size, &seconds)?,
         _ => exchange(bench, program, "send", &[&size, &seconds])?,
     };
     let bytes = positive(&line, "bytes")?;
@@ -425,7 +432,16 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
     let count = program.name.strip_prefix("carrick-").unwrap_or("1");
     let count: usize = count.parse().map_err(|_| "no number of clients")?;
     let limit = bench.time + MARGIN;
-    let server = ["server", "--json", "--udp-port", "0", "--bind", "127.0.0.1"];
+    let server = [
+        "server",
+        "--json",
+        "--udp-port",
+        "0",
+        "--bind",
+        "127.0.0.1",
+        "--mtu",
+        "1500",
+    ];
     let mut server = bench
         .processes
         .start(&perf_command(program, &server), limit)?;
@@ -441,6 +457,8 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
         &port,
         "-t",
         &time,
+        "--mtu",
+        "1500",
     ];
     let client = perf_command(program, &client);
     let mut running = Vec::new();
