@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use carrick_proto::{AssociationId, CloseReason, Event, Time};
+use carrick_proto::{AssociationId, CloseReason, Event, PathStats, Time};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{AssociationEntry, Driver};
@@ -50,9 +50,9 @@ impl Driver {
 
     fn on_notification(&mut self, id: AssociationId, event: Event, now: Time) {
         match event {
-            Event::PathConfirmed(_)
-            | Event::PathRecovered(_)
-            | Event::PathLocalAddressChanged(_) => self.fit_paths(id, None, now),
+            Event::PathConfirmed(path)
+            | Event::PathRecovered(path)
+            | Event::PathLocalAddressChanged(path) => self.fit_paths(id, |p| p.id == path, now),
             _ => {}
         }
         let restarted = matches!(event, Event::Restarted);
@@ -84,7 +84,7 @@ impl Driver {
         (outbound, inbound): (u16, u16),
         now: Time,
     ) {
-        self.fit_paths(id, None, now);
+        self.fit_paths(id, |_| true, now);
         let Some(commands) = self.commands.upgrade() else {
             return self.refuse(id, b"the endpoint is closing", now);
         };
@@ -176,23 +176,20 @@ impl Driver {
     pub(super) fn fit_to_route(&mut self, remote: IpAddr, now: Time) {
         let ids: Vec<AssociationId> = self.core.associations().collect();
         for id in ids {
-            self.fit_paths(id, Some(remote), now);
+            self.fit_paths(id, |path| path.remote == remote, now);
         }
     }
 
-    /// Lowers the MTU of paths, or of that to one address, to that of the host's route.
-    fn fit_paths(&mut self, id: AssociationId, only: Option<IpAddr>, now: Time) {
+    /// Limits the MTU of the chosen paths to that of the host's route, with path MTU discovery also that of its probes.
+    fn fit_paths(&mut self, id: AssociationId, is_chosen: impl Fn(&PathStats) -> bool, now: Time) {
         if self.below.is_protected() {
             // Path MTU discovery alone finds the MTU of a session.
             return;
         }
-        let paths: Vec<_> = self
-            .core
-            .paths(id)
-            .filter(|p| only.is_none_or(|only| p.remote == only))
-            .collect();
+        let paths: Vec<_> = self.core.paths(id).filter(is_chosen).collect();
         for path in paths {
-            if let Some(mtu) = route_mtu(path.local, path.remote).filter(|m| *m < path.mtu) {
+            let limits = |mtu: &usize| path.mtu_discovery.is_some() || *mtu < path.mtu;
+            if let Some(mtu) = route_mtu(path.local, path.remote).filter(limits) {
                 // The path exists: it was listed just before.
                 let _ = self.core.set_path_mtu(now, id, path.id, mtu);
             }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use carrick::{
-    CloseReason, OperationError, ParameterChanges, PathId, RecvError, SendOptions, TryRecvError,
+    AssociationConfig, CloseReason, Endpoint, OperationError, ParameterChanges, PathId,
+    PathMtuDiscovery, RecvError, SendOptions, TryRecvError,
 };
 use futures_util::{SinkExt, StreamExt};
 
-use crate::support::{endpoint, ip, on, pair, soon, to};
+use crate::support::{associate, config, endpoint, ip, on, pair, soon, to};
 
 #[tokio::test]
 async fn try_recv_separates_empty_from_finished() {
@@ -170,4 +171,26 @@ async fn handles_have_a_debug_form() {
     let (sender, receiver) = b.split();
     let text = format!("{client:?} {a:?} {sender:?} {receiver:?} {events:?}");
     assert!(text.contains("127.0.0.1"), "{text}");
+}
+
+/// RFC 8899, section 5.2: the second probe has the MTU of the host's route, of which loopback has more than the search goes to.
+#[tokio::test]
+async fn path_mtu_discovery_begins_with_the_route() {
+    let searching = AssociationConfig::modern()
+        .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
+    let client = Endpoint::bind(config(&["127.0.0.1"]).association(searching)).unwrap();
+    let server = endpoint(&["127.0.0.1"]);
+    let (a, _b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let largest = PathMtuDiscovery::default().max_probed_mtu;
+    let path = soon("search", async {
+        loop {
+            let path = a.paths().await.unwrap().remove(0);
+            if path.mtu == largest {
+                break path;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(path.mtu_probes_sent, 2, "{path:?}");
 }
