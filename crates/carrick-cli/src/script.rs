@@ -1,0 +1,277 @@
+//! `carrick script`: packet scripts in virtual time.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use carrick_netsim::pcapng::PcapngWriter;
+use carrick_netsim::{Packet, Protocol, Time};
+use carrick_script::{Failure as ScriptFailure, Frame, Script};
+use clap::Args;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::progress::bar;
+
+/// Ending of the names of scripts in directories.
+const EXTENSION: &str = "pkt";
+/// Time after which the progress is shown.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Run packet scripts: packets, calls of the sockets API and their times.
+///
+/// Scripts have the syntax of packetdrill (see docs/script.md), and run in virtual time against Carrick's sockets,
+/// without privileges. Results are printed in the Test Anything Protocol. Exit code 1: a script failed or has a
+/// syntax error.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Scripts, and directories whose scripts (*.pkt) are run, those of their directories included.
+    #[arg(required = true, value_name = "FILE|DIRECTORY")]
+    paths: Vec<PathBuf>,
+    /// Print a JSON object for each script, one a line.
+    #[arg(long)]
+    json: bool,
+    /// Write the packets to a pcapng file, with an interface for each script. The comment of a packet is the line
+    /// of the script that sends or expects it.
+    #[arg(long, value_name = "FILE")]
+    pcapng: Option<PathBuf>,
+    /// Change each expected time, field and result once, too: a script fails if a changed one passes, since nothing
+    /// depends on that value.
+    #[arg(long)]
+    mutate: bool,
+}
+
+/// Script that was run.
+struct Row {
+    name: String,
+    title: String,
+    result: Result<(), ScriptProblem>,
+    duration: Duration,
+    frames: Vec<Frame>,
+    /// Changed scripts that were run.
+    mutations: usize,
+}
+
+/// Reason why a script did not pass.
+enum ScriptProblem {
+    Syntax(carrick_script::SyntaxError),
+    Failed(Box<ScriptFailure>),
+    /// Changes that have no effect, with their places.
+    NoEffect(Vec<String>),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut scripts = Vec::new();
+    for path in &arguments.paths {
+        collect(path, true, &mut scripts)?;
+    }
+    if scripts.is_empty() {
+        let paths: Vec<String> = arguments
+            .paths
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect();
+        let line = format!("no scripts (*.{EXTENSION}) in {}", paths.join(", "));
+        return Err(Failure::Usage(line));
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    if !arguments.json {
+        writeln!(out, "TAP version 13\n1..{}", scripts.len())?;
+    }
+    let mut rows = Vec::new();
+    let started = Instant::now();
+    let mut shown: Option<ProgressBar> = None;
+    for (index, path) in scripts.iter().enumerate() {
+        let row = run_script(path, arguments.mutate)?;
+        if arguments.json {
+            writeln!(out, "{}", as_json(&row))?;
+        } else {
+            write_tap(&mut out, index + 1, &row)?;
+        }
+        rows.push(row);
+        if shown.is_none() && started.elapsed() > PATIENCE && stderr().is_terminal() {
+            shown = Some(bar("scripts", scripts.len() as u64));
+        }
+        if let Some(shown) = &shown {
+            shown.set_position(index as u64 + 1);
+        }
+    }
+    if let Some(shown) = shown {
+        shown.finish_and_clear();
+    }
+    out.flush()?;
+    if let Some(path) = &arguments.pcapng {
+        let written = capture(path, &rows);
+        written.map_err(|e| Failure::Run(format!("cannot write {}: {e}", path.display())))?;
+    }
+    match rows.iter().filter(|row| row.result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(Failure::Run(format!(
+            "{failed} of {} scripts failed",
+            rows.len()
+        ))),
+    }
+}
+
+/// Adds a script, or those in a directory in the order of their names.
+fn collect(path: &Path, is_given: bool, scripts: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let unreadable = |e| Failure::Usage(format!("cannot read {}: {e}", path.display()));
+    if !fs::metadata(path).map_err(unreadable)?.is_dir() {
+        if is_given || path.extension().is_some_and(|e| e == EXTENSION) {
+            scripts.push(path.to_owned());
+        }
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(unreadable)?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|e| e.path())).collect();
+    let mut paths = paths.map_err(unreadable)?;
+    paths.sort();
+    paths
+        .iter()
+        .try_for_each(|path| collect(path, false, scripts))
+}
+
+fn run_script(path: &Path, mutate: bool) -> Result<Row, Failure> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|e| Failure::Usage(format!("cannot read {}: {e}", path.display())))?;
+    let mut row = Row {
+        name: path.display().to_string(),
+        title: String::new(),
+        result: Ok(()),
+        duration: Duration::ZERO,
+        frames: Vec::new(),
+        mutations: 0,
+    };
+    let script = match Script::parse(&text) {
+        Ok(script) => script,
+        Err(error) => {
+            row.result = Err(ScriptProblem::Syntax(error));
+            return Ok(row);
+        }
+    };
+    let outcome = script.run();
+    row.title.clone_from(&script.title);
+    row.duration = outcome.duration;
+    row.frames = outcome.frames;
+    if let Some(failure) = outcome.failure {
+        row.result = Err(ScriptProblem::Failed(Box::new(failure)));
+    } else if mutate {
+        let mutations = script.mutations();
+        row.mutations = mutations.len();
+        let passed = mutations
+            .iter()
+            .filter(|m| m.script.run().failure.is_none());
+        let passed: Vec<String> = passed
+            .map(|m| format!("{}:{}: {}", row.name, m.position, m.change))
+            .collect();
+        if !passed.is_empty() {
+            row.result = Err(ScriptProblem::NoEffect(passed));
+        }
+    }
+    Ok(row)
+}
+
+/// Writes a result in the Test Anything Protocol, version 13.
+fn write_tap(out: &mut impl Write, number: usize, row: &Row) -> Result<(), Failure> {
+    let not = if row.result.is_ok() { "" } else { "not " };
+    let title = match row.title.replace('#', "") {
+        title if title.is_empty() => String::new(),
+        title => format!(": {title}"),
+    };
+    writeln!(out, "{not}ok {number} - {}{title}", row.name)?;
+    let Err(problem) = &row.result else {
+        return Ok(());
+    };
+    writeln!(out, "  ---")?;
+    match problem {
+        ScriptProblem::Syntax(error) => {
+            writeln!(out, "  message: {}", quoted(&error.message))?;
+            writeln!(out, "  at: {}:{}", row.name, error.position)?;
+        }
+        ScriptProblem::Failed(failure) => {
+            writeln!(out, "  message: {}", quoted(&failure.message))?;
+            writeln!(out, "  at: {}:{}", row.name, failure.position)?;
+            writeln!(out, "  time: {}", failure.time.as_secs_f64())?;
+            if let Some(difference) = &failure.difference {
+                writeln!(out, "  field: {}", quoted(&difference.field))?;
+            }
+            if let Some(expected) = &failure.expected {
+                writeln!(out, "  expected: {}", quoted(expected))?;
+            }
+            if let Some(actual) = &failure.actual {
+                writeln!(out, "  actual:   {}", quoted(actual))?;
+            }
+        }
+        ScriptProblem::NoEffect(changes) => {
+            writeln!(
+                out,
+                "  message: \"{} changes have no effect\"",
+                changes.len()
+            )?;
+            writeln!(out, "  changes:")?;
+            for change in changes {
+                writeln!(out, "    - {}", quoted(change))?;
+            }
+        }
+    }
+    writeln!(out, "  ...")?;
+    Ok(())
+}
+
+/// Returns a text as a quoted scalar of YAML, which those of JSON are.
+fn quoted(text: &str) -> String {
+    json!(text).to_string()
+}
+
+fn as_json(row: &Row) -> serde_json::Value {
+    let mut object = json!({
+        "script": row.name,
+        "title": row.title,
+        "passed": row.result.is_ok(),
+        "seconds": row.duration.as_secs_f64(),
+        "packets": row.frames.len(),
+    });
+    if row.mutations > 0 {
+        object["mutations"] = json!(row.mutations);
+    }
+    match &row.result {
+        Ok(()) => {}
+        Err(ScriptProblem::Syntax(error)) => {
+            object["message"] = json!(error.message);
+            object["line"] = json!(error.position.line);
+            object["column"] = json!(error.position.column);
+        }
+        Err(ScriptProblem::Failed(failure)) => {
+            object["message"] = json!(failure.message);
+            object["line"] = json!(failure.position.line);
+            object["column"] = json!(failure.position.column);
+            object["time"] = json!(failure.time.as_secs_f64());
+            object["field"] = json!(failure.difference.as_ref().map(|d| &d.field));
+            object["expected"] = json!(failure.expected);
+            object["actual"] = json!(failure.actual);
+        }
+        Err(ScriptProblem::NoEffect(changes)) => {
+            object["message"] = json!(format!("{} changes have no effect", changes.len()));
+            object["changes"] = json!(changes);
+        }
+    }
+    object
+}
+
+/// Writes the packets of all scripts.
+fn capture(path: &Path, rows: &[Row]) -> std::io::Result<()> {
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let mut writer = PcapngWriter::new(BufWriter::new(File::create(path)?), &names)?;
+    for (interface, row) in rows.iter().enumerate() {
+        for frame in &row.frames {
+            let bytes = frame.bytes.clone();
+            let packet = Packet::new(frame.source, frame.destination, Protocol::Sctp, bytes);
+            let time = Time::from_nanos(frame.time.as_nanos() as u64);
+            let comment = frame.comment.as_deref().unwrap_or("not expected");
+            writer.write_commented(interface as u32, time, frame.direction, &packet, comment)?;
+        }
+    }
+    writer.flush()
+}
