@@ -62,11 +62,17 @@ fn compare_header(
         return Some(Difference::new("checksum", "CRC32c", "another value"));
     }
     let actual = Value::Number(header.tag.0.into());
-    let default = Value::Number(learned.tag_from_stack(&first).into());
-    let tag = expected.tag.as_ref().unwrap_or(&default);
+    let tag = match &expected.tag {
+        // A reflected tag is one of the stack.
+        Some(Value::Number(tag)) if Learned::is_reflected(&first) => {
+            Value::Number(learned.stack_tag(*tag as u32).into())
+        }
+        Some(tag) => tag.clone(),
+        None => Value::Number(learned.tag_from_stack(&first).into()),
+    };
     // A packet of another type is easier to understand than its tag.
     let is_same = expected.chunks.first().and_then(Item::code) == Some(first.kind.0.into());
-    if is_same && !matches(tag, &actual, learned) {
+    if is_same && !matches(&tag, &actual, learned) {
         return Some(Difference::new("verification tag", tag, actual));
     }
     let expected_ports = (

@@ -114,14 +114,17 @@ impl Learned {
         choice.map_or(0, |index| self.choices[index].tag)
     }
 
+    /// Returns whether a packet that begins with this chunk has the tag of the packet that it answers (T bit).
+    pub(crate) fn is_reflected(first: &RawChunk<'_>) -> bool {
+        matches!(first.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE) && first.flags & 1 == 1
+    }
+
     /// Tag of a packet of the stack that begins with this chunk, unless the script has one.
     pub(crate) fn tag_from_stack(&self, first: &RawChunk<'_>) -> u32 {
-        let is_reflected = matches!(first.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)
-            && first.flags & 1 == 1;
         let tag = match first.kind {
             ChunkType::INIT => Some(0),
             ChunkType::INIT_ACK => self.init_tag,
-            _ if is_reflected => Some(self.last_injected_tag),
+            _ if Self::is_reflected(first) => Some(self.last_injected_tag),
             _ => self.peer_tag.or(self.init_tag),
         };
         tag.unwrap_or_default()

@@ -157,11 +157,14 @@ impl<'a> Parser<'a> {
 
     /// Skips a sign or word, white space before it included, if it is next.
     fn take(&mut self, sign: &str) -> Parsed<bool> {
+        let start = self.at;
         self.skip()?;
         let is_next = self.rest().starts_with(sign);
-        if is_next {
-            self.at += sign.len();
-        }
+        self.at = if is_next {
+            self.at + sign.len()
+        } else {
+            start
+        };
         Ok(is_next)
     }
 
@@ -169,6 +172,7 @@ impl<'a> Parser<'a> {
         if self.take(sign)? {
             return Ok(());
         }
+        self.skip()?;
         Err(self.error(format!("expected `{sign}`")))
     }
 
@@ -544,7 +548,8 @@ impl<'a> Parser<'a> {
             item.values.push((index, value));
             return Ok(());
         }
-        let Some(group) = item.schema.list_group() else {
+        let group = item.schema.list_group();
+        let Some(group) = group.filter(|_| word == "params" || !self.rest().starts_with('=')) else {
             self.at = start;
             return Err(self.error(format!("expected {}", parts(item.schema))));
         };
@@ -577,6 +582,7 @@ impl<'a> Parser<'a> {
         if let Some(value) = self.wildcard()? {
             return Ok(value);
         }
+        self.skip()?;
         match field.kind {
             FieldKind::Flags => self.flags(schema),
             FieldKind::Bytes => self.bytes(),
