@@ -37,10 +37,6 @@ pub(crate) struct Arguments {
     /// of the script that sends or expects it.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
-    /// Change each expected time, field and result once, too: a script fails if a changed one passes, since nothing
-    /// depends on that value.
-    #[arg(long)]
-    mutate: bool,
 }
 
 /// Script that was run.
@@ -50,16 +46,12 @@ struct Row {
     result: Result<(), ScriptProblem>,
     duration: Duration,
     frames: Vec<Frame>,
-    /// Changed scripts that were run.
-    mutations: usize,
 }
 
 /// Reason why a script did not pass.
 enum ScriptProblem {
     Syntax(carrick_script::SyntaxError),
     Failed(Box<ScriptFailure>),
-    /// Changes that have no effect, with their places.
-    NoEffect(Vec<String>),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -84,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let started = Instant::now();
     let mut shown: Option<ProgressBar> = None;
     for (index, path) in scripts.iter().enumerate() {
-        let row = run_script(path, arguments.mutate)?;
+        let row = run_script(path)?;
         if arguments.json {
             writeln!(out, "{}", as_json(&row))?;
         } else {
@@ -133,7 +125,7 @@ fn collect(path: &Path, is_given: bool, scripts: &mut Vec<PathBuf>) -> Result<()
         .try_for_each(|path| collect(path, false, scripts))
 }
 
-fn run_script(path: &Path, mutate: bool) -> Result<Row, Failure> {
+fn run_script(path: &Path) -> Result<Row, Failure> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|e| Failure::Usage(format!("cannot read {}: {e}", path.display())))?;
     let mut row = Row {
@@ -142,7 +134,6 @@ fn run_script(path: &Path, mutate: bool) -> Result<Row, Failure> {
         result: Ok(()),
         duration: Duration::ZERO,
         frames: Vec::new(),
-        mutations: 0,
     };
     let script = match Script::parse(&text) {
         Ok(script) => script,
@@ -157,18 +148,6 @@ fn run_script(path: &Path, mutate: bool) -> Result<Row, Failure> {
     row.frames = outcome.frames;
     if let Some(failure) = outcome.failure {
         row.result = Err(ScriptProblem::Failed(Box::new(failure)));
-    } else if mutate {
-        let mutations = script.mutations();
-        row.mutations = mutations.len();
-        let passed = mutations
-            .iter()
-            .filter(|m| m.script.run().failure.is_none());
-        let passed: Vec<String> = passed
-            .map(|m| format!("{}:{}: {}", row.name, m.position, m.change))
-            .collect();
-        if !passed.is_empty() {
-            row.result = Err(ScriptProblem::NoEffect(passed));
-        }
     }
     Ok(row)
 }
@@ -204,17 +183,6 @@ fn write_tap(out: &mut impl Write, number: usize, row: &Row) -> Result<(), Failu
                 writeln!(out, "  actual:   {}", quoted(actual))?;
             }
         }
-        ScriptProblem::NoEffect(changes) => {
-            writeln!(
-                out,
-                "  message: \"{} changes have no effect\"",
-                changes.len()
-            )?;
-            writeln!(out, "  changes:")?;
-            for change in changes {
-                writeln!(out, "    - {}", quoted(change))?;
-            }
-        }
     }
     writeln!(out, "  ...")?;
     Ok(())
@@ -233,9 +201,6 @@ fn as_json(row: &Row) -> serde_json::Value {
         "seconds": row.duration.as_secs_f64(),
         "packets": row.frames.len(),
     });
-    if row.mutations > 0 {
-        object["mutations"] = json!(row.mutations);
-    }
     match &row.result {
         Ok(()) => {}
         Err(ScriptProblem::Syntax(error)) => {
@@ -251,10 +216,6 @@ fn as_json(row: &Row) -> serde_json::Value {
             object["field"] = json!(failure.difference.as_ref().map(|d| &d.field));
             object["expected"] = json!(failure.expected);
             object["actual"] = json!(failure.actual);
-        }
-        Err(ScriptProblem::NoEffect(changes)) => {
-            object["message"] = json!(format!("{} changes have no effect", changes.len()));
-            object["changes"] = json!(changes);
         }
     }
     object

@@ -63,6 +63,7 @@ impl CallResult {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the result of most calls")]
 fn done(result: Result<i64, Errno>) -> Called<CallOutcome> {
     Ok(CallOutcome::Done(result, None))
 }
@@ -110,13 +111,33 @@ impl Runner<'_> {
             ("getsockopt", [fd, level, name, value, size]) => {
                 self.getsockopt(fd, (level, name), value, size)
             }
-            ("write", [fd, data, len]) => self.send(fd, None, (data, len), None, Vec::new()),
-            ("send", [fd, data, len, flags]) => {
-                self.send(fd, None, (data, len), Some(flags), Vec::new())
+            ("shutdown", [fd, how]) => {
+                let descriptor = self.descriptor(fd)?;
+                let how = number(how)? as i32;
+                done(
+                    self.sockets
+                        .shutdown(self.now, descriptor.socket, how)
+                        .map(|()| 0),
+                )
             }
+            ("close", [fd]) => {
+                let descriptor = self.descriptor(fd)?;
+                self.descriptors.remove(&number(fd)?);
+                done(self.sockets.close(self.now, descriptor.socket).map(|_| 0))
+            }
+            _ => self.call_with_message(call),
+        }
+    }
+
+    /// Performs a call that sends or receives.
+    fn call_with_message(&mut self, call: &Call) -> Called<CallOutcome> {
+        let arguments = call.arguments.as_slice();
+        match (call.name.as_str(), arguments) {
+            ("write", [fd, data, len]) => self.send(fd, None, (data, len), None, &[]),
+            ("send", [fd, data, len, flags]) => self.send(fd, None, (data, len), Some(flags), &[]),
             ("sendto", [fd, data, len, flags, peer, _]) => {
                 let peer = Some(self.peer_address(peer)?);
-                self.send(fd, peer, (data, len), Some(flags), Vec::new())
+                self.send(fd, peer, (data, len), Some(flags), &[])
             }
             ("sendmsg", [fd, message, flags]) => self.sendmsg(fd, message, flags),
             ("sctp_send", [fd, data, len, info, flags]) => {
@@ -124,13 +145,7 @@ impl Runner<'_> {
                 let control = info
                     .transpose()?
                     .map(|info| ControlMessage::sctp(SCTP_SNDRCV, info));
-                self.send(
-                    fd,
-                    None,
-                    (data, len),
-                    Some(flags),
-                    control.into_iter().collect(),
-                )
+                self.send(fd, None, (data, len), Some(flags), control.as_slice())
             }
             ("sctp_sendmsg", [fd, data, len, peer, _, info @ ..]) if info.len() == 5 => {
                 self.sctp_sendmsg(fd, (data, len), peer, info)
@@ -148,7 +163,10 @@ impl Runner<'_> {
                 let difference = received
                     .as_ref()
                     .and_then(|r| compare_address(peer, r).transpose());
-                with(received_data(received, data)?, difference.transpose()?)
+                Ok(with(
+                    received_data(received, data)?,
+                    difference.transpose()?,
+                ))
             }
             ("recvmsg", [fd, message, flags]) => self.recvmsg(fd, message, flags),
             ("sctp_recvmsg", [fd, data, len, peer, _, info, flags]) => {
@@ -161,21 +179,7 @@ impl Runner<'_> {
                     ]),
                     _ => None,
                 };
-                with(received_data(received, data)?, difference)
-            }
-            ("shutdown", [fd, how]) => {
-                let descriptor = self.descriptor(fd)?;
-                let how = number(how)? as i32;
-                done(
-                    self.sockets
-                        .shutdown(self.now, descriptor.socket, how)
-                        .map(|()| 0),
-                )
-            }
-            ("close", [fd]) => {
-                let descriptor = self.descriptor(fd)?;
-                self.descriptors.remove(&number(fd)?);
-                done(self.sockets.close(self.now, descriptor.socket).map(|_| 0))
+                Ok(with(received_data(received, data)?, difference))
             }
             (name, _) => Err((
                 call.arguments
@@ -405,24 +409,24 @@ impl Runner<'_> {
         peer: Option<SocketAddr>,
         (data, len): (&Expression, &Expression),
         flags: Option<&Expression>,
-        control: Vec<ControlMessage>,
+        control: &[ControlMessage],
     ) -> Called<CallOutcome> {
         let descriptor = self.descriptor(fd)?;
         let data = payload(data, len)?;
-        let (control, _) = write_control(&control, usize::MAX);
+        let (control, _) = write_control(control, usize::MAX);
         let message = OutgoingMessage {
             address: peer,
             data,
             control: &control,
         };
-        let never_waits = self.never_waits(descriptor, flags)?;
+        let never_waits = Self::never_waits(descriptor, flags)?;
         match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
             Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
             result => done(result.map(|len| len as i64)),
         }
     }
 
-    fn never_waits(&self, descriptor: Descriptor, flags: Option<&Expression>) -> Called<bool> {
+    fn never_waits(descriptor: Descriptor, flags: Option<&Expression>) -> Called<bool> {
         let flags = flags.map(number).transpose()?.unwrap_or_default();
         Ok(descriptor.is_non_blocking || flags & i64::from(MSG_DONTWAIT) != 0)
     }
@@ -461,7 +465,7 @@ impl Runner<'_> {
             data: data.into(),
             control: &control,
         };
-        let never_waits = self.never_waits(descriptor, Some(flags))?;
+        let never_waits = Self::never_waits(descriptor, Some(flags))?;
         match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
             Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
             result => done(result.map(|len| len as i64)),
@@ -488,8 +492,8 @@ impl Runner<'_> {
             context: values[4] as u32,
             ..SndRcvInfo::default()
         };
-        let control = vec![ControlMessage::sctp(SCTP_SNDRCV, info.encode())];
-        self.send(fd, peer, data, None, control)
+        let control = ControlMessage::sctp(SCTP_SNDRCV, info.encode());
+        self.send(fd, peer, data, None, &[control])
     }
 
     /// Reads a message. `None`: the call waits.
@@ -500,7 +504,7 @@ impl Runner<'_> {
         flags: Option<&Expression>,
     ) -> Called<Option<Result<Received, Errno>>> {
         let descriptor = self.descriptor(fd)?;
-        let never_waits = self.never_waits(descriptor, flags)?;
+        let never_waits = Self::never_waits(descriptor, flags)?;
         let flags = flags.map(number).transpose()?.unwrap_or_default() as i32;
         let sizes = (len.clamp(0, MAX_BUFFER) as usize, CONTROL_SIZE);
         let received = self
@@ -545,16 +549,16 @@ impl Runner<'_> {
                 difference = difference.or(found);
             }
         }
-        with(received_data(received, data.0)?, difference)
+        Ok(with(received_data(received, data.0)?, difference))
     }
 }
 
 /// Adds a difference to the result of a call.
-fn with(outcome: CallOutcome, difference: Option<Difference>) -> Called<CallOutcome> {
-    Ok(match outcome {
+fn with(outcome: CallOutcome, difference: Option<Difference>) -> CallOutcome {
+    match outcome {
         CallOutcome::Done(result, found) => CallOutcome::Done(result, found.or(difference)),
         CallOutcome::Blocks => CallOutcome::Blocks,
-    })
+    }
 }
 
 fn first<const N: usize>(differences: [Option<Difference>; N]) -> Option<Difference> {

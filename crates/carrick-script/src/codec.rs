@@ -117,16 +117,15 @@ fn encode(item: &Item, parent: Option<&Schema>, learned: &Learned) -> Result<Vec
             value => value,
         };
         let number = match value {
-            None => 0,
             Some(Value::Number(number)) => *number,
             Some(Value::Any) if is_number(field.kind) => {
                 return wrong("`...` is no value of a packet to the stack");
             }
             Some(_) if is_number(field.kind) => return wrong("the variable is no number"),
-            Some(_) => 0,
+            _ => 0,
         };
         match field.kind {
-            FieldKind::Length => {}
+            FieldKind::Length | FieldKind::Duplicates => {}
             FieldKind::Flags => flags = number as u8,
             FieldKind::Code => code = number as u16,
             FieldKind::U16 => out.extend((number as u16).to_be_bytes()),
@@ -148,7 +147,6 @@ fn encode(item: &Item, parent: Option<&Schema>, learned: &Learned) -> Result<Vec
                     out.extend(learned.stack_tsn(*tsn as u32).to_be_bytes());
                 }
             }
-            FieldKind::Duplicates => {}
             FieldKind::Pairs => put_pairs(&mut out, pairs(value)),
             FieldKind::ParameterTypes | FieldKind::CountedParameterTypes => {
                 let codes = numbers(value);

@@ -195,13 +195,13 @@ const fn width(kind: FieldKind) -> usize {
 fn matches(expected: &Value, actual: &Value, learned: &mut Learned) -> bool {
     match (expected, actual) {
         (Value::Any, _) => true,
-        (Value::Variable(name), _) => match learned.variable(name).cloned() {
-            Some(known) => matches(&known, actual, learned),
-            None => {
+        (Value::Variable(name), _) => {
+            let Some(known) = learned.variable(name).cloned() else {
                 learned.set_variable(name, actual.clone());
-                true
-            }
-        },
+                return true;
+            };
+            matches(&known, actual, learned)
+        }
         (Value::Number(a), Value::Number(b)) => a == b,
         (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::Address(a), Value::Address(b)) => a == b,

@@ -1,7 +1,7 @@
 //! Values that a run learns from the packets of the stack: tags, TSNs, cookies, heartbeats and variables.
 //!
-//! A script writes the tag and the initial TSN of the stack as numbers of its own, in the INIT or INIT ACK that it
-//! expects. From then on these numbers name the values that the stack has chosen.
+//! A script chooses numbers for the tag and the initial TSN of the stack, in the INIT or INIT ACK that it expects. From
+//! then on these numbers name the values that the stack has chosen.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,8 @@ impl Learned {
 
     /// Returns whether a packet that begins with this chunk has the tag of the packet that it answers (T bit).
     pub(crate) fn is_reflected(first: &RawChunk<'_>) -> bool {
-        matches!(first.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE) && first.flags & 1 == 1
+        matches!(first.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)
+            && first.flags & 1 == 1
     }
 
     /// Tag of a packet of the stack that begins with this chunk, unless the script has one.

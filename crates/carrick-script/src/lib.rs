@@ -28,7 +28,6 @@ mod codec;
 mod compare;
 mod learned;
 mod model;
-mod mutation;
 mod parser;
 mod run;
 mod schema;
@@ -36,6 +35,5 @@ mod structs;
 
 pub use compare::Difference;
 pub use model::{Position, Script};
-pub use mutation::Mutation;
 pub use parser::SyntaxError;
-pub use run::{Failure, Frame, Outcome};
+pub use run::{Failure, Frame, ScriptOutcome};

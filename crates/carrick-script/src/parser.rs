@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 32;
 pub struct SyntaxError {
     /// Place of the error.
     pub position: Position,
-    /// What was expected, and what is there.
+    /// Expected and actual text.
     pub message: String,
 }
 
@@ -160,11 +160,7 @@ impl<'a> Parser<'a> {
         let start = self.at;
         self.skip()?;
         let is_next = self.rest().starts_with(sign);
-        self.at = if is_next {
-            self.at + sign.len()
-        } else {
-            start
-        };
+        self.at = if is_next { self.at + sign.len() } else { start };
         Ok(is_next)
     }
 
@@ -549,7 +545,8 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let group = item.schema.list_group();
-        let Some(group) = group.filter(|_| word == "params" || !self.rest().starts_with('=')) else {
+        let Some(group) = group.filter(|_| word == "params" || !self.rest().starts_with('='))
+        else {
             self.at = start;
             return Err(self.error(format!("expected {}", parts(item.schema))));
         };
@@ -574,9 +571,8 @@ impl<'a> Parser<'a> {
     fn value(&mut self, field: &Field, schema: &'static Schema) -> Parsed<Value> {
         let max = match field.kind {
             FieldKind::Flags => 0xff,
-            FieldKind::Length | FieldKind::U16 => 0xffff,
             FieldKind::Code if schema.group == ItemGroup::Chunk => 0xff,
-            FieldKind::Code => 0xffff,
+            FieldKind::Length | FieldKind::U16 | FieldKind::Code => 0xffff,
             _ => u64::from(u32::MAX),
         };
         if let Some(value) = self.wildcard()? {

@@ -24,7 +24,7 @@ const MAX_TIMEOUTS: usize = 10_000;
 
 /// Result of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ScriptOutcome {
     /// First failure, `None` if the stack did as the script expects.
     pub failure: Option<Failure>,
     /// Packets in both directions, in their order.
@@ -122,12 +122,12 @@ type Step = Result<(), Box<Failure>>;
 
 impl Script {
     /// Runs the script against a new set of sockets.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> ScriptOutcome {
         let first = self.events[0].position;
         let sockets = match Sockets::new(self.config()) {
             Ok(sockets) => sockets,
             Err(error) => {
-                return Outcome {
+                return ScriptOutcome {
                     failure: Some(failure(first, Duration::ZERO, error.to_string())),
                     frames: Vec::new(),
                     duration: Duration::ZERO,
@@ -145,7 +145,7 @@ impl Script {
             frames: Vec::new(),
         };
         let result = runner.run();
-        Outcome {
+        ScriptOutcome {
             failure: result.err().map(|failure| *failure),
             duration: runner.now.since(Time::ZERO),
             frames: runner.frames,
