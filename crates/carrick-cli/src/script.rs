@@ -1,13 +1,15 @@
 //! `carrick script`: packet scripts in virtual time.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, IsTerminal, Write, stderr, stdout};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use carrick_netsim::pcapng::PcapngWriter;
 use carrick_netsim::{Packet, Protocol, Time};
-use carrick_script::{Failure as ScriptFailure, Frame, Script};
+use carrick_script::{Failure as ScriptFailure, Frame, PeerAction, PeerRun, Script, ScriptOutcome};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -23,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Run packet scripts: packets, calls of the sockets API and their times.
 ///
 /// Scripts have the syntax of packetdrill (see docs/script.md), and run in virtual time against Carrick's sockets,
-/// without privileges. Results are printed in the Test Anything Protocol. Exit code 1: a script failed or has a
-/// syntax error.
+/// without privileges; with --peer, in real time against another stack. Results are printed in the Test Anything
+/// Protocol. Exit code 1: a script failed or has a syntax error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Scripts, and directories whose scripts (*.pkt) are run, those of their directories included.
@@ -37,7 +39,23 @@ pub(crate) struct Arguments {
     /// of the script that sends or expects it.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
+    /// Run the scripts in real time against the stack at this address and SCTP port, where a program waits for
+    /// associations and reads. The scripts have the role of its peer: calls that such a program makes are
+    /// skipped, and scripts with other calls, such as write, or with several addresses are not run.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    peer: Option<SocketAddr>,
+    /// UDP port of that stack (RFC 6951).
+    #[arg(long, value_name = "PORT", requires = "peer", default_value_t = 9899)]
+    udp: u16,
+    /// Deviation of times that is accepted from that stack.
+    #[arg(long, value_name = "TIME", requires = "peer", default_value = "50ms", value_parser = humantime::parse_duration)]
+    tolerance: Duration,
 }
+
+/// SCTP port of the first script against another stack.
+const FIRST_PORT: u16 = 20_000;
+/// Limit of a datagram in bytes.
+const MAX_DATAGRAM: usize = 65_535;
 
 /// Script that was run.
 struct Row {
@@ -52,6 +70,8 @@ struct Row {
 enum ScriptProblem {
     Syntax(carrick_script::SyntaxError),
     Failed(Box<ScriptFailure>),
+    /// The script cannot be run against another stack.
+    Skipped(String),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -72,11 +92,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.json {
         writeln!(out, "TAP version 13\n1..{}", scripts.len())?;
     }
+    let mut peer = arguments
+        .peer
+        .map(|stack| Peer::new(stack, arguments))
+        .transpose()?;
     let mut rows = Vec::new();
     let started = Instant::now();
     let mut shown: Option<ProgressBar> = None;
     for (index, path) in scripts.iter().enumerate() {
-        let row = run_script(path)?;
+        let row = run_script(path, peer.as_mut())?;
         if arguments.json {
             writeln!(out, "{}", as_json(&row))?;
         } else {
@@ -98,7 +122,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let written = capture(path, &rows);
         written.map_err(|e| Failure::Run(format!("cannot write {}: {e}", path.display())))?;
     }
-    match rows.iter().filter(|row| row.result.is_err()).count() {
+    let failed = |row: &&Row| !matches!(row.result, Ok(()) | Err(ScriptProblem::Skipped(_)));
+    match rows.iter().filter(failed).count() {
         0 => Ok(()),
         failed => Err(Failure::Run(format!(
             "{failed} of {} scripts failed",
@@ -125,7 +150,7 @@ fn collect(path: &Path, is_given: bool, scripts: &mut Vec<PathBuf>) -> Result<()
         .try_for_each(|path| collect(path, false, scripts))
 }
 
-fn run_script(path: &Path) -> Result<Row, Failure> {
+fn run_script(path: &Path, peer: Option<&mut Peer>) -> Result<Row, Failure> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|e| Failure::Usage(format!("cannot read {}: {e}", path.display())))?;
     let mut row = Row {
@@ -142,8 +167,17 @@ fn run_script(path: &Path) -> Result<Row, Failure> {
             return Ok(row);
         }
     };
-    let outcome = script.run();
     row.title.clone_from(&script.title);
+    let outcome = match peer {
+        None => script.run(),
+        Some(peer) => match peer.run(&script)? {
+            Ok(outcome) => outcome,
+            Err(reason) => {
+                row.result = Err(ScriptProblem::Skipped(reason));
+                return Ok(row);
+            }
+        },
+    };
     row.duration = outcome.duration;
     row.frames = outcome.frames;
     if let Some(failure) = outcome.failure {
@@ -154,17 +188,26 @@ fn run_script(path: &Path) -> Result<Row, Failure> {
 
 /// Writes a result in the Test Anything Protocol, version 13.
 fn write_tap(out: &mut impl Write, number: usize, row: &Row) -> Result<(), Failure> {
-    let not = if row.result.is_ok() { "" } else { "not " };
+    let not = match row.result {
+        Ok(()) | Err(ScriptProblem::Skipped(_)) => "",
+        Err(_) => "not ",
+    };
     let title = match row.title.replace('#', "") {
         title if title.is_empty() => String::new(),
         title => format!(": {title}"),
     };
-    writeln!(out, "{not}ok {number} - {}{title}", row.name)?;
+    write!(out, "{not}ok {number} - {}{title}", row.name)?;
+    if let Err(ScriptProblem::Skipped(reason)) = &row.result {
+        writeln!(out, " # SKIP {reason}")?;
+        return Ok(());
+    }
+    writeln!(out)?;
     let Err(problem) = &row.result else {
         return Ok(());
     };
     writeln!(out, "  ---")?;
     match problem {
+        ScriptProblem::Skipped(_) => {}
         ScriptProblem::Syntax(error) => {
             writeln!(out, "  message: {}", quoted(&error.message))?;
             writeln!(out, "  at: {}:{}", row.name, error.position)?;
@@ -203,6 +246,7 @@ fn as_json(row: &Row) -> serde_json::Value {
     });
     match &row.result {
         Ok(()) => {}
+        Err(ScriptProblem::Skipped(reason)) => object["skipped"] = json!(reason),
         Err(ScriptProblem::Syntax(error)) => {
             object["message"] = json!(error.message);
             object["line"] = json!(error.position.line);
@@ -219,6 +263,82 @@ fn as_json(row: &Row) -> serde_json::Value {
         }
     }
     object
+}
+
+/// Another stack, in UDP.
+struct Peer {
+    socket: UdpSocket,
+    stack: SocketAddr,
+    tolerance: Duration,
+    /// Port of the next script, so that each has associations of its own.
+    port: u16,
+}
+
+impl Peer {
+    fn new(stack: SocketAddr, arguments: &Arguments) -> Result<Self, Failure> {
+        let remote = SocketAddr::new(stack.ip(), arguments.udp);
+        let any: IpAddr = match stack.ip() {
+            IpAddr::V4(_) => [0; 4].into(),
+            IpAddr::V6(_) => [0; 16].into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
+            socket.connect(remote)?;
+            Ok(socket)
+        });
+        let socket =
+            socket.map_err(|e| Failure::Run(format!("cannot reach UDP port {remote}: {e}")))?;
+        Ok(Self {
+            socket,
+            stack,
+            tolerance: arguments.tolerance,
+            port: FIRST_PORT,
+        })
+    }
+
+    /// Runs a script, or returns the reason why it is skipped.
+    fn run(&mut self, script: &Script) -> Result<Result<ScriptOutcome, String>, Failure> {
+        let stack = (self.stack.ip(), self.stack.port());
+        let port = self.port;
+        let mut run = match PeerRun::new(script, stack, port, self.tolerance) {
+            Ok(run) => run,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        self.port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        let failed = |e| Failure::Run(format!("cannot send or receive in UDP: {e}"));
+        let started = Instant::now();
+        let mut buffer = vec![0; MAX_DATAGRAM];
+        loop {
+            let now = started.elapsed();
+            match run.next_action(now) {
+                PeerAction::Send(packet) => {
+                    self.socket.send(&packet).map_err(failed)?;
+                }
+                PeerAction::WaitUntil(time) => {
+                    // Zero would be no limit.
+                    let wait = time.saturating_sub(now).max(Duration::from_micros(1));
+                    self.socket.set_read_timeout(Some(wait)).map_err(failed)?;
+                    match self.socket.recv(&mut buffer) {
+                        Ok(len) => {
+                            let packet = Bytes::copy_from_slice(&buffer[..len]);
+                            // Those of earlier scripts go to other ports.
+                            if packet.get(2..4) == Some(&port.to_be_bytes()[..]) {
+                                run.handle_packet(started.elapsed(), packet);
+                            }
+                        }
+                        Err(e)
+                            if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                        Err(e) => return Err(failed(e)),
+                    }
+                }
+                PeerAction::Finished(outcome) => {
+                    if let Some(abort) = run.abort() {
+                        self.socket.send(&abort).map_err(failed)?;
+                    }
+                    return Ok(Ok(outcome));
+                }
+            }
+        }
+    }
 }
 
 /// Writes the packets of all scripts.

@@ -27,13 +27,17 @@ mod calls;
 mod codec;
 mod compare;
 mod learned;
+mod matching;
 mod model;
 mod parser;
+mod peer;
 mod run;
 mod schema;
 mod structs;
 
 pub use compare::Difference;
+pub use matching::{Failure, Frame};
 pub use model::{Position, Script};
 pub use parser::SyntaxError;
-pub use run::{Failure, Frame, ScriptOutcome};
+pub use peer::{PeerAction, PeerRun};
+pub use run::ScriptOutcome;

@@ -1,24 +1,19 @@
 //! Interpreter: runs a script in virtual time against the sockets layer.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_netsim::pcapng::PacketDirection;
 use carrick_proto::{AssociationConfig, Route, Time};
 use carrick_sockets::{Config, SocketId, Sockets};
-use carrick_wire::Packet;
 
 use crate::calls::CallOutcome;
-use crate::codec::build_packet;
-use crate::compare::{Difference, compare, describe};
-use crate::learned::Learned;
+use crate::matching::{
+    Endpoints, Failure, Frame, PacketMatcher, failure, missing, seconds, window,
+};
 use crate::model::{Action, Call, Event, PacketSpec, Position, Profile, Script, Timing};
 
-/// Limit of the time that `*` waits for a packet.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Limit of timeouts at one moment; more mean that the stack makes no progress.
 const MAX_TIMEOUTS: usize = 10_000;
 
@@ -31,64 +26,6 @@ pub struct ScriptOutcome {
     pub frames: Vec<Frame>,
     /// Virtual time from the beginning to the last event.
     pub duration: Duration,
-}
-
-/// Packet of a run.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// Virtual time since the beginning of the script.
-    pub time: Duration,
-    /// Outbound packets are those of the stack.
-    pub direction: PacketDirection,
-    /// Source address.
-    pub source: IpAddr,
-    /// Destination address.
-    pub destination: IpAddr,
-    /// SCTP packet.
-    pub bytes: Bytes,
-    /// Expected packet and its line; for a packet to the stack, the line of the script.
-    pub comment: Option<String>,
-}
-
-/// Event at which a script fails.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// Place of the event.
-    pub position: Position,
-    /// Reason in one line.
-    pub message: String,
-    /// Time of the failure since the beginning of the script.
-    pub time: Duration,
-    /// Event of the script, or packet that it expects.
-    pub expected: Option<String>,
-    /// Packet or result of the stack.
-    pub actual: Option<String>,
-    /// First difference of the two.
-    pub difference: Option<Difference>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.position, self.message)?;
-        if let Some(expected) = &self.expected {
-            write!(f, "\n  expected: {expected}")?;
-        }
-        if let Some(actual) = &self.actual {
-            write!(f, "\n  actual:   {actual}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Packet of the stack that no event has matched yet.
-#[derive(Debug)]
-struct SentPacket {
-    time: Time,
-    source: IpAddr,
-    destination: IpAddr,
-    bytes: Bytes,
-    /// Index of its frame.
-    frame: usize,
 }
 
 /// Call that blocks.
@@ -112,10 +49,8 @@ pub(crate) struct Runner<'s> {
     pub(crate) sockets: Sockets,
     pub(crate) now: Time,
     pub(crate) descriptors: BTreeMap<i64, Descriptor>,
-    learned: Learned,
-    sent: VecDeque<SentPacket>,
+    matcher: PacketMatcher,
     blocked: Vec<BlockedCall<'s>>,
-    frames: Vec<Frame>,
 }
 
 type Step = Result<(), Box<Failure>>;
@@ -128,27 +63,32 @@ impl Script {
             Ok(sockets) => sockets,
             Err(error) => {
                 return ScriptOutcome {
-                    failure: Some(failure(first, Duration::ZERO, error.to_string())),
+                    failure: Some(failure(first, Time::ZERO, error.to_string())),
                     frames: Vec::new(),
                     duration: Duration::ZERO,
                 };
             }
+        };
+        let options = &self.options;
+        let endpoints = Endpoints {
+            local: options.local[0],
+            remote: options.remote,
+            local_port: options.bind_port,
+            remote_port: options.connect_port,
         };
         let mut runner = Runner {
             script: self,
             sockets,
             now: Time::ZERO,
             descriptors: BTreeMap::new(),
-            learned: Learned::default(),
-            sent: VecDeque::new(),
+            matcher: PacketMatcher::new(endpoints, options.tolerance),
             blocked: Vec::new(),
-            frames: Vec::new(),
         };
         let result = runner.run();
         ScriptOutcome {
             failure: result.err().map(|failure| *failure),
             duration: runner.now.since(Time::ZERO),
-            frames: runner.frames,
+            frames: runner.matcher.frames,
         }
     }
 
@@ -165,25 +105,6 @@ impl Script {
     }
 }
 
-fn failure(position: Position, time: Duration, message: impl Into<String>) -> Failure {
-    Failure {
-        position,
-        message: message.into(),
-        time,
-        expected: None,
-        actual: None,
-        difference: None,
-    }
-}
-
-/// Formats a time as scripts have it.
-fn seconds(time: Time) -> String {
-    let text = format!("{:.9}", time.as_secs_f64());
-    let short = text.trim_end_matches('0');
-    let decimals = short.len() - short.find('.').unwrap_or(0) - 1;
-    format!("{short}{}", "0".repeat(3_usize.saturating_sub(decimals)))
-}
-
 impl<'s> Runner<'s> {
     fn run(&mut self) -> Step {
         let mut last = Time::ZERO;
@@ -195,7 +116,7 @@ impl<'s> Runner<'s> {
     }
 
     fn fail(&self, position: Position, message: impl Into<String>) -> Box<Failure> {
-        Box::new(failure(position, self.now.since(Time::ZERO), message))
+        Box::new(failure(position, self.now, message))
     }
 
     /// Performs an event and returns its time. `last` is that of the previous one.
@@ -228,12 +149,7 @@ impl<'s> Runner<'s> {
             self.timeout()?;
         }
         self.now = time;
-        match self.sent.front() {
-            Some(packet) if packet.time + self.script.options.tolerance < time => {
-                Err(self.unexpected(event.position))
-            }
-            _ => Ok(()),
-        }
+        self.matcher.check_before(event.position, time)
     }
 
     /// Runs the timers that expire next.
@@ -253,12 +169,10 @@ impl<'s> Runner<'s> {
                 return Ok(());
             }
         }
-        let position = self
-            .script
-            .events
-            .last()
-            .map_or_else(Position::default, |e| e.position);
-        Err(self.fail(position, "the timers of the stack expire without end"))
+        Err(self.fail(
+            self.last_position(),
+            "the timers of the stack expire without end",
+        ))
     }
 
     /// Takes the packets of the stack, and continues calls that block.
@@ -279,21 +193,8 @@ impl<'s> Runner<'s> {
                 let is_family = |ip: &&IpAddr| ip.is_ipv4() == destination.is_ipv4();
                 let host = self.script.options.local.iter().find(is_family).copied();
                 let source = transmit.route.local.or(host).unwrap_or(destination);
-                self.sent.push_back(SentPacket {
-                    time: self.now,
-                    source,
-                    destination,
-                    bytes: bytes.clone(),
-                    frame: self.frames.len(),
-                });
-                self.frames.push(Frame {
-                    time: self.now.since(Time::ZERO),
-                    direction: PacketDirection::Outbound,
-                    source,
-                    destination,
-                    bytes,
-                    comment: None,
-                });
+                self.matcher
+                    .record_sent(self.now, source, destination, bytes);
             }
             buffer.clear();
         }
@@ -301,149 +202,28 @@ impl<'s> Runner<'s> {
         while self.sockets.poll_readiness().is_some() {}
     }
 
-    /// Returns the failure by the first packet that no event expects.
-    fn unexpected(&self, position: Position) -> Box<Failure> {
-        let mut failure = self.fail(
-            position,
-            "the stack sent a packet that is not expected here",
-        );
-        if let Some(packet) = self.sent.front() {
-            failure.time = packet.time.since(Time::ZERO);
-            let text = Packet::parse(&packet.bytes)
-                .map_or_else(|e| e.to_string(), |p| describe(&p, None, &self.learned));
-            let time = seconds(packet.time);
-            let (source, destination) = (packet.source, packet.destination);
-            failure.actual = Some(format!("{time} > {source} > {destination}: {text}"));
-        }
-        failure
-    }
-
     fn inject(&mut self, event: &'s Event, spec: &PacketSpec) -> Step {
-        let options = &self.script.options;
-        let port = self.learned.port.unwrap_or(options.bind_port);
-        let bytes = build_packet(spec, (options.connect_port, port), &self.learned);
-        let bytes = bytes.map_err(|(position, message)| {
-            let is_known = position != Position::default();
-            self.fail(if is_known { position } else { event.position }, message)
-        })?;
-        if let Ok(packet) = Packet::parse(&bytes) {
-            self.learned.injected(&packet);
-        }
-        let bytes = Bytes::from(bytes);
-        let (source, destination) = spec.addresses.unwrap_or((options.remote, options.local[0]));
-        self.frames.push(Frame {
-            time: self.now.since(Time::ZERO),
-            direction: PacketDirection::Inbound,
-            source,
-            destination,
-            bytes: bytes.clone(),
-            comment: Some(format!("line {}: {}", event.position.line, event.text)),
-        });
-        let route = Route::plain(destination, source);
-        self.sockets.handle_datagram(self.now, &route, bytes);
+        let packet = self.matcher.inject(self.now, event, spec)?;
+        let route = Route::plain(packet.destination, packet.source);
+        self.sockets.handle_datagram(self.now, &route, packet.bytes);
         self.settle()
     }
 
-    fn expect(&mut self, event: &'s Event, spec: &PacketSpec, (from, to): (Time, Time)) -> Step {
-        let tolerance = self.script.options.tolerance;
-        let latest = to + tolerance;
-        while self.sent.is_empty() {
+    fn expect(&mut self, event: &'s Event, spec: &PacketSpec, window: (Time, Time)) -> Step {
+        let latest = window.1 + self.matcher.tolerance;
+        while self.matcher.is_empty() {
             if self.sockets.poll_timeout().is_none_or(|next| next > latest) {
-                let until = if event.timing == Timing::Any {
-                    "by any timer".to_owned()
-                } else {
-                    format!("until {}", seconds(to))
-                };
-                self.now = self.now.max(if event.timing == Timing::Any {
-                    self.now
-                } else {
-                    to
-                });
-                let mut failure =
-                    self.fail(event.position, format!("the stack sent no packet {until}"));
-                failure.expected = Some(event.text.clone());
-                return Err(failure);
+                if event.timing != Timing::Any {
+                    self.now = self.now.max(window.1);
+                }
+                return Err(missing(self.now, event, window.1));
             }
             self.timeout()?;
         }
-        let Some(sent) = self.sent.pop_front() else {
-            return Ok(());
-        };
-        self.frames[sent.frame].comment =
-            Some(format!("line {}: {}", event.position.line, event.text));
-        let difference = self.compare_sent(&sent, spec);
-        let is_early = sent.time + tolerance < from;
-        let Some(difference) = difference.or_else(|| {
-            let expected = if from == to {
-                seconds(from)
-            } else {
-                format!("{} to {}", seconds(from), seconds(to))
-            };
-            let is_wrong = is_early || sent.time > latest;
-            is_wrong.then(|| Difference {
-                field: "time".into(),
-                expected,
-                actual: seconds(sent.time),
-            })
-        }) else {
-            self.now = self.now.max(sent.time);
-            return Ok(());
-        };
-        let message = format!(
-            "{} differs: expected {}, sent {}",
-            difference.field, difference.expected, difference.actual
-        );
-        let mut failure = self.fail(event.position, message);
-        failure.time = sent.time.since(Time::ZERO);
-        let text = Packet::parse(&sent.bytes).map_or_else(
-            |error| error.to_string(),
-            |packet| describe(&packet, Some(spec), &self.learned),
-        );
-        let expected = match event.timing {
-            Timing::Any => "*".to_owned(),
-            _ if from == to => seconds(from),
-            _ => format!("{}~{}", seconds(from), seconds(to)),
-        };
-        failure.expected = Some(format!("{expected} > {spec}"));
-        let addresses = match spec.addresses {
-            Some(_) => format!("{} > {}: ", sent.source, sent.destination),
-            None => String::new(),
-        };
-        failure.actual = Some(format!("{} > {addresses}{text}", seconds(sent.time)));
-        failure.difference = Some(difference);
-        Err(failure)
-    }
-
-    fn compare_sent(&mut self, sent: &SentPacket, spec: &PacketSpec) -> Option<Difference> {
-        let options = &self.script.options;
-        let packet = match Packet::parse(&sent.bytes) {
-            Ok(packet) => packet,
-            Err(error) => {
-                return Some(Difference {
-                    field: "packet".into(),
-                    expected: "a packet".into(),
-                    actual: error.to_string(),
-                });
-            }
-        };
-        let port = self.learned.port.unwrap_or(packet.header().source_port);
-        let ports = (port, options.connect_port);
-        let difference = compare(spec, ports, &packet, &mut self.learned);
-        self.learned.sent(&packet);
-        let (source, destination) = spec.addresses.unwrap_or((options.local[0], options.remote));
-        let addresses = [
-            ("source address", source, sent.source),
-            ("destination address", destination, sent.destination),
-        ];
-        difference.or_else(|| {
-            let mut addresses = addresses.into_iter();
-            let (field, expected, actual) = addresses.find(|(_, a, b)| a != b)?;
-            Some(Difference {
-                field: field.into(),
-                expected: expected.to_string(),
-                actual: actual.to_string(),
-            })
-        })
+        if let Some(time) = self.matcher.expect(event, spec, window)? {
+            self.now = self.now.max(time);
+        }
+        Ok(())
     }
 
     fn begin_call(&mut self, event: &'s Event, call: &'s Call) -> Step {
@@ -506,7 +286,7 @@ impl<'s> Runner<'s> {
             }
             self.check_result(blocked.event, blocked.call, outcome)?;
             let (from, to) = blocked.window;
-            let tolerance = self.script.options.tolerance;
+            let tolerance = self.matcher.tolerance;
             if self.now + tolerance < from || self.now > to + tolerance {
                 let now = seconds(self.now);
                 let name = &blocked.call.name;
@@ -521,7 +301,7 @@ impl<'s> Runner<'s> {
     }
 
     fn check_blocked(&self) -> Step {
-        let tolerance = self.script.options.tolerance;
+        let tolerance = self.matcher.tolerance;
         let late = self
             .blocked
             .iter()
@@ -543,33 +323,18 @@ impl<'s> Runner<'s> {
     fn finish(&mut self) -> Step {
         while let Some(end) = self.blocked.iter().map(|b| b.window.1).max() {
             let Some(next) = self.sockets.poll_timeout().filter(|next| *next <= end) else {
-                self.now = end + self.script.options.tolerance + Duration::from_nanos(1);
+                self.now = end + self.matcher.tolerance + Duration::from_nanos(1);
                 break;
             };
             let _ = next;
             self.timeout()?;
         }
         self.check_blocked()?;
-        if self.sent.is_empty() {
-            return Ok(());
-        }
-        let position = self
-            .script
-            .events
-            .last()
-            .map_or_else(Position::default, |e| e.position);
-        let mut failure = self.unexpected(position);
-        failure.message =
-            "the stack sent a packet that is not expected after the last event".into();
-        Err(failure)
+        self.matcher.check_end(self.last_position())
     }
-}
 
-/// Returns the earliest and the latest time of an event.
-fn window(timing: Timing, last: Time) -> (Time, Time) {
-    match timing {
-        Timing::Any => (Time::ZERO, last + LONGEST_WAIT),
-        Timing::Absolute(from, to) => (Time::ZERO + from, Time::ZERO + to),
-        Timing::Relative(from, to) => (last + from, last + to),
+    fn last_position(&self) -> Position {
+        let last = self.script.events.last();
+        last.map_or_else(Position::default, |event| event.position)
     }
 }
