@@ -270,7 +270,7 @@ struct Peer {
     socket: UdpSocket,
     stack: SocketAddr,
     tolerance: Duration,
-    /// Port of the next script, so that each has associations of its own.
+    /// Port of the next script, since no two scripts may share an association.
     port: u16,
 }
 

@@ -38,7 +38,7 @@ pub struct PeerRun<'s> {
     last: Time,
 }
 
-/// What the caller of a [`PeerRun`] does next.
+/// Next step of the caller of a [`PeerRun`].
 #[derive(Debug)]
 pub enum PeerAction {
     /// Send this SCTP packet, and ask again.

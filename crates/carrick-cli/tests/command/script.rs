@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{Finished, run};
+use crate::support::{Finished, run, start};
 
 const PASSING: &str = "// RFC 9260, section 8.4: an answer to a packet out of the blue
 +0 < sctp(tag=7): SHUTDOWN_ACK[flgs=0]
@@ -143,4 +143,60 @@ fn wrong_paths_are_usage_errors() {
     let finished = run(&["script", "/no/such.pkt"]);
     finished.assert_failed(2, "cannot read /no/such.pkt: No such file");
     run(&["script"]).assert_failed(2, "required arguments were not provided");
+}
+
+/// RFC 6951, section 5.1
+#[test]
+fn another_stack_is_reached_by_its_address() {
+    let arguments = [
+        "perf",
+        "server",
+        "--json",
+        "--bind",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+    ];
+    let mut server = start(&arguments);
+    let listening = server.json_line();
+    let udp = listening["udp_port"].to_string();
+    let peer = format!("127.0.0.1:{}", listening["port"]);
+    let directory = directory("script-peer");
+    let heartbeat = "// RFC 9260, section 8.3: a HEARTBEAT is answered
++0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < sctp: INIT[flgs=0, tag=1, a_rwnd=65536, os=2, is=2, tsn=10]
+* > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=..., is=..., tsn=100, ...]
++0 < sctp: COOKIE_ECHO[flgs=0, len=..., val=...]
+* > sctp: COOKIE_ACK[flgs=0]
++0 < sctp: HEARTBEAT[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
+* > sctp: HEARTBEAT_ACK[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
+";
+    written(&directory, "1.pkt", heartbeat);
+    let wrong = heartbeat.replace(
+        "* > sctp: HEARTBEAT_ACK",
+        "* > sctp: ABORT[]; HEARTBEAT_ACK",
+    );
+    written(&directory, "2.pkt", &wrong);
+    written(
+        &directory,
+        "3.pkt",
+        &format!("{heartbeat}+0 write(3, ..., 10) = 10\n"),
+    );
+    let path = directory.to_str().expect("a path");
+    let finished = run(&["script", "--peer", &peer, "--udp", &udp, path]);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    let lines: Vec<&str> = output(&finished).lines().collect();
+    assert_eq!(lines[..2], ["TAP version 13", "1..3"]);
+    assert!(lines[2].starts_with("ok 1 - "), "{lines:?}");
+    assert!(lines[3].starts_with("not ok 2 - "), "{lines:?}");
+    let difference = "  message: \"chunk 1 differs: expected ABORT, sent HEARTBEAT_ACK\"";
+    assert_eq!(lines[5], difference);
+    let last = lines[lines.len() - 1];
+    assert!(last.starts_with("ok 3 - "), "{lines:?}");
+    assert!(
+        last.ends_with("# SKIP line 11: write is a call of the other program"),
+        "{lines:?}"
+    );
 }

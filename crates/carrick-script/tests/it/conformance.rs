@@ -42,6 +42,9 @@ fn failure(name: &str, text: &str) -> Option<String> {
 /// Calls whose result is the number that a script gives to a descriptor.
 const OPENING_CALLS: [&str; 3] = ["socket(", "accept(", "sctp_peeloff("];
 
+/// Calls that return more than their result.
+const RETURNING_CALLS: [&str; 5] = ["getsockopt(", "recv(", "recvmsg(", "read(", "sctp_recvmsg("];
+
 /// Returns the changes of a line of a script, one value each. Tags and initial TSNs in INIT and INIT ACK remain,
 /// since a script chooses them.
 fn changes(line: &str) -> Vec<String> {
@@ -52,19 +55,34 @@ fn changes(line: &str) -> Vec<String> {
         return Vec::new();
     }
     if !event.starts_with('>') {
-        return changed_result(line).into_iter().collect();
+        let mut changed: Vec<String> = changed_result(line).into_iter().collect();
+        if RETURNING_CALLS.iter().any(|c| event.starts_with(c)) && !line.contains("= -1") {
+            changed.extend(changed_values(line, '='));
+            changed.extend(changed_values(line, '"').into_iter().take(1));
+        }
+        return changed;
     }
     let mut changed: Vec<String> = later(time)
         .map(|t| format!("{t} {event}"))
         .into_iter()
         .collect();
-    for (at, _) in line.match_indices('=') {
-        let (before, value) = line.split_at(at + 1);
-        let key = before[..at]
+    changed.extend(changed_values(line, '='));
+    changed
+}
+
+/// Changes each value behind a sign, or for `"` the text itself.
+fn changed_values(line: &str, sign: char) -> Vec<String> {
+    let mut changed = Vec::new();
+    for (at, _) in line.match_indices(sign) {
+        let (before, value) = line.split_at(at + usize::from(sign == '='));
+        let key = before
+            .trim_end_matches('=')
             .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
             .next();
         let is_chosen = matches!(key, Some("tag" | "tsn")) && line.contains("sctp: INIT");
-        if let Some(value) = changed_value(value).filter(|_| !is_chosen) {
+        // The result of a call.
+        let is_result = before.ends_with(") =");
+        if let Some(value) = changed_value(value).filter(|_| !is_chosen && !is_result) {
             changed.push(format!("{before}{value}"));
         }
     }
