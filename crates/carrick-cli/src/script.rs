@@ -54,6 +54,8 @@ pub(crate) struct Arguments {
 
 /// SCTP port of the first script against another stack.
 const FIRST_PORT: u16 = 20_000;
+/// Limit of one wait for a packet of another stack.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Limit of a datagram in bytes.
 const MAX_DATAGRAM: usize = 65_535;
 
@@ -314,8 +316,9 @@ impl Peer {
                     self.socket.send(&packet).map_err(failed)?;
                 }
                 PeerAction::WaitUntil(time) => {
-                    // Zero would be no limit.
-                    let wait = time.saturating_sub(now).max(Duration::from_micros(1));
+                    // Zero would be no limit, and the system extends long ones by an eighth.
+                    let wait = time.saturating_sub(now);
+                    let wait = wait.clamp(Duration::from_micros(1), LONGEST_WAIT);
                     self.socket.set_read_timeout(Some(wait)).map_err(failed)?;
                     match self.socket.recv(&mut buffer) {
                         Ok(len) => {
