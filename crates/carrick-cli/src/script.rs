@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     tolerance: Duration,
 }
 
-/// SCTP port of the first script against another stack.
-const FIRST_PORT: u16 = 20_000;
+/// SCTP port of a script against another stack, behind the highest one.
+const LOWEST_PORT: u16 = 20_000;
 /// Limit of one wait for a packet of another stack.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Limit of a datagram in bytes.
@@ -285,15 +285,17 @@ impl Peer {
         };
         let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
             socket.connect(remote)?;
-            Ok(socket)
+            // Another run at the same time has another port.
+            let port = socket.local_addr()?.port();
+            Ok((socket, port))
         });
-        let socket =
+        let (socket, port) =
             socket.map_err(|e| Failure::Run(format!("cannot reach UDP port {remote}: {e}")))?;
         Ok(Self {
             socket,
             stack,
             tolerance: arguments.tolerance,
-            port: FIRST_PORT,
+            port,
         })
     }
 
@@ -305,7 +307,7 @@ impl Peer {
             Ok(run) => run,
             Err(reason) => return Ok(Err(reason)),
         };
-        self.port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        self.port = port.checked_add(1).unwrap_or(LOWEST_PORT);
         let failed = |e| Failure::Run(format!("cannot send or receive in UDP: {e}"));
         let started = Instant::now();
         let mut buffer = vec![0; MAX_DATAGRAM];
