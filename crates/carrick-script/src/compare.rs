@@ -93,7 +93,7 @@ fn compare_header(
     None
 }
 
-/// Compares lists of items. `open` allows further actual ones.
+/// Compares lists of items. `open` allows further actual ones between and behind the expected ones.
 fn compare_items(
     (path, group): (&str, ItemGroup),
     (expected, open): (&[Item], bool),
@@ -101,15 +101,22 @@ fn compare_items(
     learned: &mut Learned,
 ) -> Option<Difference> {
     let noun = group.noun();
+    let mut rest = actual;
     for (index, item) in expected.iter().enumerate() {
         let path = format!("{path}{noun} {}", index + 1);
-        let Some(raw) = actual.get(index) else {
+        let is_expected = |raw: &RawItem<'_>| item.code().is_none_or(|code| code == raw.code);
+        if open {
+            let skipped = rest.iter().position(is_expected).unwrap_or(rest.len());
+            rest = &rest[skipped..];
+        }
+        let Some((raw, behind)) = rest.split_first() else {
             return Some(Difference::new(path, item.schema.name, "none"));
         };
-        let name = group.of_code(raw.code).name;
-        if item.code().is_some_and(|code| code != raw.code) {
-            let actual = match group.of_code(raw.code).code {
-                Some(_) => name.to_owned(),
+        rest = behind;
+        if !is_expected(raw) {
+            let known = group.of_code(raw.code);
+            let actual = match known.code {
+                Some(_) => known.name.to_owned(),
                 None => format!("type {:#x}", raw.code),
             };
             return Some(Difference::new(path, item.schema.name, actual));
@@ -120,7 +127,7 @@ fn compare_items(
             return Some(difference);
         }
     }
-    let further = actual.get(expected.len()).filter(|_| !open)?;
+    let further = rest.first().filter(|_| !open)?;
     let name = group.of_code(further.code).name;
     let path = format!("{path}{noun} {}", expected.len() + 1);
     Some(Difference::new(path, "none", name))

@@ -149,6 +149,24 @@ fn parameters_and_causes_are_compared_in_their_order() {
 }
 
 #[test]
+fn an_ellipsis_admits_further_parameters() {
+    let init = LISTEN.replace(
+        "tsn=10]",
+        "tsn=10, PARAMETER[type=0xffff, len=4], PARAMETER[type=0xfffe, len=4]]",
+    );
+    let open = "UNRECOGNIZED_PARAMETER[param=PARAMETER[type=0xffff]], ...";
+    assert_eq!(outcome(&format!("{init}+0 > sctp: INIT_ACK[{open}]")), None);
+    let twice = "UNRECOGNIZED_PARAMETER[], STATE_COOKIE[], ...";
+    let failure = failure(&format!("{init}+0 > sctp: INIT_ACK[{twice}]"));
+    let difference = failure.difference.expect("a difference");
+    assert_eq!(difference.field, "chunk 1 (INIT_ACK), parameter 2");
+    assert_eq!(
+        (difference.expected.as_str(), difference.actual.as_str()),
+        ("STATE_COOKIE", "none")
+    );
+}
+
+#[test]
 fn times_are_exact_unless_a_tolerance_is_set() {
     let write = "+1 write(4, ..., 10) = 10\n+0 > sctp: DATA[tsn=100]\n";
     let wrong = format!("{write}+0.999 > sctp: DATA[tsn=100]");
