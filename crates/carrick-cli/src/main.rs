@@ -30,6 +30,7 @@ mod reproduce;
 #[cfg(target_os = "linux")]
 mod run;
 mod runtime;
+mod script;
 #[cfg(target_os = "linux")]
 mod sctp_library;
 #[cfg(feature = "simco")]
@@ -73,6 +74,7 @@ enum Command {
     Ss(ss::Arguments),
     #[cfg(target_os = "linux")]
     Capture(capture::Arguments),
+    Script(script::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
 }
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Ss(arguments) => ss::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Capture(arguments) => capture::run(&arguments),
+        Command::Script(arguments) => script::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };

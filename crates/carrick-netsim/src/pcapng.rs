@@ -20,6 +20,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 const LINKTYPE_RAW: u16 = 101;
 
 const OPTION_END: u16 = 0;
+const OPTION_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
@@ -101,6 +102,23 @@ impl<W: Write> PcapngWriter<W> {
         result
     }
 
+    /// Writes a packet as [`Self::write_packet`] does, with a comment that readers show beside it.
+    ///
+    /// # Errors
+    /// See [`Self::write_packet`].
+    pub fn write_commented(
+        &mut self,
+        interface: u32,
+        time: Time,
+        direction: PacketDirection,
+        packet: &Packet,
+        comment: &str,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        packet.write_ip(&mut bytes);
+        self.write_block(interface, time, direction, &bytes, comment)
+    }
+
     /// Writes an encoded packet that begins with its IP header.
     ///
     /// # Errors
@@ -111,6 +129,17 @@ impl<W: Write> PcapngWriter<W> {
         time: Time,
         direction: PacketDirection,
         bytes: &[u8],
+    ) -> io::Result<()> {
+        self.write_block(interface, time, direction, bytes, "")
+    }
+
+    fn write_block(
+        &mut self,
+        interface: u32,
+        time: Time,
+        direction: PacketDirection,
+        bytes: &[u8],
+        comment: &str,
     ) -> io::Result<()> {
         if interface >= self.interfaces {
             let text = format!("the capture has no interface {interface}");
@@ -129,6 +158,9 @@ impl<W: Write> PcapngWriter<W> {
             PacketDirection::Outbound => 2,
         };
         put_option(block, EPB_FLAGS, &flags.to_le_bytes());
+        if !comment.is_empty() {
+            put_option(block, OPTION_COMMENT, comment.as_bytes());
+        }
         put_option(block, OPTION_END, &[]);
         self.finish_block(ENHANCED_PACKET)
     }
@@ -221,5 +253,19 @@ mod tests {
         assert_eq!(body[20..53], packet.to_ip_bytes());
         assert_eq!(body[53..56], [0; 3]);
         assert_eq!(body[56..], *b"\x02\0\x04\0\x02\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn a_comment_is_an_option_of_its_packet() {
+        let mut writer = PcapngWriter::new(Vec::new(), &["a"]).expect("memory");
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let packet = Packet::new(address, address, Protocol::Sctp, vec![0xAB; 12]);
+        let inbound = PacketDirection::Inbound;
+        writer
+            .write_commented(0, Time::ZERO, inbound, &packet, "SACK?")
+            .expect("memory");
+        let blocks = blocks(&writer.into_inner());
+        let options = *b"\x02\0\x04\0\x01\0\0\0\x01\0\x05\0SACK?\0\0\0\0\0\0\0";
+        assert_eq!(blocks[2].1[52..], options);
     }
 }

@@ -26,6 +26,7 @@ mod live_network;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+mod script;
 #[cfg(target_os = "linux")]
 mod service;
 mod signals;

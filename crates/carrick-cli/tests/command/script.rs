@@ -1,0 +1,202 @@
+//! `carrick script`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Finished, run, start};
+
+const PASSING: &str = "// RFC 9260, section 8.4: an answer to a packet out of the blue
++0 < sctp(tag=7): SHUTDOWN_ACK[flgs=0]
++0 > sctp(tag=7): SHUTDOWN_COMPLETE[flgs=T]
+";
+
+/// Creates an empty directory for a test.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+fn written(directory: &Path, name: &str, text: &str) -> String {
+    let path = directory.join(name);
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("a path").into()
+}
+
+fn output(finished: &Finished) -> &str {
+    std::str::from_utf8(&finished.out).expect("text")
+}
+
+#[test]
+fn a_passing_script_is_a_line_of_tap() {
+    let file = written(&directory("script-pass"), "ok.pkt", PASSING);
+    let finished = run(&["script", &file]);
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let title = "RFC 9260, section 8.4: an answer to a packet out of the blue";
+    assert_eq!(
+        output(&finished),
+        format!("TAP version 13\n1..1\nok 1 - {file}: {title}\n")
+    );
+    assert_eq!(finished.errors, "");
+}
+
+#[test]
+fn a_failure_shows_the_packets_beside_each_other() {
+    let text = PASSING.replace("SHUTDOWN_COMPLETE[flgs=T]", "SHUTDOWN_COMPLETE[flgs=0]");
+    let file = written(&directory("script-fail"), "fail.pkt", &text);
+    let finished = run(&["script", &file]);
+    assert_eq!(finished.code, Some(1));
+    let expected = format!(
+        "  ---
+  message: \"chunk 1 (SHUTDOWN_COMPLETE), flgs differs: expected 0, sent 1\"
+  at: {file}:3:1
+  time: 0
+  field: \"chunk 1 (SHUTDOWN_COMPLETE), flgs\"
+  expected: \"0.000 > sctp(tag=7): SHUTDOWN_COMPLETE[flgs=0]\"
+  actual:   \"0.000 > sctp(tag=7): SHUTDOWN_COMPLETE[flgs=T]\"
+  ...
+"
+    );
+    assert!(
+        output(&finished).ends_with(&expected),
+        "{}",
+        output(&finished)
+    );
+    assert_eq!(finished.errors, "carrick: 1 of 1 scripts failed\n");
+    let json: Value = serde_json::from_slice(&run(&["script", "--json", &file]).out).expect("JSON");
+    assert_eq!((&json["passed"], &json["line"]), (&false.into(), &3.into()));
+    assert_eq!(json["field"], "chunk 1 (SHUTDOWN_COMPLETE), flgs");
+}
+
+#[test]
+fn a_syntax_error_has_line_and_column() {
+    let text = PASSING.replace("SHUTDOWN_ACK[flgs=0]", "SHUTDOWN_ACK[flags=0]");
+    let file = written(&directory("script-syntax"), "wrong.pkt", &text);
+    let finished = run(&["script", &file]);
+    assert_eq!(finished.code, Some(1));
+    let expected = format!(
+        "TAP version 13\n1..1\nnot ok 1 - {file}\n  ---\n  \
+         message: \"expected a field of SHUTDOWN_ACK (flgs, len), found `flags`\"\n  at: {file}:2:32\n  ...\n"
+    );
+    assert_eq!(output(&finished), expected);
+    let json: Value = serde_json::from_slice(&run(&["script", "--json", &file]).out).expect("JSON");
+    assert_eq!((&json["line"], &json["column"]), (&2.into(), &32.into()));
+}
+
+#[test]
+fn scripts_of_a_directory_are_run_in_order() {
+    let directory = directory("script-directory");
+    fs::create_dir(directory.join("b")).expect("a directory");
+    let names = ["b/2.pkt", "a.pkt", "c.pkt", "b/1.pkt"];
+    for name in names {
+        written(&directory, name, PASSING);
+    }
+    written(&directory, "notes.txt", "no script");
+    let finished = run(&["script", directory.to_str().expect("a path")]);
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let lines: Vec<&str> = output(&finished).lines().collect();
+    assert_eq!(lines[..2], ["TAP version 13", "1..4"]);
+    for (line, name) in lines[2..]
+        .iter()
+        .zip(["a.pkt", "b/1.pkt", "b/2.pkt", "c.pkt"])
+    {
+        assert!(
+            line.starts_with("ok ") && line.contains(&format!("/{name}: ")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_capture_has_the_expected_packets_as_comments() {
+    let directory = directory("script-capture");
+    let file = written(&directory, "ok.pkt", PASSING);
+    let capture = directory.join("out.pcapng");
+    let finished = run(&[
+        "script",
+        "--pcapng",
+        capture.to_str().expect("a path"),
+        &file,
+    ]);
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let bytes = fs::read(&capture).expect("a capture");
+    assert_eq!(bytes[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
+    for text in [
+        "ok.pkt",
+        "line 2: < sctp(tag=7): SHUTDOWN_ACK[flgs=0]",
+        "line 3: > sctp(tag=7): SHUTDOWN_COMPLETE[flgs=T]",
+    ] {
+        let mut parts = bytes.windows(text.len());
+        assert!(parts.any(|part| part == text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn wrong_paths_are_usage_errors() {
+    let empty = directory("script-empty");
+    let path = empty.to_str().expect("a path");
+    let finished = run(&["script", path]);
+    finished.assert_failed(2, &format!("no scripts (*.pkt) in {path}"));
+    let finished = run(&["script", "/no/such.pkt"]);
+    finished.assert_failed(2, "cannot read /no/such.pkt: No such file");
+    run(&["script"]).assert_failed(2, "required arguments were not provided");
+}
+
+/// RFC 6951, section 5.1
+#[test]
+fn another_stack_is_reached_by_its_address() {
+    let arguments = [
+        "perf",
+        "server",
+        "--json",
+        "--bind",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+    ];
+    let mut server = start(&arguments);
+    let listening = server.json_line();
+    let udp = listening["udp_port"].to_string();
+    let peer = format!("127.0.0.1:{}", listening["port"]);
+    let directory = directory("script-peer");
+    let heartbeat = "// RFC 9260, section 8.3: a HEARTBEAT is answered
++0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < sctp: INIT[flgs=0, tag=1, a_rwnd=65536, os=2, is=2, tsn=10]
+* > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=..., is=..., tsn=100, ...]
++0 < sctp: COOKIE_ECHO[flgs=0, len=..., val=...]
+* > sctp: COOKIE_ACK[flgs=0]
++0 < sctp: HEARTBEAT[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
+* > sctp: HEARTBEAT_ACK[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
+";
+    written(&directory, "1.pkt", heartbeat);
+    let wrong = heartbeat.replace(
+        "* > sctp: HEARTBEAT_ACK",
+        "* > sctp: ABORT[]; HEARTBEAT_ACK",
+    );
+    written(&directory, "2.pkt", &wrong);
+    written(
+        &directory,
+        "3.pkt",
+        &format!("{heartbeat}+0 write(3, ..., 10) = 10\n"),
+    );
+    let path = directory.to_str().expect("a path");
+    let finished = run(&["script", "--peer", &peer, "--udp", &udp, path]);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    let lines: Vec<&str> = output(&finished).lines().collect();
+    assert_eq!(lines[..2], ["TAP version 13", "1..3"]);
+    assert!(lines[2].starts_with("ok 1 - "), "{lines:?}");
+    assert!(lines[3].starts_with("not ok 2 - "), "{lines:?}");
+    let difference = "  message: \"chunk 1 differs: expected ABORT, sent HEARTBEAT_ACK\"";
+    assert_eq!(lines[5], difference);
+    let last = lines[lines.len() - 1];
+    assert!(last.starts_with("ok 3 - "), "{lines:?}");
+    assert!(
+        last.ends_with("# SKIP line 11: write is a call of the other program"),
+        "{lines:?}"
+    );
+}

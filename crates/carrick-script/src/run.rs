@@ -1,0 +1,340 @@
+//! Interpreter: runs a script in virtual time against the sockets layer.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_proto::{AssociationConfig, Route, Time};
+use carrick_sockets::{Config, SocketId, Sockets};
+
+use crate::calls::CallOutcome;
+use crate::matching::{
+    Endpoints, Failure, Frame, PacketMatcher, failure, missing, seconds, window,
+};
+use crate::model::{Action, Call, Event, PacketSpec, Position, Profile, Script, Timing};
+
+/// Limit of timeouts at one moment; more mean that the stack makes no progress.
+const MAX_TIMEOUTS: usize = 10_000;
+
+/// Result of a run.
+#[derive(Clone, Debug)]
+pub struct ScriptOutcome {
+    /// First failure, `None` if the stack did as the script expects.
+    pub failure: Option<Failure>,
+    /// Packets in both directions, in their order.
+    pub frames: Vec<Frame>,
+    /// Virtual time from the beginning to the last event.
+    pub duration: Duration,
+}
+
+/// Call that blocks.
+#[derive(Clone, Debug)]
+struct BlockedCall<'s> {
+    event: &'s Event,
+    call: &'s Call,
+    /// Times between which it ends.
+    window: (Time, Time),
+}
+
+/// Descriptor of a script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descriptor {
+    pub(crate) socket: SocketId,
+    pub(crate) is_non_blocking: bool,
+}
+
+pub(crate) struct Runner<'s> {
+    pub(crate) script: &'s Script,
+    pub(crate) sockets: Sockets,
+    pub(crate) now: Time,
+    pub(crate) descriptors: BTreeMap<i64, Descriptor>,
+    matcher: PacketMatcher,
+    blocked: Vec<BlockedCall<'s>>,
+}
+
+type Step = Result<(), Box<Failure>>;
+
+impl Script {
+    /// Runs the script against a new set of sockets.
+    pub fn run(&self) -> ScriptOutcome {
+        let first = self.events[0].position;
+        let sockets = match Sockets::new(self.config()) {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                return ScriptOutcome {
+                    failure: Some(failure(first, Time::ZERO, error.to_string())),
+                    frames: Vec::new(),
+                    duration: Duration::ZERO,
+                };
+            }
+        };
+        let options = &self.options;
+        let endpoints = Endpoints {
+            local: options.local[0],
+            remote: options.remote,
+            local_port: options.bind_port,
+            remote_port: options.connect_port,
+        };
+        let mut runner = Runner {
+            script: self,
+            sockets,
+            now: Time::ZERO,
+            descriptors: BTreeMap::new(),
+            matcher: PacketMatcher::new(endpoints, options.tolerance),
+            blocked: Vec::new(),
+        };
+        let result = runner.run();
+        ScriptOutcome {
+            failure: result.err().map(|failure| *failure),
+            duration: runner.now.since(Time::ZERO),
+            frames: runner.matcher.frames,
+        }
+    }
+
+    fn config(&self) -> Config {
+        let options = &self.options;
+        let mut config = Config::new(options.local.clone(), [options.seed; 32]);
+        if options.profile == Profile::Rfc9260 {
+            config.association = AssociationConfig::rfc9260();
+        }
+        if let Some(mtu) = options.mtu {
+            config.association.mtu.path_mtu = mtu;
+        }
+        config
+    }
+}
+
+impl<'s> Runner<'s> {
+    fn run(&mut self) -> Step {
+        let mut last = Time::ZERO;
+        for event in &self.script.events {
+            last = self.perform(event, last)?;
+            self.check_blocked()?;
+        }
+        self.finish()
+    }
+
+    fn fail(&self, position: Position, message: impl Into<String>) -> Box<Failure> {
+        Box::new(failure(position, self.now, message))
+    }
+
+    /// Performs an event and returns its time. `last` is that of the previous one.
+    fn perform(&mut self, event: &'s Event, last: Time) -> Result<Time, Box<Failure>> {
+        let window = window(event.timing, last);
+        match &event.action {
+            Action::Expect(packet) => self.expect(event, packet, window)?,
+            Action::Inject(packet) => {
+                self.advance_to(event, window.0)?;
+                self.inject(event, packet)?;
+            }
+            Action::Call(call) => {
+                self.advance_to(event, window.0)?;
+                self.begin_call(event, call)?;
+            }
+        }
+        Ok(self.now)
+    }
+
+    /// Runs the stack up to the time of an event of the script.
+    fn advance_to(&mut self, event: &'s Event, time: Time) -> Step {
+        if time < self.now {
+            let now = seconds(self.now);
+            return Err(self.fail(
+                event.position,
+                format!("its time precedes that of the event before, {now}"),
+            ));
+        }
+        while self.sockets.poll_timeout().is_some_and(|next| next <= time) {
+            self.timeout()?;
+        }
+        self.now = time;
+        self.matcher.check_before(event.position, time)
+    }
+
+    /// Runs the timers that expire next.
+    fn timeout(&mut self) -> Step {
+        let Some(next) = self.sockets.poll_timeout() else {
+            return Ok(());
+        };
+        self.now = self.now.max(next);
+        for _ in 0..MAX_TIMEOUTS {
+            self.sockets.handle_timeout(self.now);
+            self.settle()?;
+            if self
+                .sockets
+                .poll_timeout()
+                .is_none_or(|next| next > self.now)
+            {
+                return Ok(());
+            }
+        }
+        Err(self.fail(
+            self.last_position(),
+            "the timers of the stack expire without end",
+        ))
+    }
+
+    /// Takes the packets of the stack, and continues calls that block.
+    fn settle(&mut self) -> Step {
+        self.drain();
+        self.continue_calls()?;
+        self.drain();
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        let mut buffer = Vec::new();
+        while let Some(transmit) = self.sockets.poll_transmit(self.now, &mut buffer) {
+            let size = transmit.segment_size.unwrap_or(transmit.len).max(1);
+            for segment in buffer.chunks(size) {
+                let bytes = Bytes::copy_from_slice(segment);
+                let destination = transmit.route.remote;
+                let is_family = |ip: &&IpAddr| ip.is_ipv4() == destination.is_ipv4();
+                let host = self.script.options.local.iter().find(is_family).copied();
+                let source = transmit.route.local.or(host).unwrap_or(destination);
+                self.matcher
+                    .record_sent(self.now, source, destination, bytes);
+            }
+            buffer.clear();
+        }
+        // Nothing polls the readiness but the calls that block, which try again.
+        while self.sockets.poll_readiness().is_some() {}
+    }
+
+    fn inject(&mut self, event: &'s Event, spec: &PacketSpec) -> Step {
+        let packet = self.matcher.inject(self.now, event, spec)?;
+        let route = Route::plain(packet.destination, packet.source);
+        self.sockets.handle_datagram(self.now, &route, packet.bytes);
+        self.settle()
+    }
+
+    fn expect(&mut self, event: &'s Event, spec: &PacketSpec, window: (Time, Time)) -> Step {
+        let latest = window.1 + self.matcher.tolerance;
+        while self.matcher.is_empty() {
+            if self.sockets.poll_timeout().is_none_or(|next| next > latest) {
+                if event.timing != Timing::Any {
+                    self.now = self.now.max(window.1);
+                }
+                return Err(missing(self.now, event, window.1));
+            }
+            self.timeout()?;
+        }
+        if let Some(time) = self.matcher.expect(event, spec, window)? {
+            self.now = self.now.max(time);
+        }
+        Ok(())
+    }
+
+    fn begin_call(&mut self, event: &'s Event, call: &'s Call) -> Step {
+        let outcome = self.call(call);
+        self.drain();
+        if let Ok(CallOutcome::Blocks) = outcome {
+            let Some(end) = event.end else {
+                return Err(self.fail(
+                    event.position,
+                    format!(
+                        "{} blocks: write START...END as its time, or set O_NONBLOCK",
+                        call.name
+                    ),
+                ));
+            };
+            let window = window(end, self.now);
+            self.blocked.push(BlockedCall {
+                event,
+                call,
+                window,
+            });
+            return Ok(());
+        }
+        self.check_result(event, call, outcome)?;
+        self.settle()
+    }
+
+    fn check_result(
+        &mut self,
+        event: &'s Event,
+        call: &'s Call,
+        outcome: Result<CallOutcome, (Position, String)>,
+    ) -> Step {
+        let (result, difference) = match outcome {
+            Ok(CallOutcome::Done(result, difference)) => (result, difference),
+            Ok(CallOutcome::Blocks) => return Ok(()),
+            Err((position, message)) => return Err(self.fail(position, message)),
+        };
+        let difference = call.result.compare(result).or(difference);
+        let Some(difference) = difference else {
+            return Ok(());
+        };
+        let message = format!(
+            "{} of {} differs: expected {}, returned {}",
+            difference.field, call.name, difference.expected, difference.actual
+        );
+        let mut failure = self.fail(event.position, message);
+        failure.expected = Some(event.text.clone());
+        failure.difference = Some(difference);
+        Err(failure)
+    }
+
+    /// Tries the calls that block once more.
+    fn continue_calls(&mut self) -> Step {
+        for blocked in std::mem::take(&mut self.blocked) {
+            let outcome = self.call(blocked.call);
+            if let Ok(CallOutcome::Blocks) = outcome {
+                self.blocked.push(blocked);
+                continue;
+            }
+            self.check_result(blocked.event, blocked.call, outcome)?;
+            let (from, to) = blocked.window;
+            let tolerance = self.matcher.tolerance;
+            if self.now + tolerance < from || self.now > to + tolerance {
+                let now = seconds(self.now);
+                let name = &blocked.call.name;
+                let expected = seconds(from);
+                let message = format!(
+                    "time of {name} differs: expected its end at {expected}, it ended at {now}"
+                );
+                return Err(self.fail(blocked.event.position, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_blocked(&self) -> Step {
+        let tolerance = self.matcher.tolerance;
+        let late = self
+            .blocked
+            .iter()
+            .find(|b| b.window.1 + tolerance < self.now);
+        match late {
+            None => Ok(()),
+            Some(late) => {
+                let message = format!(
+                    "{} has not ended until {}",
+                    late.call.name,
+                    seconds(late.window.1)
+                );
+                Err(self.fail(late.event.position, message))
+            }
+        }
+    }
+
+    /// Checks that nothing remains behind the last event.
+    fn finish(&mut self) -> Step {
+        while let Some(end) = self.blocked.iter().map(|b| b.window.1).max() {
+            let Some(next) = self.sockets.poll_timeout().filter(|next| *next <= end) else {
+                self.now = end + self.matcher.tolerance + Duration::from_nanos(1);
+                break;
+            };
+            let _ = next;
+            self.timeout()?;
+        }
+        self.check_blocked()?;
+        self.matcher.check_end(self.last_position())
+    }
+
+    fn last_position(&self) -> Position {
+        let last = self.script.events.last();
+        last.map_or_else(Position::default, |event| event.position)
+    }
+}
