@@ -18,3 +18,6 @@ struct Readme;
 pub mod m2pa;
 pub mod m3ua;
 pub mod message;
+mod point_code;
+
+pub use point_code::{ParsePointCodeError, PointCode, PointCodeFormat};

@@ -1,6 +1,5 @@
 //! Boundary between M3UA and SCTP, for all state machines (RFC 4666, sections 1.4.7 and 1.6.2).
 
-use super::error::offending;
 use super::{ErrorCode, ErrorMessage, Message, RoutingContext, RoutingContexts};
 
 /// Notification of SCTP about the association with a peer.
@@ -78,9 +77,11 @@ pub(super) fn error_about_contexts(
     contexts: impl IntoIterator<Item = RoutingContext>,
     message: &Message,
 ) -> ErrorMessage {
+    let about = message
+        .encode()
+        .map(|octets| ErrorMessage::about(code, &octets));
     ErrorMessage {
         routing_contexts: RoutingContexts::new(contexts.into_iter().take(MAX_ERROR_CONTEXTS)),
-        diagnostic: message.encode().ok().map(|octets| offending(code, &octets)),
-        ..ErrorMessage::new(code)
+        ..about.unwrap_or(ErrorMessage::new(code))
     }
 }

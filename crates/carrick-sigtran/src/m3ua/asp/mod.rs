@@ -242,7 +242,10 @@ impl Asp {
     /// Answers a message that could not be decoded.
     pub fn handle_malformed(&mut self, now: Time, error: &DecodeError, octets: &Bytes) {
         self.heartbeat.received(now);
-        if let (Some(answer), Some(_)) = (error.answer(octets), self.outbound_streams) {
+        if let (Some(answer), Some(_)) = (
+            ErrorMessage::answering(error, octets),
+            self.outbound_streams,
+        ) {
             self.answer_error(answer);
         }
     }

@@ -331,7 +331,10 @@ impl SignallingGatewayProcess {
             return;
         };
         peer.heartbeat.received(now);
-        if let (Some(answer), Some(_)) = (error.answer(octets), peer.outbound_streams) {
+        if let (Some(answer), Some(_)) = (
+            ErrorMessage::answering(error, octets),
+            peer.outbound_streams,
+        ) {
             self.answer_error(asp, answer);
         }
     }

@@ -1,18 +1,15 @@
-//! Errors of messages, with the error code that answers them (RFC 4666, section 3.8.1).
+//! Errors of messages whose format is right, with the error code that answers them (RFC 4666, section 3.8.1).
 
 use std::fmt;
 
 use bytes::Bytes;
 
-use super::{DiagnosticInformation, ErrorCode, ErrorMessage, kinds, tag};
-use crate::message::{FormatError, FormatErrorKind, MessageKind, WriteError};
+use super::kinds::common as kinds;
+use super::{
+    DiagnosticInformation, ErrorCode, FormatError, FormatErrorKind, MessageKind, WriteError, tag,
+};
 
-/// Octets of the offending message in the answer to an unsupported class or type.
-const OFFENDING_OCTETS: usize = 40;
-/// Maximum octets of the offending message in other answers.
-const MAX_OFFENDING_OCTETS: usize = 256;
-
-/// Octets that are not an M3UA message. The fault is the sender's.
+/// Octets that are not a message of the layer. The fault is the sender's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DecodeError {
     /// Kind of the error.
@@ -27,7 +24,7 @@ pub struct DecodeError {
 pub enum DecodeErrorKind {
     /// The common header or the layout of parameters is wrong.
     Format(FormatErrorKind),
-    /// The message class is not one of M3UA.
+    /// The message class is not one of the layer.
     UnsupportedClass(u8),
     /// The message type is not defined in its class.
     UnsupportedType(MessageKind),
@@ -86,30 +83,29 @@ impl DecodeError {
         }
     }
 
-    /// Returns the Error message that answers `message`, `None` if it is an Error message itself: those are not
-    /// answered (RFC 4666, section 3.8.1). Its diagnostic information begins the offending message: the
-    /// first 40 octets for an unsupported class or type, at most 256 for other errors.
-    pub fn answer(&self, message: &[u8]) -> Option<ErrorMessage> {
-        if message.get(2..4) == Some(&[kinds::ERR.class, kinds::ERR.message_type]) {
-            return None;
+    /// Returns the error of a class or type that the layer does not have.
+    pub(crate) const fn unsupported(kind: MessageKind, has_class: bool) -> Self {
+        if has_class {
+            Self::new(DecodeErrorKind::UnsupportedType(kind), 3)
+        } else {
+            Self::new(DecodeErrorKind::UnsupportedClass(kind.class), 2)
         }
-        Some(ErrorMessage {
-            diagnostic: Some(offending(self.code(), message)),
-            ..ErrorMessage::new(self.code())
-        })
     }
 }
 
-/// Returns the begin of an offending message as diagnostic information.
-pub(crate) fn offending(code: ErrorCode, message: &[u8]) -> DiagnosticInformation {
+/// Returns whether octets begin an Error message. Those are not answered with Error messages (RFC 4666, section 3.8.1).
+pub(crate) fn is_error_message(octets: &[u8]) -> bool {
+    octets.get(2..4) == Some(&[kinds::ERR.class, kinds::ERR.message_type])
+}
+
+/// Returns the begin of an offending message as diagnostic information: its first 40 octets for an unsupported class
+/// or type, at most `limit` for other errors.
+pub(crate) fn offending(code: ErrorCode, octets: &[u8], limit: usize) -> DiagnosticInformation {
     let limit = match code {
-        ErrorCode::UNSUPPORTED_MESSAGE_CLASS | ErrorCode::UNSUPPORTED_MESSAGE_TYPE => {
-            OFFENDING_OCTETS
-        }
-        _ => MAX_OFFENDING_OCTETS,
+        ErrorCode::UNSUPPORTED_MESSAGE_CLASS | ErrorCode::UNSUPPORTED_MESSAGE_TYPE => 40,
+        _ => limit,
     };
-    let octets = &message[..message.len().min(limit)];
-    DiagnosticInformation(Bytes::copy_from_slice(octets))
+    DiagnosticInformation(Bytes::copy_from_slice(&octets[..octets.len().min(limit)]))
 }
 
 impl From<FormatError> for DecodeError {
@@ -153,7 +149,9 @@ impl fmt::Display for DecodeErrorKind {
             }
             Self::TrafficMode(mode) => write!(f, "Traffic Mode Type {mode} is not defined"),
             Self::Repeated(tag) => write!(f, "{} occurs more than once", Tag(tag)),
-            Self::Excluded(tag) => write!(f, "{} is not used in M3UA", Tag(tag)),
+            Self::Excluded(tag) => {
+                write!(f, "{} is reserved or of another layer", Tag(tag))
+            }
             Self::NotFirst(tag) => write!(f, "{} is not the first parameter", Tag(tag)),
             Self::Missing(tag) => write!(f, "{} is missing", Tag(tag)),
         }
@@ -165,7 +163,7 @@ impl fmt::Display for DecodeError {
         let Self { kind, offset } = self;
         write!(
             f,
-            "malformed M3UA message from the peer at octet {offset}: {kind}"
+            "malformed message from the peer at octet {offset}: {kind}"
         )
     }
 }
