@@ -3,6 +3,7 @@
 //! - [`message`]: the format that M3UA, M2UA, IUA and SUA share: common header and parameters.
 //! - [`m3ua`]: MTP3-User Adaptation (RFC 4666): messages, point codes, and the state machines of an application
 //!   server process and of a signalling gateway process.
+//! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.
 //!
 //! Nothing here does I/O, reads a clock or starts a thread: messages, SCTP notifications, requests and the time go
@@ -19,5 +20,6 @@ pub mod m2pa;
 pub mod m3ua;
 pub mod message;
 mod point_code;
+pub mod sua;
 
 pub use point_code::{ParsePointCodeError, PointCode, PointCodeFormat};

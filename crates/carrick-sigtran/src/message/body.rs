@@ -10,15 +10,16 @@ pub(crate) trait Body: Sized {
     fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError>;
 }
 
-/// Declares the content of a message with its parameters in the order of the RFC's figure, and a check before they
-/// are decoded.
+/// Declares the content of a message with its parameters in the order of the RFC's figure, a check before they
+/// are decoded, and a rule about them together.
 macro_rules! message {
     (
         $(#[$doc:meta])*
         $name:ident {
             $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
         }
-        $(check $check:path)?
+        $(check $check:ident)?
+        $(rule $rule:ident)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,24 +35,27 @@ macro_rules! message {
                 use $crate::message::field::{Field, Value};
                 $($check(raw)?;)?
                 $(let mut $field = None;)*
-                for raw in raw.parameters() {
-                    let raw = raw?;
-                    let value = Value { raw, context };
-                    match raw.tag {
+                for parameter in raw.parameters() {
+                    let parameter = parameter?;
+                    let value = Value { raw: parameter, context };
+                    match parameter.tag {
                         $(tag if <$type as Field>::accepts(tag) => {
                             <$type as Field>::add(&mut $field, value)?;
                         })*
-                        _ => context.skip(raw)?,
+                        _ => context.skip(parameter)?,
                     }
                 }
                 let end = context.octets.len();
-                Ok(Self { $($field: Field::finish($field, end)?,)* })
+                let body = Self { $($field: Field::finish($field, end)?,)* };
+                $($rule(&body).map_err(|violation| violation.decode_error(raw, end))?;)?
+                Ok(body)
             }
 
             fn encode(
                 &self,
                 writer: &mut $crate::message::MessageWriter,
             ) -> Result<(), $crate::message::EncodeError> {
+                $($rule(self)?;)?
                 $($crate::message::field::Field::encode(&self.$field, writer)?;)*
                 Ok(())
             }

@@ -50,6 +50,10 @@ pub enum DecodeErrorKind {
     Excluded(u16),
     /// The parameter must be the first one.
     NotFirst(u16),
+    /// The parameter does not fit another one of the message.
+    Conflict(u16),
+    /// The bits of a loadsharing label are beyond the field, or none, or more than 16.
+    LoadsharingLabel(u16),
     /// A mandatory parameter is missing.
     Missing(u16),
 }
@@ -76,9 +80,10 @@ impl DecodeError {
             DecodeErrorKind::UnsupportedType(_) => ErrorCode::UNSUPPORTED_MESSAGE_TYPE,
             DecodeErrorKind::Value { .. } => ErrorCode::INVALID_PARAMETER_VALUE,
             DecodeErrorKind::TrafficMode(_) => ErrorCode::UNSUPPORTED_TRAFFIC_MODE_TYPE,
-            DecodeErrorKind::Repeated(_) | DecodeErrorKind::Excluded(_) => {
-                ErrorCode::UNEXPECTED_PARAMETER
-            }
+            DecodeErrorKind::Repeated(_)
+            | DecodeErrorKind::Excluded(_)
+            | DecodeErrorKind::Conflict(_) => ErrorCode::UNEXPECTED_PARAMETER,
+            DecodeErrorKind::LoadsharingLabel(_) => ErrorCode::INVALID_LOADSHARING_LABEL,
             DecodeErrorKind::Missing(_) => ErrorCode::MISSING_PARAMETER,
         }
     }
@@ -153,6 +158,8 @@ impl fmt::Display for DecodeErrorKind {
                 write!(f, "{} is reserved or of another layer", Tag(tag))
             }
             Self::NotFirst(tag) => write!(f, "{} is not the first parameter", Tag(tag)),
+            Self::Conflict(tag) => write!(f, "{} does not fit the other parameters", Tag(tag)),
+            Self::LoadsharingLabel(tag) => write!(f, "{} has invalid positions", Tag(tag)),
             Self::Missing(tag) => write!(f, "{} is missing", Tag(tag)),
         }
     }
@@ -178,6 +185,10 @@ pub enum EncodeError {
     TooLong(WriteError),
     /// A list that needs an entry is empty.
     Empty(u16),
+    /// A parameter that others demand is missing.
+    Missing(u16),
+    /// A parameter does not fit another one.
+    Conflict(u16),
     /// A field has a value that is not defined.
     Value {
         /// Tag of the parameter.
@@ -198,6 +209,10 @@ impl fmt::Display for EncodeError {
         match *self {
             Self::TooLong(error) => error.fmt(f),
             Self::Empty(tag) => write!(f, "{} needs at least one entry", Tag(tag)),
+            Self::Missing(tag) => {
+                write!(f, "{} is missing, the other parameters demand it", Tag(tag))
+            }
+            Self::Conflict(tag) => write!(f, "{} does not fit the other parameters", Tag(tag)),
             Self::Value { tag, value } => {
                 write!(f, "value {value:#x} of {} is not defined", Tag(tag))
             }

@@ -98,7 +98,7 @@ enumerations! {
     /// |          status type          |      status information       |
     /// +-------------------------------+-------------------------------+
     /// ```
-    Status = tag::STATUS, else invalid {
+    Status = tag::STATUS, number, else invalid {
         /// AS-State_Change: Application Server Inactive.
         AsInactive = 0x0001_0002,
         /// AS-State_Change: Application Server Active.

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{DecodeError, DecodeErrorKind, EncodeError, MessageWriter, Parameters, RawParameter};
+use super::{
+    DecodeError, DecodeErrorKind, EncodeError, MessageWriter, Parameters, RawMessage, RawParameter,
+};
 
 /// Message that is being decoded.
 #[derive(Clone, Copy)]
@@ -46,7 +48,7 @@ impl<'a> Value<'a> {
         self.exact().map(u32::from_be_bytes)
     }
 
-    /// Returns the last octet of a value of four octets, the others of which are reserved.
+    /// Returns the last octet of a value of four octets. The first three are reserved.
     pub(crate) fn octet(self) -> Result<u8, DecodeError> {
         let [_, _, _, octet] = self.exact()?;
         Ok(octet)
@@ -88,6 +90,11 @@ impl<'a> Value<'a> {
 
     pub(crate) fn undefined_traffic_mode(self, mode: u32) -> DecodeError {
         DecodeError::new(DecodeErrorKind::TrafficMode(mode), self.raw.offset)
+    }
+
+    /// Returns the error of a parameter that does not fit another one.
+    pub(crate) fn conflict(self) -> DecodeError {
+        DecodeError::new(DecodeErrorKind::Conflict(self.raw.tag), self.raw.offset)
     }
 
     pub(crate) fn repeated(self) -> DecodeError {
@@ -194,6 +201,42 @@ impl<T: Parameter> Field for Vec<T> {
     }
 }
 
+/// Violation of a rule about the parameters of a message together.
+#[derive(Clone, Copy)]
+pub(crate) enum RuleViolation {
+    /// A conditional parameter is missing.
+    Missing(u16),
+    /// The parameter does not fit another one.
+    Conflict(u16),
+    /// The value of a parameter is not defined in this message.
+    Value { tag: u16, value: u32 },
+}
+
+impl RuleViolation {
+    /// Returns the error of a received message, at the parameter that violates the rule.
+    pub(crate) fn decode_error(self, raw: RawMessage<'_>, end: usize) -> DecodeError {
+        let at = |tag, kind| {
+            let found = raw.parameters().flatten().find(|raw| raw.tag == tag);
+            DecodeError::new(kind, found.map_or(end, |raw| raw.offset))
+        };
+        match self {
+            Self::Missing(tag) => missing(tag, end),
+            Self::Conflict(tag) => at(tag, DecodeErrorKind::Conflict(tag)),
+            Self::Value { tag, value } => at(tag, DecodeErrorKind::Value { tag, value }),
+        }
+    }
+}
+
+impl From<RuleViolation> for EncodeError {
+    fn from(violation: RuleViolation) -> Self {
+        match violation {
+            RuleViolation::Missing(tag) => Self::Missing(tag),
+            RuleViolation::Conflict(tag) => Self::Conflict(tag),
+            RuleViolation::Value { tag, value } => Self::Value { tag, value },
+        }
+    }
+}
+
 /// Implements [`Parameter`] for types around one number of 32 bits with any value.
 macro_rules! number_parameters {
     ($($name:ident = $tag:path,)*) => {$(
@@ -229,6 +272,34 @@ macro_rules! numbers {
     )*};
 }
 pub(crate) use numbers;
+
+/// Declares parameters that are one octet in the last of four octets.
+macro_rules! octets {
+    ($($(#[$doc:meta])* $name:ident = $tag:path;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u8);
+
+        impl $crate::message::field::Parameter for $name {
+            const TAG: u16 = $tag;
+
+            fn decode(
+                value: $crate::message::field::Value<'_>,
+            ) -> Result<Self, $crate::message::DecodeError> {
+                value.octet().map(Self)
+            }
+
+            fn encode(
+                &self,
+                writer: &mut $crate::message::MessageWriter,
+            ) -> Result<(), $crate::message::EncodeError> {
+                writer.number(Self::TAG, self.0.into());
+                Ok(())
+            }
+        }
+    )*};
+}
+pub(crate) use octets;
 
 /// Declares parameters that are octets of any number.
 macro_rules! octet_strings {
@@ -282,10 +353,10 @@ macro_rules! named_numbers {
 }
 pub(crate) use named_numbers;
 
-/// Declares parameters that are one number of 32 bits with few values. Others are rejected with the error of
-/// `Value` that is named.
+/// Declares parameters that are a number with few values: of 32 bits, or an octet in the last of four octets. Other values
+/// are rejected with the error of `Value` that is named.
 macro_rules! enumerations {
-    ($($(#[$doc:meta])* $name:ident = $tag:path, else $error:ident {
+    ($($(#[$doc:meta])* $name:ident = $tag:path, $read:ident, else $error:ident {
         $($(#[$value_doc:meta])* $value:ident = $code:literal,)*
     })*) => {$(
         $(#[$doc])*
@@ -301,7 +372,7 @@ macro_rules! enumerations {
             fn decode(
                 value: $crate::message::field::Value<'_>,
             ) -> Result<Self, $crate::message::DecodeError> {
-                match value.number()? {
+                match u32::from(value.$read()?) {
                     $($code => Ok(Self::$value),)*
                     other => Err(value.$error(other)),
                 }

@@ -51,4 +51,43 @@ tags! {
         REGISTRATION_STATUS = 0x0212, "Registration Status";
         DEREGISTRATION_STATUS = 0x0213, "Deregistration Status";
     }
+
+    /// Tags of SUA (RFC 3868, sections 3.9 and 3.10).
+    mod sua {
+        REGISTRATION_RESULT = 0x0014, "Registration Result";
+        DEREGISTRATION_RESULT = 0x0015, "Deregistration Result";
+        REGISTRATION_STATUS = 0x0016, "Registration Status";
+        DEREGISTRATION_STATUS = 0x0017, "Deregistration Status";
+        LOCAL_ROUTING_KEY_IDENTIFIER = 0x0018, "Local Routing Key Identifier";
+        HOP_COUNTER = 0x0101, "SS7 Hop Counter";
+        SOURCE_ADDRESS = 0x0102, "Source Address";
+        DESTINATION_ADDRESS = 0x0103, "Destination Address";
+        SOURCE_REFERENCE_NUMBER = 0x0104, "Source Reference Number";
+        DESTINATION_REFERENCE_NUMBER = 0x0105, "Destination Reference Number";
+        SCCP_CAUSE = 0x0106, "SCCP Cause";
+        SEQUENCE_NUMBER = 0x0107, "Sequence Number";
+        RECEIVE_SEQUENCE_NUMBER = 0x0108, "Receive Sequence Number";
+        ASP_CAPABILITIES = 0x0109, "ASP Capabilities";
+        CREDIT = 0x010a, "Credit";
+        DATA = 0x010b, "Data";
+        USER_CAUSE = 0x010c, "User/Cause";
+        NETWORK_APPEARANCE = 0x010d, "Network Appearance";
+        ROUTING_KEY = 0x010e, "Routing Key";
+        DRN_LABEL = 0x010f, "DRN Label";
+        TID_LABEL = 0x0110, "TID Label";
+        ADDRESS_RANGE = 0x0111, "Address Range";
+        SMI = 0x0112, "SMI";
+        IMPORTANCE = 0x0113, "Importance";
+        MESSAGE_PRIORITY = 0x0114, "Message Priority";
+        PROTOCOL_CLASS = 0x0115, "Protocol Class";
+        SEQUENCE_CONTROL = 0x0116, "Sequence Control";
+        SEGMENTATION = 0x0117, "Segmentation";
+        CONGESTION_LEVEL = 0x0118, "Congestion Level";
+        GLOBAL_TITLE = 0x8001, "Global Title";
+        POINT_CODE = 0x8002, "Point Code";
+        SUBSYSTEM_NUMBER = 0x8003, "Subsystem Number";
+        IPV4_ADDRESS = 0x8004, "IPv4 Address";
+        HOST_NAME = 0x8005, "Hostname";
+        IPV6_ADDRESS = 0x8006, "IPv6 Address";
+    }
 }

@@ -2,6 +2,7 @@
 
 mod asp;
 mod corpus;
+mod layer;
 mod layout;
 mod m2pa_link;
 mod m2pa_messages;
@@ -11,4 +12,5 @@ mod peers;
 mod round_trip;
 mod samples;
 mod sgp;
+mod sua;
 mod tshark;

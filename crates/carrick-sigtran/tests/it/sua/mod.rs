@@ -1,0 +1,6 @@
+//! SUA.
+
+mod codec;
+mod layout;
+mod malformed;
+pub(crate) mod samples;
