@@ -4,6 +4,8 @@
 //! - [`m3ua`]: MTP3-User Adaptation (RFC 4666): messages, point codes, and the state machines of an application
 //!   server process and of a signalling gateway process.
 //! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages.
+//! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages.
+//! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.
 //!
 //! Nothing here does I/O, reads a clock or starts a thread: messages, SCTP notifications, requests and the time go
@@ -16,7 +18,9 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod iua;
 pub mod m2pa;
+pub mod m2ua;
 pub mod m3ua;
 pub mod message;
 mod point_code;

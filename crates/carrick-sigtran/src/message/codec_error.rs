@@ -48,7 +48,7 @@ pub enum DecodeErrorKind {
     Repeated(u16),
     /// The parameter belongs to another adaptation layer, or is reserved.
     Excluded(u16),
-    /// The parameter must be the first one.
+    /// The parameter must precede others.
     NotFirst(u16),
     /// The parameter does not fit another one of the message.
     Conflict(u16),
@@ -157,7 +157,9 @@ impl fmt::Display for DecodeErrorKind {
             Self::Excluded(tag) => {
                 write!(f, "{} is reserved or of another layer", Tag(tag))
             }
-            Self::NotFirst(tag) => write!(f, "{} is not the first parameter", Tag(tag)),
+            Self::NotFirst(tag) => {
+                write!(f, "{} is behind parameters that it must precede", Tag(tag))
+            }
             Self::Conflict(tag) => write!(f, "{} does not fit the other parameters", Tag(tag)),
             Self::LoadsharingLabel(tag) => write!(f, "{} has invalid positions", Tag(tag)),
             Self::Missing(tag) => write!(f, "{} is missing", Tag(tag)),
@@ -185,6 +187,13 @@ pub enum EncodeError {
     TooLong(WriteError),
     /// A list that needs an entry is empty.
     Empty(u16),
+    /// A parameter has a length that its type does not allow.
+    Length {
+        /// Tag of the parameter.
+        tag: u16,
+        /// Number of octets of the value.
+        length: usize,
+    },
     /// A parameter that others demand is missing.
     Missing(u16),
     /// A parameter does not fit another one.
@@ -209,6 +218,9 @@ impl fmt::Display for EncodeError {
         match *self {
             Self::TooLong(error) => error.fmt(f),
             Self::Empty(tag) => write!(f, "{} needs at least one entry", Tag(tag)),
+            Self::Length { tag, length } => {
+                write!(f, "{} can't have a value of {length} octets", Tag(tag))
+            }
             Self::Missing(tag) => {
                 write!(f, "{} is missing, the other parameters demand it", Tag(tag))
             }

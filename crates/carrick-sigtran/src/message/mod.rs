@@ -25,6 +25,7 @@ pub(crate) mod codec_error;
 pub(crate) mod common;
 mod error;
 pub(crate) mod field;
+pub mod interface;
 pub mod kinds;
 mod maintenance;
 mod parameters;

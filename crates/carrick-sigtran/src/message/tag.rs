@@ -34,6 +34,13 @@ tags! {
         CORRELATION_ID = 0x0013, "Correlation Id";
     }
 
+    /// Tags of interface identifiers, which M2UA and IUA have (RFC 3331, section 3.1.6; RFC 4233, section 3.1.5).
+    mod interface {
+        INTERFACE_IDENTIFIER = 0x0001, "Interface Identifier (integer)";
+        INTERFACE_IDENTIFIER_TEXT = 0x0003, "Interface Identifier (text)";
+        INTERFACE_IDENTIFIER_RANGE = 0x0008, "Interface Identifier (integer range)";
+    }
+
     /// Tags of M3UA (RFC 4666, section 3.2).
     mod m3ua {
         NETWORK_APPEARANCE = 0x0200, "Network Appearance";
@@ -89,5 +96,34 @@ tags! {
         IPV4_ADDRESS = 0x8004, "IPv4 Address";
         HOST_NAME = 0x8005, "Hostname";
         IPV6_ADDRESS = 0x8006, "IPv6 Address";
+    }
+
+    /// Tags of M2UA (RFC 3331, section 3.1.6).
+    mod m2ua {
+        PROTOCOL_DATA = 0x0300, "Protocol Data 1";
+        TTC_PROTOCOL_DATA = 0x0301, "Protocol Data 2 (TTC)";
+        STATE_REQUEST = 0x0302, "State Request";
+        STATE_EVENT = 0x0303, "State Event";
+        CONGESTION_STATUS = 0x0304, "Congestion Status";
+        DISCARD_STATUS = 0x0305, "Discard Status";
+        ACTION = 0x0306, "Action";
+        SEQUENCE_NUMBER = 0x0307, "Sequence Number";
+        RETRIEVAL_RESULT = 0x0308, "Retrieval Result";
+        LINK_KEY = 0x0309, "Link Key";
+        LOCAL_LINK_KEY_IDENTIFIER = 0x030a, "Local-LK-Identifier";
+        SDT_IDENTIFIER = 0x030b, "Signalling Data Terminal Identifier";
+        SDL_IDENTIFIER = 0x030c, "Signalling Data Link Identifier";
+        REGISTRATION_RESULT = 0x030d, "Registration Result";
+        REGISTRATION_STATUS = 0x030e, "Registration Status";
+        DEREGISTRATION_RESULT = 0x030f, "De-Registration Result";
+        DEREGISTRATION_STATUS = 0x0310, "De-Registration Status";
+    }
+
+    /// Tags of IUA (RFC 4233, section 3.1.5).
+    mod iua {
+        DLCI = 0x0005, "DLCI";
+        PROTOCOL_DATA = 0x000e, "Protocol Data";
+        RELEASE_REASON = 0x000f, "Release Reason";
+        TEI_STATUS = 0x0010, "TEI Status";
     }
 }

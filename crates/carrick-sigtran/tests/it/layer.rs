@@ -133,9 +133,10 @@ pub(crate) fn check_octets<M: Layer>(octets: Vec<u8>) -> Result<(), TestCaseErro
         }
         Err(error) => {
             prop_assert!(error.offset <= octets.len());
-            match M::answering(&error, &octets) {
-                Some((_, answer)) => round_trip(&answer)?,
-                None => prop_assert_eq!(&octets[2..4], &[0, 0]),
+            if let Some((_, answer)) = M::answering(&error, &octets) {
+                round_trip(&answer)?;
+            } else {
+                prop_assert_eq!(&octets[2..4], &[0, 0]);
             }
         }
     }
@@ -168,15 +169,18 @@ pub(crate) fn check_mandatory<M: Layer>(mandatory: &[(MessageKind, &[u16])]) {
     }
 }
 
-/// Checks that a second parameter of a type is rejected in each full message, except for the tags `repeated`.
-pub(crate) fn check_repeated<M: Layer>(repeated: &[u16]) {
+/// Checks that a second parameter of a type is rejected in each full message, except for the tags `repeated` and for
+/// interface identifiers in messages of the kinds `several_identifiers`.
+pub(crate) fn check_repeated<M: Layer>(repeated: &[u16], several_identifiers: &[MessageKind]) {
     for full in M::full() {
         let parameters = split(&full.encode().expect("a message that fits"));
         for parameter in &parameters {
             let tag = tag_of(parameter);
-            let twice = [&parameters[..], &[parameter.clone()]].concat();
+            let twice = [&parameters[..], std::slice::from_ref(parameter)].concat();
             let octets = message(full.kind(), &twice);
-            if repeated.contains(&tag) {
+            let identifier = matches!(tag, 0x0001 | 0x0003 | 0x0008);
+            let several = identifier && several_identifiers.contains(&full.kind());
+            if several || repeated.contains(&tag) {
                 assert!(M::decode(&octets).is_ok(), "{tag:#06x} of {full:?}");
             } else {
                 let error = M::decode(&octets).expect_err("a repeated parameter");

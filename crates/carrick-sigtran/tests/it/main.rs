@@ -2,11 +2,13 @@
 
 mod asp;
 mod corpus;
+mod iua;
 mod layer;
 mod layout;
 mod m2pa_link;
 mod m2pa_messages;
 mod m2pa_peers;
+mod m2ua;
 mod malformed;
 mod peers;
 mod round_trip;

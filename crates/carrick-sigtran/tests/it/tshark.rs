@@ -49,7 +49,10 @@ impl Capture {
 
     /// Returns a line for each packet that a filter selects: these fields, or tshark's summary without any.
     fn fields(&self, filter: &str, fields: &[&str]) -> Vec<String> {
-        let mut arguments = vec!["-n", "-r", &self.file, "-Y", filter];
+        // IUA of RFC 4233, with Q.931 on SAPI 0 instead of the radio signalling link of GSM.
+        let rfc = "iua.support_ig:TRUE";
+        let sapi = "iua.use_gsm_sapi_values:FALSE";
+        let mut arguments = vec!["-n", "-o", rfc, "-o", sapi, "-r", &self.file, "-Y", filter];
         if !fields.is_empty() {
             arguments.extend(["-T", "fields"]);
             arguments.extend(fields.iter().flat_map(|field| ["-e", *field]));
@@ -152,6 +155,57 @@ fn check_layer<M: Layer>(layer: &str, port: u16, identifier: u32) -> Capture {
     let unknown = capture.fields(&format!("{layer}.parameter_value"), &fields);
     assert_eq!(unknown, Vec::<String>::new());
     capture
+}
+
+/// RFC 3331, section 3.1.4
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_accepts_every_m2ua_message() {
+    let capture = check_layer::<carrick_sigtran::m2ua::Message>("m2ua", 2904, 2);
+    let fields = [
+        "m2ua.interface_identifier_int",
+        "m2ua.interface_identifier_start",
+        "m2ua.interface_identifier_stop",
+    ];
+    // Of several integers the dissector shows the first one.
+    let active = capture.fields("m2ua.message_class == 4 && m2ua.message_type == 1", &fields);
+    assert_eq!(active, ["1\t5\t9"]);
+    let fields = [
+        "m2ua.action",
+        "m2ua.retrieval_result",
+        "m2ua.sequence_number",
+    ];
+    let confirm = capture.fields(
+        "m2ua.message_class == 6 && m2ua.message_type == 11",
+        &fields,
+    );
+    assert_eq!(confirm, ["1\t0\t41"]);
+    let fields = [
+        "m2ua.local_lk_identifier",
+        "m2ua.sdt_identifier",
+        "m2ua.sdl_identifier",
+    ];
+    let key = capture.fields(
+        "m2ua.message_class == 10 && m2ua.message_type == 1",
+        &fields,
+    );
+    assert_eq!(key, ["5\t291\t1110"]);
+}
+
+/// RFC 4233, section 3.1.2
+#[test]
+#[ignore = "needs tshark (interop/install.sh)"]
+fn tshark_accepts_every_iua_message() {
+    let capture = check_layer::<carrick_sigtran::iua::Message>("iua", 9900, 1);
+    let fields = [
+        "iua.int_interface_identifier",
+        "iua.dlci_sapi",
+        "iua.dlci_tei",
+    ];
+    let data = capture.fields("iua.message_class == 5 && iua.message_type == 1", &fields);
+    assert_eq!(data, ["0x00000007\t0x00\t0x40"]);
+    let status = capture.fields("iua.tei_status", &["iua.tei_status"]);
+    assert_eq!(status, ["0x00000001", "0x00000001"]);
 }
 
 /// RFC 3868, section 3.1.3

@@ -227,9 +227,9 @@ fn address_parameters_fit_the_routing_indicator() {
     ];
     let address = |indicator: u8, parameters: &[&Vec<u8>]| {
         let mut value = vec![0, indicator, 0, 0];
-        parameters
-            .iter()
-            .for_each(|parameter| value.extend_from_slice(parameter));
+        for parameter in parameters {
+            value.extend_from_slice(parameter);
+        }
         value
     };
     let refused = |value: &[u8]| {

@@ -230,7 +230,7 @@ fn connectionless() -> Vec<Message> {
     let segmentation = Segmentation {
         first: true,
         remaining: 2,
-        reference: SegmentationReference::new(0x0a0b0c),
+        reference: SegmentationReference::new(0x000a_0b0c),
     };
     vec![
         Message::ConnectionlessDataTransfer(ConnectionlessDataTransfer {

@@ -1,0 +1,5 @@
+//! IUA.
+
+mod codec;
+mod malformed;
+pub(crate) mod samples;

@@ -1,0 +1,5 @@
+//! M2UA.
+
+mod codec;
+mod malformed;
+pub(crate) mod samples;
