@@ -1,6 +1,8 @@
 //! SUA.
 
 mod codec;
+mod connection;
+mod connection_peers;
 mod layout;
 mod malformed;
 pub(crate) mod samples;
