@@ -3,7 +3,8 @@
 //! - [`message`]: the format that M3UA, M2UA, IUA and SUA share: common header and parameters.
 //! - [`m3ua`]: MTP3-User Adaptation (RFC 4666): messages, point codes, and the state machines of an application
 //!   server process and of a signalling gateway process.
-//! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, and the state machine of a connection.
+//! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, the state machine of a connection, and the
+//!   connectionless service.
 //! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages.
 //! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.

@@ -29,7 +29,7 @@ octets! {
 /// +-------------------------------+-------------------------------+
 /// |  address parameters                                         ...
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Address {
     /// Address parameters that the SCCP address in the SS7 network contains.
     pub indicator: AddressIndicator,
@@ -38,7 +38,7 @@ pub struct Address {
 }
 
 /// Address parameters that an SCCP address contains, or is to contain, in the SS7 network (section 3.10.2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct AddressIndicator {
     /// Bit 1: subsystem number.
     pub ssn: bool,
@@ -63,7 +63,7 @@ impl AddressIndicator {
 }
 
 /// Routing indicator, and the combination of address parameters that is valid with it (section 3.10.2.1).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Route {
     /// Route on Global Title.
     GlobalTitle {
@@ -397,7 +397,7 @@ impl Parameter for IpAddressParameter {
 
 /// Hostname in the syntax of RFC 1123, section 2.1 (section 3.10.2.7): labels of letters, digits and hyphens, at most
 /// 255 octets. On the wire it ends with a null octet.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostName(Bytes);
 
 impl HostName {
@@ -463,7 +463,7 @@ impl Parameter for HostName {
 /// +---------------+---------------+---------------+---------------+
 /// |  digits, two in an octet, the first one in the low bits     ...
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GlobalTitle {
     /// Global Title Indicator, GTI, 1 to 4: the fields that the SS7 network transports.
     pub indicator: u8,
@@ -533,7 +533,7 @@ impl Parameter for GlobalTitle {
 }
 
 /// Digits of a global title: at most 255 address signals of four bits each (ITU-T Q.713, section 3.4.2.3.1).
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct AddressSignals(Vec<u8>);
 
 impl AddressSignals {

@@ -2,11 +2,13 @@
 //!
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.9.12 demands for
-//! what it rejects. [`connection::Connection`] is the state machine of one end of a connection.
+//! what it rejects. [`connection::Connection`] is the state machine of one end of a connection;
+//! [`connectionless`] has the procedures of the connectionless service.
 
 mod address;
 mod cause;
 pub mod connection;
+pub mod connectionless;
 mod kind;
 mod message;
 mod parameter;
