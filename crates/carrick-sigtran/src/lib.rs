@@ -5,7 +5,7 @@
 //!   server process and of a signalling gateway process.
 //! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, the state machine of a connection, and the
 //!   connectionless service.
-//! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages.
+//! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages, and the state machines of a link at an ASP and at an SGP.
 //! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.
 //!
