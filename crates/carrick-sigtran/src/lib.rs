@@ -6,7 +6,7 @@
 //! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, the state machine of a connection, and the
 //!   connectionless service.
 //! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages, and the state machines of a link at an ASP and at an SGP.
-//! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages.
+//! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages, and the state machines of a data link at an ASP and at an SG.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.
 //!
 //! Nothing here does I/O, reads a clock or starts a thread: messages, SCTP notifications, requests and the time go

@@ -2,9 +2,10 @@
 //!
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.3.3.1 demands for
-//! what it rejects.
+//! what it rejects. [`link::AspDataLink`] and [`link::SgDataLink`] are the state machines of both ends of a data link.
 
 mod kind;
+pub mod link;
 mod message;
 mod parameter;
 pub mod tag;

@@ -51,10 +51,15 @@ impl ErrorMessage {
         } else {
             code
         };
-        (!is_error_message(octets)).then(|| Self {
+        (!is_error_message(octets)).then(|| Self::about(code, octets))
+    }
+
+    /// Error message with the begin of the offending message as diagnostic information.
+    pub(in crate::iua) fn about(code: ErrorCode, octets: &[u8]) -> Self {
+        Self {
             diagnostic: Some(offending(code, octets, MAX_OFFENDING_OCTETS)),
             ..Self::new(code)
-        })
+        }
     }
 }
 
