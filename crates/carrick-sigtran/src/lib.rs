@@ -15,6 +15,11 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod decode_error;
 pub mod m2pa;
 pub mod m3ua;
 pub mod message;
+mod sctp;
+
+pub use decode_error::DecodeError;
+pub use sctp::SctpNotification;

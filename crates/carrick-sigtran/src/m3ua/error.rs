@@ -13,13 +13,7 @@ const OFFENDING_OCTETS: usize = 40;
 const MAX_OFFENDING_OCTETS: usize = 256;
 
 /// Octets that are not an M3UA message. The fault is the sender's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DecodeError {
-    /// Kind of the error.
-    pub kind: DecodeErrorKind,
-    /// Offset of the wrong octet, parameter or length field in the message.
-    pub offset: usize,
-}
+pub type DecodeError = crate::DecodeError<DecodeErrorKind>;
 
 /// Kinds of decoding errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,10 +52,6 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
-    pub(crate) const fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
-    }
-
     /// Returns the error code that answers the message (RFC 4666, section 3.8.1).
     pub const fn code(&self) -> ErrorCode {
         match self.kind {
@@ -159,18 +149,6 @@ impl fmt::Display for DecodeErrorKind {
         }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, offset } = self;
-        write!(
-            f,
-            "malformed M3UA message from the peer at octet {offset}: {kind}"
-        )
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Reason for which a message can't be encoded. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

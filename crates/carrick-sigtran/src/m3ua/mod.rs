@@ -17,7 +17,8 @@ mod routing_key;
 pub mod sgp;
 pub mod tag;
 
-pub use association::{SctpNotification, Transmit};
+pub use crate::SctpNotification;
+pub use association::Transmit;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use kind::kinds;
 pub use message::{

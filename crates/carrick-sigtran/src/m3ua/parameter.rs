@@ -160,13 +160,9 @@ impl<T: Parameter> Field for Vec<T> {
     }
 }
 
-/// Parameters that are one number of 32 bits.
-macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident = $tag:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub u32);
-
+/// Parameters that are one number of 32 bits. Undefined values are kept as received.
+macro_rules! number_parameters {
+    ($($name:ident = $tag:ident;)*) => {$(
         impl Parameter for $name {
             const TAG: u16 = tag::$tag;
 
@@ -179,6 +175,17 @@ macro_rules! numbers {
                 Ok(())
             }
         }
+    )*};
+}
+
+/// Types of a number without named values.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident = $tag:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+
+        number_parameters! { $name = $tag; }
     )*};
 }
 
@@ -296,18 +303,11 @@ named_numbers! {
     }
 }
 
-impl Parameter for ErrorCode {
-    const TAG: u16 = tag::ERROR_CODE;
-
-    // Undefined codes are accepted: an Error message must not be answered with another one.
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        value.number().map(Self)
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        writer.number(Self::TAG, self.0);
-        Ok(())
-    }
+// An undefined Error Code is accepted, because an Error message must not be answered with another one.
+number_parameters! {
+    ErrorCode = ERROR_CODE;
+    RegistrationStatus = REGISTRATION_STATUS;
+    DeregistrationStatus = DEREGISTRATION_STATUS;
 }
 
 impl Parameter for TrafficMode {
@@ -335,65 +335,61 @@ impl Parameter for TrafficMode {
     }
 }
 
-impl Parameter for RegistrationStatus {
-    const TAG: u16 = tag::REGISTRATION_STATUS;
+/// Lists of fields of 32 bits, with at least one entry.
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident of $item:ident = $tag:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+        pub struct $name(pub Vec<$item>);
 
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        value.number().map(Self)
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        writer.number(Self::TAG, self.0);
-        Ok(())
-    }
-}
-
-impl Parameter for DeregistrationStatus {
-    const TAG: u16 = tag::DEREGISTRATION_STATUS;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        value.number().map(Self)
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        writer.number(Self::TAG, self.0);
-        Ok(())
-    }
-}
-
-/// Routing Context as a list, with at least one entry.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RoutingContexts(pub Vec<RoutingContext>);
-
-impl RoutingContexts {
-    /// List of these contexts, `None` if there is none: the parameter is absent then.
-    pub fn new(contexts: impl IntoIterator<Item = RoutingContext>) -> Option<Self> {
-        let contexts: Vec<_> = contexts.into_iter().collect();
-        (!contexts.is_empty()).then_some(Self(contexts))
-    }
-}
-
-impl Deref for RoutingContexts {
-    type Target = [RoutingContext];
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Parameter for RoutingContexts {
-    const TAG: u16 = tag::ROUTING_CONTEXT;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(value.numbers()?.map(RoutingContext).collect()))
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        if self.is_empty() {
-            return Err(EncodeError::Empty(Self::TAG));
+        impl $name {
+            /// List of these entries, `None` if there is none: the parameter is absent then.
+            pub fn new(entries: impl IntoIterator<Item = $item>) -> Option<Self> {
+                let entries: Vec<_> = entries.into_iter().collect();
+                (!entries.is_empty()).then_some(Self(entries))
+            }
         }
-        writer.numbers(Self::TAG, self.iter().map(|context| context.0));
-        Ok(())
+
+        impl Deref for $name {
+            type Target = [$item];
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl Parameter for $name {
+            const TAG: u16 = tag::$tag;
+
+            fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
+                Ok(Self(value.numbers()?.map($item::from_field).collect()))
+            }
+
+            fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
+                if self.is_empty() {
+                    return Err(EncodeError::Empty(Self::TAG));
+                }
+                writer.numbers(Self::TAG, self.iter().map(|entry| entry.field()));
+                Ok(())
+            }
+        }
+    )*};
+}
+
+lists! {
+    /// Routing Context as a list, with at least one entry.
+    RoutingContexts of RoutingContext = ROUTING_CONTEXT;
+    /// Affected Point Code as a list, with at least one entry.
+    AffectedPointCodes of AffectedPointCode = AFFECTED_POINT_CODE;
+}
+
+impl RoutingContext {
+    const fn from_field(field: u32) -> Self {
+        Self(field)
+    }
+
+    const fn field(self) -> u32 {
+        self.0
     }
 }
 
@@ -452,35 +448,6 @@ impl AffectedPointCode {
 
     pub(super) const fn field(self) -> u32 {
         (self.mask as u32) << 24 | self.point_code.value()
-    }
-}
-
-/// Affected Point Code as a list, with at least one entry.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct AffectedPointCodes(pub Vec<AffectedPointCode>);
-
-impl Deref for AffectedPointCodes {
-    type Target = [AffectedPointCode];
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Parameter for AffectedPointCodes {
-    const TAG: u16 = tag::AFFECTED_POINT_CODE;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        let codes = value.numbers()?.map(AffectedPointCode::from_field);
-        Ok(Self(codes.collect()))
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        if self.is_empty() {
-            return Err(EncodeError::Empty(Self::TAG));
-        }
-        writer.numbers(Self::TAG, self.iter().map(|code| code.field()));
-        Ok(())
     }
 }
 

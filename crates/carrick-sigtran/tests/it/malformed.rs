@@ -39,7 +39,7 @@ fn rejected(
     );
     let text = found.to_string();
     assert!(text.starts_with(&format!(
-        "malformed M3UA message from the peer at octet {offset}: "
+        "malformed message from the peer at octet {offset}: "
     )));
 }
 

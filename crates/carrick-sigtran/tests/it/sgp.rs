@@ -1214,3 +1214,47 @@ fn floods_of_registrations_are_bounded() {
     bench.receive(1, &Message::AspDown(AspDown::default()));
     assert_eq!(bench.sgp.as_state(rc(2)), None);
 }
+
+/// RFC 4666, section 4.2: NETWORK STATUS CHANGE and SEND FAILURE
+#[test]
+fn failed_paths_are_indicated_only() {
+    let mut bench = Bench::new(TrafficMode::OVERRIDE, 1, 1);
+    bench.up(0);
+    bench.activate(0);
+    bench.drain();
+    let address = "192.0.2.1".parse().expect("an address");
+    let path = |active| SctpNotification::PathStatus { address, active };
+    for notification in [path(false), SctpNotification::SendFailure, path(true)] {
+        bench
+            .sgp
+            .handle_sctp(bench.now, bench.asps[0], notification);
+        let expected = SgpIndication::SctpStatus(bench.asps[0], notification);
+        assert_eq!(bench.indications(), [expected]);
+        assert_eq!(bench.as_state(), AsState::Active);
+        assert_eq!(bench.sent(), []);
+    }
+}
+
+/// RFC 4666, section 4.3.2: T(r) of several application servers
+#[test]
+fn next_timeout_is_the_earliest() {
+    let servers = vec![server(1, None, 1), server(2, None, 1)];
+    let mut bench = Bench::with(SgpConfig::default(), servers, 2);
+    for (asp, context) in [(0, 1), (1, 2)] {
+        bench.up(asp);
+        bench.receive(asp, &active(None, &[context]));
+    }
+    let begin = bench.now;
+    bench.lose(0);
+    bench.advance(Duration::from_millis(500));
+    bench.lose(1);
+    assert_eq!(bench.sgp.poll_timeout(), Some(begin + T_RECOVERY));
+    bench.advance(Duration::from_millis(1500));
+    let rest = Duration::from_millis(500);
+    assert_eq!(bench.sgp.poll_timeout(), Some(begin + T_RECOVERY + rest));
+    bench
+        .sgp
+        .remove_application_server(bench.now, rc(2))
+        .expect("an application server");
+    assert_eq!(bench.sgp.poll_timeout(), None);
+}

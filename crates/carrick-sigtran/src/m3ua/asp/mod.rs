@@ -27,13 +27,13 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::association::{SctpNotification, Transmit, data_stream};
+use super::association::{Transmit, data_stream};
 use super::heartbeat_timer::HeartbeatTimer;
 use super::{
     AffectedPointCode, AffectedPointCodes, AspActive, AspDown, AspInactive, AspUp, Data,
     DecodeError, DeregistrationResult, DestinationState, ErrorMessage, LocalRoutingKeyIdentifier,
     Message, NetworkAppearance, Notify, RegistrationStatus, RoutingContext, RoutingContexts,
-    SignallingCongestion, TrafficMode, UserPartUnavailable,
+    SctpNotification, SignallingCongestion, TrafficMode, UserPartUnavailable,
 };
 
 /// State of an ASP in an application server (RFC 4666, section 4.3.1).
@@ -221,11 +221,13 @@ impl Asp {
         self.indications.pop_front()
     }
 
-    /// Handles a notification of SCTP (RFC 4666, section 4.3.3).
+    /// Handles a notification of SCTP (RFC 4666, section 4.3.3). Send failures and the status of paths are only indicated
+    /// to layer management (section 4.2).
     pub fn handle_sctp(&mut self, now: Time, notification: SctpNotification) {
         self.indicate(AspIndication::SctpStatus(notification));
         match notification {
             SctpNotification::Down => self.lose_association(),
+            SctpNotification::SendFailure | SctpNotification::PathStatus { .. } => {}
             SctpNotification::Up { outbound_streams }
             | SctpNotification::Restarted { outbound_streams } => {
                 self.lose_association();

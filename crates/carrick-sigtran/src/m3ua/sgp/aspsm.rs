@@ -4,8 +4,8 @@
 use carrick_proto::Time;
 
 use super::{
-    AspIdentifier, AspKey, AspState, ErrorCode, Message, RoutingContext, SgpConfigError,
-    SgpIndication, SignallingGatewayProcess, Status,
+    AspIdentifier, AspKey, AspState, ErrorCode, HeartbeatTimer, Message, RoutingContext,
+    SgpConfigError, SgpIndication, SignallingGatewayProcess, Status,
 };
 use crate::m3ua::{AspDown, AspInactive, AspUp, RoutingContexts};
 
@@ -100,8 +100,8 @@ impl SignallingGatewayProcess {
         let contexts = self.enter_down(asp);
         if let Some(peer) = self.asps.get_mut(&asp) {
             peer.outbound_streams = None;
-            peer.heartbeat.stop();
         }
+        self.update_heartbeat(asp, HeartbeatTimer::stop);
         for (context, _) in &contexts {
             for member in self.available_members(*context) {
                 self.notify(member, Status::AspFailure, *context, failed);
