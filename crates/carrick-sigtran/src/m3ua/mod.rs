@@ -3,7 +3,7 @@
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`DecodeError::answer`] is the Error message that section 3.8.1 demands for
 //! what it rejects. [`asp::Asp`] and [`sgp::SignallingGatewayProcess`] are the state machines of both sides of an
-//! association.
+//! association, [`route`] has the state of the SS7 destinations.
 
 pub mod asp;
 mod association;
@@ -13,6 +13,7 @@ mod kind;
 mod message;
 mod parameter;
 mod point_code;
+pub mod route;
 mod routing_key;
 pub mod sgp;
 pub mod tag;

@@ -439,6 +439,42 @@ impl AffectedPointCode {
         }
     }
 
+    /// Returns the range with the wildcarded bits 0, and a mask of at most 24.
+    pub(super) const fn aligned(self) -> Self {
+        let mask = if self.mask > 24 { 24 } else { self.mask };
+        Self::range(self.point_code.value(), mask)
+    }
+
+    /// Returns the range of a larger mask, at most 24, that contains this one.
+    pub(super) const fn widened(self, mask: u8) -> Self {
+        Self::range(self.point_code.value(), mask)
+    }
+
+    /// Range of a mask of at most 24 that contains a point code.
+    pub(super) const fn range(code: u32, mask: u8) -> Self {
+        Self {
+            mask,
+            point_code: PointCode::low_bits(code >> mask << mask),
+        }
+    }
+
+    /// Returns the last point code of an aligned range.
+    pub(super) const fn last(self) -> PointCode {
+        PointCode::low_bits(self.point_code.value() | ((1 << self.mask) - 1))
+    }
+
+    /// Returns both halves of an aligned range, none of a single point code.
+    pub(super) fn halves(self) -> impl Iterator<Item = Self> {
+        let mask = self.mask.checked_sub(1);
+        let halves = mask.map(|mask| {
+            [
+                Self { mask, ..self },
+                Self::range(self.last().value(), mask),
+            ]
+        });
+        halves.into_iter().flatten()
+    }
+
     pub(super) const fn from_field(field: u32) -> Self {
         Self {
             mask: (field >> 24) as u8,
@@ -584,10 +620,15 @@ impl Parameter for Status {
 /// |                   reserved                    |     level     |
 /// +-----------------------------------------------+---------------+
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CongestionLevel(u8);
 
 impl CongestionLevel {
+    /// No congestion, or undefined.
+    pub const NONE: Self = Self(0);
+    /// All levels.
+    pub(super) const ALL: [Self; 4] = [Self(0), Self(1), Self(2), Self(3)];
+
     /// Congestion level 0 (no congestion or undefined) to 3, `None` above.
     pub const fn new(level: u8) -> Option<Self> {
         if level <= 3 { Some(Self(level)) } else { None }

@@ -9,6 +9,7 @@ mod m2pa_peers;
 mod malformed;
 mod peers;
 mod round_trip;
+mod routes;
 mod samples;
 mod sgp;
 mod tshark;

@@ -211,6 +211,15 @@ impl Asp {
             .map(|served| served.server.routing_context)
     }
 
+    /// Returns the network appearance of an application server, `None` if it has none or the ASP does not serve it.
+    pub fn network_appearance(
+        &self,
+        routing_context: Option<RoutingContext>,
+    ) -> Option<NetworkAppearance> {
+        let index = self.find(routing_context)?;
+        self.servers[index].server.network_appearance
+    }
+
     /// Returns the next message for the association.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()

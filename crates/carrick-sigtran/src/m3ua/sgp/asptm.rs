@@ -16,7 +16,8 @@ impl SignallingGatewayProcess {
     ///
     /// 1. Find the application servers: those of the list, or all of the ASP.
     /// 2. Refuse those that are not defined for the ASP, blocked, or in another traffic mode.
-    /// 3. Enter ASP-ACTIVE in the rest, and acknowledge them in one message.
+    /// 3. Report destinations that are not available, then enter ASP-ACTIVE in the rest, and acknowledge them in one
+    ///    message.
     /// 4. In override mode, the ASP that was active enters ASP-INACTIVE and is notified.
     /// 5. Update the application servers, after the acknowledgement.
     pub(super) fn on_asp_active(
@@ -53,6 +54,7 @@ impl SignallingGatewayProcess {
         if accepted.is_empty() {
             return;
         }
+        self.report_exceptions(asp, &accepted);
         let overridden = self.activate(asp, &accepted, body.traffic_mode);
         let listed = body.routing_contexts.is_some();
         let ack = AspActive {

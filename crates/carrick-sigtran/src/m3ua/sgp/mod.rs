@@ -20,11 +20,12 @@ mod registration;
 mod ssnm;
 mod transfer;
 
+pub use super::route::DestinationEvent;
 pub use application_server::AsState;
 pub use config::{
     ApplicationServerConfig, RegistrationPolicy, SgpAspConfig, SgpConfig, SgpConfigError,
 };
-pub use ssnm::{DestinationEvent, SgpRequestError};
+pub use ssnm::SgpRequestError;
 pub use transfer::TransferError;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,10 +37,11 @@ use self::application_server::{ApplicationServer, AsMember};
 use super::asp::AspState;
 use super::association::{Transmit, error_about, error_about_contexts};
 use super::heartbeat_timer::{HeartbeatAction, HeartbeatTimer};
+use super::route::DestinationTable;
 use super::{
-    AspIdentifier, Data, DecodeError, DestinationState, ErrorCode, ErrorMessage, Message, Notify,
-    PointCode, RoutingContext, RoutingContexts, SctpNotification, SignallingCongestion, Status,
-    TrafficMode,
+    AspIdentifier, Data, DecodeError, DestinationState, ErrorCode, ErrorMessage, Message,
+    NetworkAppearance, Notify, PointCode, RoutingContext, RoutingContexts, SctpNotification,
+    SignallingCongestion, Status, TrafficMode,
 };
 
 /// Key of an ASP, assigned by [`SignallingGatewayProcess::add_asp`]. The ASP's association has the same key.
@@ -77,7 +79,7 @@ pub enum SgpIndication {
     Discarded(RoutingContext, usize),
     /// MTP-TRANSFER indication: DATA of an application server.
     Transfer(AspKey, RoutingContext, Data),
-    /// DAUD: to be answered by [`SignallingGatewayProcess::answer_audit`].
+    /// DAUD, if the SGP keeps no route state: to be answered by [`SignallingGatewayProcess::answer_audit`].
     Audit(AspKey, DestinationState),
     /// SCON: the ASP is congested.
     Congestion(AspKey, SignallingCongestion),
@@ -99,6 +101,14 @@ struct AspPeer {
     /// ASP Up is refused (section 4.3.4.1).
     blocked: bool,
     heartbeat: HeartbeatTimer,
+}
+
+/// Route state of a network.
+#[derive(Debug)]
+struct NetworkRoutes {
+    table: DestinationTable,
+    /// The network is isolated, or its MTP restart is not complete (section 4.6).
+    isolated: bool,
 }
 
 /// Timer of an SGP.
@@ -130,6 +140,8 @@ pub struct SignallingGatewayProcess {
     buffered_octets: usize,
     /// Timers that run, by their expiry.
     deadlines: BTreeSet<(Time, Timer)>,
+    /// Route state of each network.
+    routes: BTreeMap<Option<NetworkAppearance>, NetworkRoutes>,
     transmits: VecDeque<(AspKey, Transmit)>,
     indications: VecDeque<SgpIndication>,
 }
@@ -146,6 +158,7 @@ impl SignallingGatewayProcess {
             last_context: 0,
             buffered_octets: 0,
             deadlines: BTreeSet::new(),
+            routes: BTreeMap::new(),
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
         }
