@@ -3,12 +3,13 @@
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`DecodeError::answer`] is the Error message that section 3.8.1 demands for
 //! what it rejects. [`asp::Asp`] and [`sgp::SignallingGatewayProcess`] are the state machines of both sides of an
-//! association, [`route`] has the state of the SS7 destinations.
+//! association, [`ipsp::Ipsp`] is both in one, and [`route`] has the state of the SS7 destinations.
 
 pub mod asp;
 mod association;
 mod error;
 mod heartbeat_timer;
+pub mod ipsp;
 mod kind;
 mod message;
 mod parameter;

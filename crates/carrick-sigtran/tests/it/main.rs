@@ -2,6 +2,7 @@
 
 mod asp;
 mod corpus;
+mod ipsp;
 mod layout;
 mod m2pa_link;
 mod m2pa_messages;

@@ -394,31 +394,23 @@ fn event() -> impl Strategy<Value = DestinationEvent> {
 type Model = BTreeMap<u32, DestinationStatus>;
 
 fn apply(model: &mut Model, event: &DestinationEvent) {
-    let (ranges, change): (_, Box<dyn Fn(&mut DestinationStatus)>) = match event {
-        DestinationEvent::Unavailable(list) => (
-            list,
-            Box::new(|status| *status = DestinationStatus::default()),
-        ),
-        DestinationEvent::Available(list) => (
-            list,
-            Box::new(|status| status.availability = Availability::Available),
-        ),
-        DestinationEvent::Restricted(list) => (
-            list,
-            Box::new(|status| status.availability = Availability::Restricted),
-        ),
-        DestinationEvent::Congested(list, level) => {
-            let level = level.expect("a level");
-            (
-                list,
-                Box::new(move |status| status.congestion = Some(level)),
-            )
-        }
-        DestinationEvent::UserPartUnavailable(..) => unreachable!("not generated"),
+    let (DestinationEvent::Unavailable(ranges)
+    | DestinationEvent::Available(ranges)
+    | DestinationEvent::Restricted(ranges)
+    | DestinationEvent::Congested(ranges, _)) = event
+    else {
+        unreachable!("not generated");
     };
     for (value, status) in model {
-        if ranges.iter().any(|range| range.contains(code(*value))) {
-            change(status);
+        if !ranges.iter().any(|range| range.contains(code(*value))) {
+            continue;
+        }
+        match event {
+            DestinationEvent::Unavailable(_) => *status = DestinationStatus::default(),
+            DestinationEvent::Available(_) => status.availability = Availability::Available,
+            DestinationEvent::Restricted(_) => status.availability = Availability::Restricted,
+            DestinationEvent::Congested(_, level) => status.congestion = *level,
+            DestinationEvent::UserPartUnavailable(..) => {}
         }
     }
 }

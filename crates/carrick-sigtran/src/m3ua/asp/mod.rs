@@ -13,11 +13,13 @@
 //!     └────────── ASPDN Ack, association lost ───────┘
 //! ```
 
+mod assume;
 mod config;
 mod messages;
 mod requests;
 mod timers;
 
+pub(in crate::m3ua) use assume::Follows;
 pub use config::{AspApplicationServer, AspConfig, AspConfigError};
 pub(in crate::m3ua) use messages::invalid_appearance;
 pub use requests::{AspRequestError, RequestFailure};
@@ -161,6 +163,8 @@ pub struct Asp {
     /// Layer management wants the ASP to be up; restored after a loss.
     wanted: bool,
     outstanding: Option<Outstanding<StateRequest>>,
+    /// Requests of the peer that change this side's states, too.
+    follows: Follows,
     servers: Vec<ServedApplication>,
     registrations: Vec<PendingRegistration>,
     heartbeat: HeartbeatTimer,
@@ -181,6 +185,7 @@ impl Asp {
             up: false,
             wanted: false,
             outstanding: None,
+            follows: Follows::default(),
             servers: servers
                 .map(|server| ServedApplication::new(*server, false))
                 .collect(),
@@ -218,6 +223,12 @@ impl Asp {
     ) -> Option<NetworkAppearance> {
         let index = self.find(routing_context)?;
         self.servers[index].server.network_appearance
+    }
+
+    /// Returns the traffic mode of an application server, `None` if it has none or the ASP does not serve it.
+    pub fn traffic_mode(&self, routing_context: Option<RoutingContext>) -> Option<TrafficMode> {
+        let index = self.find(routing_context)?;
+        self.servers[index].server.traffic_mode
     }
 
     /// Returns the next message for the association.

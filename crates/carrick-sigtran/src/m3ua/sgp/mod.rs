@@ -271,6 +271,11 @@ impl SignallingGatewayProcess {
         self.servers.get(&context)?.asp_state(asp)
     }
 
+    /// Returns whether an ASP is up: not in ASP-DOWN.
+    pub fn is_up(&self, asp: AspKey) -> bool {
+        self.asps.get(&asp).is_some_and(|peer| peer.up)
+    }
+
     /// Returns the number of messages that an application server buffers, and their octets.
     pub fn buffered(&self, context: RoutingContext) -> Option<(usize, usize)> {
         let server = self.servers.get(&context)?;
@@ -513,7 +518,7 @@ impl SignallingGatewayProcess {
     }
 
     /// Returns the routing contexts of the application servers of which an ASP is a member.
-    fn contexts_of(&self, asp: AspKey) -> Vec<RoutingContext> {
+    pub(super) fn contexts_of(&self, asp: AspKey) -> Vec<RoutingContext> {
         let contexts = self
             .asps
             .get(&asp)
@@ -590,7 +595,7 @@ impl SignallingGatewayProcess {
     }
 
     /// Answers a message with an Error message that has the message's routing contexts.
-    fn refuse(&mut self, asp: AspKey, code: ErrorCode, message: &Message) {
+    pub(super) fn refuse(&mut self, asp: AspKey, code: ErrorCode, message: &Message) {
         self.answer_error(asp, error_about(code, message));
     }
 
