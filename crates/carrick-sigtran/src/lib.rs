@@ -19,12 +19,16 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod decode_error;
 pub mod iua;
 pub mod m2pa;
 pub mod m2ua;
 pub mod m3ua;
 pub mod message;
 mod point_code;
+mod sctp;
 pub mod sua;
 
+pub use decode_error::DecodeError;
 pub use point_code::{ParsePointCodeError, PointCode, PointCodeFormat};
+pub use sctp::SctpNotification;

@@ -3,19 +3,21 @@
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.8.1 demands for
 //! what it rejects. [`asp::Asp`] and [`sgp::SignallingGatewayProcess`] are the state machines of both sides of an
-//! association.
+//! association, [`ipsp::Ipsp`] is both in one, and [`route`] has the state of the SS7 destinations.
 
 pub mod asp;
 mod association;
 mod heartbeat_timer;
+pub mod ipsp;
 mod kind;
 mod message;
 mod parameter;
+pub mod route;
 mod routing_key;
 pub mod sgp;
 pub mod tag;
 
-pub use association::{SctpNotification, Transmit};
+pub use association::Transmit;
 pub use kind::kinds;
 pub use message::{
     AspActive, Data, DeregistrationRequest, DeregistrationResponse, DestinationState, ErrorMessage,
@@ -34,7 +36,7 @@ pub use crate::message::{
     Heartbeat, InfoString, MAX_INFO_STRING, Notify, RoutingContext, RoutingContexts, Status,
     TrafficMode, UnavailabilityCause, UnavailableUserPart, UserIdentity,
 };
-pub use crate::{ParsePointCodeError, PointCode, PointCodeFormat};
+pub use crate::{ParsePointCodeError, PointCode, PointCodeFormat, SctpNotification};
 
 /// SCTP payload protocol identifier of M3UA (RFC 4666, section 7.1).
 pub const PAYLOAD_PROTOCOL_ID: u32 = 3;

@@ -57,10 +57,15 @@ number_parameters! {
 /// |                   reserved                    |     level     |
 /// +-----------------------------------------------+---------------+
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CongestionLevel(u8);
 
 impl CongestionLevel {
+    /// No congestion, or undefined.
+    pub const NONE: Self = Self(0);
+    /// All levels.
+    pub(super) const ALL: [Self; 4] = [Self(0), Self(1), Self(2), Self(3)];
+
     /// Congestion level 0 (no congestion or undefined) to 3, `None` above.
     pub const fn new(level: u8) -> Option<Self> {
         if level <= 3 { Some(Self(level)) } else { None }

@@ -10,13 +10,7 @@ use super::{
 };
 
 /// Octets that are not a message of the layer. The fault is the sender's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DecodeError {
-    /// Kind of the error.
-    pub kind: DecodeErrorKind,
-    /// Offset of the wrong octet, parameter or length field in the message.
-    pub offset: usize,
-}
+pub type DecodeError = crate::DecodeError<DecodeErrorKind>;
 
 /// Kinds of decoding errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,10 +53,6 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
-    pub(crate) const fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
-    }
-
     /// Returns the error code that answers the message (RFC 4666, section 3.8.1).
     pub const fn code(&self) -> ErrorCode {
         match self.kind {
@@ -166,18 +156,6 @@ impl fmt::Display for DecodeErrorKind {
         }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, offset } = self;
-        write!(
-            f,
-            "malformed message from the peer at octet {offset}: {kind}"
-        )
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Reason for which a message can't be encoded. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -138,39 +138,61 @@ impl Parameter for TrafficMode {
     }
 }
 
-/// Routing Context as a list, with at least one entry.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RoutingContexts(pub Vec<RoutingContext>);
+/// Lists of fields of 32 bits, with at least one entry.
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident of $item:ident = $tag:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+        pub struct $name(pub Vec<$item>);
 
-impl RoutingContexts {
-    /// List of these contexts, `None` if there is none: the parameter is absent then.
-    pub fn new(contexts: impl IntoIterator<Item = RoutingContext>) -> Option<Self> {
-        let contexts: Vec<_> = contexts.into_iter().collect();
-        (!contexts.is_empty()).then_some(Self(contexts))
-    }
-}
-
-impl Deref for RoutingContexts {
-    type Target = [RoutingContext];
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Parameter for RoutingContexts {
-    const TAG: u16 = tag::ROUTING_CONTEXT;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(value.numbers()?.map(RoutingContext).collect()))
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        if self.is_empty() {
-            return Err(EncodeError::Empty(Self::TAG));
+        impl $name {
+            /// List of these entries, `None` if there is none: the parameter is absent then.
+            pub fn new(entries: impl IntoIterator<Item = $item>) -> Option<Self> {
+                let entries: Vec<_> = entries.into_iter().collect();
+                (!entries.is_empty()).then_some(Self(entries))
+            }
         }
-        writer.numbers(Self::TAG, self.iter().map(|context| context.0));
-        Ok(())
+
+        impl Deref for $name {
+            type Target = [$item];
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl Parameter for $name {
+            const TAG: u16 = tag::$tag;
+
+            fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
+                Ok(Self(value.numbers()?.map($item::from_field).collect()))
+            }
+
+            fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
+                if self.is_empty() {
+                    return Err(EncodeError::Empty(Self::TAG));
+                }
+                writer.numbers(Self::TAG, self.iter().map(|entry| entry.field()));
+                Ok(())
+            }
+        }
+    )*};
+}
+
+lists! {
+    /// Routing Context as a list, with at least one entry.
+    RoutingContexts of RoutingContext = ROUTING_CONTEXT;
+    /// Affected Point Code as a list, with at least one entry.
+    AffectedPointCodes of AffectedPointCode = AFFECTED_POINT_CODE;
+}
+
+impl RoutingContext {
+    const fn from_field(field: u32) -> Self {
+        Self(field)
+    }
+
+    const fn field(self) -> u32 {
+        self.0
     }
 }
 
@@ -220,6 +242,42 @@ impl AffectedPointCode {
         }
     }
 
+    /// Returns the range with the wildcarded bits 0, and a mask of at most 24.
+    pub(crate) const fn aligned(self) -> Self {
+        let mask = if self.mask > 24 { 24 } else { self.mask };
+        Self::range(self.point_code.value(), mask)
+    }
+
+    /// Returns the range of a larger mask, at most 24, that contains this one.
+    pub(crate) const fn widened(self, mask: u8) -> Self {
+        Self::range(self.point_code.value(), mask)
+    }
+
+    /// Range of a mask of at most 24 that contains a point code.
+    pub(crate) const fn range(code: u32, mask: u8) -> Self {
+        Self {
+            mask,
+            point_code: PointCode::low_bits(code >> mask << mask),
+        }
+    }
+
+    /// Returns the last point code of an aligned range.
+    pub(crate) const fn last(self) -> PointCode {
+        PointCode::low_bits(self.point_code.value() | ((1 << self.mask) - 1))
+    }
+
+    /// Returns both halves of an aligned range, none of a single point code.
+    pub(crate) fn halves(self) -> impl Iterator<Item = Self> {
+        let mask = self.mask.checked_sub(1);
+        let halves = mask.map(|mask| {
+            [
+                Self { mask, ..self },
+                Self::range(self.last().value(), mask),
+            ]
+        });
+        halves.into_iter().flatten()
+    }
+
     pub(crate) const fn from_field(field: u32) -> Self {
         Self {
             mask: (field >> 24) as u8,
@@ -229,35 +287,6 @@ impl AffectedPointCode {
 
     pub(crate) const fn field(self) -> u32 {
         (self.mask as u32) << 24 | self.point_code.value()
-    }
-}
-
-/// Affected Point Code as a list, with at least one entry.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct AffectedPointCodes(pub Vec<AffectedPointCode>);
-
-impl Deref for AffectedPointCodes {
-    type Target = [AffectedPointCode];
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Parameter for AffectedPointCodes {
-    const TAG: u16 = tag::AFFECTED_POINT_CODE;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        let codes = value.numbers()?.map(AffectedPointCode::from_field);
-        Ok(Self(codes.collect()))
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        if self.is_empty() {
-            return Err(EncodeError::Empty(Self::TAG));
-        }
-        writer.numbers(Self::TAG, self.iter().map(|code| code.field()));
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod asp;
 mod corpus;
+mod ipsp;
 mod iua;
 mod layer;
 mod layout;
@@ -12,6 +13,7 @@ mod m2ua;
 mod malformed;
 mod peers;
 mod round_trip;
+mod routes;
 mod samples;
 mod sgp;
 mod sua;
