@@ -3,6 +3,10 @@
 //! - [`message`]: the format that M3UA, M2UA, IUA and SUA share: common header and parameters.
 //! - [`m3ua`]: MTP3-User Adaptation (RFC 4666): messages, point codes, and the state machines of an application
 //!   server process and of a signalling gateway process.
+//! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, the state machine of a connection, and the
+//!   connectionless service.
+//! - [`m2ua`]: MTP2-User Adaptation (RFC 3331): messages, and the state machines of a link at an ASP and at an SGP.
+//! - [`iua`]: ISDN Q.921-User Adaptation (RFC 4233): messages, and the state machines of a data link at an ASP and at an SG.
 //! - [`m2pa`]: MTP2 User Peer-to-Peer Adaptation (RFC 4165): messages, and the state machine of a link.
 //!
 //! Nothing here does I/O, reads a clock or starts a thread: messages, SCTP notifications, requests and the time go
@@ -15,6 +19,16 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod decode_error;
+pub mod iua;
 pub mod m2pa;
+pub mod m2ua;
 pub mod m3ua;
 pub mod message;
+mod point_code;
+mod sctp;
+pub mod sua;
+
+pub use decode_error::DecodeError;
+pub use point_code::{ParsePointCodeError, PointCode, PointCodeFormat};
+pub use sctp::SctpNotification;

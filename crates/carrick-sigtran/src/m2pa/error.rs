@@ -5,13 +5,7 @@ use std::fmt;
 use super::{MAX_DATA, MAX_MESSAGE};
 
 /// Octets that are not an M2PA message. The fault is the sender's; the message is discarded.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DecodeError {
-    /// Kind of the error.
-    pub kind: DecodeErrorKind,
-    /// Offset of the wrong octet or field in the message.
-    pub offset: usize,
-}
+pub type DecodeError = crate::DecodeError<DecodeErrorKind>;
 
 /// Kinds of decoding errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,12 +50,6 @@ pub enum DecodeErrorKind {
     },
 }
 
-impl DecodeError {
-    pub(super) const fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
-    }
-}
-
 impl fmt::Display for DecodeErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -92,18 +80,6 @@ impl fmt::Display for DecodeErrorKind {
         }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, offset } = self;
-        write!(
-            f,
-            "malformed M2PA message from the peer at octet {offset}: {kind}"
-        )
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Reason for which a message can't be encoded. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,24 +1,6 @@
-//! Boundary between M3UA and SCTP, for all state machines (RFC 4666, sections 1.4.7 and 1.6.2).
+//! Boundary between M3UA and SCTP, for all state machines (RFC 4666, section 1.4.7).
 
-use super::error::offending;
 use super::{ErrorCode, ErrorMessage, Message, RoutingContext, RoutingContexts};
-
-/// Notification of SCTP about the association with a peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SctpNotification {
-    /// SCTP-COMMUNICATION_UP: the association is established.
-    Up {
-        /// Number of outbound streams. DATA needs at least two, because stream 0 is not for DATA.
-        outbound_streams: u16,
-    },
-    /// SCTP-COMMUNICATION_DOWN: the association was lost or its shutdown is complete.
-    Down,
-    /// SCTP-RESTART: the peer restarted the association.
-    Restarted {
-        /// Number of outbound streams after the restart.
-        outbound_streams: u16,
-    },
-}
 
 /// Message to send over an association.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,9 +60,11 @@ pub(super) fn error_about_contexts(
     contexts: impl IntoIterator<Item = RoutingContext>,
     message: &Message,
 ) -> ErrorMessage {
+    let about = message
+        .encode()
+        .map(|octets| ErrorMessage::about(code, &octets));
     ErrorMessage {
         routing_contexts: RoutingContexts::new(contexts.into_iter().take(MAX_ERROR_CONTEXTS)),
-        diagnostic: message.encode().ok().map(|octets| offending(code, &octets)),
-        ..ErrorMessage::new(code)
+        ..about.unwrap_or(ErrorMessage::new(code))
     }
 }

@@ -1,12 +1,12 @@
 //! Routing Key parameter (RFC 4666, section 3.6.1).
 
-use super::error::{DecodeError, EncodeError};
-use super::parameter::{Field, Parameter, Value, missing, skip, unmasked};
 use super::{
     AffectedPointCode, LocalRoutingKeyIdentifier, NetworkAppearance, PointCode, RoutingContext,
     TrafficMode, tag,
 };
-use crate::message::MessageWriter;
+use crate::message::common::unmasked;
+use crate::message::field::{Field, Parameter, Value, missing};
+use crate::message::{DecodeError, EncodeError, MessageWriter};
 
 /// Routing Key: the range of SS7 traffic of an application server (section 3.6.1).
 ///
@@ -156,7 +156,7 @@ impl Parameter for RoutingKey {
                     let codes = nested.numbers()?.map(AffectedPointCode::from_field);
                     set(&mut current.opcs, codes.collect(), nested)?;
                 }
-                _ => skip(raw)?,
+                _ => value.context.skip(raw)?,
             }
         }
         destinations.push(current.finish(end)?);

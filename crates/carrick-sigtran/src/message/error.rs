@@ -3,13 +3,7 @@
 use std::fmt;
 
 /// Octets that are not a message of an adaptation layer. The fault is the sender's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FormatError {
-    /// Kind of the error.
-    pub kind: FormatErrorKind,
-    /// Offset of the wrong octet in the message; for a wrong length the offset of the length field.
-    pub offset: usize,
-}
+pub type FormatError = crate::DecodeError<FormatErrorKind>;
 
 /// Kinds of format errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,12 +58,6 @@ pub enum FormatErrorKind {
     },
 }
 
-impl FormatError {
-    pub(crate) const fn new(kind: FormatErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
-    }
-}
-
 impl fmt::Display for FormatErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -116,15 +104,3 @@ impl fmt::Display for FormatErrorKind {
         }
     }
 }
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "malformed message from the peer at octet {}: {}",
-            self.offset, self.kind
-        )
-    }
-}
-
-impl std::error::Error for FormatError {}

@@ -16,12 +16,30 @@
 //!
 //! An SCTP user message holds one message. [`RawMessage`] checks the header, [`Parameters`] splits the rest
 //! without copies, [`MessageWriter`] builds a message.
+//!
+//! Parameters and message contents that several layers have with the same tag and format exist once, here; the
+//! layers export them.
 
+pub(crate) mod body;
+pub(crate) mod codec_error;
+pub(crate) mod common;
 mod error;
+pub(crate) mod field;
+pub mod interface;
+pub mod kinds;
+mod maintenance;
 mod parameters;
+pub mod tag;
 mod writer;
 
+pub use codec_error::{DecodeError, DecodeErrorKind, EncodeError};
+pub use common::{
+    AffectedPointCode, AffectedPointCodes, AspIdentifier, CorrelationId, DiagnosticInformation,
+    ErrorCode, InfoString, MAX_INFO_STRING, RoutingContext, RoutingContexts, Status, TrafficMode,
+    UnavailabilityCause, UnavailableUserPart, UserIdentity,
+};
 pub use error::{FormatError, FormatErrorKind};
+pub use maintenance::{AspDown, AspInactive, AspUp, Heartbeat, Notify};
 pub use parameters::{Parameters, RawParameter};
 pub use writer::{MessageWriter, WriteError};
 

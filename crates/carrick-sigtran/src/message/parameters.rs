@@ -20,6 +20,17 @@ impl<'a> RawParameter<'a> {
     pub const fn nested(&self) -> Parameters<'a> {
         Parameters::new(self.value, self.offset + PARAMETER_HEADER_LEN)
     }
+
+    /// Splits the value into its first N octets and the parameters after them, `None` if it is shorter.
+    pub const fn nested_after<const N: usize>(&self) -> Option<(&'a [u8; N], Parameters<'a>)> {
+        match self.value.split_first_chunk() {
+            Some((octets, rest)) => {
+                let offset = self.offset + PARAMETER_HEADER_LEN + N;
+                Some((octets, Parameters::new(rest, offset)))
+            }
+            None => None,
+        }
+    }
 }
 
 /// Iterator over the parameters of a message or of a parameter that contains others. It copies nothing. After

@@ -886,3 +886,20 @@ fn contradictory_configurations_are_refused() {
     let error = Asp::new(config(many.collect())).expect_err("too many contexts");
     assert!(matches!(error, AspConfigError::TooMany { count: 1025, .. }));
 }
+
+/// RFC 4666, section 4.2: NETWORK STATUS CHANGE and SEND FAILURE
+#[test]
+fn failed_paths_are_indicated_only() {
+    let mut bench = Bench::active();
+    let address = "192.0.2.1".parse().expect("an address");
+    let path = |active| SctpNotification::PathStatus { address, active };
+    for notification in [path(false), SctpNotification::SendFailure, path(true)] {
+        bench.asp.handle_sctp(bench.now, notification);
+        assert_eq!(
+            bench.indications(),
+            [AspIndication::SctpStatus(notification)]
+        );
+        assert_eq!(bench.states(), [AspState::Active; 2]);
+        assert_eq!(bench.sent(), []);
+    }
+}

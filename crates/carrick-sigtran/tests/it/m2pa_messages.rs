@@ -67,7 +67,7 @@ fn expect(body: Body, message_type: u8, data: &[u8]) {
 fn rejected(octets: Vec<u8>, kind: DecodeErrorKind, offset: usize) {
     let error = Message::decode(&Bytes::from(octets)).expect_err("an invalid message");
     assert_eq!((error.kind, error.offset), (kind, offset));
-    let start = format!("malformed M2PA message from the peer at octet {offset}: ");
+    let start = format!("malformed message from the peer at octet {offset}: ");
     assert!(error.to_string().starts_with(&start));
 }
 

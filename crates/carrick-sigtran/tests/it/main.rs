@@ -2,13 +2,19 @@
 
 mod asp;
 mod corpus;
+mod ipsp;
+mod iua;
+mod layer;
 mod layout;
 mod m2pa_link;
 mod m2pa_messages;
 mod m2pa_peers;
+mod m2ua;
 mod malformed;
 mod peers;
 mod round_trip;
+mod routes;
 mod samples;
 mod sgp;
+mod sua;
 mod tshark;

@@ -39,7 +39,7 @@ fn rejected(
     );
     let text = found.to_string();
     assert!(text.starts_with(&format!(
-        "malformed M3UA message from the peer at octet {offset}: "
+        "malformed message from the peer at octet {offset}: "
     )));
 }
 
@@ -55,7 +55,7 @@ fn other_versions_are_answered() {
         error.kind,
         DecodeErrorKind::Format(FormatErrorKind::Version(2))
     );
-    let answer = error.answer(&message).expect("an answer");
+    let answer = ErrorMessage::answering(&error, &message).expect("an answer");
     assert_eq!(answer.code, ErrorCode::INVALID_VERSION);
 }
 
@@ -90,9 +90,8 @@ fn unknown_messages_are_answered_with_their_begin() {
             ErrorCode::UNSUPPORTED_MESSAGE_TYPE,
         );
         let octets = octets(kind, &[(4, long)]);
-        let answer = Message::decode(&octets)
-            .expect_err("unknown")
-            .answer(&octets);
+        let error = Message::decode(&octets).expect_err("unknown");
+        let answer = ErrorMessage::answering(&error, &octets);
         let diagnostic = answer.expect("an answer").diagnostic.expect("a diagnostic");
         assert_eq!(diagnostic.0, octets[..40]);
     }
@@ -103,11 +102,11 @@ fn unknown_messages_are_answered_with_their_begin() {
 fn malformed_errors_are_not_answered() {
     let octets = octets(kinds::ERR, &[(tag::ERROR_CODE, &[1])]);
     let error = Message::decode(&octets).expect_err("a short error code");
-    assert_eq!(error.answer(&octets), None);
+    assert_eq!(ErrorMessage::answering(&error, &octets), None);
     let mut other_version = octets.to_vec();
     other_version[0] = 9;
     let error = Message::decode(&Bytes::from(other_version.clone())).expect_err("version 9");
-    assert_eq!(error.answer(&other_version), None);
+    assert_eq!(ErrorMessage::answering(&error, &other_version), None);
 }
 
 /// RFC 4666, section 3.8.1: Missing Parameter

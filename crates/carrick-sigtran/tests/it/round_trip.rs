@@ -237,7 +237,7 @@ fn check_octets(octets: Vec<u8>) -> Result<(), TestCaseError> {
         }
         Err(error) => {
             prop_assert!(error.offset <= octets.len());
-            if let Some(answer) = error.answer(&octets) {
+            if let Some(answer) = ErrorMessage::answering(&error, &octets) {
                 prop_assert_eq!(answer.code, error.code());
                 round_trip(&Message::Error(answer))?;
             } else {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::AspState;
+use carrick_sigtran::m3ua::route::RouteStateFull;
 use carrick_sigtran::m3ua::sgp::*;
 use carrick_sigtran::m3ua::*;
 
@@ -905,12 +906,11 @@ fn destinations_are_reported_to_active_asps() {
     bench.activate(1);
     bench.drain();
     let event = DestinationEvent::Unavailable(affected());
-    bench.sgp.report_destinations(None, &event);
+    let report = |bench: &mut Bench, network| bench.sgp.report_destinations(network, &event);
+    assert_eq!(report(&mut bench, None), Ok(()));
     let message = Message::DestinationUnavailable(audit(&[1]));
     assert_eq!(bench.sent(), [(1, message)]);
-    bench
-        .sgp
-        .report_destinations(Some(NetworkAppearance(3)), &event);
+    assert_eq!(report(&mut bench, Some(NetworkAppearance(3))), Ok(()));
     assert_eq!(bench.sent(), []);
 }
 
@@ -1213,4 +1213,299 @@ fn floods_of_registrations_are_bounded() {
     assert!(refused.iter().all(|(_, status, _)| *status == expected));
     bench.receive(1, &Message::AspDown(AspDown::default()));
     assert_eq!(bench.sgp.as_state(rc(2)), None);
+}
+
+/// RFC 4666, section 4.2: NETWORK STATUS CHANGE and SEND FAILURE
+#[test]
+fn failed_paths_are_indicated_only() {
+    let mut bench = Bench::new(TrafficMode::OVERRIDE, 1, 1);
+    bench.up(0);
+    bench.activate(0);
+    bench.drain();
+    let address = "192.0.2.1".parse().expect("an address");
+    let path = |active| SctpNotification::PathStatus { address, active };
+    for notification in [path(false), SctpNotification::SendFailure, path(true)] {
+        bench
+            .sgp
+            .handle_sctp(bench.now, bench.asps[0], notification);
+        let expected = SgpIndication::SctpStatus(bench.asps[0], notification);
+        assert_eq!(bench.indications(), [expected]);
+        assert_eq!(bench.as_state(), AsState::Active);
+        assert_eq!(bench.sent(), []);
+    }
+}
+
+/// RFC 4666, section 4.3.2: T(r) of several application servers
+#[test]
+fn next_timeout_is_the_earliest() {
+    let servers = vec![server(1, None, 1), server(2, None, 1)];
+    let mut bench = Bench::with(SgpConfig::default(), servers, 2);
+    for (asp, context) in [(0, 1), (1, 2)] {
+        bench.up(asp);
+        bench.receive(asp, &active(None, &[context]));
+    }
+    let begin = bench.now;
+    bench.lose(0);
+    bench.advance(Duration::from_millis(500));
+    bench.lose(1);
+    assert_eq!(bench.sgp.poll_timeout(), Some(begin + T_RECOVERY));
+    bench.advance(Duration::from_millis(1500));
+    let rest = Duration::from_millis(500);
+    assert_eq!(bench.sgp.poll_timeout(), Some(begin + T_RECOVERY + rest));
+    bench
+        .sgp
+        .remove_application_server(bench.now, rc(2))
+        .expect("an application server");
+    assert_eq!(bench.sgp.poll_timeout(), None);
+}
+
+/// RFC 4666, section 1.4.2.4: default application server
+#[test]
+fn unmatched_traffic_has_a_default() {
+    let of_network = ApplicationServerConfig {
+        network_appearance: Some(NetworkAppearance(7)),
+        ..server(2, None, 1)
+    };
+    for (default, networks) in [
+        (None, &[][..]),
+        (
+            Some(rc(1)),
+            &[None, Some(NetworkAppearance(7)), Some(NetworkAppearance(8))],
+        ),
+        (Some(rc(2)), &[Some(NetworkAppearance(7))]),
+        (Some(rc(3)), &[]),
+    ] {
+        let config = SgpConfig {
+            default_application_server: default,
+            ..SgpConfig::default()
+        };
+        let servers = vec![server(1, None, 1), of_network.clone()];
+        let mut bench = Bench::with(config, servers, 1);
+        bench.up(0);
+        bench.receive(0, &active(None, &[1, 2]));
+        let mut unmatched = data(0, &[1]).protocol_data;
+        unmatched.dpc = code(5);
+        for network in [None, Some(NetworkAppearance(7)), Some(NetworkAppearance(8))] {
+            let expected = match default.filter(|_| networks.contains(&network)) {
+                Some(context) => Ok(context),
+                None => Err(TransferError::NoRoutingKey),
+            };
+            let result = bench.sgp.transfer(network, unmatched.clone());
+            assert_eq!(result, expected, "{default:?}, {network:?}");
+        }
+        // A routing key that matches has precedence.
+        let mut matched = unmatched;
+        matched.dpc = code(1001);
+        assert_eq!(bench.sgp.transfer(None, matched), Ok(rc(1)));
+    }
+}
+
+/// SGP with a route state and one ASP, which is active.
+fn bench_with_routes(max_route_ranges: usize) -> Bench {
+    let config = SgpConfig {
+        max_route_ranges,
+        ..SgpConfig::default()
+    };
+    let mut bench = Bench::with(config, vec![server(1, None, 1)], 2);
+    bench.up(0);
+    bench.up(1);
+    bench.activate(0);
+    bench.drain();
+    bench
+}
+
+fn destinations(ranges: &[(u8, u32)]) -> AffectedPointCodes {
+    let range = |&(mask, value): &(u8, u32)| AffectedPointCode {
+        mask,
+        point_code: code(value),
+    };
+    AffectedPointCodes::new(ranges.iter().map(range)).expect("a range")
+}
+
+fn state_of(ranges: &[(u8, u32)]) -> DestinationState {
+    DestinationState {
+        affected: destinations(ranges),
+        ..audit(&[1])
+    }
+}
+
+fn congestion(ranges: &[(u8, u32)], level: u8) -> Message {
+    Message::SignallingCongestion(SignallingCongestion {
+        network_appearance: None,
+        routing_contexts: contexts(&[1]),
+        affected: destinations(ranges),
+        concerned: None,
+        level: CongestionLevel::new(level),
+        info: None,
+    })
+}
+
+impl Bench {
+    fn report(&mut self, event: &DestinationEvent) {
+        assert_eq!(self.sgp.report_destinations(None, event), Ok(()));
+    }
+
+    /// Returns the answers to a DAUD of the first ASP.
+    fn audited(&mut self, ranges: &[(u8, u32)]) -> Vec<Message> {
+        self.drain();
+        self.receive(0, &Message::DestinationStateAudit(state_of(ranges)));
+        assert_eq!(self.indications(), []);
+        self.sent()
+            .into_iter()
+            .map(|(_, message)| message)
+            .collect()
+    }
+}
+
+/// RFC 4666, section 5.4: auditing examples
+/// RFC 4666, section 4.5.3
+#[test]
+fn route_state_answers_audits() {
+    use Message::{DestinationAvailable, DestinationRestricted, DestinationUnavailable};
+    let mut bench = bench_with_routes(100);
+    let congested = |ranges: &[_], level| {
+        DestinationEvent::Congested(destinations(ranges), CongestionLevel::new(level))
+    };
+    bench.report(&DestinationEvent::Available(destinations(&[(3, 0)])));
+    // 5.4.3: congestion not known, available; congestion without levels is no state
+    bench.report(&DestinationEvent::Congested(destinations(&[(0, 5)]), None));
+    assert_eq!(
+        bench.audited(&[(0, 5)]),
+        [DestinationAvailable(state_of(&[(0, 5)]))]
+    );
+    // 5.4.2: congested, available
+    bench.report(&congested(&[(0, 5)], 2));
+    let expected = [
+        congestion(&[(0, 5)], 2),
+        DestinationAvailable(state_of(&[(0, 5)])),
+    ];
+    assert_eq!(bench.audited(&[(0, 5)]), expected);
+    // 5.4.1: uncongested, available
+    bench.report(&congested(&[(0, 5)], 0));
+    let expected = [
+        congestion(&[(0, 5)], 0),
+        DestinationAvailable(state_of(&[(0, 5)])),
+    ];
+    assert_eq!(bench.audited(&[(0, 5)]), expected);
+    // 5.4.4: unavailable
+    bench.report(&congested(&[(0, 5)], 2));
+    bench.report(&DestinationEvent::Unavailable(destinations(&[(0, 5)])));
+    assert_eq!(
+        bench.audited(&[(0, 5)]),
+        [DestinationUnavailable(state_of(&[(0, 5)]))]
+    );
+    // The SCON precedes the DRST, too.
+    bench.report(&DestinationEvent::Restricted(destinations(&[(0, 6)])));
+    bench.report(&congested(&[(0, 6)], 3));
+    let expected = [
+        congestion(&[(0, 6)], 3),
+        DestinationRestricted(state_of(&[(0, 6)])),
+    ];
+    assert_eq!(bench.audited(&[(0, 6)]), expected);
+    // A destination that is not known is unavailable.
+    assert_eq!(
+        bench.audited(&[(0, 9)]),
+        [DestinationUnavailable(state_of(&[(0, 9)]))]
+    );
+}
+
+/// RFC 4666, section 3.4.1: audit of ranges
+#[test]
+fn audited_range_has_an_answer_for_each_part() {
+    use Message::{DestinationAvailable, DestinationRestricted, DestinationUnavailable};
+    let mut bench = bench_with_routes(100);
+    bench.report(&DestinationEvent::Available(destinations(&[(3, 0)])));
+    bench.report(&DestinationEvent::Restricted(destinations(&[(1, 2)])));
+    bench.report(&DestinationEvent::Unavailable(destinations(&[(0, 5)])));
+    // Overlapping ranges have one answer.
+    let answers = bench.audited(&[(4, 9), (0, 5), (0, 5), (3, 0)]);
+    let expected = [
+        DestinationUnavailable(state_of(&[(0, 5), (3, 8)])),
+        DestinationAvailable(state_of(&[(1, 0), (0, 4), (1, 6)])),
+        DestinationRestricted(state_of(&[(1, 2)])),
+    ];
+    assert_eq!(answers, expected);
+}
+
+/// RFC 4666, section 4.5.1: an ASP that becomes active gets what is unavailable, restricted or congested
+#[test]
+fn exceptions_precede_the_asp_active_ack() {
+    let mut bench = bench_with_routes(100);
+    bench.report(&DestinationEvent::Available(destinations(&[(3, 0)])));
+    bench.report(&DestinationEvent::Restricted(destinations(&[(0, 2)])));
+    bench.report(&DestinationEvent::Unavailable(destinations(&[(0, 5)])));
+    let level = CongestionLevel::new(1);
+    bench.report(&DestinationEvent::Congested(destinations(&[(0, 7)]), level));
+    bench.drain();
+    bench.activate(1);
+    let sent: Vec<_> = bench
+        .sent()
+        .into_iter()
+        .filter(|(asp, _)| *asp == 1)
+        .collect();
+    let expected = [
+        (1, Message::DestinationUnavailable(state_of(&[(0, 5)]))),
+        (1, congestion(&[(0, 7)], 1)),
+        (1, Message::DestinationRestricted(state_of(&[(0, 2)]))),
+        (1, active_ack(None, &[1])),
+    ];
+    assert_eq!(sent, expected);
+    // A repeated ASP Active has no reports.
+    bench.activate(1);
+    assert_eq!(bench.sent(), [(1, active_ack(None, &[1]))]);
+}
+
+/// RFC 4666, section 4.6: MTP restart
+#[test]
+fn isolated_network_is_unavailable() {
+    use Message::{DestinationAvailable, DestinationUnavailable};
+    let mut bench = bench_with_routes(100);
+    bench.report(&DestinationEvent::Available(destinations(&[(3, 0)])));
+    bench.drain();
+    bench.sgp.set_isolated(None, true);
+    let whole = || DestinationUnavailable(state_of(&[(24, 0)]));
+    assert_eq!(bench.sent(), [(0, whole())]);
+    bench.sgp.set_isolated(None, true);
+    assert_eq!(bench.sent(), []);
+    // What becomes available during the restart is reported at its end.
+    bench.report(&DestinationEvent::Available(destinations(&[(0, 9)])));
+    bench.report(&DestinationEvent::Unavailable(destinations(&[(2, 4)])));
+    assert_eq!(bench.sent(), []);
+    assert_eq!(
+        bench.audited(&[(0, 9)]),
+        [DestinationUnavailable(state_of(&[(0, 9)]))]
+    );
+    bench.activate(1);
+    assert_eq!(bench.sent()[0], (1, whole()));
+    bench.receive(0, &active(None, &[1]));
+    bench.drain();
+    bench.sgp.set_isolated(None, false);
+    let expected = DestinationAvailable(state_of(&[(2, 0), (0, 9)]));
+    assert_eq!(bench.sent(), [(0, expected)]);
+}
+
+/// RFC 4666, section 4.5.3: bounded memory and answers
+#[test]
+fn route_state_is_bounded() {
+    let mut bench = bench_with_routes(1000);
+    for value in 0..1000 {
+        bench.report(&DestinationEvent::Available(destinations(&[(
+            0,
+            2 * value,
+        )])));
+    }
+    let more = DestinationEvent::Available(destinations(&[(0, 5000)]));
+    let result = bench.sgp.report_destinations(None, &more);
+    assert_eq!(result, Err(RouteStateFull(1000)));
+    // Many overlapping ranges are answered as one.
+    let ranges: Vec<_> = (0..10_000).map(|value| (24, value)).collect();
+    let answers = bench.audited(&ranges);
+    let ranges: usize = answers
+        .iter()
+        .map(|answer| {
+            let octets = answer.encode().expect("a message that fits");
+            octets.len() / 4
+        })
+        .sum();
+    assert!((2000..2200).contains(&ranges), "{ranges}");
 }

@@ -19,6 +19,7 @@ mod buffers;
 mod config;
 mod transfer;
 
+pub use crate::SctpNotification;
 pub use config::{BufferLimit, LinkConfig, LinkConfigError};
 
 use std::collections::VecDeque;
@@ -52,25 +53,6 @@ pub enum LinkState {
     InService,
     /// Processor outage, local or remote or both.
     ProcessorOutage,
-}
-
-/// Notification of SCTP about the association (RFC 4165, sections 3.1 and 4.1.7).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SctpNotification {
-    /// Communication Up: the association is established.
-    Up {
-        /// Number of outbound streams; a link needs two.
-        outbound_streams: u16,
-    },
-    /// Communication Lost or Communication Error: the association was lost, or could not be established.
-    Down,
-    /// Restart: the peer restarted the association.
-    Restarted {
-        /// Number of outbound streams after the restart.
-        outbound_streams: u16,
-    },
-    /// Send Failure: a message could not be sent.
-    SendFailure,
 }
 
 /// Reason for which a link is out of service.
@@ -289,6 +271,8 @@ impl Link {
                     self.fail(OutOfServiceReason::SendFailure);
                 }
             }
+            // A path that failed is SCTP's matter while the association is up.
+            SctpNotification::PathStatus { .. } => {}
             SctpNotification::Down => {
                 let started = self.start_requested;
                 self.lose_association();

@@ -60,7 +60,7 @@ impl Asp {
         }
     }
 
-    fn is_outstanding(&self, request: StateRequest) -> bool {
+    pub(super) fn is_outstanding(&self, request: StateRequest) -> bool {
         self.outstanding
             .is_some_and(|outstanding| outstanding.request == request)
     }
@@ -69,7 +69,10 @@ impl Asp {
     fn on_asp_up_ack(&mut self, now: Time, message: &Message) {
         if self.is_outstanding(StateRequest::Up) {
             self.outstanding = None;
-            self.enter_inactive();
+            // The peer's ASP Up, which crossed this one, can have led to further states.
+            if !(self.follows.aspsm && self.up) {
+                self.enter_inactive();
+            }
             self.confirm_state(StateRequest::Up, Ok(()));
             self.activate_wanted(now);
             return;
@@ -78,11 +81,8 @@ impl Asp {
         if self.is_outstanding(StateRequest::Down) {
             return;
         }
-        let active = self
-            .servers
-            .iter()
-            .any(|served| served.state == AspState::Active);
-        if self.up && !active {
+        let active = |served: &ServedApplication| served.state == AspState::Active;
+        if self.follows.aspsm || self.up && !self.servers.iter().any(active) {
             return;
         }
         self.answer_error(error_about(ErrorCode::UNEXPECTED_MESSAGE, message));
@@ -110,7 +110,7 @@ impl Asp {
     }
 
     /// Requests the traffic state that layer management wants, where none is outstanding.
-    fn activate_wanted(&mut self, now: Time) {
+    pub(super) fn activate_wanted(&mut self, now: Time) {
         let wanted = |served: &ServedApplication| {
             served.wanted == WantedTraffic::Active
                 && served.state == AspState::Inactive
@@ -145,6 +145,8 @@ impl Asp {
                 }
                 // The SGP has not received the ASP Inactive yet.
                 Some(TrafficRequest::Deactivate) => {}
+                // Another IPSP has overridden the request, of which a Notify is on its way to this peer.
+                None if self.follows.asptm => {}
                 // Without a list, the application servers of the request are meant.
                 None if contexts.is_none() && several => {}
                 None => {

@@ -13,11 +13,13 @@
 //!     └────────── ASPDN Ack, association lost ───────┘
 //! ```
 
+mod assume;
 mod config;
 mod messages;
 mod requests;
 mod timers;
 
+pub(in crate::m3ua) use assume::Follows;
 pub use config::{AspApplicationServer, AspConfig, AspConfigError};
 pub(in crate::m3ua) use messages::invalid_appearance;
 pub use requests::{AspRequestError, RequestFailure};
@@ -27,13 +29,13 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::association::{SctpNotification, Transmit, data_stream};
+use super::association::{Transmit, data_stream};
 use super::heartbeat_timer::HeartbeatTimer;
 use super::{
     AffectedPointCode, AffectedPointCodes, AspActive, AspDown, AspInactive, AspUp, Data,
     DecodeError, DeregistrationResult, DestinationState, ErrorMessage, LocalRoutingKeyIdentifier,
     Message, NetworkAppearance, Notify, RegistrationStatus, RoutingContext, RoutingContexts,
-    SignallingCongestion, TrafficMode, UserPartUnavailable,
+    SctpNotification, SignallingCongestion, TrafficMode, UserPartUnavailable,
 };
 
 /// State of an ASP in an application server (RFC 4666, section 4.3.1).
@@ -161,6 +163,8 @@ pub struct Asp {
     /// Layer management wants the ASP to be up; restored after a loss.
     wanted: bool,
     outstanding: Option<Outstanding<StateRequest>>,
+    /// Requests of the peer that change this side's states, too.
+    follows: Follows,
     servers: Vec<ServedApplication>,
     registrations: Vec<PendingRegistration>,
     heartbeat: HeartbeatTimer,
@@ -181,6 +185,7 @@ impl Asp {
             up: false,
             wanted: false,
             outstanding: None,
+            follows: Follows::default(),
             servers: servers
                 .map(|server| ServedApplication::new(*server, false))
                 .collect(),
@@ -211,6 +216,21 @@ impl Asp {
             .map(|served| served.server.routing_context)
     }
 
+    /// Returns the network appearance of an application server, `None` if it has none or the ASP does not serve it.
+    pub fn network_appearance(
+        &self,
+        routing_context: Option<RoutingContext>,
+    ) -> Option<NetworkAppearance> {
+        let index = self.find(routing_context)?;
+        self.servers[index].server.network_appearance
+    }
+
+    /// Returns the traffic mode of an application server, `None` if it has none or the ASP does not serve it.
+    pub fn traffic_mode(&self, routing_context: Option<RoutingContext>) -> Option<TrafficMode> {
+        let index = self.find(routing_context)?;
+        self.servers[index].server.traffic_mode
+    }
+
     /// Returns the next message for the association.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
@@ -221,11 +241,13 @@ impl Asp {
         self.indications.pop_front()
     }
 
-    /// Handles a notification of SCTP (RFC 4666, section 4.3.3).
+    /// Handles a notification of SCTP (RFC 4666, section 4.3.3). Send failures and the status of paths are only indicated
+    /// to layer management (section 4.2).
     pub fn handle_sctp(&mut self, now: Time, notification: SctpNotification) {
         self.indicate(AspIndication::SctpStatus(notification));
         match notification {
             SctpNotification::Down => self.lose_association(),
+            SctpNotification::SendFailure | SctpNotification::PathStatus { .. } => {}
             SctpNotification::Up { outbound_streams }
             | SctpNotification::Restarted { outbound_streams } => {
                 self.lose_association();
@@ -242,7 +264,10 @@ impl Asp {
     /// Answers a message that could not be decoded.
     pub fn handle_malformed(&mut self, now: Time, error: &DecodeError, octets: &Bytes) {
         self.heartbeat.received(now);
-        if let (Some(answer), Some(_)) = (error.answer(octets), self.outbound_streams) {
+        if let (Some(answer), Some(_)) = (
+            ErrorMessage::answering(error, octets),
+            self.outbound_streams,
+        ) {
             self.answer_error(answer);
         }
     }

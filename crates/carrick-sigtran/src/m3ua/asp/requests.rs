@@ -40,6 +40,9 @@ pub enum AspRequestError {
         "{0} application servers are the limit: deregister some or raise max_application_servers"
     )]
     TooManyRegistrations(usize),
+    /// Another request waits for its acknowledgement (IPSP with single exchange only).
+    #[error("another request waits for its acknowledgement: request again after its confirm")]
+    RequestOutstanding,
     /// A routing key's Local-RK-Identifier is in use.
     #[error("Local-RK-Identifier {0} is in use until its registration response")]
     IdentifierInUse(u32),
@@ -63,15 +66,21 @@ pub enum RequestFailure {
 }
 
 impl Asp {
-    /// M-ASP_UP request. The confirm follows. After a loss of the association the ASP Up procedure is repeated when
+    /// M-ASP_UP request. The confirm follows, at once if the ASP is up. After a loss of the association the ASP Up procedure is repeated when
     /// it is established, until [`asp_down`](Self::asp_down) or a failed confirm.
     ///
     /// # Errors
     /// [`AspRequestError::NoAssociation`].
     pub fn asp_up(&mut self, now: Time) -> Result<(), AspRequestError> {
         self.association()?;
+        self.require_confirmed()?;
         self.wanted = true;
-        self.request_state(now, StateRequest::Up);
+        if self.up && self.outstanding.is_none() {
+            // An ASP Up would end the traffic at the peer.
+            self.confirm_state(StateRequest::Up, Ok(()));
+        } else {
+            self.request_state(now, StateRequest::Up);
+        }
         Ok(())
     }
 
@@ -80,13 +89,19 @@ impl Asp {
     /// # Errors
     /// [`AspRequestError::NoAssociation`].
     pub fn asp_down(&mut self, now: Time) -> Result<(), AspRequestError> {
+        self.require_confirmed()?;
+        self.forget_wanted();
+        self.association()?;
+        self.request_state(now, StateRequest::Down);
+        Ok(())
+    }
+
+    /// Ends the restoration of the states that layer management wanted.
+    pub(super) fn forget_wanted(&mut self) {
         self.wanted = false;
         for served in &mut self.servers {
             served.wanted = WantedTraffic::Inactive;
         }
-        self.association()?;
-        self.request_state(now, StateRequest::Down);
-        Ok(())
     }
 
     /// M-ASP_ACTIVE request for these routing contexts, for all application servers if the list is empty. A confirm
@@ -100,6 +115,7 @@ impl Asp {
         now: Time,
         contexts: &[RoutingContext],
     ) -> Result<(), AspRequestError> {
+        self.require_confirmed()?;
         let indexes = self.requested(contexts)?;
         self.request_traffic(now, TrafficRequest::Activate, &indexes);
         Ok(())
@@ -115,6 +131,7 @@ impl Asp {
         now: Time,
         contexts: &[RoutingContext],
     ) -> Result<(), AspRequestError> {
+        self.require_confirmed()?;
         let indexes = self.requested(contexts)?;
         self.request_traffic(now, TrafficRequest::Deactivate, &indexes);
         Ok(())
@@ -248,6 +265,17 @@ impl Asp {
 
     fn association(&self) -> Result<u16, AspRequestError> {
         self.outbound_streams.ok_or(AspRequestError::NoAssociation)
+    }
+
+    /// With single exchange, an acknowledgement must have one meaning at both ends.
+    fn require_confirmed(&self) -> Result<(), AspRequestError> {
+        let is_outstanding = self.outstanding.is_some()
+            || (self.servers.iter()).any(|served| served.outstanding.is_some());
+        if (self.follows.aspsm || self.follows.asptm) && is_outstanding {
+            Err(AspRequestError::RequestOutstanding)
+        } else {
+            Ok(())
+        }
     }
 
     fn require_up(&self) -> Result<(), AspRequestError> {

@@ -1,7 +1,7 @@
 //! ASP traffic maintenance messages (RFC 4666, section 3.7).
 
-use super::message;
 use crate::m3ua::{InfoString, RoutingContexts, TrafficMode};
+use crate::message::body::message;
 
 message! {
     /// Content of ASP Active and ASP Active Ack (sections 3.7.1 and 3.7.2).
@@ -24,28 +24,6 @@ message! {
     AspActive {
         /// Traffic mode of the ASP within the application servers.
         traffic_mode: Option<TrafficMode>,
-        /// Application servers, all of the ASP if absent.
-        routing_contexts: Option<RoutingContexts>,
-        /// Text for debugging.
-        info: Option<InfoString>,
-    }
-}
-
-message! {
-    /// Content of ASP Inactive and ASP Inactive Ack (sections 3.7.3 and 3.7.4).
-    ///
-    /// ```text
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x0006          |            length             |
-    /// +-------------------------------+-------------------------------+
-    /// |  routing contexts                                           ...
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x0004          |            length             |
-    /// +-------------------------------+-------------------------------+
-    /// |  INFO string                                                ...
-    /// ```
-    #[derive(Default)]
-    AspInactive {
         /// Application servers, all of the ASP if absent.
         routing_contexts: Option<RoutingContexts>,
         /// Text for debugging.

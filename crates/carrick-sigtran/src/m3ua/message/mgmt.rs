@@ -1,10 +1,14 @@
 //! Management messages (RFC 4666, section 3.8).
 
-use super::message;
 use crate::m3ua::{
-    AffectedPointCodes, AspIdentifier, DiagnosticInformation, ErrorCode, InfoString,
-    NetworkAppearance, RoutingContexts, Status,
+    AffectedPointCodes, DiagnosticInformation, ErrorCode, NetworkAppearance, RoutingContexts,
 };
+use crate::message::DecodeError;
+use crate::message::body::message;
+use crate::message::codec_error::{is_error_message, offending};
+
+/// Maximum octets of the offending message in an Error message.
+const MAX_OFFENDING_OCTETS: usize = 256;
 
 message! {
     /// Error, ERR (section 3.8.1).
@@ -56,37 +60,19 @@ impl ErrorMessage {
             diagnostic: None,
         }
     }
-}
 
-message! {
-    /// Notify, NTFY (section 3.8.2).
-    ///
-    /// ```text
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x000d          |          length = 8           |
-    /// +-------------------------------+-------------------------------+
-    /// |          status type          |      status information       |
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x0011          |          length = 8           |
-    /// +-------------------------------+-------------------------------+
-    /// |                        ASP identifier                         |
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x0006          |            length             |
-    /// +-------------------------------+-------------------------------+
-    /// |  routing contexts                                           ...
-    /// +-------------------------------+-------------------------------+
-    /// |         tag = 0x0004          |            length             |
-    /// +-------------------------------+-------------------------------+
-    /// |  INFO string                                                ...
-    /// ```
-    Notify {
-        /// Event.
-        status: Status,
-        /// ASP that became active or failed, if it has an identifier.
-        asp_identifier: Option<AspIdentifier>,
-        /// Application servers of the event.
-        routing_contexts: Option<RoutingContexts>,
-        /// Text for debugging.
-        info: Option<InfoString>,
+    /// Error message that answers a malformed message, `None` if that is an Error message itself: those are not
+    /// answered (section 3.8.1).
+    pub fn answering(error: &DecodeError, octets: &[u8]) -> Option<Self> {
+        (!is_error_message(octets)).then(|| Self::about(error.code(), octets))
+    }
+
+    /// Error message with the begin of the offending message as diagnostic information: the first 40 octets for an
+    /// unsupported class or type, at most 256 for other errors.
+    pub(in crate::m3ua) fn about(code: ErrorCode, octets: &[u8]) -> Self {
+        Self {
+            diagnostic: Some(offending(code, octets, MAX_OFFENDING_OCTETS)),
+            ..Self::new(code)
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Routing key management messages (RFC 4666, section 3.6).
 
-use super::message;
 use crate::m3ua::{DeregistrationResult, RegistrationResult, RoutingContexts, RoutingKey};
+use crate::message::body::message;
 
 message! {
     /// Registration Request, REG REQ (section 3.6.1).

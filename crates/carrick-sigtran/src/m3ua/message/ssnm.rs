@@ -1,10 +1,10 @@
 //! SS7 signalling network management messages (RFC 4666, section 3.4).
 
-use super::message;
 use crate::m3ua::{
     AffectedPointCodes, ConcernedDestination, CongestionLevel, InfoString, NetworkAppearance,
     RoutingContexts, UnavailableUserPart, UserCause,
 };
+use crate::message::body::message;
 
 message! {
     /// Content of DUNA, DAVA, DAUD and DRST (sections 3.4.1 to 3.4.3 and 3.4.6).

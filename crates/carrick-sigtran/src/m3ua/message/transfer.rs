@@ -1,9 +1,8 @@
 //! Transfer messages (RFC 4666, section 3.3).
 
-use super::message;
-use crate::m3ua::error::{DecodeError, DecodeErrorKind};
 use crate::m3ua::{CorrelationId, NetworkAppearance, ProtocolData, RoutingContext, tag};
-use crate::message::RawMessage;
+use crate::message::body::message;
+use crate::message::{DecodeError, DecodeErrorKind, RawMessage};
 
 message! {
     /// Payload Data, DATA (section 3.3.1).

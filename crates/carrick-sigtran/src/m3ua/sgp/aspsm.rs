@@ -4,8 +4,8 @@
 use carrick_proto::Time;
 
 use super::{
-    AspIdentifier, AspKey, AspState, ErrorCode, Message, RoutingContext, SgpConfigError,
-    SgpIndication, SignallingGatewayProcess, Status,
+    AspIdentifier, AspKey, AspState, ErrorCode, HeartbeatTimer, Message, RoutingContext,
+    SgpConfigError, SgpIndication, SignallingGatewayProcess, Status,
 };
 use crate::m3ua::{AspDown, AspInactive, AspUp, RoutingContexts};
 
@@ -25,19 +25,33 @@ impl SignallingGatewayProcess {
             return;
         };
         peer.identifier = body.asp_identifier;
-        let was_up = std::mem::replace(&mut peer.up, true);
         let contexts = self.contexts_of(asp);
         let was_active = (contexts.iter())
             .any(|context| self.asp_state(asp, *context) == Some(AspState::Active));
-        if !was_up {
-            self.indicate(SgpIndication::AspUp(asp));
-        }
-        self.set_states(asp, &contexts, AspState::Inactive);
+        let was_up = self.enter_up(asp, &contexts);
         self.send(asp, Message::AspUpAck(AspUp::default()));
         if was_active {
             self.refuse(asp, ErrorCode::UNEXPECTED_MESSAGE, message);
             self.drop_registrations(now, asp);
         }
+        self.after_up(now, asp, contexts, was_up);
+    }
+
+    /// Enters ASP-INACTIVE in application servers; returns whether the ASP was up before.
+    fn enter_up(&mut self, asp: AspKey, contexts: &[RoutingContext]) -> bool {
+        let peer = self.asps.get_mut(&asp);
+        let was_up = peer.is_none_or(|peer| std::mem::replace(&mut peer.up, true));
+        if was_up {
+            self.deactivate(asp, contexts);
+        } else {
+            self.indicate(SgpIndication::AspUp(asp));
+            self.set_states(asp, contexts, AspState::Inactive);
+        }
+        was_up
+    }
+
+    /// Updates the application servers of an ASP that is up.
+    fn after_up(&mut self, now: Time, asp: AspKey, contexts: Vec<RoutingContext>, was_up: bool) {
         for context in contexts {
             let changed = self.update_server(now, context, false, None);
             // The change has been notified to all ASPs, this one included.
@@ -45,6 +59,19 @@ impl SignallingGatewayProcess {
                 self.notify_state(context, Some(asp), None);
             }
         }
+    }
+
+    /// Considers an IPSP to be up, because it acknowledged an ASP Up (section 4.3.4.1.2).
+    pub(in crate::m3ua) fn assume_up(&mut self, now: Time, asp: AspKey) {
+        let contexts = self.contexts_of(asp);
+        let was_up = self.enter_up(asp, &contexts);
+        self.after_up(now, asp, contexts, was_up);
+    }
+
+    /// Considers an IPSP to be down, because it acknowledged an ASP Down (section 4.3.4.1.2).
+    pub(in crate::m3ua) fn assume_down(&mut self, now: Time, asp: AspKey) {
+        let contexts = self.enter_down(asp);
+        self.after_down(now, asp, &contexts, None);
     }
 
     fn check_asp_up(&self, asp: AspKey, body: &AspUp) -> Result<(), ErrorCode> {
@@ -100,8 +127,8 @@ impl SignallingGatewayProcess {
         let contexts = self.enter_down(asp);
         if let Some(peer) = self.asps.get_mut(&asp) {
             peer.outbound_streams = None;
-            peer.heartbeat.stop();
         }
+        self.update_heartbeat(asp, HeartbeatTimer::stop);
         for (context, _) in &contexts {
             for member in self.available_members(*context) {
                 self.notify(member, Status::AspFailure, *context, failed);

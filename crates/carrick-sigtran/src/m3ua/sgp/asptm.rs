@@ -16,7 +16,8 @@ impl SignallingGatewayProcess {
     ///
     /// 1. Find the application servers: those of the list, or all of the ASP.
     /// 2. Refuse those that are not defined for the ASP, blocked, or in another traffic mode.
-    /// 3. Enter ASP-ACTIVE in the rest, and acknowledge them in one message.
+    /// 3. Report destinations that are not available, then enter ASP-ACTIVE in the rest, and acknowledge them in one
+    ///    message.
     /// 4. In override mode, the ASP that was active enters ASP-INACTIVE and is notified.
     /// 5. Update the application servers, after the acknowledgement.
     pub(super) fn on_asp_active(
@@ -53,6 +54,7 @@ impl SignallingGatewayProcess {
         if accepted.is_empty() {
             return;
         }
+        self.report_exceptions(asp, &accepted);
         let overridden = self.activate(asp, &accepted, body.traffic_mode);
         let listed = body.routing_contexts.is_some();
         let ack = AspActive {
@@ -61,13 +63,47 @@ impl SignallingGatewayProcess {
             info: None,
         };
         self.send(asp, Message::AspActiveAck(ack));
+        self.after_activation(now, asp, overridden, &accepted);
+    }
+
+    /// Notifies the ASPs that were overridden, and updates application servers in which an ASP became active.
+    fn after_activation(
+        &mut self,
+        now: Time,
+        asp: AspKey,
+        overridden: Vec<(AspKey, RoutingContext)>,
+        contexts: &[RoutingContext],
+    ) {
         let identifier = self.identifier(asp);
         for (other, context) in overridden {
             self.notify(other, Status::AlternateAspActive, context, identifier);
         }
-        for context in accepted {
-            self.update_server(now, context, false, None);
+        for context in contexts {
+            self.update_server(now, *context, false, None);
         }
+    }
+
+    /// Considers an IPSP to be active, because it acknowledged an ASP Active (section 4.3.4.3.1).
+    pub(in crate::m3ua) fn assume_active(
+        &mut self,
+        now: Time,
+        asp: AspKey,
+        context: RoutingContext,
+        traffic_mode: Option<TrafficMode>,
+    ) {
+        let overridden = self.activate(asp, &[context], traffic_mode);
+        self.after_activation(now, asp, overridden, &[context]);
+    }
+
+    /// Considers an IPSP to be inactive, because it acknowledged an ASP Inactive (section 4.3.4.4.1).
+    pub(in crate::m3ua) fn assume_inactive(
+        &mut self,
+        now: Time,
+        asp: AspKey,
+        context: RoutingContext,
+    ) {
+        let changed = self.deactivate(asp, &[context]);
+        self.after_deactivation(now, changed);
     }
 
     /// Returns the contexts of the list, each once, or those of the ASP.
@@ -155,17 +191,33 @@ impl SignallingGatewayProcess {
             }
             return;
         }
-        let changed = self.set_states(asp, &contexts, AspState::Inactive);
-        for (context, _) in &changed {
-            self.indicate(SgpIndication::AspInactive(asp, *context));
-        }
+        let changed = self.deactivate(asp, &contexts);
         let listed = body.routing_contexts.is_some();
         let ack = AspInactive {
             routing_contexts: RoutingContexts::new(contexts).filter(|_| listed),
             info: None,
         };
         self.send(asp, Message::AspInactiveAck(ack));
-        for (context, _) in changed {
+        self.after_deactivation(now, changed);
+    }
+
+    /// Enters ASP-INACTIVE; returns the application servers in which the state was another.
+    pub(super) fn deactivate(
+        &mut self,
+        asp: AspKey,
+        contexts: &[RoutingContext],
+    ) -> Vec<RoutingContext> {
+        let changed = self.set_states(asp, contexts, AspState::Inactive);
+        let changed: Vec<_> = changed.into_iter().map(|(context, _)| context).collect();
+        for context in &changed {
+            self.indicate(SgpIndication::AspInactive(asp, *context));
+        }
+        changed
+    }
+
+    /// Updates application servers in which an ASP became inactive.
+    fn after_deactivation(&mut self, now: Time, contexts: Vec<RoutingContext>) {
+        for context in contexts {
             self.update_server(now, context, false, None);
             self.notify_insufficient(context);
         }

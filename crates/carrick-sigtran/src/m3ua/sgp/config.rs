@@ -35,6 +35,12 @@ pub struct SgpConfig {
     pub default_traffic_mode: TrafficMode,
     /// Registration of routing keys.
     pub registration: RegistrationPolicy,
+    /// Application server of messages that match no routing key, none by default (RFC 4666, section 1.4.2.4). If it has
+    /// a network appearance, it gets those of its network.
+    pub default_application_server: Option<RoutingContext>,
+    /// Maximum number of destinations and ranges in the route state of each network. 0, the default, keeps none: audits
+    /// are indicated, for the nodal interworking function to answer.
+    pub max_route_ranges: usize,
 }
 
 impl Default for SgpConfig {
@@ -52,6 +58,8 @@ impl Default for SgpConfig {
             require_routing_context: false,
             default_traffic_mode: TrafficMode::OVERRIDE,
             registration: RegistrationPolicy::Unsupported,
+            default_application_server: None,
+            max_route_ranges: 0,
         }
     }
 }

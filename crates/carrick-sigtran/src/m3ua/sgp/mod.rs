@@ -20,11 +20,12 @@ mod registration;
 mod ssnm;
 mod transfer;
 
+pub use super::route::DestinationEvent;
 pub use application_server::AsState;
 pub use config::{
     ApplicationServerConfig, RegistrationPolicy, SgpAspConfig, SgpConfig, SgpConfigError,
 };
-pub use ssnm::{DestinationEvent, SgpRequestError};
+pub use ssnm::SgpRequestError;
 pub use transfer::TransferError;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,11 +35,13 @@ use carrick_proto::Time;
 
 use self::application_server::{ApplicationServer, AsMember};
 use super::asp::AspState;
-use super::association::{SctpNotification, Transmit, error_about, error_about_contexts};
+use super::association::{Transmit, error_about, error_about_contexts};
 use super::heartbeat_timer::{HeartbeatAction, HeartbeatTimer};
+use super::route::DestinationTable;
 use super::{
-    AspIdentifier, Data, DecodeError, DestinationState, ErrorCode, ErrorMessage, Message, Notify,
-    PointCode, RoutingContext, RoutingContexts, SignallingCongestion, Status, TrafficMode,
+    AspIdentifier, Data, DecodeError, DestinationState, ErrorCode, ErrorMessage, Message,
+    NetworkAppearance, Notify, PointCode, RoutingContext, RoutingContexts, SctpNotification,
+    SignallingCongestion, Status, TrafficMode,
 };
 
 /// Key of an ASP, assigned by [`SignallingGatewayProcess::add_asp`]. The ASP's association has the same key.
@@ -76,7 +79,7 @@ pub enum SgpIndication {
     Discarded(RoutingContext, usize),
     /// MTP-TRANSFER indication: DATA of an application server.
     Transfer(AspKey, RoutingContext, Data),
-    /// DAUD: to be answered by [`SignallingGatewayProcess::answer_audit`].
+    /// DAUD, if the SGP keeps no route state: to be answered by [`SignallingGatewayProcess::answer_audit`].
     Audit(AspKey, DestinationState),
     /// SCON: the ASP is congested.
     Congestion(AspKey, SignallingCongestion),
@@ -100,6 +103,23 @@ struct AspPeer {
     heartbeat: HeartbeatTimer,
 }
 
+/// Route state of a network.
+#[derive(Debug)]
+struct NetworkRoutes {
+    table: DestinationTable,
+    /// The network is isolated, or its MTP restart is not complete (section 4.6).
+    isolated: bool,
+}
+
+/// Timer of an SGP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Timer {
+    /// T(r) of an application server.
+    Recovery(RoutingContext),
+    /// T(beat) of an ASP.
+    Heartbeat(AspKey),
+}
+
 /// Signalling gateway process with its application servers and ASPs.
 ///
 /// Inputs are [`handle_sctp`](Self::handle_sctp), [`handle_message`](Self::handle_message),
@@ -118,6 +138,10 @@ pub struct SignallingGatewayProcess {
     last_context: u32,
     /// Octets that all application servers buffer.
     buffered_octets: usize,
+    /// Timers that run, by their expiry.
+    deadlines: BTreeSet<(Time, Timer)>,
+    /// Route state of each network.
+    routes: BTreeMap<Option<NetworkAppearance>, NetworkRoutes>,
     transmits: VecDeque<(AspKey, Transmit)>,
     indications: VecDeque<SgpIndication>,
 }
@@ -133,6 +157,8 @@ impl SignallingGatewayProcess {
             next_key: 0,
             last_context: 0,
             buffered_octets: 0,
+            deadlines: BTreeSet::new(),
+            routes: BTreeMap::new(),
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
         }
@@ -245,6 +271,11 @@ impl SignallingGatewayProcess {
         self.servers.get(&context)?.asp_state(asp)
     }
 
+    /// Returns whether an ASP is up: not in ASP-DOWN.
+    pub fn is_up(&self, asp: AspKey) -> bool {
+        self.asps.get(&asp).is_some_and(|peer| peer.up)
+    }
+
     /// Returns the number of messages that an application server buffers, and their octets.
     pub fn buffered(&self, context: RoutingContext) -> Option<(usize, usize)> {
         let server = self.servers.get(&context)?;
@@ -263,59 +294,73 @@ impl SignallingGatewayProcess {
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let recoveries = self.servers.values().filter_map(|server| server.recovery);
-        let heartbeats = self
-            .asps
-            .values()
-            .filter_map(|peer| peer.heartbeat.timeout());
-        recoveries.chain(heartbeats).min()
+        self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// Handles the timers that have expired: T(r) of application servers and T(beat) of ASPs.
     pub fn handle_timeout(&mut self, now: Time) {
-        let due = |server: &ApplicationServer| server.recovery.is_some_and(|expiry| expiry <= now);
-        let servers = self.servers.iter();
-        let expired: Vec<_> = servers
-            .filter(|(_, s)| due(s))
-            .map(|(context, _)| *context)
-            .collect();
-        for context in expired {
-            self.update_server(now, context, true, None);
-        }
-        let mut actions = Vec::new();
-        for (asp, peer) in &mut self.asps {
-            actions.extend(
-                peer.heartbeat
-                    .handle_timeout(now)
-                    .map(|action| (*asp, action)),
-            );
-        }
-        for (asp, action) in actions {
-            match action {
-                HeartbeatAction::Send(heartbeat) => self.send(asp, Message::Heartbeat(heartbeat)),
-                HeartbeatAction::PeerUnresponsive => {
+        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let due: Vec<_> = due.map(|(_, timer)| *timer).collect();
+        for timer in due {
+            let asp = match timer {
+                Timer::Recovery(context) => {
+                    self.update_server(now, context, true, None);
+                    continue;
+                }
+                Timer::Heartbeat(asp) => asp,
+            };
+            match self.update_heartbeat(asp, |heartbeat| heartbeat.handle_timeout(now)) {
+                Some(Some(HeartbeatAction::Send(heartbeat))) => {
+                    self.send(asp, Message::Heartbeat(heartbeat));
+                }
+                Some(Some(HeartbeatAction::PeerUnresponsive)) => {
                     self.indicate(SgpIndication::PeerUnresponsive(asp));
                     self.lose_association(now, asp);
                 }
+                Some(None) | None => {}
             }
         }
     }
 
-    /// Handles a notification of SCTP about an ASP's association (RFC 4666, section 4.3.3).
+    /// Changes T(beat) of an ASP.
+    fn update_heartbeat<R>(
+        &mut self,
+        asp: AspKey,
+        change: impl FnOnce(&mut HeartbeatTimer) -> R,
+    ) -> Option<R> {
+        let heartbeat = &mut self.asps.get_mut(&asp)?.heartbeat;
+        let previous = heartbeat.timeout();
+        let result = change(heartbeat);
+        let next = heartbeat.timeout();
+        self.reschedule(Timer::Heartbeat(asp), previous, next);
+        Some(result)
+    }
+
+    fn reschedule(&mut self, timer: Timer, previous: Option<Time>, next: Option<Time>) {
+        if let Some(at) = previous {
+            self.deadlines.remove(&(at, timer));
+        }
+        self.deadlines.extend(next.map(|at| (at, timer)));
+    }
+
+    /// Handles a notification of SCTP about an ASP's association (RFC 4666, section 4.3.3). Send failures and the status of
+    /// paths are only indicated to layer management (section 4.2).
     pub fn handle_sctp(&mut self, now: Time, asp: AspKey, notification: SctpNotification) {
         if !self.asps.contains_key(&asp) {
             return;
         }
         self.indicate(SgpIndication::SctpStatus(asp, notification));
-        self.lose_association(now, asp);
-        let (SctpNotification::Up { outbound_streams }
-        | SctpNotification::Restarted { outbound_streams }) = notification
-        else {
-            return;
-        };
-        if let Some(peer) = self.asps.get_mut(&asp) {
-            peer.outbound_streams = Some(outbound_streams);
-            peer.heartbeat.start(now);
+        match notification {
+            SctpNotification::Down => self.lose_association(now, asp),
+            SctpNotification::SendFailure | SctpNotification::PathStatus { .. } => {}
+            SctpNotification::Up { outbound_streams }
+            | SctpNotification::Restarted { outbound_streams } => {
+                self.lose_association(now, asp);
+                if let Some(peer) = self.asps.get_mut(&asp) {
+                    peer.outbound_streams = Some(outbound_streams);
+                }
+                self.update_heartbeat(asp, |heartbeat| heartbeat.start(now));
+            }
         }
     }
 
@@ -331,7 +376,10 @@ impl SignallingGatewayProcess {
             return;
         };
         peer.heartbeat.received(now);
-        if let (Some(answer), Some(_)) = (error.answer(octets), peer.outbound_streams) {
+        if let (Some(answer), Some(_)) = (
+            ErrorMessage::answering(error, octets),
+            peer.outbound_streams,
+        ) {
             self.answer_error(asp, answer);
         }
     }
@@ -388,10 +436,12 @@ impl SignallingGatewayProcess {
             return false;
         }
         let previous = std::mem::replace(&mut server.state, next);
-        server.recovery = (next == AsState::Pending).then(|| now + t_recovery);
+        let recovery = (next == AsState::Pending).then(|| now + t_recovery);
+        let stopped = std::mem::replace(&mut server.recovery, recovery);
         if next == AsState::Down {
             server.traffic_mode = server.config.traffic_mode;
         }
+        self.reschedule(Timer::Recovery(context), stopped, recovery);
         self.indicate(SgpIndication::AsStatus(context, next));
         self.notify_state(context, None, failed);
         if previous == AsState::Pending {
@@ -471,7 +521,7 @@ impl SignallingGatewayProcess {
     }
 
     /// Returns the routing contexts of the application servers of which an ASP is a member.
-    fn contexts_of(&self, asp: AspKey) -> Vec<RoutingContext> {
+    pub(super) fn contexts_of(&self, asp: AspKey) -> Vec<RoutingContext> {
         let contexts = self
             .asps
             .get(&asp)
@@ -515,6 +565,7 @@ impl SignallingGatewayProcess {
                 peer.contexts.remove(&context);
             }
         }
+        self.reschedule(Timer::Recovery(context), server.recovery, None);
         self.buffered_octets -= server.buffered_octets;
         if !server.buffer.is_empty() {
             self.indicate(SgpIndication::Discarded(context, server.buffer.len()));
@@ -547,7 +598,7 @@ impl SignallingGatewayProcess {
     }
 
     /// Answers a message with an Error message that has the message's routing contexts.
-    fn refuse(&mut self, asp: AspKey, code: ErrorCode, message: &Message) {
+    pub(super) fn refuse(&mut self, asp: AspKey, code: ErrorCode, message: &Message) {
         self.answer_error(asp, error_about(code, message));
     }
 

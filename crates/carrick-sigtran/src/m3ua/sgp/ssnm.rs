@@ -2,32 +2,16 @@
 
 use super::asptm::unique;
 use super::{
-    AspKey, AspState, DestinationState, ErrorCode, ErrorMessage, Message, RoutingContext,
-    RoutingContexts, SgpIndication, SignallingCongestion, SignallingGatewayProcess,
+    AspKey, AspState, DestinationEvent, DestinationState, DestinationTable, ErrorCode,
+    ErrorMessage, Message, NetworkRoutes, RoutingContext, RoutingContexts, SgpIndication,
+    SignallingCongestion, SignallingGatewayProcess,
 };
 use crate::m3ua::asp::invalid_appearance;
-use crate::m3ua::{
-    AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode, UnavailableUserPart,
-    UserCause, UserPartUnavailable,
-};
+use crate::m3ua::route::{Availability, DestinationStatus, RouteStateFull};
+use crate::m3ua::{AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance};
 
-/// Maximum point codes of an Error message; a DAUD can have more.
-const MAX_ERROR_POINT_CODES: usize = 8192;
-
-/// Status of SS7 destinations: an MTP-PAUSE, MTP-RESUME or MTP-STATUS indication of the nodal interworking function.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DestinationEvent {
-    /// MTP-PAUSE: DUNA.
-    Unavailable(AffectedPointCodes),
-    /// MTP-RESUME: DAVA.
-    Available(AffectedPointCodes),
-    /// Routes are restricted: DRST.
-    Restricted(AffectedPointCodes),
-    /// MTP-STATUS, congestion: SCON.
-    Congested(AffectedPointCodes, Option<CongestionLevel>),
-    /// MTP-STATUS, user part unavailable: DUPU.
-    UserPartUnavailable(PointCode, UserCause),
-}
+/// Maximum point codes of a message to an ASP; a DAUD can have more.
+const MAX_POINT_CODES: usize = 8192;
 
 /// Request that is not possible. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -37,54 +21,69 @@ pub enum SgpRequestError {
     NotUp(AspKey),
 }
 
-impl DestinationEvent {
-    fn message(
-        &self,
-        network_appearance: Option<NetworkAppearance>,
-        routing_contexts: Option<RoutingContexts>,
-    ) -> Message {
-        let info = None;
-        let state = |affected: &AffectedPointCodes| DestinationState {
-            network_appearance,
-            routing_contexts: routing_contexts.clone(),
-            affected: affected.clone(),
-            info: None,
-        };
-        match self {
-            Self::Unavailable(affected) => Message::DestinationUnavailable(state(affected)),
-            Self::Available(affected) => Message::DestinationAvailable(state(affected)),
-            Self::Restricted(affected) => Message::DestinationRestricted(state(affected)),
-            Self::Congested(affected, level) => {
-                Message::SignallingCongestion(SignallingCongestion {
-                    network_appearance,
-                    routing_contexts,
-                    affected: affected.clone(),
-                    concerned: None,
-                    level: *level,
-                    info,
-                })
-            }
-            Self::UserPartUnavailable(point_code, user_cause) => {
-                Message::UserPartUnavailable(UserPartUnavailable {
-                    network_appearance,
-                    routing_contexts,
-                    affected: UnavailableUserPart(*point_code),
-                    user_cause: *user_cause,
-                    info,
-                })
-            }
-        }
-    }
-}
-
 impl SignallingGatewayProcess {
-    /// Sends a change of destinations to all concerned ASPs: those that are active in an application server with the
-    /// network appearance (RFC 4666, section 4.5.1).
+    /// Records a change of destinations in the route state, and sends it to all concerned ASPs: those that are active in
+    /// an application server with the network appearance (RFC 4666, section 4.5.1). While the network is isolated it is
+    /// only recorded.
+    ///
+    /// # Errors
+    /// [`RouteStateFull`]; the change is sent nevertheless.
     pub fn report_destinations(
         &mut self,
         appearance: Option<NetworkAppearance>,
         event: &DestinationEvent,
+    ) -> Result<(), RouteStateFull> {
+        let mut result = Ok(());
+        if let Some(routes) = self.routes_of(appearance) {
+            result = routes.table.record(event);
+            if routes.isolated {
+                return result;
+            }
+        }
+        self.send_to_concerned(appearance, event);
+        result
+    }
+
+    /// Begins or ends the isolation of a network, its MTP restart included (RFC 4666, section 4.6). All destinations
+    /// are reported as unavailable when it begins; when it ends those that are available or restricted by then are
+    /// reported. Without a route state nothing is sent at the end: the nodal interworking function reports the
+    /// destinations.
+    pub fn set_isolated(&mut self, appearance: Option<NetworkAppearance>, isolated: bool) {
+        let mut events = vec![unavailable_network()];
+        if let Some(routes) = self.routes_of(appearance) {
+            if std::mem::replace(&mut routes.isolated, isolated) == isolated {
+                return;
+            }
+            if !isolated {
+                events = routes.table.known(is_reachable);
+            }
+        } else if !isolated {
+            return;
+        }
+        for event in events {
+            self.send_to_concerned(appearance, &event);
+        }
+    }
+
+    /// Returns the route state of a network, `None` if none is kept.
+    fn routes_of(&mut self, appearance: Option<NetworkAppearance>) -> Option<&mut NetworkRoutes> {
+        let limit = self.config.max_route_ranges;
+        (limit > 0).then(|| {
+            self.routes
+                .entry(appearance)
+                .or_insert_with(|| NetworkRoutes {
+                    table: DestinationTable::new(limit),
+                    isolated: false,
+                })
+        })
+    }
+
+    fn send_to_concerned(
+        &mut self,
+        appearance: Option<NetworkAppearance>,
+        event: &DestinationEvent,
     ) {
+        let events = event.split(MAX_POINT_CODES);
         let asps: Vec<_> = self.asps.keys().copied().collect();
         for asp in asps {
             let mut contexts = self.contexts_of(asp);
@@ -95,8 +94,42 @@ impl SignallingGatewayProcess {
                 })
             });
             if let Some(contexts) = RoutingContexts::new(contexts) {
-                self.send(asp, event.message(appearance, Some(contexts)));
+                for event in &events {
+                    self.send(asp, event.message(appearance, Some(contexts.clone())));
+                }
             }
+        }
+    }
+
+    /// Reports destinations that are not available, or congested, to an ASP that becomes active in application servers
+    /// (RFC 4666, sections 4.5.1 and 4.6).
+    pub(super) fn report_exceptions(&mut self, asp: AspKey, contexts: &[RoutingContext]) {
+        let mut reports = Vec::new();
+        for (appearance, routes) in &self.routes {
+            let newly_active = contexts.iter().copied().filter(|context| {
+                self.servers.get(context).is_some_and(|server| {
+                    server.config.network_appearance == *appearance
+                        && server.asp_state(asp) != Some(AspState::Active)
+                })
+            });
+            let Some(contexts) = RoutingContexts::new(newly_active) else {
+                continue;
+            };
+            let events = if routes.isolated {
+                vec![unavailable_network()]
+            } else {
+                let mut events = routes.table.known(|status| {
+                    let available = status.availability == Availability::Available;
+                    !available || status.congestion > Some(CongestionLevel::NONE)
+                });
+                events.retain(|event| !matches!(event, DestinationEvent::Available(_)));
+                events
+            };
+            let events = events.iter().flat_map(|event| event.split(MAX_POINT_CODES));
+            reports.extend(events.map(|event| event.message(*appearance, Some(contexts.clone()))));
+        }
+        for report in reports {
+            self.send(asp, report);
         }
     }
 
@@ -134,7 +167,7 @@ impl SignallingGatewayProcess {
             .routing_contexts
             .as_ref()
             .map(|listed| RoutingContexts(unique(listed)));
-        for affected in audit.affected.chunks(MAX_ERROR_POINT_CODES) {
+        for affected in audit.affected.chunks(MAX_POINT_CODES) {
             let error = ErrorMessage {
                 routing_contexts: contexts.clone(),
                 network_appearance: audit.network_appearance,
@@ -151,11 +184,29 @@ impl SignallingGatewayProcess {
         peer.map(drop).ok_or(SgpRequestError::NotUp(asp))
     }
 
-    /// DAUD of an ASP.
+    /// DAUD of an ASP: answered from the route state, or indicated if there is none.
     pub(super) fn on_audit(&mut self, asp: AspKey, audit: &DestinationState, message: &Message) {
         let contexts = audit.routing_contexts.as_ref();
-        if self.check_network(asp, contexts, audit.network_appearance, message) {
+        if !self.check_network(asp, contexts, audit.network_appearance, message) {
+            return;
+        }
+        let listed = contexts.and_then(|list| list.first().copied());
+        let context = listed.or_else(|| self.contexts_of(asp).first().copied());
+        let server = context.and_then(|context| self.servers.get(&context));
+        let configured = server.and_then(|server| server.config.network_appearance);
+        let network = audit.network_appearance.or(configured);
+        let Some(routes) = self.routes_of(network) else {
             self.indicate(SgpIndication::Audit(asp, audit.clone()));
+            return;
+        };
+        let events = if routes.isolated {
+            vec![DestinationEvent::Unavailable(audit.affected.clone())]
+        } else {
+            routes.table.audit(&audit.affected)
+        };
+        for event in events.iter().flat_map(|event| event.split(MAX_POINT_CODES)) {
+            // The ASP is up, because its DAUD was accepted.
+            let _ = self.answer_audit(asp, audit, &event);
         }
     }
 
@@ -202,4 +253,12 @@ impl SignallingGatewayProcess {
         }
         true
     }
+}
+
+fn is_reachable(status: DestinationStatus) -> bool {
+    status.availability != Availability::Unavailable
+}
+
+fn unavailable_network() -> DestinationEvent {
+    DestinationEvent::Unavailable(AffectedPointCodes(vec![AffectedPointCode::ALL]))
 }

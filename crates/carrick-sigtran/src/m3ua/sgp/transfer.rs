@@ -29,7 +29,8 @@ pub enum TransferError {
 }
 
 impl SignallingGatewayProcess {
-    /// Routes an SS7 message by its routing key: MTP-TRANSFER request. Returns the routing context.
+    /// Routes an SS7 message by its routing key, or to the default application server: MTP-TRANSFER request. Returns
+    /// the routing context.
     ///
     /// # Errors
     /// [`TransferError`]; the message is discarded.
@@ -50,7 +51,13 @@ impl SignallingGatewayProcess {
                     .any(|key| key.matches(dpc, opc, si))
         });
         let matching = matching.map(|server| server.config.routing_context);
-        let context = matching.ok_or(TransferError::NoRoutingKey)?;
+        let default = || {
+            let context = self.config.default_application_server?;
+            let network = self.servers.get(&context)?.config.network_appearance;
+            (network.is_none() || network == appearance).then_some(context)
+        };
+        let context = matching.or_else(default);
+        let context = context.ok_or(TransferError::NoRoutingKey)?;
         self.transfer_to(context, data)?;
         Ok(context)
     }

@@ -1,25 +1,16 @@
-//! Errors of messages, with the error code that answers them (RFC 4666, section 3.8.1).
+//! Errors of messages whose format is right, with the error code that answers them (RFC 4666, section 3.8.1).
 
 use std::fmt;
 
 use bytes::Bytes;
 
-use super::{DiagnosticInformation, ErrorCode, ErrorMessage, kinds, tag};
-use crate::message::{FormatError, FormatErrorKind, MessageKind, WriteError};
+use super::kinds::common as kinds;
+use super::{
+    DiagnosticInformation, ErrorCode, FormatError, FormatErrorKind, MessageKind, WriteError, tag,
+};
 
-/// Octets of the offending message in the answer to an unsupported class or type.
-const OFFENDING_OCTETS: usize = 40;
-/// Maximum octets of the offending message in other answers.
-const MAX_OFFENDING_OCTETS: usize = 256;
-
-/// Octets that are not an M3UA message. The fault is the sender's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DecodeError {
-    /// Kind of the error.
-    pub kind: DecodeErrorKind,
-    /// Offset of the wrong octet, parameter or length field in the message.
-    pub offset: usize,
-}
+/// Octets that are not a message of the layer. The fault is the sender's.
+pub type DecodeError = crate::DecodeError<DecodeErrorKind>;
 
 /// Kinds of decoding errors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,7 +18,7 @@ pub struct DecodeError {
 pub enum DecodeErrorKind {
     /// The common header or the layout of parameters is wrong.
     Format(FormatErrorKind),
-    /// The message class is not one of M3UA.
+    /// The message class is not one of the layer.
     UnsupportedClass(u8),
     /// The message type is not defined in its class.
     UnsupportedType(MessageKind),
@@ -51,17 +42,17 @@ pub enum DecodeErrorKind {
     Repeated(u16),
     /// The parameter belongs to another adaptation layer, or is reserved.
     Excluded(u16),
-    /// The parameter must be the first one.
+    /// The parameter must precede others.
     NotFirst(u16),
+    /// The parameter does not fit another one of the message.
+    Conflict(u16),
+    /// The bits of a loadsharing label are beyond the field, or none, or more than 16.
+    LoadsharingLabel(u16),
     /// A mandatory parameter is missing.
     Missing(u16),
 }
 
 impl DecodeError {
-    pub(crate) const fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
-    }
-
     /// Returns the error code that answers the message (RFC 4666, section 3.8.1).
     pub const fn code(&self) -> ErrorCode {
         match self.kind {
@@ -79,37 +70,37 @@ impl DecodeError {
             DecodeErrorKind::UnsupportedType(_) => ErrorCode::UNSUPPORTED_MESSAGE_TYPE,
             DecodeErrorKind::Value { .. } => ErrorCode::INVALID_PARAMETER_VALUE,
             DecodeErrorKind::TrafficMode(_) => ErrorCode::UNSUPPORTED_TRAFFIC_MODE_TYPE,
-            DecodeErrorKind::Repeated(_) | DecodeErrorKind::Excluded(_) => {
-                ErrorCode::UNEXPECTED_PARAMETER
-            }
+            DecodeErrorKind::Repeated(_)
+            | DecodeErrorKind::Excluded(_)
+            | DecodeErrorKind::Conflict(_) => ErrorCode::UNEXPECTED_PARAMETER,
+            DecodeErrorKind::LoadsharingLabel(_) => ErrorCode::INVALID_LOADSHARING_LABEL,
             DecodeErrorKind::Missing(_) => ErrorCode::MISSING_PARAMETER,
         }
     }
 
-    /// Returns the Error message that answers `message`, `None` if it is an Error message itself: those are not
-    /// answered (RFC 4666, section 3.8.1). Its diagnostic information begins the offending message: the
-    /// first 40 octets for an unsupported class or type, at most 256 for other errors.
-    pub fn answer(&self, message: &[u8]) -> Option<ErrorMessage> {
-        if message.get(2..4) == Some(&[kinds::ERR.class, kinds::ERR.message_type]) {
-            return None;
+    /// Returns the error of a class or type that the layer does not have.
+    pub(crate) const fn unsupported(kind: MessageKind, has_class: bool) -> Self {
+        if has_class {
+            Self::new(DecodeErrorKind::UnsupportedType(kind), 3)
+        } else {
+            Self::new(DecodeErrorKind::UnsupportedClass(kind.class), 2)
         }
-        Some(ErrorMessage {
-            diagnostic: Some(offending(self.code(), message)),
-            ..ErrorMessage::new(self.code())
-        })
     }
 }
 
-/// Returns the begin of an offending message as diagnostic information.
-pub(crate) fn offending(code: ErrorCode, message: &[u8]) -> DiagnosticInformation {
+/// Returns whether octets begin an Error message. Those are not answered with Error messages (RFC 4666, section 3.8.1).
+pub(crate) fn is_error_message(octets: &[u8]) -> bool {
+    octets.get(2..4) == Some(&[kinds::ERR.class, kinds::ERR.message_type])
+}
+
+/// Returns the begin of an offending message as diagnostic information: its first 40 octets for an unsupported class
+/// or type, at most `limit` for other errors.
+pub(crate) fn offending(code: ErrorCode, octets: &[u8], limit: usize) -> DiagnosticInformation {
     let limit = match code {
-        ErrorCode::UNSUPPORTED_MESSAGE_CLASS | ErrorCode::UNSUPPORTED_MESSAGE_TYPE => {
-            OFFENDING_OCTETS
-        }
-        _ => MAX_OFFENDING_OCTETS,
+        ErrorCode::UNSUPPORTED_MESSAGE_CLASS | ErrorCode::UNSUPPORTED_MESSAGE_TYPE => 40,
+        _ => limit,
     };
-    let octets = &message[..message.len().min(limit)];
-    DiagnosticInformation(Bytes::copy_from_slice(octets))
+    DiagnosticInformation(Bytes::copy_from_slice(&octets[..octets.len().min(limit)]))
 }
 
 impl From<FormatError> for DecodeError {
@@ -153,24 +144,18 @@ impl fmt::Display for DecodeErrorKind {
             }
             Self::TrafficMode(mode) => write!(f, "Traffic Mode Type {mode} is not defined"),
             Self::Repeated(tag) => write!(f, "{} occurs more than once", Tag(tag)),
-            Self::Excluded(tag) => write!(f, "{} is not used in M3UA", Tag(tag)),
-            Self::NotFirst(tag) => write!(f, "{} is not the first parameter", Tag(tag)),
+            Self::Excluded(tag) => {
+                write!(f, "{} is reserved or of another layer", Tag(tag))
+            }
+            Self::NotFirst(tag) => {
+                write!(f, "{} is behind parameters that it must precede", Tag(tag))
+            }
+            Self::Conflict(tag) => write!(f, "{} does not fit the other parameters", Tag(tag)),
+            Self::LoadsharingLabel(tag) => write!(f, "{} has invalid positions", Tag(tag)),
             Self::Missing(tag) => write!(f, "{} is missing", Tag(tag)),
         }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, offset } = self;
-        write!(
-            f,
-            "malformed M3UA message from the peer at octet {offset}: {kind}"
-        )
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Reason for which a message can't be encoded. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,6 +165,17 @@ pub enum EncodeError {
     TooLong(WriteError),
     /// A list that needs an entry is empty.
     Empty(u16),
+    /// A parameter has a length that its type does not allow.
+    Length {
+        /// Tag of the parameter.
+        tag: u16,
+        /// Number of octets of the value.
+        length: usize,
+    },
+    /// A parameter that others demand is missing.
+    Missing(u16),
+    /// A parameter does not fit another one.
+    Conflict(u16),
     /// A field has a value that is not defined.
     Value {
         /// Tag of the parameter.
@@ -200,6 +196,13 @@ impl fmt::Display for EncodeError {
         match *self {
             Self::TooLong(error) => error.fmt(f),
             Self::Empty(tag) => write!(f, "{} needs at least one entry", Tag(tag)),
+            Self::Length { tag, length } => {
+                write!(f, "{} can't have a value of {length} octets", Tag(tag))
+            }
+            Self::Missing(tag) => {
+                write!(f, "{} is missing, the other parameters demand it", Tag(tag))
+            }
+            Self::Conflict(tag) => write!(f, "{} does not fit the other parameters", Tag(tag)),
             Self::Value { tag, value } => {
                 write!(f, "value {value:#x} of {} is not defined", Tag(tag))
             }

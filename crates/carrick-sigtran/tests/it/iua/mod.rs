@@ -1,0 +1,6 @@
+//! IUA.
+
+mod codec;
+mod link;
+mod malformed;
+pub(crate) mod samples;

@@ -1,0 +1,6 @@
+//! M2UA.
+
+mod codec;
+mod link;
+mod malformed;
+pub(crate) mod samples;
