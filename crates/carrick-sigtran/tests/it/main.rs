@@ -14,3 +14,4 @@ mod routes;
 mod samples;
 mod sgp;
 mod tshark;
+mod world;
