@@ -22,7 +22,12 @@ struct Links {
 
 impl Links {
     fn new(count: usize) -> Self {
-        let link = |_| Link::new(LinkConfig::default()).expect("a valid configuration");
+        // A short proving period leaves more of the world's time for traffic.
+        let config = LinkConfig {
+            t4_normal: Duration::from_millis(500),
+            ..LinkConfig::default()
+        };
+        let link = |_| Link::new(config.clone()).expect("a valid configuration");
         Self {
             links: (0..count).map(link).collect(),
             received: Vec::new(),

@@ -32,7 +32,7 @@ struct Delivery {
     receiver: Incarnation,
 }
 
-/// What happened to the messages, whose user data is their number.
+/// Fate of the messages, whose user data is their number.
 #[derive(Default)]
 struct Ledger {
     incarnations: [[u32; 2]; 2],
