@@ -2,6 +2,8 @@
 
 #[path = "../support/layers.rs"]
 mod layers;
+#[path = "../support/link.rs"]
+mod link;
 #[path = "../support/machines.rs"]
 mod machines;
 
@@ -9,18 +11,26 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bytes::Bytes;
+use carrick_sigtran::m2pa;
 use carrick_sigtran::m3ua::Message;
 
 use crate::layer::Layer;
+use crate::m2pa_messages;
 use crate::samples::full;
+
+/// Returns the inputs of a fuzz target's corpus.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let files = std::fs::read_dir(folder.join(target)).expect("the corpus of the fuzz target");
+    files
+        .map(|file| std::fs::read(file.expect("a file").path()).expect("a file"))
+        .collect()
+}
 
 #[test]
 fn machines_handle_the_corpus() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/m3ua");
-    let files = std::fs::read_dir(folder).expect("the corpus of the fuzz target");
     let mut kinds = BTreeSet::new();
-    for file in files {
-        let octets = std::fs::read(file.expect("a file").path()).expect("a file");
+    for octets in corpus("m3ua") {
         machines::run(&octets);
         let mut rest = &octets[..];
         while let Some((&length, tail)) = rest.split_first() {
@@ -60,4 +70,26 @@ fn inputs<M: Layer>(layer: u8) -> Vec<Vec<u8>> {
     octets
         .map(|octets| [&[layer][..], &octets.expect("a message that fits")].concat())
         .collect()
+
+fn link_handles_the_corpus() {
+    /// Octets of the class and type, and of the state.
+    fn kind(octets: &[u8]) -> Vec<u8> {
+        let state = if octets[3] == 2 { 16..20 } else { 0..0 };
+        [&octets[2..4], &octets[state]].concat()
+    }
+    let mut kinds = BTreeSet::new();
+    for octets in corpus("m2pa") {
+        link::run(&octets);
+        let mut rest = &octets[..];
+        while let Some((&[length, _], tail)) = rest.split_first_chunk() {
+            let (message, tail) = tail.split_at(usize::from(length));
+            rest = tail;
+            if m2pa::Message::decode(&Bytes::copy_from_slice(message)).is_ok() {
+                kinds.insert(kind(message));
+            }
+        }
+    }
+    let all = m2pa_messages::all().into_iter();
+    let expected = all.map(|message| kind(&message.encode().expect("a valid message")));
+    assert_eq!(kinds, expected.collect());
 }

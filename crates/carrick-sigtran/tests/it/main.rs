@@ -18,3 +18,4 @@ mod samples;
 mod sgp;
 mod sua;
 mod tshark;
+mod world;

@@ -38,7 +38,7 @@ impl DestinationTable {
     /// event that is not kept, because its end is not reported; so is the unavailability of a user part.
     ///
     /// # Errors
-    /// [`RouteStateFull`] if a destination or range has no room; the others are recorded.
+    /// [`RouteStateFull`] if a destination or range has no room; the rest is recorded.
     pub fn record(&mut self, event: &DestinationEvent) -> Result<(), RouteStateFull> {
         let (availability, level) = match event {
             DestinationEvent::Unavailable(_) => (Some(Availability::Unavailable), Some(None)),
