@@ -24,6 +24,7 @@ mod lab_network;
 mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
+mod mtp;
 mod perf;
 mod progress;
 mod reproduce;
@@ -39,6 +40,8 @@ mod simco;
 mod simco;
 #[cfg(target_os = "linux")]
 mod ss;
+#[cfg(target_os = "linux")]
+mod stp;
 mod terminal;
 mod units;
 
@@ -73,6 +76,9 @@ enum Command {
     Ss(ss::Arguments),
     #[cfg(target_os = "linux")]
     Capture(capture::Arguments),
+    Mtp(mtp::Arguments),
+    #[cfg(target_os = "linux")]
+    Stp(stp::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
 }
@@ -102,6 +108,9 @@ fn main() -> ExitCode {
         Command::Ss(arguments) => ss::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Capture(arguments) => capture::run(&arguments),
+        Command::Mtp(arguments) => mtp::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Stp(arguments) => stp::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };

@@ -29,6 +29,8 @@ mod perf;
 #[cfg(target_os = "linux")]
 mod service;
 mod signals;
+#[cfg(target_os = "linux")]
+mod sigtran;
 mod simco;
 #[cfg(target_os = "linux")]
 mod simco_host;
