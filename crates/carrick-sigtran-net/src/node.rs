@@ -324,7 +324,7 @@ impl Node {
     }
 
     /// A peer has set up an association: find out which ASP it is. The first address is confirmed by the State Cookie,
-    /// the others are only listed by the peer.
+    /// the other addresses are only listed by the peer.
     fn on_accepted(&mut self, now: Time, incoming: Incoming) {
         let addresses = incoming.peer_addresses().to_vec();
         let candidates = self.gateway.candidates(addresses.first());

@@ -132,11 +132,10 @@ impl ConnectArguments {
 
 /// Returns whether the ASP has become active.
 fn is_active(event: &Event) -> bool {
-    let indication = match &event.kind {
-        EventKind::Asp(indication) => indication,
-        _ => return false,
-    };
-    matches!(indication, AspIndication::AspStatus(_, AspState::Active))
+    matches!(
+        event.kind,
+        EventKind::Asp(AspIndication::AspStatus(_, AspState::Active))
+    )
 }
 
 /// Ends a session: messages that were accepted are delivered.

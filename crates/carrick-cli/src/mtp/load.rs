@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{Write, stdout};
 use std::time::Duration;
 
@@ -82,20 +83,24 @@ struct Report {
 /// Delays in milliseconds.
 #[derive(Debug, Serialize)]
 struct Delay {
-    p50_ms: f64,
-    p90_ms: f64,
-    p99_ms: f64,
-    max_ms: f64,
+    #[serde(rename = "p50_ms")]
+    p50: f64,
+    #[serde(rename = "p90_ms")]
+    p90: f64,
+    #[serde(rename = "p99_ms")]
+    p99: f64,
+    #[serde(rename = "max_ms")]
+    max: f64,
 }
 
 impl Delay {
     fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let ms = |micros: u64| micros as f64 / 1e3;
         (!histogram.is_empty()).then(|| Self {
-            p50_ms: ms(histogram.value_at_quantile(0.5)),
-            p90_ms: ms(histogram.value_at_quantile(0.9)),
-            p99_ms: ms(histogram.value_at_quantile(0.99)),
-            max_ms: ms(histogram.max()),
+            p50: ms(histogram.value_at_quantile(0.5)),
+            p90: ms(histogram.value_at_quantile(0.9)),
+            p99: ms(histogram.value_at_quantile(0.99)),
+            max: ms(histogram.max()),
         })
     }
 }
@@ -107,7 +112,7 @@ struct Counts {
     received: u64,
     /// Delays in microseconds.
     delays: Histogram<u64>,
-    /// Those of the current interval.
+    /// Delays of the current interval, in microseconds.
     interval: Histogram<u64>,
     last_received: Instant,
     /// Time of the last message sent.
@@ -216,10 +221,11 @@ async fn send_all(
         loop {
             let left = messages.len();
             let result = sender.send_many(&mut messages).await;
-            let mut counts = counts.borrow_mut();
-            counts.sent += (left - messages.len()) as u64;
-            counts.sent_until = start.elapsed();
-            drop(counts);
+            {
+                let mut counts = counts.borrow_mut();
+                counts.sent += (left - messages.len()) as u64;
+                counts.sent_until = start.elapsed();
+            }
             match result {
                 Ok(()) => break,
                 // Until the ASP is active again, or the time is over.
@@ -298,7 +304,7 @@ async fn show_progress(arguments: &Arguments, counts: &RefCell<Counts>) -> Resul
         ticks.tick().await;
         let mut counts = counts.borrow_mut();
         let elapsed = counts.start.elapsed();
-        let seconds = (elapsed - before).as_secs_f64();
+        let seconds = elapsed.saturating_sub(before).as_secs_f64();
         let report = Report {
             seconds: elapsed.as_secs_f64(),
             sent: counts.sent - sent,
@@ -356,9 +362,11 @@ fn text(report: &Report) -> String {
         report.received_per_second
     );
     if let Some(delay) = &report.delay {
-        text += &format!(
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
             "  delay p50 {:.2} p90 {:.2} p99 {:.2} max {:.2} ms",
-            delay.p50_ms, delay.p90_ms, delay.p99_ms, delay.max_ms
+            delay.p50, delay.p90, delay.p99, delay.max
         );
     }
     text

@@ -72,7 +72,7 @@ impl LabelArguments {
     }
 
     /// Returns the message of a JSON object; what it lacks is that of `base`.
-    pub(super) fn from_json(
+    pub(super) fn parse_json(
         &self,
         base: &ProtocolData,
         line: &str,
@@ -198,7 +198,7 @@ mod tests {
     fn json_replaces_parts_of_the_label() {
         let cli = Cli::parse_from(["mtp", "--opc", "1", "--dpc", "2-117-3"]);
         let base = cli.label.message(4).ok().unwrap();
-        let read = |line: &str| cli.label.from_json(&base, line);
+        let read = |line: &str| cli.label.parse_json(&base, line);
         let message = read(r#"{"dpc": "7", "sls": 9, "data": "00"}"#).unwrap();
         assert_eq!((message.opc, message.dpc.value()), (base.opc, 7));
         assert_eq!(

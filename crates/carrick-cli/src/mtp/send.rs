@@ -59,7 +59,7 @@ impl Arguments {
         let protocol_data = match self.format {
             DataFormat::Hex => with(parse_hex(text)?),
             DataFormat::Text => with(Bytes::copy_from_slice(text.as_bytes())),
-            DataFormat::Json => self.label.from_json(base, text)?,
+            DataFormat::Json => self.label.parse_json(base, text)?,
         };
         let length = protocol_data.user_data.len();
         if length > MAX_DATA {

@@ -22,6 +22,9 @@ use crate::{AspSettings, RemoteGateway};
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
 const STREAMS: u16 = 17;
 
+/// Maximum number of ASPs, and of application servers: the limits of [`carrick_sigtran::m3ua::sgp::SgpConfig`].
+const MAX_ASPS: usize = 1024;
+
 /// Error of a configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -358,6 +361,10 @@ impl File {
             "application server or link set",
             servers.chain(self.link_set.iter().map(|set| &set.name)),
         )?;
+        let names = self.asp.iter().map(|asp| &asp.name);
+        at_most(MAX_ASPS, "ASPs", names)?;
+        let names = self.application_server.iter().map(|server| &server.name);
+        at_most(MAX_ASPS, "application servers", names)?;
         let servers = self.servers(format)?;
         let asps = self.asps(&servers)?;
         let link_sets = self.link_sets(&servers)?;
@@ -537,6 +544,17 @@ fn server<'a>(
     let found = servers.iter().find(|server| server.name == *name_of);
     let reason = || format!("no [[application-server]] has the name {name_of:?}");
     found.ok_or_else(|| Wrong::new(name.span(), reason()))
+}
+
+fn at_most<'a>(
+    limit: usize,
+    what: &str,
+    mut names: impl Iterator<Item = &'a Spanned<String>>,
+) -> Result<(), Wrong> {
+    match names.nth(limit) {
+        Some(name) => wrong(name.span(), format!("{limit} {what} are the limit")),
+        None => Ok(()),
+    }
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Wrong> {

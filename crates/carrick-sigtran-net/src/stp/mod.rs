@@ -404,7 +404,7 @@ impl StpCore {
             let of = |servers: &[ServerSettings]| {
                 let mut servers = servers.iter();
                 let found = servers.find(|server| server.config.routing_context == *context);
-                found.map(|server| server.config.clone())
+                found.cloned()
             };
             of(&old.servers) != of(&new.servers)
         };

@@ -2,7 +2,7 @@
 
 use carrick_sigtran::m3ua::asp::AspIndication;
 use carrick_sigtran_net::stp::{Stp, StpConfig};
-use carrick_sigtran_net::{EventKind, RemoteGateway, SendError, Session};
+use carrick_sigtran_net::{EventKind, RemoteGateway, Session};
 
 use super::support::{
     active, asp, check_order, gateway, in_time, messages, number, receive, send, wait_for,
@@ -149,6 +149,12 @@ async fn a_reload_keeps_what_did_not_change() {
     active(&mut two).await;
     send(&one, messages(1, 3, 5)).await;
     check_order(&receive(&mut two, 5).await, 5);
+    // A new name is a change as well.
+    let renamed = changed.replace("name = \"two\"", "name = \"three\"");
+    assert!(stp.reload(config(&renamed)).await.unwrap().is_empty());
+    active(&mut two).await;
+    send(&one, messages(1, 3, 5)).await;
+    check_order(&receive(&mut two, 5).await, 5);
     let mut events = Vec::new();
     while let Ok(event) = one.events.try_recv() {
         events.push(event);
@@ -200,14 +206,7 @@ link-set = \"mate\"
         .unwrap();
     let mut one = active_asp(&gateway_b, 1, 1).await;
     let two = active_asp(&gateway_a, 2, 3).await;
-    // Until the reports of the gateways have arrived.
-    let mut sent = messages(2, 1, 1000);
-    in_time(async {
-        while two.sender.send_many(&mut sent).await == Err(SendError::NotActive) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    send(&two, messages(2, 1, 1000)).await;
     check_order(&receive(&mut one, 1000).await, 1000);
     // Neither reaches other destinations, and each reports that to the other.
     status_with(&a, "destination 0-0-0 mask 14: unavailable").await;

@@ -109,10 +109,18 @@ pub(crate) async fn receive(session: &mut Session, count: usize) -> Vec<Received
     received
 }
 
-/// Sends all messages.
+/// Sends all messages, as soon as the ASP knows that the destination is available.
 pub(crate) async fn send(session: &Session, mut messages: VecDeque<Outgoing>) {
-    let sent = in_time(session.sender.send_many(&mut messages)).await;
-    assert_eq!(sent, Ok::<(), SendError>(()));
+    in_time(async {
+        loop {
+            match session.sender.send_many(&mut messages).await {
+                Ok(()) => return,
+                Err(SendError::NotActive) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .await;
 }
 
 /// Returns the serial number of a message.
