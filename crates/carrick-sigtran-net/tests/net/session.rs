@@ -1,11 +1,14 @@
 //! ASPs and gateways.
 
-use carrick::Endpoint;
-use carrick_sigtran::m3ua::asp::AspIndication;
+use std::net::IpAddr;
+
+use carrick::{Config, Endpoint};
+use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpIndication};
 use carrick_sigtran::m3ua::{AspIdentifier, RoutingContext};
 use carrick_sigtran_net::{
-    AspSettings, EventKind, GatewayConfig, RemoteGateway, SendError, Session, start_gateway,
+    AspSettings, EventKind, GatewayConfig, RemoteGateway, SendError, Session, endpoint_config,
+    start_asp, start_gateway,
 };
 
 use super::support::{
@@ -124,9 +127,9 @@ async fn an_asp_reconnects_and_is_active_again() {
         matches!(kind, EventKind::ConnectFailed(..))
     })
     .await;
-    let config = carrick::Config::udp([LOOPBACK]).port(port);
+    let config = Config::udp([LOOPBACK]).port(port);
     let config = config.encapsulation_port(udp_port);
-    let again = Endpoint::bind(carrick_sigtran_net::endpoint_config(config, 5)).unwrap();
+    let again = Endpoint::bind(endpoint_config(config, 5)).unwrap();
     let mut gateway = serve(again, &[]);
     active(&mut asp).await;
     send(&asp, sent).await;
@@ -149,6 +152,32 @@ async fn an_asp_is_recognized_by_its_identifier() {
         matches!(kind, EventKind::Asp(AspIndication::AspUp(Err(_))))
     })
     .await;
+}
+
+/// RFC 4666, section 1.4.8
+#[tokio::test]
+async fn both_ends_are_multi_homed() {
+    let bind = |last: [u8; 2]| {
+        let addresses = last.map(|last| IpAddr::from([127, 0, 0, last]));
+        let config = Config::udp(addresses).encapsulation_port(0);
+        Endpoint::bind(endpoint_config(config, 5)).unwrap()
+    };
+    let endpoint = bind([1, 2]);
+    let remote = remote(&endpoint);
+    let mut gateway = serve(endpoint, &[]);
+    let config = AspConfig {
+        application_servers: vec![AspApplicationServer::new(CONTEXT)],
+        ..AspConfig::default()
+    };
+    let mut asp = start_asp(bind([1, 3]), vec![remote], &config).unwrap();
+    for (session, last) in [(&mut asp, [1, 2]), (&mut gateway, [1, 3])] {
+        let addresses = last.map(|last| IpAddr::from([127, 0, 0, last]));
+        wait_for(session, |kind| match kind {
+            EventKind::Connected(peer) => addresses.iter().all(|a| peer.contains(a)),
+            _ => false,
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
