@@ -70,6 +70,9 @@ pub(crate) struct AspLink {
     backoff: Duration,
     /// Time of the next set-up, ASP Up or ASP Active.
     retry: Option<Time>,
+    /// ASP Active is to be requested when the ASP is up. Afterwards the state machine returns to ASP-ACTIVE itself, but
+    /// not where another ASP has taken over.
+    activates: bool,
     /// The link is being ended.
     stopping: bool,
 }
@@ -91,6 +94,7 @@ impl AspLink {
             connection: Connection::Idle,
             backoff: gateway.min_backoff,
             retry: None,
+            activates: true,
             stopping: false,
             gateway,
         })
@@ -166,10 +170,7 @@ impl AspLink {
             return;
         }
         match indication {
-            AspIndication::AspUp(Ok(())) => {
-                // Repeats no request that is outstanding.
-                let _ = self.asp.asp_active(now, &[]);
-            }
+            AspIndication::AspUp(Ok(())) if self.activates => self.activate(now),
             AspIndication::AspStatus(_, AspState::Active) => {
                 self.backoff = self.gateway.min_backoff;
                 self.routes.clear();
@@ -177,6 +178,7 @@ impl AspLink {
             AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
                 if self.association().is_some() =>
             {
+                self.activates = true;
                 self.schedule(now);
             }
             _ => {}
@@ -205,13 +207,20 @@ impl AspLink {
         if matches!(self.connection, Connection::Idle) {
             return true;
         }
-        // One of the two is not possible in this state.
         if self.asp.is_up() {
-            let _ = self.asp.asp_active(now, &[]);
+            self.activate(now);
         } else {
+            // The association is up.
             let _ = self.asp.asp_up(now);
         }
         false
+    }
+
+    /// Requests ASP Active in all application servers.
+    fn activate(&mut self, now: Time) {
+        self.activates = false;
+        // The ASP is up; a request that is outstanding is not repeated.
+        let _ = self.asp.asp_active(now, &[]);
     }
 
     /// Begins the end of the link: ASP Inactive, then ASP Down. Returns whether there is nothing to wait for.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use carrick::{Config, Endpoint};
-use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication};
+use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpIndication};
 use carrick_sigtran::m3ua::{AspIdentifier, RoutingContext};
 use carrick_sigtran_net::{
@@ -152,6 +152,35 @@ async fn an_asp_is_recognized_by_its_identifier() {
         matches!(kind, EventKind::Asp(AspIndication::AspUp(Err(_))))
     })
     .await;
+}
+
+/// RFC 4666, section 4.3.4.3
+#[tokio::test]
+async fn an_overridden_asp_does_not_override() {
+    let endpoint = endpoint();
+    let start = |identifier| {
+        let config = AspConfig {
+            identifier: Some(AspIdentifier(identifier)),
+            application_servers: vec![AspApplicationServer::new(CONTEXT)],
+            ..AspConfig::default()
+        };
+        let remote = remote(&endpoint);
+        start_asp(super::support::endpoint(), vec![remote], &config).unwrap()
+    };
+    let mut gateway = serve(endpoint.clone(), &[1, 2]);
+    let mut first = start(1);
+    active(&mut first).await;
+    let mut second = start(2);
+    active(&mut second).await;
+    wait_for(&mut first, |kind| {
+        let inactive = AspIndication::AspStatus(Some(CONTEXT), AspState::Inactive);
+        *kind == EventKind::Asp(inactive)
+    })
+    .await;
+    send(&second, messages(7, 9, 1)).await;
+    receive(&mut gateway, 1).await;
+    let refused = first.sender.send_many(&mut messages(7, 9, 1)).await;
+    assert_eq!(refused, Err(SendError::NotActive));
 }
 
 /// RFC 4666, section 1.4.8
