@@ -210,11 +210,18 @@ impl EndpointArguments {
         peers: &[IpAddr],
         outbound_streams: u16,
     ) -> Result<OpenedEndpoint, Failure> {
-        let mut config = self
-            .config(self.local_addresses(peers), 0)
-            .association(self.association.config(outbound_streams));
-        config.accept = false;
-        self.open(config)
+        let association = self.association.config(outbound_streams);
+        self.open_towards_with(peers, |config| config.association(association))
+    }
+
+    /// Opens an endpoint that only connects, to peers at these addresses, with changes of its configuration.
+    pub(crate) fn open_towards_with(
+        &self,
+        peers: &[IpAddr],
+        change: impl FnOnce(Config) -> Config,
+    ) -> Result<OpenedEndpoint, Failure> {
+        let config = self.config(self.local_addresses(peers), 0);
+        self.open(change(config).accept(false))
     }
 
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.

@@ -24,6 +24,7 @@ mod lab_network;
 mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
+mod mtp;
 mod perf;
 mod progress;
 mod reproduce;
@@ -40,6 +41,8 @@ mod simco;
 mod simco;
 #[cfg(target_os = "linux")]
 mod ss;
+#[cfg(target_os = "linux")]
+mod stp;
 mod terminal;
 mod units;
 
@@ -75,6 +78,9 @@ enum Command {
     #[cfg(target_os = "linux")]
     Capture(capture::Arguments),
     Script(script::Arguments),
+    Mtp(mtp::Arguments),
+    #[cfg(target_os = "linux")]
+    Stp(stp::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
 }
@@ -105,6 +111,9 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Script(arguments) => script::run(&arguments),
+        Command::Mtp(arguments) => mtp::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Stp(arguments) => stp::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };

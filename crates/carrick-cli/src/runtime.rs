@@ -29,8 +29,8 @@ pub(crate) enum HangUp {
     Ends,
     /// The subcommand handles it.
     #[cfg_attr(
-        not(feature = "simco"),
-        expect(dead_code, reason = "the SIMCO middlebox alone reloads")
+        not(any(target_os = "linux", feature = "simco")),
+        expect(dead_code, reason = "neither program that reloads is here")
     )]
     Handled,
 }
@@ -45,7 +45,27 @@ pub(crate) fn run_with(
     hang_up: HangUp,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let runtime = build()?;
+    run_on(tokio::runtime::Builder::new_current_thread(), hang_up, work)
+}
+
+/// Runs a subcommand on this number of threads, as [`run_with`], because the protocol is not its only work.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_on_threads(
+    threads: usize,
+    hang_up: HangUp,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads);
+    run_on(builder, hang_up, work)
+}
+
+fn run_on(
+    builder: tokio::runtime::Builder,
+    hang_up: HangUp,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let runtime = build(builder)?;
     let done = runtime.block_on(async {
         catch_signals(hang_up)?;
         work.await
@@ -55,7 +75,7 @@ pub(crate) fn run_with(
     done
 }
 
-fn build() -> Result<tokio::runtime::Runtime, Failure> {
+fn build(mut builder: tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, Failure> {
     let failed = |e: io::Error| {
         Failure::Run(format!(
             "cannot start: {e}: allow more open files (ulimit -n)"
@@ -64,10 +84,7 @@ fn build() -> Result<tokio::runtime::Runtime, Failure> {
     // Without free descriptors, the runtime's signal handling panics.
     let pairs = (0..DESCRIPTORS.div_ceil(2)).map(|_| UnixStream::pair());
     drop(pairs.collect::<io::Result<Vec<_>>>().map_err(failed)?);
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed)
+    builder.enable_all().build().map_err(failed)
 }
 
 /// Records the first of the signals from now on.

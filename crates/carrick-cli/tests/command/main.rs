@@ -30,6 +30,8 @@ mod script;
 #[cfg(target_os = "linux")]
 mod service;
 mod signals;
+#[cfg(target_os = "linux")]
+mod sigtran;
 mod simco;
 #[cfg(target_os = "linux")]
 mod simco_host;

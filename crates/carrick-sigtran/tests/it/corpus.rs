@@ -45,11 +45,7 @@ fn machines_handle_the_corpus() {
 
 #[test]
 fn layers_handle_the_corpus() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sigtran_layers");
-    let files = std::fs::read_dir(folder).expect("the corpus of the fuzz target");
-    let files: BTreeSet<_> = files
-        .map(|file| std::fs::read(file.expect("a file").path()).expect("a file"))
-        .collect();
+    let files: BTreeSet<_> = corpus("sigtran_layers").into_iter().collect();
     for octets in &files {
         layers::run(octets);
     }
@@ -70,7 +66,9 @@ fn inputs<M: Layer>(layer: u8) -> Vec<Vec<u8>> {
     octets
         .map(|octets| [&[layer][..], &octets.expect("a message that fits")].concat())
         .collect()
+}
 
+#[test]
 fn link_handles_the_corpus() {
     /// Octets of the class and type, and of the state.
     fn kind(octets: &[u8]) -> Vec<u8> {

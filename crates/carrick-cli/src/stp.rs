@@ -1,0 +1,131 @@
+//! `carrick stp`: signal transfer point and signalling gateway.
+
+use std::path::{Path, PathBuf};
+
+use carrick_sigtran_net::stp::{ConfigError, Stp, StpConfig, StpError};
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+use crate::log::{self, LogFormat, info, warn};
+use crate::runtime::{self, HangUp};
+
+/// One thread drives the associations, the other one routes.
+const THREADS: usize = 2;
+
+/// Run a signal transfer point: transfer SS7 messages between ASPs and other gateways over M3UA (RFC 4666).
+///
+/// Routes by point code and priority over link sets and application servers, screens messages, and reports
+/// destinations that are unavailable. SIGHUP reloads the configuration without touching what did not change; an
+/// invalid one changes nothing. SIGUSR1 logs the states. SIGTERM and SIGINT end it: associations are shut down.
+///
+/// Exit code 0: ended by a signal; 1: the configuration is invalid or a socket could not be opened; 2: invalid
+/// command line.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Configuration file (TOML), see docs/sigtran.md.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Check the configuration and exit.
+    #[arg(long)]
+    check: bool,
+    /// Format of the log on stderr [default: that of the configuration, or text].
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let config = StpConfig::read(&arguments.config).map_err(|error| not_read(&error))?;
+    if arguments.check {
+        println!("{}: configuration is valid", arguments.config.display());
+        return Ok(());
+    }
+    set_log(arguments, &config);
+    let work = serve(arguments, config);
+    runtime::run_on_threads(THREADS, HangUp::Handled, work).map_err(log::logged)
+}
+
+fn set_log(arguments: &Arguments, config: &StpConfig) {
+    let configured = if config.json_log {
+        LogFormat::Json
+    } else {
+        LogFormat::Text
+    };
+    log::set_format(arguments.log.unwrap_or(configured));
+}
+
+fn not_read(error: &ConfigError) -> Failure {
+    // Errors of the parser show the line of the file below.
+    let text = error.to_string();
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    Failure::Run(lines.join(" "))
+}
+
+fn failure(error: &StpError) -> Failure {
+    match error {
+        StpError::Bind(error) => crate::endpoint::not_bound(error),
+        error => Failure::Run(error.to_string()),
+    }
+}
+
+async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> {
+    let wait_for = |kind| {
+        signal(kind).map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))
+    };
+    let mut hang_ups = wait_for(SignalKind::hangup())?;
+    let mut status_requests = wait_for(SignalKind::user_defined1())?;
+    let mut stp = Stp::start(config).await.map_err(|error| failure(&error))?;
+    match stp.ports() {
+        (port, Some(udp_port)) => info(format_args!("sctp port {port} in udp port {udp_port}")),
+        (port, None) => info(format_args!("sctp port {port}")),
+    }
+    if let Some(address) = stp.metrics() {
+        info(format_args!("metrics http://{address}/metrics"));
+    }
+    info("started");
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            event = stp.event() => match event {
+                Some(event) => info(event),
+                None if stopping => break,
+                None => return Err(failure(&StpError::Ended)),
+            },
+            signal = runtime::signal_received(), if !stopping => {
+                info(format_args!("ending after {signal}"));
+                stopping = true;
+                stp.stop();
+            }
+            _ = hang_ups.recv() => reload(arguments, &stp).await,
+            _ = status_requests.recv() => {
+                let status = stp.status().await.map_err(|error| failure(&error))?;
+                status.lines().for_each(|line| info(format_args!("status: {line}")));
+            }
+        }
+    }
+    info("stopped");
+    Ok(())
+}
+
+/// Reloads the configuration. An invalid one changes nothing.
+async fn reload(arguments: &Arguments, stp: &Stp) {
+    let path: &Path = &arguments.config;
+    let config = match StpConfig::read(path) {
+        Ok(config) => config,
+        Err(error) => {
+            if let Failure::Run(why) = not_read(&error) {
+                warn(format_args!("configuration not reloaded: {why}"));
+            }
+            return;
+        }
+    };
+    set_log(arguments, &config);
+    match stp.reload(config).await {
+        Ok(fixed) if fixed.is_empty() => info("configuration reloaded"),
+        Ok(fixed) => warn(format_args!(
+            "configuration reloaded; restart needed to change: {}",
+            fixed.join(", ")
+        )),
+        Err(error) => warn(format_args!("configuration not reloaded: {error}")),
+    }
+}

@@ -1,0 +1,275 @@
+//! Association of an ASP with a gateway: parameters, and the tasks that read and write its messages.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick::{
+    Association, AssociationConfig, Config, Event, Events, Message, Notification, Ppid, RecvHalf,
+    SendHalf, SendOptions, StreamId,
+};
+use carrick_sigtran::m3ua::{PAYLOAD_PROTOCOL_ID, Transmit};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+
+use crate::asp_link::{Connected, LinkKey};
+
+/// Maximum number of messages that are received or sent together.
+const BATCH: usize = 128;
+
+/// Maximum number of messages that wait to be sent on an association.
+pub(crate) const MAX_QUEUED: usize = 8192;
+
+/// Maximum octets of messages that wait to be sent on an association.
+const MAX_QUEUED_OCTETS: usize = 8 << 20;
+
+/// Maximum number of management messages beyond [`MAX_QUEUED`]; a peer that causes more without reading them is
+/// aborted.
+const MAX_MANAGEMENT: usize = 1024;
+
+/// Time limit of the graceful end of an association.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// RTO.Min. Signalling must fail over within a second (RFC 4166 leaves the value to the network).
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// RTO.Max, low so that a repaired path is used soon.
+const RTO_MAX: Duration = Duration::from_secs(5);
+
+/// Queues of crate `carrick` for each association, in bytes.
+const TRANSPORT_QUEUE: usize = 1 << 20;
+
+/// Sets the association parameters of M3UA in the configuration of an endpoint: streams in each direction, at least 2,
+/// because stream 0 is for management alone (RFC 4666, section 1.4.7). Small messages are sent at once, and the first
+/// timeout moves traffic to another path (RFC 7829).
+pub fn endpoint_config(config: Config, streams: u16) -> Config {
+    let streams = streams.max(2);
+    let association = AssociationConfig::modern().with(|c| {
+        c.streams.outbound_streams = streams;
+        c.streams.max_inbound_streams = streams;
+        c.transmission.nagle = false;
+        c.timers.rto_min = RTO_MIN;
+        c.timers.rto_max = RTO_MAX;
+        c.timers.rto_initial = c.timers.rto_initial.min(RTO_MAX);
+        c.paths.potentially_failed_max_retrans = Some(0);
+    });
+    let mut config = config.linger(LINGER).association(association);
+    config.send_queue = TRANSPORT_QUEUE;
+    config.receive_queue = TRANSPORT_QUEUE;
+    config.receive_queue_messages = 4 * BATCH;
+    config
+}
+
+/// Key of an association, unique in a process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct AssociationId(pub(crate) u64);
+
+/// Input of the task that owns the state machines.
+pub(crate) enum Input {
+    /// An association with a gateway was set up or not.
+    Connected(LinkKey, Connected),
+    /// A peer has set up an association.
+    Accepted(Box<carrick::Incoming>),
+    /// Messages in their order.
+    Received(AssociationId, Vec<Message>),
+    /// The peer has restarted the association.
+    Restarted(AssociationId),
+    /// The association has ended, with the reason.
+    Ended(AssociationId, String),
+}
+
+/// Established association with its tasks.
+pub(crate) struct OpenAssociation {
+    pub(crate) sender: SendHalf,
+    queue: Arc<SendQueue>,
+    /// Messages of the current batch, not yet in the queue.
+    staged: VecDeque<(Bytes, SendOptions)>,
+    reader: AbortHandle,
+    writer: AbortHandle,
+}
+
+impl Drop for OpenAssociation {
+    fn drop(&mut self) {
+        self.reader.abort();
+        self.writer.abort();
+    }
+}
+
+impl OpenAssociation {
+    /// Starts the tasks. The one that reads ends with [`Input::Ended`]; the one that writes notifies `room`.
+    pub(crate) fn start(
+        id: AssociationId,
+        mut association: Association,
+        inputs: mpsc::Sender<Input>,
+        room: Arc<Notify>,
+    ) -> Self {
+        let events = association.take_events();
+        let (sender, receiver) = association.split();
+        let queue = Arc::new(SendQueue {
+            queued: Mutex::default(),
+            added: Notify::new(),
+            room,
+        });
+        let reader = tokio::spawn(read(id, receiver, events, inputs)).abort_handle();
+        let writer = tokio::spawn(write(Arc::clone(&queue), sender.clone())).abort_handle();
+        Self {
+            sender,
+            queue,
+            staged: VecDeque::new(),
+            reader,
+            writer,
+        }
+    }
+
+    /// Stages a message for [`Self::flush`]. Returns whether it could be encoded.
+    pub(crate) fn stage(&mut self, transmit: &Transmit) -> bool {
+        let Ok(octets) = transmit.message.encode() else {
+            return false;
+        };
+        let options = SendOptions {
+            stream: StreamId(transmit.stream),
+            ppid: Ppid(PAYLOAD_PROTOCOL_ID),
+            unordered: transmit.unordered,
+            ..SendOptions::default()
+        };
+        self.staged.push_back((octets, options));
+        true
+    }
+
+    /// Queues the staged messages. DATA beyond the limits of the queue is discarded; returns its number.
+    pub(crate) fn flush(&mut self) -> u64 {
+        if self.staged.is_empty() {
+            return 0;
+        }
+        let mut queued = self.queue.lock();
+        let mut discarded = 0;
+        for (octets, options) in self.staged.drain(..) {
+            let is_full = queued.messages.len() >= MAX_QUEUED
+                || queued.octets + octets.len() > MAX_QUEUED_OCTETS;
+            // Stream 0 is for management.
+            if is_full && options.stream.0 != 0 {
+                discarded += 1;
+                continue;
+            }
+            queued.octets += octets.len();
+            queued.messages.push_back((octets, options));
+        }
+        let overrun = queued.messages.len() > MAX_QUEUED + MAX_MANAGEMENT;
+        drop(queued);
+        if overrun {
+            self.sender.abort(b"management messages are not read");
+        }
+        self.queue.added.notify_one();
+        discarded
+    }
+
+    /// Returns whether the queue is less than half full.
+    pub(crate) fn has_room(&self) -> bool {
+        let queued = self.queue.lock();
+        queued.messages.len() < MAX_QUEUED / 2 && queued.octets < MAX_QUEUED_OCTETS / 2
+    }
+
+    /// Shuts the association down after what is queued was delivered.
+    pub(crate) fn close(&self) {
+        self.queue.lock().is_closed = true;
+        self.queue.added.notify_one();
+    }
+}
+
+/// Messages between the task of the state machines and the one that writes.
+struct SendQueue {
+    queued: Mutex<QueuedMessages>,
+    added: Notify,
+    /// Notified when messages were taken; shared by all associations.
+    room: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct QueuedMessages {
+    messages: VecDeque<(Bytes, SendOptions)>,
+    octets: usize,
+    is_closed: bool,
+}
+
+impl SendQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedMessages> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for messages and takes a batch; false after the last one of a closed queue.
+    async fn take(&self, batch: &mut VecDeque<(Bytes, SendOptions)>) -> bool {
+        loop {
+            {
+                let mut queued = self.lock();
+                let count = queued.messages.len().min(BATCH);
+                batch.extend(queued.messages.drain(..count));
+                queued.octets -= batch.iter().map(|(octets, _)| octets.len()).sum::<usize>();
+                if batch.is_empty() && queued.is_closed {
+                    return false;
+                }
+            }
+            if !batch.is_empty() {
+                self.room.notify_one();
+                return true;
+            }
+            self.added.notified().await;
+        }
+    }
+}
+
+async fn write(queue: Arc<SendQueue>, sender: SendHalf) {
+    let mut batch = VecDeque::new();
+    while queue.take(&mut batch).await {
+        // The task that reads reports the end of the association.
+        if sender.send_many(&mut batch).await.is_err() {
+            return;
+        }
+    }
+    if tokio::time::timeout(LINGER, sender.shutdown())
+        .await
+        .is_err()
+    {
+        sender.abort(b"shutdown timed out");
+    }
+}
+
+/// Passes messages and restarts on until the association ends.
+async fn read(
+    id: AssociationId,
+    mut receiver: RecvHalf,
+    mut events: Option<Events>,
+    inputs: mpsc::Sender<Input>,
+) {
+    let reason = loop {
+        let mut batch = Vec::new();
+        let input = tokio::select! {
+            // A restart precedes the messages that follow it.
+            biased;
+            () = next_restart(&mut events) => Input::Restarted(id),
+            received = receiver.recv_many(&mut batch, BATCH) => match received {
+                Ok(0) => break "shut down".to_owned(),
+                Ok(_) => Input::Received(id, batch),
+                Err(error) => break error.to_string(),
+            },
+        };
+        if inputs.send(input).await.is_err() {
+            return;
+        }
+    };
+    // If the receiver is dropped, the program ends.
+    let _ = inputs.send(Input::Ended(id, reason)).await;
+}
+
+/// Returns at the next restart.
+async fn next_restart(events: &mut Option<Events>) {
+    if let Some(events) = events {
+        while let Some(notification) = events.next().await {
+            if matches!(notification, Notification::Event(Event::Restarted)) {
+                return;
+            }
+        }
+    }
+    *events = None;
+    std::future::pending().await
+}

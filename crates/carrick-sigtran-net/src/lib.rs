@@ -1,0 +1,34 @@
+//! SIGTRAN on sockets, above crate `carrick`.
+//!
+//! - [`start_asp`]: an application server process on its associations with signalling gateways.
+//! - [`start_gateway`]: a signalling gateway process with its application servers and ASPs.
+//! - [`stp`]: a signal transfer point as a program: routes, link sets, screening, metrics.
+//!
+//! A [`Session`] sends and receives MTP-TRANSFERs in batches and reports states as events. One task owns all state
+//! machines of crate `carrick-sigtran`; each association has a task that reads and one that writes. All queues between
+//! them are bounded.
+#![forbid(unsafe_code)]
+
+/// Doc test of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod asp_link;
+mod association;
+mod clock;
+mod event;
+mod gateway;
+mod node;
+mod route_state;
+mod session;
+pub mod stp;
+
+pub use asp_link::RemoteGateway;
+pub use association::endpoint_config;
+pub use event::{Event, EventKind};
+pub use gateway::AspSettings;
+pub use session::{
+    GatewayConfig, Outgoing, Received, SendError, Session, TransferReceiver, TransferSender,
+    start_asp, start_gateway,
+};

@@ -1,0 +1,682 @@
+//! Node of the signalling network: links to gateways (ASP), and ASPs at its own gateway (SGP), with their associations.
+//! One task owns it.
+//!
+//! An input is handled in these steps:
+//!
+//! 1. Messages are decoded and given to the state machine of their association.
+//! 2. Primitives of the state machines become transfers and events; some cause requests.
+//! 3. Messages of the state machines are encoded and queued, a batch for each association.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick::{Association, Endpoint, Incoming, MessagePart, Ppid};
+use carrick_proto::Time;
+use carrick_sigtran::m3ua::asp::{AspConfig, AspConfigError, AspIndication, AspRequestError};
+use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpIndication, TransferError};
+use carrick_sigtran::m3ua::{
+    AffectedPointCode, Data, DecodeError, ErrorCode, ErrorMessage, Message, PAYLOAD_PROTOCOL_ID,
+    ProtocolData, RoutingContext, SctpNotification, Transmit,
+};
+use tokio::sync::{Notify, mpsc};
+
+use crate::asp_link::{AspLink, Connected, LinkKey, RemoteGateway};
+use crate::association::{AssociationId, Input, OpenAssociation};
+use crate::clock::Clock;
+use crate::event::{Event, EventKind};
+use crate::gateway::GatewaySide;
+use crate::route_state::DestinationStatus;
+
+/// Batches of inputs that wait for the task.
+const INPUTS: usize = 16;
+
+/// Maximum number of events that are not taken yet; further ones are counted.
+const MAX_EVENTS: usize = 4096;
+
+/// Time that a peer has to identify itself with ASP Up.
+const IDENTIFICATION: Duration = Duration::from_secs(10);
+
+/// Maximum number of associations whose peers have not identified themselves.
+const MAX_UNIDENTIFIED: usize = 64;
+
+/// Peer at the other end of an association.
+enum Role {
+    /// Gateway; this end is an ASP.
+    Link(LinkKey),
+    /// ASP; this end is an SGP.
+    Asp(AspKey),
+    /// Peer that has to identify itself until this time, as one of these ASPs.
+    Unidentified(Vec<AspKey>, Time),
+    /// The association is being shut down.
+    Closing,
+}
+
+struct NodeAssociation {
+    open: OpenAssociation,
+    role: Role,
+}
+
+/// Origin of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Link(LinkKey),
+    Asp(AspKey, RoutingContext),
+}
+
+/// MTP-TRANSFER indication.
+pub(crate) struct NodeTransfer {
+    pub(crate) origin: Origin,
+    pub(crate) data: Data,
+}
+
+/// Messages that were discarded at the associations, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct NodeCounters {
+    /// Other payload protocol identifier, or part of a message.
+    pub(crate) not_m3ua: u64,
+    /// Messages that could not be decoded.
+    pub(crate) malformed: u64,
+    /// DATA beyond the limits of a send queue.
+    pub(crate) congested: u64,
+    /// Messages that could not be encoded.
+    pub(crate) not_encoded: u64,
+    /// DATA that an application server had buffered when T(r) expired.
+    pub(crate) recovery_expired: u64,
+    /// Events that were not taken.
+    pub(crate) events_lost: u64,
+}
+
+pub(crate) struct Node {
+    clock: Clock,
+    endpoint: Endpoint,
+    inputs: mpsc::Sender<Input>,
+    room: Arc<Notify>,
+    next_association: u64,
+    next_link: u32,
+    associations: BTreeMap<AssociationId, NodeAssociation>,
+    pub(crate) links: BTreeMap<LinkKey, AspLink>,
+    pub(crate) gateway: GatewaySide,
+    pub(crate) transfers: Vec<NodeTransfer>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: NodeCounters,
+    stopping: bool,
+}
+
+impl Node {
+    /// Node without links and ASPs, with the queue of its inputs and the notification that a send queue has room. Links
+    /// are associations of this endpoint.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        config: SgpConfig,
+    ) -> (Self, mpsc::Receiver<Input>, Arc<Notify>) {
+        let (inputs, received) = mpsc::channel(INPUTS);
+        let room = Arc::new(Notify::new());
+        let node = Self {
+            clock: Clock::start(),
+            endpoint,
+            inputs,
+            room: Arc::clone(&room),
+            next_association: 0,
+            next_link: 0,
+            associations: BTreeMap::new(),
+            links: BTreeMap::new(),
+            gateway: GatewaySide::new(config),
+            transfers: Vec::new(),
+            events: VecDeque::new(),
+            counters: NodeCounters::default(),
+            stopping: false,
+        };
+        (node, received, room)
+    }
+
+    /// Accepts associations of ASPs on this endpoint, until the node is dropped.
+    pub(crate) fn accept_on(&self, endpoint: Endpoint) {
+        tokio::spawn(accept(endpoint, self.inputs.clone()));
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Adds a link and begins to set up its association.
+    pub(crate) fn add_link(
+        &mut self,
+        gateway: RemoteGateway,
+        config: AspConfig,
+    ) -> Result<LinkKey, AspConfigError> {
+        let mut link = AspLink::new(gateway, config)?;
+        let key = LinkKey(self.next_link);
+        self.next_link += 1;
+        link.connect(key, &self.endpoint, &self.inputs);
+        self.links.insert(key, link);
+        Ok(key)
+    }
+
+    /// Ends a link: ASP Inactive, ASP Down, SHUTDOWN.
+    pub(crate) fn remove_link(&mut self, key: LinkKey) {
+        let now = self.clock.now();
+        let Some(link) = self.links.get_mut(&key) else {
+            return;
+        };
+        if link.stop(now) {
+            self.close_link(key);
+        }
+        self.drain();
+    }
+
+    /// Removes an ASP of the gateway and shuts its association down.
+    pub(crate) fn remove_asp(&mut self, key: AspKey) {
+        let now = self.clock.now();
+        // ASP Down Ack first, if the ASP is up.
+        let _ = self.gateway.sgp.set_asp_blocked(now, key, true);
+        self.drain();
+        let removed = self.gateway.asps.remove(&key);
+        if let Some(id) = removed.and_then(|asp| asp.association)
+            && let Some(association) = self.associations.get_mut(&id)
+        {
+            association.role = Role::Closing;
+            association.open.close();
+        }
+        let _ = self.gateway.sgp.remove_asp(now, key);
+        self.drain();
+    }
+
+    /// Ends all links and shuts all associations down; [`Self::is_ended`] when it is done.
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for key in links {
+            self.remove_link(key);
+        }
+        let asps: Vec<_> = self.gateway.asps.keys().copied().collect();
+        for key in asps {
+            self.remove_asp(key);
+        }
+        for association in self.associations.values_mut() {
+            if matches!(association.role, Role::Unidentified(..)) {
+                association.role = Role::Closing;
+                association.open.close();
+            }
+        }
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.associations.is_empty()
+    }
+
+    /// Returns whether all send queues are less than half full.
+    pub(crate) fn has_room(&self) -> bool {
+        let mut associations = self.associations.values();
+        associations.all(|association| association.open.has_room())
+    }
+
+    /// Returns the link for a message with this SLS: one of those that are active and reach the destination.
+    pub(crate) fn choose_link(
+        &self,
+        keys: &[LinkKey],
+        context: Option<RoutingContext>,
+        destination: AffectedPointCode,
+        sls: u8,
+    ) -> Option<LinkKey> {
+        let reaches = |key: &&LinkKey| {
+            let link = self.links.get(key);
+            link.is_some_and(|link| {
+                link.is_active(context)
+                    && link.routes.status(destination) != DestinationStatus::Unavailable
+            })
+        };
+        let count = keys.iter().filter(reaches).count();
+        let index = usize::from(sls).checked_rem(count)?;
+        keys.iter().filter(reaches).nth(index).copied()
+    }
+
+    /// Sends a message as ASP on a link.
+    pub(crate) fn transfer_to_link(
+        &mut self,
+        key: LinkKey,
+        context: Option<RoutingContext>,
+        data: ProtocolData,
+    ) -> Result<(), AspRequestError> {
+        let link = self.links.get_mut(&key);
+        let link = link.ok_or(AspRequestError::NoAssociation)?;
+        link.asp.transfer(context, data)
+    }
+
+    /// Sends a message as SGP to an application server.
+    pub(crate) fn transfer_to_server(
+        &mut self,
+        context: RoutingContext,
+        data: ProtocolData,
+    ) -> Result<(), TransferError> {
+        self.gateway.sgp.transfer_to(context, data)
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let links = self.links.values().filter_map(AspLink::poll_timeout);
+        let unidentified = self.associations.values().filter_map(|a| match a.role {
+            Role::Unidentified(_, deadline) => Some(deadline),
+            Role::Link(_) | Role::Asp(_) | Role::Closing => None,
+        });
+        let gateway = self.gateway.sgp.poll_timeout();
+        links.chain(unidentified).chain(gateway).min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self) {
+        let now = self.clock.now();
+        for (key, link) in &mut self.links {
+            if link.poll_timeout().is_some_and(|timeout| timeout <= now) && link.handle_timeout(now)
+            {
+                link.connect(*key, &self.endpoint, &self.inputs);
+            }
+        }
+        self.gateway.sgp.handle_timeout(now);
+        for association in self.associations.values() {
+            if matches!(association.role, Role::Unidentified(_, deadline) if deadline <= now) {
+                association.open.sender.abort(b"no ASP Up");
+            }
+        }
+        self.drain();
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) {
+        let now = self.clock.now();
+        match input {
+            Input::Connected(key, connected) => self.on_connected(now, key, connected),
+            Input::Accepted(incoming) => self.on_accepted(now, *incoming),
+            Input::Received(id, messages) => {
+                for message in messages {
+                    if message.part != MessagePart::Whole
+                        || message.ppid != Ppid(PAYLOAD_PROTOCOL_ID)
+                    {
+                        self.counters.not_m3ua += 1;
+                        continue;
+                    }
+                    self.on_message(now, id, message.stream.0, &message.payload.into_bytes());
+                }
+            }
+            Input::Restarted(id) => self.on_restarted(now, id),
+            Input::Ended(id, reason) => self.on_ended(now, id, reason),
+        }
+        self.drain();
+    }
+
+    fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
+        let Some(link) = self.links.get_mut(&key).filter(|link| !link.is_stopping()) else {
+            // Dropping the association shuts it down.
+            return;
+        };
+        let name = Arc::clone(&link.name);
+        let kind = match connected {
+            Ok(association) => {
+                let addresses = association.peer_addresses().to_vec();
+                let streams = association.outbound_streams();
+                let id = self.open(association, Role::Link(key));
+                if let Some(link) = self.links.get_mut(&key) {
+                    link.on_connected(now, id, streams);
+                }
+                EventKind::Connected(addresses)
+            }
+            Err(reason) => EventKind::ConnectFailed(reason, link.on_disconnected(now)),
+        };
+        self.notify(name, kind);
+    }
+
+    /// A peer has set up an association: find out which ASP it is. The first address is confirmed by the State Cookie,
+    /// the other addresses are only listed by the peer.
+    fn on_accepted(&mut self, now: Time, incoming: Incoming) {
+        let addresses = incoming.peer_addresses().to_vec();
+        let candidates = self.gateway.candidates(addresses.first());
+        let unidentified = self.associations.values();
+        let unidentified = unidentified.filter(|a| matches!(a.role, Role::Unidentified(..)));
+        let refusal = if self.stopping {
+            Some("the gateway is ending")
+        } else if candidates.is_empty() {
+            Some("no ASP is configured with this address")
+        } else if unidentified.count() >= MAX_UNIDENTIFIED {
+            Some("too many peers without ASP Up")
+        } else {
+            None
+        };
+        if let Some(reason) = refusal {
+            incoming.refuse(reason.as_bytes());
+            self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
+            return;
+        }
+        let identified = self.gateway.identified_by_address(&candidates);
+        let role = Role::Unidentified(candidates, now + IDENTIFICATION);
+        let id = self.open(incoming.accept(), role);
+        if let Some(key) = identified {
+            self.identify(now, id, key);
+        }
+    }
+
+    fn open(&mut self, association: Association, role: Role) -> AssociationId {
+        let id = AssociationId(self.next_association);
+        self.next_association += 1;
+        let (inputs, room) = (self.inputs.clone(), Arc::clone(&self.room));
+        let open = OpenAssociation::start(id, association, inputs, room);
+        self.associations.insert(id, NodeAssociation { open, role });
+        id
+    }
+
+    /// An association is that of an ASP. It replaces an earlier one, whose end the peer may have lost.
+    fn identify(&mut self, now: Time, id: AssociationId, key: AspKey) {
+        let Some(asp) = self.gateway.asps.get_mut(&key) else {
+            return;
+        };
+        let name = Arc::clone(&asp.name);
+        if let Some(earlier) = asp.association.replace(id)
+            && let Some(association) = self.associations.get_mut(&earlier)
+        {
+            association.role = Role::Closing;
+            association
+                .open
+                .sender
+                .abort(b"replaced by another association");
+            let sgp = &mut self.gateway.sgp;
+            sgp.handle_sctp(now, key, SctpNotification::Down);
+        }
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        association.role = Role::Asp(key);
+        let outbound_streams = association.open.sender.outbound_streams();
+        let addresses = association.open.sender.peer_addresses().to_vec();
+        let up = SctpNotification::Up { outbound_streams };
+        self.gateway.sgp.handle_sctp(now, key, up);
+        self.notify(name, EventKind::Connected(addresses));
+    }
+
+    fn on_message(&mut self, now: Time, id: AssociationId, stream: u16, octets: &Bytes) {
+        let Some(association) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let decoded = Message::decode(octets);
+        if decoded.is_err() {
+            self.counters.malformed += 1;
+        }
+        match &association.role {
+            Role::Link(key) => {
+                let Some(link) = self.links.get_mut(key) else {
+                    return;
+                };
+                match decoded {
+                    Ok(message) => link.asp.handle_message(now, stream, &message),
+                    Err(error) => link.asp.handle_malformed(now, &error, octets),
+                }
+            }
+            Role::Asp(key) => {
+                let sgp = &mut self.gateway.sgp;
+                match decoded {
+                    Ok(message) => sgp.handle_message(now, *key, stream, &message),
+                    Err(error) => sgp.handle_malformed(now, *key, &error, octets),
+                }
+            }
+            Role::Unidentified(candidates, _) => {
+                let found = match &decoded {
+                    Ok(message) => self.gateway.identify(candidates, message),
+                    Err(error) => Err(error.code()),
+                };
+                match (found, decoded) {
+                    (Ok(key), Ok(message)) => {
+                        self.identify(now, id, key);
+                        let sgp = &mut self.gateway.sgp;
+                        sgp.handle_message(now, key, stream, &message);
+                    }
+                    (Ok(_), Err(_)) => {}
+                    (Err(code), decoded) => {
+                        answer_unidentified(&mut association.open, code, decoded.err(), octets);
+                    }
+                }
+            }
+            Role::Closing => {}
+        }
+    }
+
+    fn on_restarted(&mut self, now: Time, id: AssociationId) {
+        let Some(association) = self.associations.get(&id) else {
+            return;
+        };
+        let outbound_streams = association.open.sender.outbound_streams();
+        let restarted = SctpNotification::Restarted { outbound_streams };
+        match &association.role {
+            Role::Link(key) => {
+                if let Some(link) = self.links.get_mut(key) {
+                    link.asp.handle_sctp(now, restarted);
+                }
+            }
+            Role::Asp(key) => self.gateway.sgp.handle_sctp(now, *key, restarted),
+            Role::Unidentified(..) | Role::Closing => {}
+        }
+    }
+
+    fn on_ended(&mut self, now: Time, id: AssociationId, reason: String) {
+        let Some(association) = self.associations.remove(&id) else {
+            return;
+        };
+        let kind = EventKind::Disconnected(reason);
+        match association.role {
+            Role::Link(key) => {
+                let Some(link) = self.links.get_mut(&key) else {
+                    return;
+                };
+                let name = Arc::clone(&link.name);
+                link.on_disconnected(now);
+                let stopped = link.is_stopping();
+                self.notify(name, kind);
+                if stopped {
+                    // Its last primitives are drained first.
+                    self.drain();
+                    self.links.remove(&key);
+                }
+            }
+            Role::Asp(key) => {
+                let sgp = &mut self.gateway.sgp;
+                sgp.handle_sctp(now, key, SctpNotification::Down);
+                if let Some(asp) = self.gateway.asps.get_mut(&key) {
+                    asp.association = None;
+                    let name = Arc::clone(&asp.name);
+                    self.notify(name, kind);
+                }
+            }
+            Role::Unidentified(..) => {
+                let addresses = association.open.sender.peer_addresses().to_vec();
+                let reason = "the peer did not identify itself with ASP Up".to_owned();
+                self.notify("".into(), EventKind::Refused(addresses, reason));
+            }
+            Role::Closing => {}
+        }
+    }
+
+    fn close_link(&mut self, key: LinkKey) {
+        let Some(link) = self.links.get(&key) else {
+            return;
+        };
+        match link.association().and_then(|id| self.associations.get(&id)) {
+            Some(association) => association.open.close(),
+            None => {
+                self.links.remove(&key);
+            }
+        }
+    }
+
+    /// Moves the primitives and messages of the state machines on. Messages are staged for [`Self::flush`].
+    pub(crate) fn drain(&mut self) {
+        let now = self.clock.now();
+        let keys: Vec<_> = self.links.keys().copied().collect();
+        for key in keys {
+            self.drain_link(now, key);
+        }
+        while let Some(indication) = self.gateway.sgp.poll_indication() {
+            self.on_sgp_indication(indication);
+        }
+        while let Some((key, transmit)) = self.gateway.sgp.poll_transmit() {
+            let asp = self.gateway.asps.get(&key);
+            self.stage(asp.and_then(|asp| asp.association), &transmit);
+        }
+    }
+
+    fn drain_link(&mut self, now: Time, key: LinkKey) {
+        let mut may_stop = false;
+        loop {
+            let Some(link) = self.links.get_mut(&key) else {
+                return;
+            };
+            let Some(indication) = link.asp.poll_indication() else {
+                break;
+            };
+            if let AspIndication::Transfer(data) = indication {
+                let origin = Origin::Link(key);
+                self.transfers.push(NodeTransfer { origin, data });
+                continue;
+            }
+            link.on_indication(now, &indication);
+            may_stop |= link.is_stopping();
+            if indication == AspIndication::PeerUnresponsive {
+                let open = link.association().and_then(|id| self.associations.get(&id));
+                if let Some(association) = open {
+                    association.open.sender.abort(b"no BEAT Ack");
+                }
+            }
+            let name = Arc::clone(&link.name);
+            self.notify(name, EventKind::Asp(indication));
+        }
+        let mut closes = false;
+        if let Some(link) = self.links.get_mut(&key) {
+            // A confirm of the end, or its failure: what follows is due.
+            closes = may_stop && link.association().is_some() && link.continue_stop(now);
+        }
+        loop {
+            let Some(link) = self.links.get_mut(&key) else {
+                return;
+            };
+            let Some(transmit) = link.asp.poll_transmit() else {
+                break;
+            };
+            let id = link.association();
+            self.stage(id, &transmit);
+        }
+        if closes {
+            self.flush();
+            self.close_link(key);
+        }
+    }
+
+    fn on_sgp_indication(&mut self, indication: SgpIndication) {
+        let key = match &indication {
+            SgpIndication::Transfer(key, ..)
+            | SgpIndication::SctpStatus(key, _)
+            | SgpIndication::AspUp(key)
+            | SgpIndication::AspDown(key)
+            | SgpIndication::AspActive(key, _)
+            | SgpIndication::AspInactive(key, _)
+            | SgpIndication::Registered(key, _)
+            | SgpIndication::Deregistered(key, _)
+            | SgpIndication::Notify(key, _)
+            | SgpIndication::Error(key, _)
+            | SgpIndication::PeerError(key, _)
+            | SgpIndication::PeerUnresponsive(key)
+            | SgpIndication::Audit(key, _)
+            | SgpIndication::Congestion(key, _) => Some(*key),
+            SgpIndication::AsStatus(..) | SgpIndication::Discarded(..) => None,
+        };
+        match indication {
+            SgpIndication::Transfer(key, context, data) => {
+                let origin = Origin::Asp(key, context);
+                self.transfers.push(NodeTransfer { origin, data });
+                return;
+            }
+            SgpIndication::Discarded(_, count) => {
+                self.counters.recovery_expired += count as u64;
+            }
+            _ => {}
+        }
+        let asp = key.and_then(|key| self.gateway.asps.get(&key));
+        if let (SgpIndication::PeerUnresponsive(_), Some(asp)) = (&indication, asp) {
+            let open = asp.association.and_then(|id| self.associations.get(&id));
+            if let Some(association) = open {
+                association.open.sender.abort(b"no BEAT Ack");
+            }
+        }
+        let name = asp.map_or_else(|| "".into(), |asp| Arc::clone(&asp.name));
+        self.notify(name, EventKind::Sgp(indication));
+    }
+
+    fn stage(&mut self, id: Option<AssociationId>, transmit: &Transmit) {
+        let association = id.and_then(|id| self.associations.get_mut(&id));
+        // The association has ended.
+        let Some(association) = association else {
+            return;
+        };
+        if !association.open.stage(transmit) {
+            self.counters.not_encoded += 1;
+        }
+    }
+
+    /// Queues what the state machines and the transfers have staged.
+    pub(crate) fn flush(&mut self) {
+        self.drain();
+        for association in self.associations.values_mut() {
+            self.counters.congested += association.open.flush();
+        }
+    }
+
+    fn notify(&mut self, peer: Arc<str>, kind: EventKind) {
+        // Association events have their own kinds.
+        if matches!(
+            kind,
+            EventKind::Asp(AspIndication::SctpStatus(_))
+                | EventKind::Sgp(SgpIndication::SctpStatus(..))
+        ) {
+            return;
+        }
+        if self.events.len() >= MAX_EVENTS {
+            self.counters.events_lost += 1;
+            return;
+        }
+        self.events.push_back(Event { peer, kind });
+    }
+
+    /// Adds an event about a destination.
+    pub(crate) fn notify_destination(&mut self, destination: String, available: bool) {
+        self.notify("".into(), EventKind::Destination(destination, available));
+    }
+}
+
+/// Answers a peer that is no known ASP yet.
+fn answer_unidentified(
+    open: &mut OpenAssociation,
+    code: ErrorCode,
+    error: Option<DecodeError>,
+    octets: &Bytes,
+) {
+    let answer = match error {
+        Some(error) => error.answer(octets),
+        None => Some(ErrorMessage::new(code)),
+    };
+    if let Some(answer) = answer {
+        open.stage(&Transmit {
+            stream: 0,
+            unordered: false,
+            message: Message::Error(answer),
+        });
+    }
+}
+
+async fn accept(endpoint: Endpoint, inputs: mpsc::Sender<Input>) {
+    loop {
+        let incoming = tokio::select! {
+            incoming = endpoint.accept() => incoming,
+            () = inputs.closed() => return,
+        };
+        let Some(incoming) = incoming else {
+            return;
+        };
+        let accepted = Input::Accepted(Box::new(incoming));
+        if inputs.send(accepted).await.is_err() {
+            return;
+        }
+    }
+}

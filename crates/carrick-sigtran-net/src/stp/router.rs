@@ -1,0 +1,270 @@
+//! Routes: which link set or application server gets a message.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use carrick_sigtran::m3ua::{
+    AffectedPointCode, NetworkAppearance, PointCode, ProtocolData, RoutingContext,
+    RoutingKeyDestination,
+};
+
+use super::config::ServerSettings;
+use crate::route_state::base;
+
+/// Origin or target of messages.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Target {
+    LinkSet(Arc<str>),
+    Server(RoutingContext),
+}
+
+/// Route to a destination or a range.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Route {
+    pub(super) destination: AffectedPointCode,
+    /// Network of the target; any if absent.
+    pub(super) network_appearance: Option<NetworkAppearance>,
+    /// Routes with a lower number are used first; equal ones share the load by SLS.
+    pub(super) priority: u8,
+    pub(super) target: Target,
+}
+
+/// Reason for which no target was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NoTarget {
+    /// No routing key and no route matches.
+    NoRoute,
+    /// All targets are unavailable.
+    Unavailable,
+    /// The only usable target is the link set from which the message came.
+    Circular,
+}
+
+type Network = Option<NetworkAppearance>;
+
+/// Routing keys and routes of a configuration.
+#[derive(Debug, Default)]
+pub(super) struct Router {
+    keys: BTreeMap<(Network, PointCode), Vec<(RoutingKeyDestination, RoutingContext)>>,
+    /// By network, mask and first point code; each in the order of priorities.
+    routes: BTreeMap<(Network, u8, u32), Vec<(u8, Target)>>,
+    /// Masks of routes in ascending order: the most specific route precedes.
+    masks: BTreeSet<u8>,
+}
+
+impl Router {
+    pub(super) fn new(servers: &[ServerSettings], routes: &[Route]) -> Self {
+        let mut router = Self::default();
+        for server in servers {
+            let config = &server.config;
+            for key in &config.destinations {
+                let list = router.keys.entry((config.network_appearance, key.dpc));
+                let context = config.routing_context;
+                list.or_default().push((key.clone(), context));
+            }
+        }
+        for route in routes {
+            let mask = route.destination.mask;
+            router.masks.insert(mask);
+            let first = base(mask, route.destination.point_code);
+            let list = router
+                .routes
+                .entry((route.network_appearance, mask, first))
+                .or_default();
+            let at = list.partition_point(|(priority, _)| *priority <= route.priority);
+            list.insert(at, (route.priority, route.target.clone()));
+        }
+        router
+    }
+
+    /// Chooses the target of a message: the application server whose routing key matches, then routes, the most specific
+    /// one and the lowest priority number first. Targets that `is_back` names are those from which the message came.
+    /// Returns the target with the part of the SLS that has not been used for the choice.
+    pub(super) fn choose(
+        &self,
+        network: Network,
+        data: &ProtocolData,
+        is_back: impl Fn(&Target) -> bool,
+        is_usable: impl Fn(&Target) -> bool,
+    ) -> Result<(Target, u8), NoTarget> {
+        let mut why = NoTarget::NoRoute;
+        for network in networks(network) {
+            let keys = self.keys.get(&(network, data.dpc)).into_iter().flatten();
+            let (dpc, opc, si) = (data.dpc, data.opc, data.si);
+            for (_, context) in keys.filter(|(key, _)| key.matches(dpc, opc, si)) {
+                let target = Target::Server(*context);
+                if is_back(&target) {
+                    why = NoTarget::Circular;
+                } else if is_usable(&target) {
+                    return Ok((target, data.sls));
+                } else {
+                    why = NoTarget::Unavailable;
+                }
+            }
+        }
+        for routes in self.routes_of(network, AffectedPointCode::single(data.dpc)) {
+            for group in routes.chunk_by(|(a, _), (b, _)| a == b) {
+                let usable = || {
+                    let targets = group.iter().map(|(_, target)| target);
+                    targets.filter(|target| !is_back(target) && is_usable(target))
+                };
+                let count = usable().count();
+                if let Some(index) = usize::from(data.sls).checked_rem(count)
+                    && let Some(target) = usable().nth(index)
+                {
+                    return Ok((target.clone(), data.sls / count as u8));
+                }
+                let circular = group.iter().any(|(_, target)| is_back(target));
+                why = if circular {
+                    NoTarget::Circular
+                } else {
+                    NoTarget::Unavailable
+                };
+            }
+        }
+        Err(why)
+    }
+
+    /// Returns whether any target of a destination, or of a range as a whole, is usable; `None` without a route.
+    pub(super) fn is_available(
+        &self,
+        network: Network,
+        destination: AffectedPointCode,
+        is_usable: impl Fn(&Target) -> bool,
+    ) -> Option<bool> {
+        let single = (destination.mask == 0).then_some(destination.point_code);
+        let keys = networks(network).filter_map(|network| self.keys.get(&(network, single?)));
+        let servers = keys.flatten().map(|(_, context)| Target::Server(*context));
+        let mut found = None;
+        for target in servers {
+            found = Some(found == Some(true) || is_usable(&target));
+        }
+        for (_, target) in self.routes_of(network, destination).into_iter().flatten() {
+            found = Some(found == Some(true) || is_usable(target));
+        }
+        found
+    }
+
+    /// Returns the destinations of routing keys and routes, with their networks.
+    pub(super) fn destinations(&self) -> BTreeSet<(Network, AffectedPointCode)> {
+        let keys = self.keys.keys();
+        let keys = keys.map(|(network, dpc)| (*network, AffectedPointCode::single(*dpc)));
+        let routes = self.routes.keys();
+        let routes = routes.filter_map(|(network, mask, first)| {
+            let (mask, point_code) = (*mask, PointCode::new(*first)?);
+            Some((*network, AffectedPointCode { mask, point_code }))
+        });
+        keys.chain(routes).collect()
+    }
+
+    /// Returns the routes whose range contains a destination, the most specific one first.
+    fn routes_of(&self, network: Network, destination: AffectedPointCode) -> Vec<&[(u8, Target)]> {
+        let masks = self.masks.range(destination.mask..);
+        masks
+            .flat_map(|mask| networks(network).map(move |network| (network, *mask)))
+            .filter_map(|(network, mask)| {
+                let first = base(mask, destination.point_code);
+                self.routes.get(&(network, mask, first))
+            })
+            .map(Vec::as_slice)
+            .collect()
+    }
+}
+
+/// Networks of entries that a message of a network matches: its own, and those without a network appearance.
+fn networks(network: Network) -> impl Iterator<Item = Network> {
+    network.map(Some).into_iter().chain([None])
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn route(code: u32, mask: u8, priority: u8, set: &str) -> Route {
+        Route {
+            destination: AffectedPointCode {
+                mask,
+                point_code: PointCode::new(code).unwrap(),
+            },
+            network_appearance: None,
+            priority,
+            target: Target::LinkSet(set.into()),
+        }
+    }
+
+    fn message(dpc: u32, sls: u8) -> ProtocolData {
+        ProtocolData {
+            opc: PointCode::new(1).unwrap(),
+            dpc: PointCode::new(dpc).unwrap(),
+            si: 3,
+            ni: 2,
+            mp: 0,
+            sls,
+            user_data: Bytes::new(),
+        }
+    }
+
+    fn chosen(router: &Router, dpc: u32, sls: u8, down: &[&str]) -> Result<String, NoTarget> {
+        let from = Target::LinkSet("from".into());
+        let usable = |target: &Target| match target {
+            Target::LinkSet(name) => !down.contains(&&**name),
+            Target::Server(_) => true,
+        };
+        let (target, _) = router.choose(None, &message(dpc, sls), |t| *t == from, usable)?;
+        match target {
+            Target::LinkSet(name) => Ok(name.to_string()),
+            Target::Server(context) => Ok(context.0.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_most_specific_available_route_is_chosen() {
+        let router = Router::new(
+            &[],
+            &[
+                route(16, 3, 1, "wide"),
+                route(17, 0, 2, "second"),
+                route(17, 0, 1, "first"),
+                route(17, 0, 3, "from"),
+                route(0, 14, 1, "default"),
+            ],
+        );
+        let get = |dpc, down| chosen(&router, dpc, 0, down);
+        assert_eq!(get(17, &[]), Ok("first".into()));
+        assert_eq!(get(17, &["first"]), Ok("second".into()));
+        assert_eq!(get(17, &["first", "second"]), Ok("wide".into()));
+        assert_eq!(get(18, &["wide"]), Ok("default".into()));
+        assert_eq!(get(18, &["wide", "default"]), Err(NoTarget::Unavailable));
+        let circular = Router::new(&[], &[route(17, 0, 1, "from")]);
+        assert_eq!(chosen(&circular, 17, 0, &[]), Err(NoTarget::Circular));
+        assert_eq!(chosen(&circular, 18, 0, &[]), Err(NoTarget::NoRoute));
+    }
+
+    #[test]
+    fn equal_priorities_share_the_load_by_sls() {
+        let router = Router::new(&[], &[route(1, 0, 1, "a"), route(1, 0, 1, "b")]);
+        let get = |sls, down| chosen(&router, 1, sls, down).unwrap();
+        assert_eq!((get(0, &[]), get(1, &[])), ("a".into(), "b".into()));
+        assert_eq!(get(1, &["b"]), "a");
+        let rest = router.choose(None, &message(1, 7), |_| false, |_| true);
+        assert_eq!(rest, Ok((Target::LinkSet("b".into()), 3)));
+    }
+
+    #[test]
+    fn a_destination_is_available_by_any_of_its_routes() {
+        let router = Router::new(&[], &[route(17, 0, 1, "a"), route(16, 3, 1, "b")]);
+        let available = |mask, code, down: &str| {
+            let point_code = PointCode::new(code).unwrap();
+            let range = AffectedPointCode { mask, point_code };
+            let usable = |target: &Target| *target != Target::LinkSet(down.into());
+            router.is_available(None, range, usable)
+        };
+        assert_eq!(available(0, 17, "a"), Some(true));
+        assert_eq!(available(0, 18, "b"), Some(false));
+        assert_eq!(available(3, 16, "b"), Some(false));
+        assert_eq!(available(0, 99, ""), None);
+        assert_eq!(router.destinations().len(), 2);
+    }
+}
