@@ -232,6 +232,7 @@ async fn send_all(
                 Err(SendError::NotActive) if start.elapsed() < arguments.time => {
                     ticks.tick().await;
                 }
+                Err(SendError::NotActive) => return Ok(()),
                 Err(error) => return Err(Failure::Run(format!("cannot send: {error}"))),
             }
         }
