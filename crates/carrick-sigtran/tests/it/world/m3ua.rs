@@ -15,7 +15,7 @@ use super::host::{Machine, Outgoing, Program, World};
 use crate::samples::{code, data};
 
 const CONTEXT: RoutingContext = RoutingContext(1);
-const SLS_VALUES: usize = 16;
+const SLS_VALUES: usize = 4;
 
 /// Side of an association: the gateway's or the ASP's.
 type Side = usize;
@@ -314,7 +314,7 @@ impl Subject {
     }
 
     fn act(&mut self) {
-        for _ in 0..self.world.below(6) {
+        for _ in 0..self.world.below(20) {
             let sls = self.world.below(SLS_VALUES);
             match self.world.below(5) {
                 0 => drop(self.send_to_gateway(0, sls)),
