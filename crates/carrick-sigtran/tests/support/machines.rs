@@ -23,6 +23,7 @@ pub(crate) fn run(octets: &[u8]) {
     let mut now = Time::from_millis(1);
     let mut sgp = SignallingGatewayProcess::new(SgpConfig {
         registration: RegistrationPolicy::NewKeys,
+        max_route_ranges: 100,
         ..SgpConfig::default()
     });
     let destinations = PointCode::new(5029).map(RoutingKeyDestination::all);
