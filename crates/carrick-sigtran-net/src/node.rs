@@ -653,7 +653,7 @@ fn answer_unidentified(
     octets: &Bytes,
 ) {
     let answer = match error {
-        Some(error) => error.answer(octets),
+        Some(error) => ErrorMessage::answering(&error, octets),
         None => Some(ErrorMessage::new(code)),
     };
     if let Some(answer) = answer {
