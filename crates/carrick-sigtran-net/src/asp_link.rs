@@ -7,12 +7,17 @@ use std::time::Duration;
 use carrick::{Association, ConnectOptions, Endpoint};
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState};
-use carrick_sigtran::m3ua::{PORT, RoutingContext, SctpNotification};
+use carrick_sigtran::m3ua::route::{Availability, DestinationEvent, DestinationTable};
+use carrick_sigtran::m3ua::{
+    AffectedPointCode, DestinationState, PORT, RoutingContext, SctpNotification,
+};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::association::{AssociationId, Input};
-use crate::route_state::RouteState;
+
+/// Maximum number of destinations and ranges that a gateway reports; further ones count as available.
+const MAX_DESTINATIONS: usize = 16_384;
 
 /// Gateway to which an ASP connects.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,8 +68,8 @@ pub(crate) struct AspLink {
     pub(crate) gateway: RemoteGateway,
     pub(crate) name: Arc<str>,
     pub(crate) asp: Asp,
-    /// States of destinations, as the gateway reports them.
-    pub(crate) routes: RouteState,
+    /// Status of destinations, as the gateway reports it.
+    destinations: DestinationTable,
     connection: Connection,
     /// Time before the next attempt.
     backoff: Duration,
@@ -87,10 +92,12 @@ impl Drop for AspLink {
 
 impl AspLink {
     pub(crate) fn new(gateway: RemoteGateway, config: AspConfig) -> Result<Self, AspConfigError> {
+        let mut destinations = DestinationTable::new(MAX_DESTINATIONS);
+        destinations.set_default(Some(Availability::Available));
         Ok(Self {
             name: gateway.name.as_str().into(),
             asp: Asp::new(config)?,
-            routes: RouteState::default(),
+            destinations,
             connection: Connection::Idle,
             backoff: gateway.min_backoff,
             retry: None,
@@ -110,6 +117,17 @@ impl AspLink {
     /// Returns whether the ASP is active in an application server.
     pub(crate) fn is_active(&self, context: Option<RoutingContext>) -> bool {
         self.asp.state(context) == Some(AspState::Active)
+    }
+
+    /// Returns whether messages of an application server may be sent to a destination, or to a range as a whole.
+    pub(crate) fn reaches(
+        &self,
+        context: Option<RoutingContext>,
+        destination: AffectedPointCode,
+    ) -> bool {
+        let status = self.destinations.status_of(destination);
+        self.is_active(context)
+            && status.is_some_and(|status| status.availability != Availability::Unavailable)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -142,7 +160,7 @@ impl AspLink {
     pub(crate) fn on_connected(&mut self, now: Time, id: AssociationId, outbound_streams: u16) {
         self.connection = Connection::Open(id);
         self.retry = None;
-        self.routes.clear();
+        self.destinations.clear();
         let up = SctpNotification::Up { outbound_streams };
         self.asp.handle_sctp(now, up);
         // The association is up; the request is not repeated if it is outstanding already.
@@ -152,7 +170,7 @@ impl AspLink {
     /// No association, or it has ended: schedules the next attempt. Returns the time until then.
     pub(crate) fn on_disconnected(&mut self, now: Time) -> Duration {
         self.connection = Connection::Idle;
-        self.routes.clear();
+        self.destinations.clear();
         self.asp.handle_sctp(now, SctpNotification::Down);
         self.schedule(now)
     }
@@ -160,11 +178,21 @@ impl AspLink {
     /// Reacts to a primitive of the state machine: activates the ASP when it is up, and schedules another attempt after
     /// a failure.
     pub(crate) fn on_indication(&mut self, now: Time, indication: &AspIndication) {
-        match indication {
-            AspIndication::MtpPause(state) => self.routes.pause(state),
-            AspIndication::MtpResume(state) => self.routes.resume(state),
-            AspIndication::Restricted(state) => self.routes.restrict(state),
-            _ => {}
+        let affected = |state: &DestinationState| state.affected.clone();
+        let event = match indication {
+            AspIndication::MtpPause(state) => Some(DestinationEvent::Unavailable(affected(state))),
+            AspIndication::MtpResume(state) => Some(DestinationEvent::Available(affected(state))),
+            AspIndication::Restricted(state) => Some(DestinationEvent::Restricted(affected(state))),
+            // The gateway reports what is not available before its ASP Active Ack (section 4.5.1), so that this clears nothing.
+            AspIndication::AspStatus(_, AspState::Inactive | AspState::Down) => {
+                self.destinations.clear();
+                None
+            }
+            _ => None,
+        };
+        if let Some(event) = event {
+            // What has no room counts as available.
+            let _ = self.destinations.record(&event);
         }
         if self.stopping {
             return;
@@ -173,7 +201,6 @@ impl AspLink {
             AspIndication::AspUp(Ok(())) if self.activates => self.activate(now),
             AspIndication::AspStatus(_, AspState::Active) => {
                 self.backoff = self.gateway.min_backoff;
-                self.routes.clear();
             }
             AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
                 if self.association().is_some() =>
@@ -246,5 +273,62 @@ impl AspLink {
             let _ = self.asp.asp_down(now);
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_sigtran::m3ua::asp::AspApplicationServer;
+    use carrick_sigtran::m3ua::{
+        AffectedPointCodes, AspActive, AspInactive, AspUp, Message, PointCode,
+    };
+
+    use super::*;
+
+    const CONTEXT: Option<RoutingContext> = Some(RoutingContext(1));
+
+    fn receive(link: &mut AspLink, message: &Message) {
+        link.asp.handle_message(Time::ZERO, 0, message);
+        while let Some(indication) = link.asp.poll_indication() {
+            link.on_indication(Time::ZERO, &indication);
+        }
+    }
+
+    fn destination(code: u32) -> AffectedPointCode {
+        AffectedPointCode::single(PointCode::new(code).unwrap())
+    }
+
+    fn unavailable(code: u32) -> Message {
+        Message::DestinationUnavailable(DestinationState {
+            network_appearance: None,
+            routing_contexts: None,
+            affected: AffectedPointCodes(vec![destination(code)]),
+            info: None,
+        })
+    }
+
+    /// RFC 4666, section 4.5.1: a gateway reports what is unavailable before its ASP Active Ack.
+    #[test]
+    fn reports_before_the_active_ack_count_until_the_asp_is_inactive() {
+        let config = AspConfig {
+            application_servers: vec![AspApplicationServer::new(RoutingContext(1))],
+            ..AspConfig::default()
+        };
+        let gateway = RemoteGateway::new("g", vec![[127, 0, 0, 1].into()]);
+        let mut link = AspLink::new(gateway, config).unwrap();
+        link.on_connected(Time::ZERO, AssociationId(1), 2);
+        let [up, active] = [
+            Message::AspUpAck(AspUp::default()),
+            Message::AspActiveAck(AspActive::default()),
+        ];
+        receive(&mut link, &up);
+        receive(&mut link, &unavailable(7));
+        assert!(!link.reaches(CONTEXT, destination(8)), "not active");
+        receive(&mut link, &active);
+        assert!(link.reaches(CONTEXT, destination(8)));
+        assert!(!link.reaches(CONTEXT, destination(7)));
+        receive(&mut link, &Message::AspInactiveAck(AspInactive::default()));
+        receive(&mut link, &active);
+        assert!(link.reaches(CONTEXT, destination(7)));
     }
 }

@@ -20,7 +20,6 @@ mod clock;
 mod event;
 mod gateway;
 mod node;
-mod route_state;
 mod session;
 pub mod stp;
 

@@ -27,7 +27,6 @@ use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::clock::Clock;
 use crate::event::{Event, EventKind};
 use crate::gateway::GatewaySide;
-use crate::route_state::DestinationStatus;
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
@@ -222,10 +221,7 @@ impl Node {
     ) -> Option<LinkKey> {
         let reaches = |key: &&LinkKey| {
             let link = self.links.get(key);
-            link.is_some_and(|link| {
-                link.is_active(context)
-                    && link.routes.status(destination) != DestinationStatus::Unavailable
-            })
+            link.is_some_and(|link| link.reaches(context, destination))
         };
         let count = keys.iter().filter(reaches).count();
         let index = usize::from(sls).checked_rem(count)?;

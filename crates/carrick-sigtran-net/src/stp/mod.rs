@@ -47,7 +47,6 @@ use crate::asp_link::LinkKey;
 use crate::association::Input;
 use crate::event::{Event, EventKind};
 use crate::node::{Node, NodeTransfer, Origin};
-use crate::route_state::DestinationStatus;
 
 /// Events that wait for the log; further ones are counted.
 const EVENTS: usize = 1024;
@@ -611,10 +610,8 @@ impl StpCore {
                 let state = self.targets.get(target);
                 let mut links = state.into_iter().flat_map(|state| &state.links);
                 links.any(|key| {
-                    self.node.links.get(key).is_some_and(|link| {
-                        link.is_active(context)
-                            && link.routes.status(destination) != DestinationStatus::Unavailable
-                    })
+                    let link = self.node.links.get(key);
+                    link.is_some_and(|link| link.reaches(context, destination))
                 })
             }
         }

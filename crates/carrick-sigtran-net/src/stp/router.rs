@@ -9,7 +9,6 @@ use carrick_sigtran::m3ua::{
 };
 
 use super::config::ServerSettings;
-use crate::route_state::base;
 
 /// Origin or target of messages.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,7 +46,7 @@ type Network = Option<NetworkAppearance>;
 pub(super) struct Router {
     keys: BTreeMap<(Network, PointCode), Vec<(RoutingKeyDestination, RoutingContext)>>,
     /// By network, mask and first point code; each in the order of priorities.
-    routes: BTreeMap<(Network, u8, u32), Vec<(u8, Target)>>,
+    routes: BTreeMap<(Network, u8, PointCode), Vec<(u8, Target)>>,
     /// Masks of routes in ascending order: the most specific route precedes.
     masks: BTreeSet<u8>,
 }
@@ -66,7 +65,7 @@ impl Router {
         for route in routes {
             let mask = route.destination.mask;
             router.masks.insert(mask);
-            let first = base(mask, route.destination.point_code);
+            let first = route.destination.aligned().point_code;
             let list = router
                 .routes
                 .entry((route.network_appearance, mask, first))
@@ -150,10 +149,8 @@ impl Router {
         let keys = self.keys.keys();
         let keys = keys.map(|(network, dpc)| (*network, AffectedPointCode::single(*dpc)));
         let routes = self.routes.keys();
-        let routes = routes.filter_map(|(network, mask, first)| {
-            let (mask, point_code) = (*mask, PointCode::new(*first)?);
-            Some((*network, AffectedPointCode { mask, point_code }))
-        });
+        let routes = routes
+            .map(|&(network, mask, point_code)| (network, AffectedPointCode { mask, point_code }));
         keys.chain(routes).collect()
     }
 
@@ -163,7 +160,7 @@ impl Router {
         masks
             .flat_map(|mask| networks(network).map(move |network| (network, *mask)))
             .filter_map(|(network, mask)| {
-                let first = base(mask, destination.point_code);
+                let first = destination.widened(mask).point_code;
                 self.routes.get(&(network, mask, first))
             })
             .map(Vec::as_slice)

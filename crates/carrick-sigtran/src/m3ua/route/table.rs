@@ -23,13 +23,13 @@ impl DestinationTable {
         }
     }
 
-    /// Sets the availability of destinations that are in no range.
-    pub(super) const fn set_default(&mut self, availability: Option<Availability>) {
+    /// Sets the availability of destinations about which nothing is recorded, `None` if it is not known.
+    pub const fn set_default(&mut self, availability: Option<Availability>) {
         self.availability.default = availability;
     }
 
-    /// Forgets all destinations.
-    pub(super) fn clear(&mut self) {
+    /// Forgets what was recorded.
+    pub fn clear(&mut self) {
         self.availability.clear();
         self.congestion.clear();
     }
@@ -69,8 +69,8 @@ impl DestinationTable {
         self.status_of(AffectedPointCode::single(destination))
     }
 
-    /// Returns the status of the smallest range that contains a range.
-    pub(super) fn status_of(&self, range: AffectedPointCode) -> Option<DestinationStatus> {
+    /// Returns the status of the smallest range that contains a range, `None` if it is not known.
+    pub fn status_of(&self, range: AffectedPointCode) -> Option<DestinationStatus> {
         Some(DestinationStatus {
             availability: self.availability.get(range)?,
             congestion: self.congestion.get(range).unwrap_or_default(),
