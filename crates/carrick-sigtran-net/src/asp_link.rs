@@ -309,7 +309,7 @@ mod tests {
 
     /// RFC 4666, section 4.5.1: a gateway reports what is unavailable before its ASP Active Ack.
     #[test]
-    fn reports_before_the_active_ack_count_until_the_asp_is_inactive() {
+    fn reports_before_the_active_ack_count() {
         let config = AspConfig {
             application_servers: vec![AspApplicationServer::new(RoutingContext(1))],
             ..AspConfig::default()
