@@ -210,6 +210,8 @@ other_lints() {
 # library compiles without the checkout.
 packages() {
   compile_plainly
+  # Cargo takes a package of the same version for unchanged, where it was extracted and where it was built.
+  rm -rf target/packages "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/carrick-*
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-lab
