@@ -243,12 +243,14 @@ impl AffectedPointCode {
     }
 
     /// Returns the range with the wildcarded bits 0, and a mask of at most 24.
+    #[must_use]
     pub const fn aligned(self) -> Self {
         let mask = if self.mask > 24 { 24 } else { self.mask };
         Self::range(self.point_code.value(), mask)
     }
 
     /// Returns the range of a larger mask, at most 24, that contains this one.
+    #[must_use]
     pub const fn widened(self, mask: u8) -> Self {
         Self::range(self.point_code.value(), mask)
     }
