@@ -134,6 +134,16 @@ impl AdvertisedAddresses {
         subset.is_none_or(|subset| subset.contains(&address))
     }
 
+    /// Leaves these addresses out of each INIT that follows in this set-up. Returns whether others
+    /// remain.
+    pub(crate) fn leave_out(&mut self, addresses: &[IpAddr], local: &LocalAddresses) -> bool {
+        let mut rest = self.present(local);
+        rest.retain(|a| !addresses.contains(a));
+        let remain = !rest.is_empty();
+        self.subset = Some(rest.into());
+        remain
+    }
+
     /// Leaves removed addresses out of each INIT and INIT ACK that follows in this set-up. Should an
     /// address return, the peer may have processed a packet without it.
     pub(crate) fn leave_out_removed(&mut self, local: &LocalAddresses) {

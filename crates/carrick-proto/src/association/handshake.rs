@@ -16,9 +16,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Init, ParameterType, Tsn, VerificationTag};
+use carrick_wire::{Init, ParameterType, Parameters, Tsn, VerificationTag};
 
-use super::peer_parameters::{InitFault, PeerParameters, acceptable, listed_addresses, shortened};
+use super::peer_parameters::{
+    InitFault, PeerParameters, acceptable, ip_addresses, listed_addresses, shortened,
+};
 use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
 use super::{Association, Context};
 use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses};
@@ -70,6 +72,53 @@ impl Association {
             self.advertised.version(),
             self.auth.key_vector().cloned().unwrap_or_default(),
         )
+    }
+
+    /// ABORT whose sender has an association with this host that lacks addresses of the INIT (section
+    /// 3.3.10.11): one whose INIT ACK had to leave them out and that meets this set-up in COOKIE-ECHOED
+    /// (section 5.2.1), or one from before a restart (section 5.2.2). The set-up begins again without
+    /// them; ASCONF adds them later. Returns `false` if the ABORT ends this set-up.
+    ///
+    /// 1. Only in COOKIE-WAIT, and only for addresses of this host.
+    /// 2. Discard the ABORT if the last INIT did not list them: it answers an earlier one.
+    /// 3. Leave them out, also as source addresses.
+    /// 4. Send INIT.
+    pub(super) fn on_addresses_refused(
+        &mut self,
+        refused: Parameters<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        // 1.
+        if !matches!(self.state, AssociationState::CookieWait(_)) {
+            return false;
+        }
+        let mut refused: Vec<IpAddr> = ip_addresses(refused).collect();
+        refused.retain(|a| cx.local_addresses.all().contains(a));
+        if refused.is_empty() {
+            return false;
+        }
+        // 2.
+        let present = self.advertised.present(cx.local_addresses);
+        if !present.iter().any(|a| refused.contains(a)) {
+            return true;
+        }
+        // 3.
+        if !self.advertised.leave_out(&refused, cx.local_addresses) {
+            return false;
+        }
+        self.select_sources(None, cx);
+        if self
+            .paths
+            .iter()
+            .any(|p| p.local().is_some_and(|a| refused.contains(&a)))
+        {
+            return false;
+        }
+        // 4.
+        if let AssociationState::CookieWait(wait) = &mut self.state {
+            wait.init.due = true;
+        }
+        true
     }
 
     /// INIT ACK in COOKIE-WAIT (sections 3.3.3 and 5.1 C). In any other state it is discarded.

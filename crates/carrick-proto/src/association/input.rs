@@ -264,11 +264,19 @@ impl Association {
         }
     }
 
-    /// ABORT; it is never answered (section 9.1).
+    /// ABORT; it is never answered (section 9.1). The peer may set up an association without the
+    /// addresses of this side that it reports as new (section 3.3.10.11).
     fn on_abort(&mut self, abort: &Abort<'_>, cx: &mut Context<'_>) {
         let cause = match abort.causes().next() {
             None => AbortCause::NONE,
-            Some(Ok(cause)) => AbortCause::new(cause.code.0, cause.value),
+            Some(Ok(cause)) => {
+                if let Ok(Cause::RestartWithNewAddresses(new)) = Cause::parse(cause)
+                    && self.on_addresses_refused(new, cx)
+                {
+                    return;
+                }
+                AbortCause::new(cause.code.0, cause.value)
+            }
             // A format error: silently discarded (section 3.3.7).
             Some(Err(_)) => return,
         };

@@ -81,7 +81,7 @@ use crate::tx::scheduler::StreamScheduler;
 use events::EventQueue;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
-pub(crate) use peer_parameters::{InitFault, PeerParameters, shortened};
+pub(crate) use peer_parameters::{InitFault, PeerParameters, ip_addresses, shortened};
 use replies::{Reply, ReplyQueue};
 use state::AssociationState;
 

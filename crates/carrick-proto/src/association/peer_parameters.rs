@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use carrick_wire::{Init, Parameter, ParameterType, RawParameter, Tsn, VerificationTag};
+use carrick_wire::{
+    Init, Parameter, ParameterType, Parameters, RawParameter, Tsn, VerificationTag,
+};
 
 use crate::auth::PeerAuth;
 use crate::config::AssociationConfig;
@@ -229,6 +231,16 @@ impl<'a> PeerParameters<'a> {
 /// Returns the part of a parameter that an ABORT quotes.
 pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
     &parameter[..parameter.len().min(256)]
+}
+
+/// Returns the IP addresses among parameters.
+pub(crate) fn ip_addresses(parameters: Parameters<'_>) -> impl Iterator<Item = IpAddr> {
+    let parameters = parameters.flatten().map(Parameter::parse);
+    parameters.filter_map(|parameter| match parameter {
+        Ok(Parameter::Ipv4Address(a)) => Some(IpAddr::V4(a)),
+        Ok(Parameter::Ipv6Address(a)) => Some(IpAddr::V6(a)),
+        _ => None,
+    })
 }
 
 /// The usable addresses that are in scope for a peer with this source.

@@ -123,9 +123,9 @@ impl Endpoint {
             association.new_addresses(&peer.addresses, route.remote, &cx)
         };
         if !added.is_empty() {
-            if !setting_up && association.peer_tag() == peer.tag {
-                // A late INIT of this set-up; the peer has left an address out of the one that counted. It
-                // would take an ABORT with its tag for one of the association.
+            if association.peer_tag() == peer.tag {
+                // A late INIT of this set-up; the peer has left an address out of the one that counted, or
+                // out of its INIT ACK. It would take an ABORT with its tag for one of the association.
                 return None;
             }
             // Limited so that the ABORT fits into a small packet.

@@ -4,11 +4,11 @@
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Chunk, ChunkType, Packet, Parameter, ParseError, RawChunk, VerificationTag};
+use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationTag};
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
-use crate::association::AssociationId;
+use crate::association::{AssociationId, ip_addresses};
 use crate::route::Route;
 use crate::time::Time;
 
@@ -363,12 +363,7 @@ impl Endpoint {
         let header = packet.header();
         let (port, encapsulation) = (header.source_port, route.encapsulation);
         // The other parameters are checked later, against the association.
-        let parameters = init.parameters().flatten().map(Parameter::parse);
-        let addresses = parameters.filter_map(|parameter| match parameter {
-            Ok(Parameter::Ipv4Address(a)) => Some(IpAddr::V4(a)),
-            Ok(Parameter::Ipv6Address(a)) => Some(IpAddr::V6(a)),
-            _ => None,
-        });
+        let addresses = ip_addresses(init.parameters());
         let registry = &self.registry;
         let of_address =
             |a: IpAddr| registry.find_by_address_and_tag(a, port, header.tag, encapsulation);

@@ -1,5 +1,7 @@
 //! Set-up chunks for associations that exist: collisions and restarts (RFC 9260 section 5.2).
 
+use std::net::IpAddr;
+
 use crate::common;
 
 use carrick_proto::research::WindowAnnouncement;
@@ -40,7 +42,8 @@ fn assert_works(w: &mut World, what: &str) {
             1,
             "{what}: {events:?}"
         );
-        assert!(!events.contains(&Event::Restarted), "{what}: {events:?}");
+        let ended = |e: &Event| matches!(e, Event::Restarted | Event::Closed(_));
+        assert!(!events.iter().any(ended), "{what}: {events:?}");
     }
 }
 
@@ -89,6 +92,39 @@ fn colliding_set_ups_survive_reordering() {
         });
         collide(&mut w, order % 12);
         assert_works(&mut w, &format!("delays {order:b}"));
+    }
+}
+
+/// Two endpoints, the second with more addresses than its INIT ACK may list.
+fn with_a_cut_list() -> World {
+    World::with(2, |end, config| {
+        config.local_addresses.truncate(1);
+        if end == 1 {
+            let further = (1..24).map(|network| IpAddr::from([10, network, 0, 2]));
+            config.local_addresses.extend(further);
+        }
+    })
+}
+
+/// The INIT of the second endpoint lists addresses that its INIT ACK left out, which the first one
+/// refuses with an ABORT (RFC 9260, section 5.2.1).
+#[test]
+fn set_ups_collide_although_an_init_ack_was_cut() {
+    for gap_ms in 0..=45 {
+        let mut w = with_a_cut_list();
+        collide(&mut w, gap_ms);
+        assert_works(&mut w, &format!("{gap_ms} ms apart"));
+    }
+    for lost in 0_u32..512 {
+        let mut w = with_a_cut_list();
+        let mut n = 0;
+        w.rule(move |_| {
+            n += 1;
+            let hit = n <= 9 && lost >> (n - 1) & 1 == 1;
+            if hit { Verdict::Drop } else { Verdict::Pass }
+        });
+        collide(&mut w, 15);
+        assert_works(&mut w, &format!("losses {lost:b}"));
     }
 }
 
@@ -168,6 +204,10 @@ fn cookie_echoed_refuses_an_init_with_a_new_address() {
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
     peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    let late = peer.init(&mut w, |p| p.ip_address(ip("10.1.0.99")));
+    assert!(late.is_empty(), "the tag is that of the INIT ACK");
+
+    peer.tag = VerificationTag(0x00ab_cdef);
     let answers = peer.init(&mut w, |p| p.ip_address(ip("10.1.0.99")));
     assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
     assert_eq!(answers[0].tag(), peer.tag);
@@ -175,6 +215,70 @@ fn cookie_echoed_refuses_an_init_with_a_new_address() {
     assert_eq!(code, CauseCode::RESTART_WITH_NEW_ADDRESSES);
     assert_eq!(value, [0, 5, 0, 8, 10, 1, 0, 99]);
     assert_eq!(state_name(&w.stats(0, id)), "CookieEchoed");
+}
+
+/// Returns the ABORT of a peer that has an association with this host, without these addresses.
+fn new_addresses_refused(peer: &Puppet, w: &mut World, new: &[IpAddr]) -> Vec<SentPacket> {
+    peer.send(w, |p| {
+        p.abort(false, |causes| causes.restart_with_new_addresses(new));
+    })
+}
+
+fn assert_ended_by_new_addresses(w: &mut World) {
+    let events = w.events(0);
+    let [Event::Closed(CloseReason::AbortedByPeer(cause))] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(cause.code, CauseCode::RESTART_WITH_NEW_ADDRESSES.0);
+}
+
+/// RFC 9260, section 3.3.10.11
+#[test]
+fn an_init_is_repeated_without_refused_addresses() {
+    let mut w = World::with(1, |_, config| {
+        config.local_addresses.push(ip("10.2.0.1"));
+    });
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    let [first, second] = addresses(0);
+    let new = [second, ip("10.2.0.1")];
+    let answers = new_addresses_refused(&peer, &mut w, &new[..1]);
+    let [init] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(init.init().tag, peer.peer_tag, "the same tag");
+    assert_eq!(init.source(), first);
+    assert_eq!(init.listed(), [first, ip("10.2.0.1")]);
+
+    // The reply to the first INIT once more.
+    assert!(new_addresses_refused(&peer, &mut w, &new[..1]).is_empty());
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+
+    // The rest is refused with the source.
+    new_addresses_refused(&peer, &mut w, &[first, ip("10.2.0.1")]);
+    assert_ended_by_new_addresses(&mut w);
+}
+
+/// RFC 9260, section 3.3.10.11
+#[test]
+fn an_init_leaves_from_an_address_that_is_not_refused() {
+    let mut w = World::new();
+    let mut peer = Puppet::new();
+    peer.begin_accept(&mut w);
+    let [first, second] = addresses(0);
+    let answers = new_addresses_refused(&peer, &mut w, &[first]);
+    assert_eq!(answers[0].kinds(), [ChunkType::INIT]);
+    assert_eq!(answers[0].source(), second);
+}
+
+/// RFC 9260, section 9.1
+#[test]
+fn refused_addresses_of_others_end_the_set_up() {
+    let mut w = World::new();
+    let mut peer = Puppet::new();
+    peer.begin_accept(&mut w);
+    new_addresses_refused(&peer, &mut w, &[ip("192.0.2.1")]);
+    assert_ended_by_new_addresses(&mut w);
 }
 
 /// A puppet in an association, and the cookie of a restart of it.
@@ -578,6 +682,27 @@ fn a_restart_of_an_idle_peer_is_reported_once() {
     w.run(secs(5));
     assert_eq!(w.receive_lengths(1, b), [5000]);
     assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+}
+
+/// The peer refuses the first INIT (RFC 9260, section 5.2.2).
+#[test]
+fn a_host_restarts_with_another_address() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.events(0);
+    let mut local = addresses(1).to_vec();
+    local.push(ip("10.2.0.2"));
+    w.ends[1] = Endpoint::new(EndpointConfig::new(port(1), local, [99; 32])).unwrap();
+    let from = w.log.len();
+    w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+    w.run(secs(1));
+    assert!(w.events(0).contains(&Event::Restarted));
+    assert_eq!(w.states(), [Some("Established"); 2]);
+    assert_eq!(w.association(0), a);
+    let set_up = w.log[from..].iter();
+    let inits: Vec<_> = set_up.filter(|p| p.has(ChunkType::INIT)).collect();
+    let listed: Vec<_> = inits.iter().map(|p| p.listed().len()).collect();
+    assert_eq!(listed, [3, 2]);
 }
 
 /// RFC 9260, section 5.2.4

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use carrick_proto::{AssociationConfig, PathId};
+use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig, PathId};
 use carrick_wire::{ChunkType, ParameterType};
 
 use crate::common::*;
@@ -59,6 +59,24 @@ fn addresses_omitted_in_init_are_added_by_asconf() {
         assert_eq!(state_name(&w.stats(end, id)), "Established");
         exchange(&mut w, a, b);
     }
+}
+
+/// RFC 9260, section 5.2.2
+#[test]
+fn addresses_refused_at_a_restart_are_added_by_asconf() {
+    let (mut w, a, _) = double();
+    let third = ip("10.2.0.2");
+    let mut local = addresses(1).to_vec();
+    local.push(third);
+    let mut config = EndpointConfig::new(port(1), local.clone(), [99; 32]);
+    config.association = dynamic();
+    w.ends[1] = Endpoint::new(config).unwrap();
+    w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+    w.run(secs(2));
+    let known = remotes(&w, 0, a);
+    assert!(local.iter().all(|l| known.contains(l)), "{known:?}");
+    let b = w.association(1);
+    exchange(&mut w, a, b);
 }
 
 /// RFC 9260, section 5.1.2
