@@ -60,7 +60,8 @@ pub(crate) fn write_addresses(
 const MIN_ADVERTISED: usize = 2;
 
 /// The addresses in an INIT ACK. It may be larger than a packet, but is sent to a source that is not
-/// verified: the addresses take no more bytes than the SCTP packet with the INIT, or are at most two.
+/// verified: without an INIT of this side, the addresses take no more bytes than the SCTP packet with the
+/// peer's INIT, or are at most two.
 /// ASCONF adds the rest, see `docs/decisions/amplification.md`.
 #[derive(Debug, Default)]
 pub(crate) struct InitAckAddresses {
@@ -73,12 +74,11 @@ impl InitAckAddresses {
     pub(crate) fn new(
         local: &[IpAddr],
         route: &Route,
-        init_len: usize,
+        mut room: usize,
         supported: impl Fn(IpAddr) -> bool,
     ) -> Self {
         let mut all = usable(local, route, supported).peekable();
         let mut addresses = Vec::new();
-        let mut room = init_len;
         while addresses.len() < MAX_ADVERTISED
             && let Some(address) = all.peek()
         {
@@ -134,7 +134,7 @@ impl AdvertisedAddresses {
         subset.is_none_or(|subset| subset.contains(&address))
     }
 
-    /// Leaves these addresses out of each INIT that follows in this set-up. Returns whether others
+    /// Leaves these addresses out of each INIT and INIT ACK that follows in this set-up. Returns whether others
     /// remain.
     pub(crate) fn leave_out(&mut self, addresses: &[IpAddr], local: &LocalAddresses) -> bool {
         let mut rest = self.present(local);

@@ -74,6 +74,19 @@ impl Association {
         )
     }
 
+    /// Returns the local addresses of this side's INIT that are present, and the last of its version up to
+    /// which all are among them.
+    pub(crate) fn addresses_of_init(
+        &self,
+        local: &LocalAddresses,
+    ) -> (Vec<IpAddr>, AddressVersion) {
+        let present = self.advertised.present(local);
+        let all = local.advertised(self.advertised.version());
+        let together = all.iter().take_while(|a| present.contains(a)).last();
+        let last = together.and_then(|a| local.since(*a)).unwrap_or_default();
+        (present, last)
+    }
+
     /// ABORT whose sender has an association with this host that lacks addresses of the INIT (section
     /// 3.3.10.11): one whose INIT ACK had to leave them out and that meets this set-up in COOKIE-ECHOED
     /// (section 5.2.1), or one from before a restart (section 5.2.2). The set-up begins again without

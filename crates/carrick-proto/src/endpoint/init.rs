@@ -34,8 +34,11 @@ struct InitAckParameters {
     tie_tags: TieTags,
     /// Key vector of this side; empty if authentication is not offered.
     vector: KeyVector,
-    /// Local addresses to advertise: those of the association's own INIT if there was one.
+    /// Version of the local addresses to advertise: that of the association's own INIT if there was one.
     address_version: AddressVersion,
+    /// The local addresses that this INIT listed, and the last of the version up to which it listed
+    /// all. `None` without an INIT of this side.
+    own_init: Option<(Vec<IpAddr>, AddressVersion)>,
     /// Other peers have the same address and port.
     is_additional: bool,
 }
@@ -85,6 +88,7 @@ impl Endpoint {
                 tie_tags: TieTags::default(),
                 vector: new_vector(&self.accepted, &mut self.random),
                 address_version: self.local_addresses.latest(),
+                own_init: None,
                 is_additional: self.registry.has_peer_at(route.remote, header.source_port),
             },
         };
@@ -97,8 +101,8 @@ impl Endpoint {
     /// 1. In SHUTDOWN-ACK-SENT: resend SHUTDOWN ACK and discard the INIT (RFC 9260, section 9.2).
     /// 2. After COOKIE-WAIT: refuse an INIT that adds addresses (sections 5.2.1 and 5.2.2).
     /// 3. In COOKIE-WAIT: choose a destination that the user gave (section 5.2.1).
-    /// 4. During set-up: repeat the tag, initial TSN and parameters of this side's INIT (section 5.2.1).
-    ///    Otherwise: choose new ones and include tie-tags (section 5.2.2).
+    /// 4. During set-up: repeat the tag, initial TSN, addresses and parameters of this side's INIT (section
+    ///    5.2.1). Otherwise: choose new ones and include tie-tags (section 5.2.2).
     fn prepare_for_existing(
         &mut self,
         now: Time,
@@ -156,6 +160,7 @@ impl Endpoint {
             let vector = new_vector(association.config(), cx.random);
             (tag, tsn, cx.local_addresses.latest(), vector)
         };
+        let own_init = setting_up.then(|| association.addresses_of_init(cx.local_addresses));
         Some(InitAckParameters {
             route,
             config: Arc::clone(association.config()),
@@ -164,6 +169,7 @@ impl Endpoint {
             tie_tags,
             vector,
             address_version,
+            own_init,
             is_additional: false,
         })
     }
@@ -171,8 +177,8 @@ impl Endpoint {
     /// Sends INIT ACK in reply to an INIT of length `len` from the address `from`.
     ///
     /// 1. Negotiate the extensions and key vectors.
-    /// 2. Select the addresses to advertise (RFC 9260, section 5.1.2); RFC 5062, section 3, limits the size
-    ///    of the reply.
+    /// 2. Select the addresses to advertise (RFC 9260, section 5.1.2): those of this side's INIT, whose
+    ///    destination the user gave, or else no more than RFC 5062, section 3, allows.
     /// 3. Seal the cookie with the current secret (section 5.1.3).
     /// 4. Queue INIT ACK (section 3.3.3).
     fn send_init_ack(
@@ -201,14 +207,7 @@ impl Endpoint {
             core::time::Duration::from_millis(u64::from(ms))
         });
         // Step 2.
-        let local: &[IpAddr] = &self.local_addresses.advertised(answer.address_version);
-        let source = route.remote;
-        let supported = |a| peer.supports(a, source);
-        let listed = if config.paths.wildcard_addresses {
-            InitAckAddresses::default()
-        } else {
-            InitAckAddresses::new(local, route, len, supported)
-        };
+        let (addresses, last_advertised) = self.init_ack_addresses(peer, answer, len);
         // Step 3.
         let cookie = Cookie {
             created: now,
@@ -224,7 +223,7 @@ impl Endpoint {
             extensions,
             tie_tags: answer.tie_tags,
             address_version: answer.address_version,
-            last_advertised: listed.cut.and_then(|last| self.local_addresses.since(last)),
+            last_advertised,
             local_port: self.config.port,
             peer_port: header.source_port,
             remote: route.remote,
@@ -276,14 +275,42 @@ impl Endpoint {
                 if cookie.protection.is_some() {
                     config.write_protection(parameters);
                 }
-                let addresses = listed.addresses.iter();
-                addresses.for_each(|a| parameters.ip_address(*a));
+                for &address in &addresses {
+                    parameters.ip_address(address);
+                }
                 peer.unrecognized
                     .iter()
                     .for_each(|u| parameters.unrecognized(u));
             });
             packet.finish();
         });
+    }
+
+    /// Returns the addresses for an INIT ACK in reply to an INIT of length `len`, and if it leaves some
+    /// out, the last up to which it has all.
+    fn init_ack_addresses(
+        &self,
+        peer: &PeerParameters<'_>,
+        answer: &InitAckParameters,
+        len: usize,
+    ) -> (Vec<IpAddr>, Option<AddressVersion>) {
+        let route = &answer.route;
+        let all = self.local_addresses.advertised(answer.address_version);
+        let (local, room): (&[IpAddr], _) = match &answer.own_init {
+            Some((listed, _)) => (listed, usize::MAX),
+            None => (&all, len),
+        };
+        let supported = |a| peer.supports(a, route.remote);
+        let listed = if answer.config.paths.wildcard_addresses {
+            InitAckAddresses::default()
+        } else {
+            InitAckAddresses::new(local, route, room, supported)
+        };
+        let last_advertised = match &answer.own_init {
+            Some((own, last)) => (own.len() < all.len()).then_some(*last),
+            None => listed.cut.and_then(|last| self.local_addresses.since(last)),
+        };
+        (listed.addresses, last_advertised)
     }
 
     /// Answers an unacceptable INIT with ABORT.

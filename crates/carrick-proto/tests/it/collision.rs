@@ -183,6 +183,29 @@ fn cookie_wait_answers_with_its_own_init_parameters() {
     }
 }
 
+/// The limit of an INIT ACK to a source that is not verified does not apply (RFC 9260, section 5.2.1).
+#[test]
+fn cookie_wait_answers_with_the_addresses_of_its_init() {
+    let mut w = World::with(1, |_, config| {
+        let further = (2..24).map(|network| IpAddr::from([10, network, 0, 1]));
+        config.local_addresses.extend(further);
+    });
+    let mut peer = Puppet::new();
+    w.begin_connect_from(0, &[peer.link.from], peer.port);
+    let own = peer.receive(&mut w)[0].clone();
+    peer.record_init(&own);
+    assert_eq!(own.listed().len(), 24);
+    let answers = peer.init(&mut w, |_| {});
+    assert_eq!(answers[0].listed(), own.listed());
+
+    // Those that the peer refuses are left out of both.
+    let refused = &own.listed()[20..];
+    let inits = new_addresses_refused(&peer, &mut w, refused);
+    assert_eq!(inits[0].listed(), own.listed()[..20]);
+    let answers = peer.init(&mut w, |_| {});
+    assert_eq!(answers[0].listed(), own.listed()[..20]);
+}
+
 /// RFC 9260, section 5.2.1
 #[test]
 fn cookie_wait_answers_only_to_a_configured_address() {
