@@ -179,6 +179,12 @@ measures() {
   cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
 }
 
+# Simulations that take a minute of a core.
+simulations() {
+  compile_plainly
+  cargo test --release -p carrick-lab --locked --test it -- --ignored --nocapture
+}
+
 # The unit tests ten times, half of them with all cores kept busy.
 repeat() {
   scripts/repeat.sh "${CARRICK_REPEAT_ROUNDS:-10}"
@@ -255,6 +261,7 @@ computing() {
     check handover handover
     check repeat repeat
     check measures measures
+    check simulations simulations
     check reproduce-full full_experiments
     need valgrind instructions instructions
     need rustup targets targets

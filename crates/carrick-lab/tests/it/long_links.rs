@@ -42,6 +42,7 @@ fn carried(
 }
 
 #[test]
+#[ignore = "long (./test.sh --long simulations)"]
 fn default_settings_fill_a_link_of_100_ms() {
     let [modern, classic] = [AssociationConfig::modern(), AssociationConfig::rfc9260()]
         .map(|config| carried(&config, 100, 0.0, 20, 1));
@@ -51,6 +52,7 @@ fn default_settings_fill_a_link_of_100_ms() {
 }
 
 #[test]
+#[ignore = "long (./test.sh --long simulations)"]
 fn bbr_fills_a_link_of_100_ms_with_losses() {
     let config = AssociationConfig::modern().with(|c| {
         c.research.policies.congestion = Arc::new(Bbr);

@@ -106,6 +106,7 @@ fn shares(congestion: &Arc<dyn Algorithm>, base: fn() -> Policies) -> Shares {
 }
 
 #[test]
+#[ignore = "long (./test.sh --long simulations)"]
 fn coupled_paths_share_a_bottleneck_fairly() {
     let coupled: [Arc<dyn Algorithm>; 4] = [
         Arc::new(CmtRpV1),
