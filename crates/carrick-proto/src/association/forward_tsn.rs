@@ -70,7 +70,9 @@ impl Association {
     /// Queues the notifications of abandoned messages.
     pub(super) fn report_abandoned(&mut self) {
         let failures = self.sender.take_abandoned();
-        self.events.extend(failures);
+        if !failures.is_empty() {
+            self.events.extend(failures);
+        }
     }
 
     /// Puts a FORWARD-TSN or I-FORWARD-TSN in front of DATA if one is due (rule F2).
