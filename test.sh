@@ -167,6 +167,14 @@ programs() {
     python3 interop/programs/run.py && python3 interop/programs/kernel.py
 }
 
+# M3UA, M2PA and SUA of other projects: programs of Debian and Go, and crates.
+sigtran_peers() {
+  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/sigtran.sh &&
+    python3 interop/programs/sigtran.py &&
+    cargo clippy --manifest-path interop/sigtran/Cargo.toml --target-dir target/sigtran --locked --all-targets -- -D warnings &&
+    cargo test --manifest-path interop/sigtran/Cargo.toml --target-dir target/sigtran --locked
+}
+
 # Instructions per DATA chunk and set-up, with their limits (docs/performance.md).
 instructions() {
   compile_plainly
@@ -220,7 +228,7 @@ packages() {
   rm -rf target/packages "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/carrick-*
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
-      -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-lab
+      -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-sigtran -p carrick-lab
 }
 
 # The preload library and libcarrick with musl.
@@ -298,6 +306,7 @@ other_waiting() {
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
       check programs programs
+      need go sigtran-peers sigtran_peers
     fi
   fi
   check real-time programs_in_real_time

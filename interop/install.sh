@@ -5,7 +5,7 @@ set -eu
 
 packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat musl-tools"
 if [ "${1:-}" = --programs ]; then
-    packages="$packages freediameterd kamailio kamailio-sctp-modules netperfmeter openssl perl python3-dev python3-pip python3-setuptools"
+    packages="$packages osmo-stp libosmo-sigtran-dev libosmocore-dev pkg-config freediameterd kamailio kamailio-sctp-modules netperfmeter openssl perl python3-dev python3-pip python3-setuptools"
 fi
 
 missing=""

@@ -26,6 +26,7 @@ FLOWS = (*(f"extra{bytes}" for bytes in (50, 100, 150, 200, 250)), "memory-left.
 WITHOUT_THE_SENDERS = tuple(f"extra50.sws-{ends}{nagle}" for nagle in ("", "-no-nagle") for ends in ("receiver", "none"))
 SWITCHED = ("extra50.sws-both-no-nagle", "extra50.sws-sender", "extra50.sws-sender-no-nagle", *WITHOUT_THE_SENDERS)
 SWITCHED_SIZES = (100, 700, 1000)
+LAYERS = ("sctp", "m3ua", "m2pa", "link-set")
 SHARINGS = ("counted", "uncounted", "delayed", "best-beside", "best-pair", "without-cubic")
 # Sizes of a short run and of controls; a full run has the first two sharings at every ten bytes.
 SHORT_SIZES = (10, 20, 50, 100, 200)
@@ -51,6 +52,8 @@ REQUIRED = {
         for what in REQUIRED_TIMES
     ]
     + [f"{load}best.{what}" for load in ("", "bursts.", "concurrent.", "congested.") for what in ("failover", "false-failovers")],
+    "failover-signaling": [f"{variant}.{layer}.{what}" for variant in ("pmr2", "pmr3", "pmr4", "pmr5", "best") for layer in LAYERS for what in ("interruption", "transfer")]
+    + [f"{layer}.incomplete" for layer in LAYERS],
     "firewall": [f"sctp.p{loss}.n{streams}.mean" for loss in LOSSES for streams in (1, 2, 3, 4, 6, 8, 10)]
     + [f"tcp.p{loss}.n1.mean" for loss in LOSSES]
     + [f"{cell}.{what}" for cell in ("sctp.p1.n1", "sctp.p1.n6", "best.p1.n1", "best.p1.n6", "tcp.p1.n1") for what in ("q50", "q90", "q99", "q99.9")],
@@ -311,6 +314,12 @@ def failover(rows, full):
             yield f"the best settings take congestion for a break {load}"
 
 
+def failover_signaling(rows, full):
+    for layer in LAYERS:
+        if rows[f"{layer}.incomplete"]["measured"] != 0:
+            yield f"messages are lost, repeated or out of order with {layer}"
+
+
 def overhead(rows, full):
     for size in FLOW_SIZES:
         # With the paper's avoidance, window updates that cross a probe cause duplicates of large messages.
@@ -374,7 +383,7 @@ def overhead(rows, full):
             yield f"messages of {size} bytes gain {effect['measured']} points where headers do not count, within the interval of {effect['ci95']}"
 
 
-CLAIMS = {"satellite": satellite, "firewall": firewall, "mobile-ip": mobile_ip, "failover": failover, "overhead": overhead}
+CLAIMS = {"satellite": satellite, "firewall": firewall, "mobile-ip": mobile_ip, "failover": failover, "failover-signaling": failover_signaling, "overhead": overhead}
 # Requirements of a full run, by scenario: repetitions of a row, and words of the setting of the duration.
 FULL = {
     "overhead": ("counted.10.jain", 30, ("fairness", "measured for 400 s")),

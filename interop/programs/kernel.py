@@ -193,17 +193,14 @@ def main():
     parser.add_argument("--carrick", default="target/debug/carrick", help="the command (target/debug/carrick)")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(p.__name__ for p in PROGRAMS))
     options = parser.parse_args()
-    known = {program.__name__: program for program in PROGRAMS}
-    unknown = [name for name in options.programs if name not in known]
-    if unknown:
-        parser.error(f"no such program: {', '.join(unknown)}")
+    programs = run.select(parser, options.programs, PROGRAMS)
     signal.signal(signal.SIGTERM, run.interrupt)
     carrick = os.path.abspath(options.carrick)
     if not os.path.exists(carrick):
         print(f"programs: {carrick} is missing; build it with cargo build -p carrick-cli -p carrick-preload", file=sys.stderr)
         return 3
     failed = 0
-    for program in [known[name] for name in options.programs] or PROGRAMS:
+    for program in programs:
         for transport in run.TRANSPORTS:
             begin = time.monotonic()
             try:

@@ -359,6 +359,15 @@ def run_on(program, transport, carrick):
             Program.running.clear()
 
 
+def select(parser, names, functions):
+    """Returns the functions with these names, all if there are none. An unknown name ends the program."""
+    known = {function.__name__: function for function in functions}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        parser.error(f"not known: {', '.join(unknown)}")
+    return [known[name] for name in names] or functions
+
+
 def interrupt(*_):
     raise KeyboardInterrupt
 
@@ -371,10 +380,7 @@ def main():
     parser.add_argument("--carrick", default="target/debug/carrick", help="the command (target/debug/carrick)")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(p.__name__ for p in PROGRAMS))
     options = parser.parse_args()
-    known = {program.__name__: program for program in PROGRAMS}
-    unknown = [name for name in options.programs if name not in known]
-    if unknown:
-        parser.error(f"no such program: {', '.join(unknown)}")
+    programs = select(parser, options.programs, PROGRAMS)
     signal.signal(signal.SIGTERM, interrupt)
     carrick = os.path.abspath(options.carrick)
     library = os.path.join(os.path.dirname(carrick), "libcarrick_preload.so")
@@ -383,7 +389,7 @@ def main():
             print(f"programs: {path} is missing; build it with cargo build -p carrick-cli -p carrick-preload", file=sys.stderr)
             return 3
     failed = 0
-    for program in [known[name] for name in options.programs] or PROGRAMS:
+    for program in programs:
         for transport in TRANSPORTS:
             begin = time.monotonic()
             try:

@@ -19,7 +19,7 @@ use crate::units;
 #[derive(Debug, Args)]
 pub(crate) struct CommonOptions {
     /// Scenario file (see docs/scenario-files.md), folder of an experiment, or name of a published experiment:
-    /// satellite, firewall, mobile-ip, failover, overhead.
+    /// satellite, firewall, mobile-ip, failover, failover-signaling, overhead.
     file: PathBuf,
     /// Random seed [default: that of the file, or 1].
     #[arg(long, value_name = "N")]
@@ -92,7 +92,7 @@ pub(crate) struct TraceArguments {
     #[command(flatten)]
     common: CommonOptions,
     /// Cell, as listed by `lab cells`: in a file's sweep its label or its number from 0; in a published
-    /// experiment (satellite, firewall, mobile-ip, failover, overhead) its name, such as sctp.p1.n6.
+    /// experiment (such as satellite or failover) its name, such as sctp.p1.n6.
     #[arg(long, value_name = "CELL", default_value = "0")]
     cell: String,
     /// Repetition of the cell, from 0.

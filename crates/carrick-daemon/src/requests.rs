@@ -1,13 +1,15 @@
 //! Requests of processes: the calls of programs on their sockets.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick_ipc::{Description, HEADER, Header, MAX_REPLY, Reply, Request};
 use carrick_proto::Time;
-use carrick_sockets::linux::{SO_ERROR, SOL_SOCKET, read_address, read_addresses, write_address};
+use carrick_sockets::linux::{
+    IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, SO_ERROR, SOL_SOCKET, read_address, read_addresses,
+    write_address,
+};
 use carrick_sockets::{AssocId, Errno, OutgoingMessage, OverviewKey, Sockets, Style};
 use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat};
 use rustix::io::{Errno as SystemErrno, pread};
@@ -205,7 +207,10 @@ impl Driver {
             }
             Request::Bind { address } => {
                 let address = read_address(address);
-                let bound = address.and_then(|(address, _)| self.bind(now, descriptor, address));
+                let bound = address.and_then(|(address, _)| {
+                    let bind = |sockets: &mut Sockets| sockets.bind(id, address);
+                    self.binding(now, descriptor, address.port(), bind)
+                });
                 bound.into()
             }
             Request::Listen { backlog } => {
@@ -229,11 +234,7 @@ impl Driver {
                 value.map_or_else(ReplyContent::error, ReplyContent::value)
             }
             Request::SetOption { level, name, value } => {
-                let set = self.sockets.setsockopt(now, id, (level, name), value);
-                set.map_or_else(ReplyContent::error, |result| ReplyContent {
-                    result,
-                    ..ReplyContent::default()
-                })
+                self.set_option(now, descriptor, (level, name), value)
             }
             Request::LocalAddress => address_of(self.sockets.local_address(id)),
             Request::PeerAddress => address_of(self.sockets.peer_address(id)),
@@ -262,20 +263,44 @@ impl Driver {
         }
     }
 
-    /// `bind`. A port may be that of a descriptor that the program has closed just before.
-    fn bind(
+    fn set_option(
         &mut self,
         now: Time,
         descriptor: &mut Descriptor,
-        address: SocketAddr,
-    ) -> Result<(), Errno> {
-        match self.sockets.bind(descriptor.socket, address) {
+        option: (i32, i32),
+        value: &[u8],
+    ) -> ReplyContent {
+        let id = descriptor.socket;
+        let set = |sockets: &mut Sockets| sockets.setsockopt(now, id, option, value);
+        let addresses = match option {
+            (IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD) => read_addresses(value).ok(),
+            _ => None,
+        };
+        let result = match addresses.as_deref() {
+            Some([first, ..]) => self.binding(now, descriptor, first.port(), set),
+            _ => set(&mut self.sockets),
+        };
+        result.map_or_else(ReplyContent::error, |result| ReplyContent {
+            result,
+            ..ReplyContent::default()
+        })
+    }
+
+    /// Binds a descriptor to a port, which may be that of a descriptor that the program has closed just before.
+    fn binding<R>(
+        &mut self,
+        now: Time,
+        descriptor: &mut Descriptor,
+        port: u16,
+        bind: impl Fn(&mut Sockets) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        match bind(&mut self.sockets) {
             Err(Errno::EADDRINUSE) => {
-                self.close_closed(now, address.port());
+                self.close_closed(now, port);
                 self.end_closed_leases(now);
                 // An event of this descriptor may have been among those that were read.
                 descriptor.is_readable = true;
-                self.sockets.bind(descriptor.socket, address)
+                bind(&mut self.sockets)
             }
             bound => bound,
         }

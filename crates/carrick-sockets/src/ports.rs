@@ -61,6 +61,15 @@ impl Scope {
             (Self::Only(a), Self::Only(b)) => a.iter().any(|address| b.contains(address)),
         }
     }
+
+    /// Returns whether all addresses of another scope belong to this one.
+    fn contains(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any(any), Self::Only(list)) => list.iter().all(|ip| any.covers(*ip)),
+            (Self::Only(a), Self::Only(b)) => b.iter().all(|ip| a.contains(ip)),
+            _ => self == other,
+        }
+    }
 }
 
 /// A port in use: an SCTP endpoint.
@@ -337,7 +346,10 @@ impl Sockets {
             self.open_port(id, number, scope)?
         } else {
             match self.find_sharable(id, number, &scope)? {
-                Some(port) => port,
+                Some(port) => {
+                    self.narrow(port, scope);
+                    port
+                }
                 None => self.open_port(id, number, scope)?,
             }
         };
@@ -346,6 +358,23 @@ impl Sockets {
         }
         self.socket_mut(id)?.port = Some(port);
         Ok(())
+    }
+
+    /// Removes the addresses of a port that do not belong to a scope.
+    fn narrow(&mut self, id: PortId, scope: Scope) {
+        let now = self.now;
+        let Some(port) = self.ports.get_mut(&id).filter(|port| port.scope != scope) else {
+            return;
+        };
+        if let Scope::Only(remaining) = &scope {
+            let mut removed = port.core.local_addresses().to_vec();
+            removed.retain(|ip| !remaining.contains(ip));
+            for ip in removed {
+                port.core.local_address_removed(now, ip);
+            }
+        }
+        port.scope = scope;
+        self.settle(id);
     }
 
     /// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
@@ -393,8 +422,14 @@ impl Sockets {
             let by_address = socket.options.reuse_address
                 && port.closed_are_reusable
                 && users.all(|u| u.options.reuse_address && u.state != SocketState::Listening);
-            // Sockets share an endpoint, so their addresses have to be the same.
-            if !(by_port || by_address) || port.scope != *scope {
+            // Sockets share an endpoint, so their addresses have to be the same. A port whose sockets were closed gets
+            // those of the new one.
+            let same_addresses = if port.sockets.is_empty() {
+                port.scope.contains(scope)
+            } else {
+                port.scope == *scope
+            };
+            if !(by_port || by_address) || !same_addresses {
                 return Err(Errno::EADDRINUSE);
             }
             shared = Some(id);

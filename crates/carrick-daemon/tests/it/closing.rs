@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use carrick_ipc::{FrameKind, Header, Request};
-use carrick_sockets::linux::{Layout, Linger, SO_LINGER, SOL_SOCKET};
+use carrick_sockets::linux::{
+    IPPROTO_SCTP, Layout, Linger, SCTP_SOCKOPT_BINDX_ADD, SO_LINGER, SOL_SOCKET,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, send};
 
@@ -56,12 +58,22 @@ async fn closing_the_last_descriptor_lingers() {
 async fn the_port_of_a_closed_socket_is_free_at_once() {
     serve(connected_to_itself("ports"), |path| {
         let client = client(&path);
-        let bound = |port: u16| {
+        let requested = |request: Request<'_>| {
             let socket = ask(&client, &STREAM, None).1.unwrap();
-            let address = loopback(port);
-            let bind = Request::Bind { address: &address };
-            let (error, _) = ask(&client, &bind, Some(socket.as_fd()));
+            let (error, _) = ask(&client, &request, Some(socket.as_fd()));
             (error, socket)
+        };
+        let bound = |port: u16| {
+            let address = &loopback(port);
+            requested(Request::Bind { address })
+        };
+        // sctp_bindx
+        let bound_by_option = |port: u16| {
+            requested(Request::SetOption {
+                level: IPPROTO_SCTP,
+                name: SCTP_SOCKOPT_BINDX_ADD,
+                value: &loopback(port),
+            })
         };
         let first = bound(5000);
         assert_eq!(first.0, 0);
@@ -73,8 +85,12 @@ async fn the_port_of_a_closed_socket_is_free_at_once() {
             let listen = Request::Listen { backlog: 5 };
             assert_eq!(ask(&client, &listen, Some(socket.as_fd())).0, 0);
         }
-        for _ in 0..3 {
-            let (error, socket) = bound(5001);
+        for round in 0..4 {
+            let (error, socket) = if round % 2 == 0 {
+                bound(5001)
+            } else {
+                bound_by_option(5001)
+            };
             assert_eq!(error, 0);
             let addresses = loopback(5002);
             let connect = Request::Connect {

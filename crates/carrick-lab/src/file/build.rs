@@ -17,11 +17,11 @@ use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::FlowRecord;
 use super::model::{
-    Change, ChangeAction, Flow, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
+    Change, ChangeAction, Flow, Layer, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
 };
 use super::program::{
     Carried, FlowSink, FlowSource, Load, LoadAgent, LoadMiddlebox, Receiver, SctpProgram, Sender,
-    Session, SessionState, TcpProgram, UdpProgram,
+    Session, SessionState, Signaling, TcpProgram, UdpProgram,
 };
 use crate::live::Program;
 use crate::seed::{derive, derive_bytes};
@@ -450,6 +450,13 @@ impl<'m> Parts<'m> {
             self.model.until_last_send || measures.iter().any(|measure| measure.needs_trace());
         let mut config = config.clone();
         config.research.trace = recording || self.log;
+        let layered = |(_, flow): &(usize, &'m Flow)| {
+            flow.active && flow.layer != Layer::Sctp && flow.ends.contains(&host)
+        };
+        let layered = self.flows().find(layered).map(|(_, flow)| flow);
+        // A link has the address of the peer to which it was set up.
+        config.paths.ignore_peer_addresses |=
+            layered.is_some_and(|flow| flow.layer == Layer::M2paLinks);
         let addresses = self.model.addresses(host);
         let seed = derive_bytes(self.seed, &[1 + host as u64]);
         let mut endpoint = EndpointConfig::new(port(self.model, host), addresses, seed);
@@ -460,20 +467,27 @@ impl<'m> Parts<'m> {
             set_peer_primary: self.model.nodes[host].set_peer_primary,
             ..SctpProgram::default()
         };
+        if let Some(flow) = layered {
+            program.signaling = Signaling::new(flow.layer, usize::from(flow.ends[0] != host))?;
+        }
         let config = Arc::new(config);
-        let mut peers: Vec<usize> = Vec::new();
+        // Peers with their first sessions.
+        let mut peers: Vec<(usize, usize)> = Vec::new();
         for (number, flow) in self.flows() {
             let Some(end) = flow.ends.iter().position(|end| *end == host) else {
                 continue;
             };
             let peer = flow.ends[1 - end];
-            let known = peers.iter().position(|own| *own == peer);
-            let session = known.unwrap_or_else(|| {
-                peers.push(peer);
-                let session = self.session(number, host, peer, &config);
-                program.sessions.push(session);
-                peers.len() - 1
-            });
+            let known = peers.iter().find(|(own, _)| *own == peer);
+            let session = if let Some((_, session)) = known {
+                *session
+            } else {
+                let sessions = self.sessions(number, host, peer, &config, layered);
+                let first = program.sessions.len();
+                program.sessions.extend(sessions);
+                peers.push((peer, first));
+                first
+            };
             if let Some(carried) = carried(self.model, number, end, self.seed)? {
                 program.sessions[session].carried = Some(Carried::new(carried));
             }
@@ -501,6 +515,31 @@ impl<'m> Parts<'m> {
         } else {
             host
         })
+    }
+
+    /// Returns the association of two hosts, or that of each link between them.
+    fn sessions(
+        &self,
+        number: usize,
+        host: usize,
+        peer: usize,
+        config: &Arc<AssociationConfig>,
+        layered: Option<&Flow>,
+    ) -> Vec<Session> {
+        let session = Session {
+            link: layered.map(|_| 0),
+            ..self.session(number, host, peer, config)
+        };
+        if layered.is_none_or(|flow| flow.layer != Layer::M2paLinks) {
+            return vec![session];
+        }
+        let links = session.peer.into_iter().enumerate();
+        let links = links.map(|(link, address)| Session {
+            peer: vec![address],
+            link: Some(link),
+            ..self.session(number, host, peer, config)
+        });
+        links.collect()
     }
 
     /// The association of two hosts is configured by their first flow.
@@ -536,6 +575,7 @@ impl<'m> Parts<'m> {
             reader: ReceiverSpeed::Fast,
             random: self.random(number),
             carried: None,
+            link: None,
             state: SessionState::default(),
         }
     }

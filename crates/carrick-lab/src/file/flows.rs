@@ -10,7 +10,7 @@ use carrick_simco::message::Lifetime;
 
 use super::error::FileError;
 use super::measure::Measure;
-use super::model::{Flow, Node, NodeStack, Pattern, ReceiverSpeed};
+use super::model::{Flow, Layer, Node, NodeStack, Pattern, ReceiverSpeed};
 use super::network::Parts;
 use super::reader::{FromItem, Item, Section, keys, names};
 
@@ -88,6 +88,7 @@ fn check(
             let same = other.ends.iter().all(|end| flow.ends.contains(end));
             other.active && same && (flow.is_simco() || other.is_simco())
         });
+    let is_layered = flow.active && flow.layer != Layer::Sctp;
     let wrong = match flow.ends.map(|end| &parts.nodes[end].kind) {
         _ if flow.is_simco() && flow.setup_by_receiver => {
             "setup_by: the agent of SIMCO sets up the association: expected \"from\""
@@ -98,6 +99,19 @@ fn check(
         [Sctp(_), Sctp(_)] if carries => {
             "kind: an association with SIMCO has no other active flow: add hosts"
         }
+        [Sctp(_), Sctp(_)] if is_layered && flow.ends.into_iter().any(uses) => {
+            "layer: a host with M3UA or M2PA has no other active flow: add hosts"
+        }
+        [Sctp(_), Sctp(_)] if is_layered && (flow.is_bulk() || flow.response.is_some()) => {
+            "layer: M3UA and M2PA have no bulk flows and no responses"
+        }
+        [Sctp(_), Sctp(_)]
+            if flow.layer == Layer::M2paLinks
+                && flow.ends.map(|end| parts.nodes[end].addresses.len()) != [2, 2] =>
+        {
+            "layer: \"m2pa-links\" needs two hosts with two addresses each"
+        }
+        [Tcp(_), Tcp(_)] | [Udp, Udp] if is_layered => "layer: M3UA and M2PA need hosts with SCTP",
         [Udp, Udp] if flow.is_simco() => "kind: SIMCO needs hosts with SCTP or TCP",
         [Tcp(_), Tcp(_)] if flow.active && flow.ends.into_iter().any(uses) => {
             "a host with TCP supports one flow: add hosts"
@@ -182,7 +196,7 @@ fn flow(name: &str, section: &Section<'_>, parts: &Parts) -> Result<Flow, FileEr
     };
     let response = |item: &Item<'_>| item.optional(|item| item.size(LEAST..=LARGEST));
     keys!(section, flow, Item::read;
-        active, processing, unordered, blocking, setup, setup_spread, wait_for_paths, start, settle, stop);
+        active, processing, unordered, blocking, setup, setup_spread, wait_for_paths, start, settle, stop, layer);
     keys!(section, flow, response; response);
     keys!(section, flow, |item| item.whole(1..=65_535); streams);
     keys!(section, flow, |item| item.whole(0..=65_534); first_stream);
@@ -264,6 +278,15 @@ enum FlowKind {
 }
 
 names! {
+    Layer {
+        "sctp": Sctp,
+        "m3ua": M3ua,
+        "m2pa": M2pa,
+        "m2pa-links": M2paLinks,
+    }
+}
+
+names! {
     FlowKind {
         "bulk": Bulk,
         "constant": Constant,
@@ -275,7 +298,8 @@ names! {
 
 const KINDS: &str = "\"bulk\", \"constant\", \"poisson\", \"on-off\" or \"simco\"";
 /// Keys of flows whose messages the file determines.
-const OF_MESSAGES: [&str; 17] = [
+const OF_MESSAGES: [&str; 18] = [
+    "layer",
     "size",
     "rate",
     "burst",

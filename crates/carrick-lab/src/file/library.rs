@@ -22,12 +22,13 @@ macro_rules! folder {
 }
 
 /// The published experiments, in the order of their execution.
-const PUBLISHED: [(&str, [&str; 4]); 6] = [
+const PUBLISHED: [(&str, [&str; 4]); 7] = [
     folder!("satellite"),
     folder!("firewall"),
     folder!("mobile-ip"),
     folder!("mobile-ip-inverse"),
     folder!("failover"),
+    folder!("failover-signaling"),
     folder!("overhead"),
 ];
 
@@ -39,7 +40,7 @@ impl Experiment {
     pub const EVERY_CELL: &'static str = "all";
 
     /// Returns the names of the published experiments, in the order of their execution.
-    pub fn published_names() -> [&'static str; 6] {
+    pub fn published_names() -> [&'static str; 7] {
         PUBLISHED.map(|(name, _)| name)
     }
 
@@ -133,7 +134,14 @@ mod tests {
 
     #[test]
     fn no_name_selects_all_in_a_fixed_order() {
-        let all = ["satellite", "firewall", "mobile-ip", "failover", "overhead"];
+        let all = [
+            "satellite",
+            "firewall",
+            "mobile-ip",
+            "failover",
+            "failover-signaling",
+            "overhead",
+        ];
         assert_eq!(chosen(&[]).unwrap(), all);
         let two = chosen(&["failover", "satellite", "failover"]).unwrap();
         assert_eq!(two, ["satellite", "failover"]);
@@ -145,7 +153,7 @@ mod tests {
         let error = chosen(&["overhead", "three"]).unwrap_err();
         assert_eq!(
             error,
-            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, overhead, or a folder such as ./three"
+            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, failover-signaling, overhead, or a folder such as ./three"
         );
         let error = chosen(&["./three"]).unwrap_err();
         assert!(
@@ -182,7 +190,7 @@ mod tests {
             let name = experiment.name();
             let build = experiment.world(None, 1).expect(name);
             let world = build().expect("the network is valid");
-            let changes = matches!(name, "failover" | "mobile-ip");
+            let changes = matches!(name, "failover" | "failover-signaling" | "mobile-ip");
             assert_eq!(!world.changes.is_empty(), changes, "{name}");
             assert!(!world.hosts.is_empty(), "{name}");
         }

@@ -11,7 +11,7 @@ use super::ScenarioFile;
 use super::build::{self, Repetition};
 use super::error::FileError;
 use super::measure::{FlowMeasure, FlowRecord, Measure, Transmission, Window};
-use super::model::{ChangeAction, Flow, Model, NodeStack, Pattern, ReceiverSpeed};
+use super::model::{ChangeAction, Flow, Layer, Model, NodeStack, Pattern, ReceiverSpeed};
 use super::program::{FlowSink, FlowSource, LoadAgent, Sender};
 use super::reader::{Item, keys};
 use super::run::{self, Extras, columns};
@@ -190,6 +190,9 @@ impl ScenarioFile {
         let Some(first) = flows.first() else {
             return Err("a live run has a flow over SCTP or TCP.");
         };
+        if flows.iter().any(|n| model.flows[*n].layer != Layer::Sctp) {
+            return Err("M3UA and M2PA run in virtual time only.");
+        }
         let mut hosts: Vec<usize> = flows.iter().flat_map(|n| model.flows[*n].ends).collect();
         hosts.sort_unstable();
         hosts.dedup();

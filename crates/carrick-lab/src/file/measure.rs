@@ -78,6 +78,7 @@ flow_measures! {
     RoundTripMin, Transmissions, "round_trip.min", "ms", "shortest round-trip sample of the primary path";
     Delivered, Deliveries, "delivered", "messages", "messages delivered";
     DeliveredShare, Deliveries, "delivered.share", "%", "messages delivered";
+    Misdelivered, Deliveries, "misdelivered", "messages", "messages delivered twice or out of order";
     Pending, Deliveries, "pending", "messages", "messages not yet delivered at the end";
     PendingMean, Deliveries, "pending.mean", "messages", "mean number of messages not yet delivered";
     Abandoned, Deliveries, "abandoned", "messages", "messages abandoned";
@@ -489,6 +490,11 @@ impl FlowRecord {
             FlowMeasure::DeliveredShare => {
                 let share = 100.0 * self.delivered(window).count() as f64 / self.all() as f64;
                 (self.all() > 0).then_some(share)
+            }
+            FlowMeasure::Misdelivered => {
+                let numbers = self.deliveries.iter().map(|(number, _)| *number);
+                let pairs = numbers.clone().zip(numbers.skip(1));
+                Some(pairs.filter(|(before, next)| next <= before).count() as f64)
             }
             FlowMeasure::Abandoned => Some(self.abandoned as f64),
             FlowMeasure::Refused => Some(self.refused as f64),

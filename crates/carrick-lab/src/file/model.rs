@@ -182,6 +182,22 @@ pub(super) struct Flow {
     pub(super) primary: Option<usize>,
     /// Speed at which the receiver reads.
     pub(super) reader: ReceiverSpeed,
+    /// Layer between the messages and SCTP.
+    pub(super) layer: Layer,
+}
+
+/// Adaptation layer of signaling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Layer {
+    /// None: messages of SCTP.
+    #[default]
+    Sctp,
+    /// M3UA: the sender is an ASP, the receiver a signaling gateway process.
+    M3ua,
+    /// M2PA, with a link over all paths.
+    M2pa,
+    /// M2PA, with a link over each of two paths, and the changeover of MTP3.
+    M2paLinks,
 }
 
 impl Flow {

@@ -5,6 +5,7 @@ use carrick_netsim::Loss;
 use super::*;
 use crate::options::Silent;
 
+mod layers;
 mod mobility;
 mod simco;
 mod windows;

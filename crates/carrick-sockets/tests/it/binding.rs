@@ -202,21 +202,45 @@ fn reuse_of_addresses_ends_with_listening() {
     assert_eq!(w.look(B).bind(third, at(B, PORT)), Err(Errno::EADDRINUSE));
 }
 
+/// Returns the socket that a listener accepts for a new client.
+fn accepted(w: &mut World, listener: SocketId) -> SocketId {
+    w.on(B, |s, _| s.listen(listener, 5)).unwrap();
+    let a = w.one_to_one(A);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(ms(100));
+    w.on(B, |s, _| s.accept(listener)).unwrap().0
+}
+
 /// A server that starts again while associations of its predecessor end.
 #[test]
 fn a_port_with_ending_associations_is_reusable() {
     let mut w = World::new();
     let listener = reusable(&mut w, SO_REUSEADDR);
-    w.on(B, |s, _| s.listen(listener, 5)).unwrap();
-    let a = w.one_to_one(A);
-    w.connect(a, at(B, PORT)).unwrap_err();
-    w.run(ms(100));
-    let (b, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    let b = accepted(&mut w, listener);
     for socket in [listener, b] {
         w.on(B, |s, now| s.close(now, socket)).unwrap();
     }
     assert_eq!(bound(&mut w, at(B, PORT)), Err(Errno::EADDRINUSE));
     reusable(&mut w, SO_REUSEADDR);
+}
+
+/// The same with several addresses, which are bound one after the other.
+#[test]
+fn a_multi_homed_port_is_reusable() {
+    let mut w = World::new();
+    let other = [SocketAddr::new(ip(B, 1), PORT)];
+    let listener = reusable(&mut w, SO_REUSEADDR);
+    w.look(B).bindx_add(listener, &other).unwrap();
+    let b = accepted(&mut w, listener);
+    for socket in [listener, b] {
+        w.on(B, |s, now| s.close(now, socket)).unwrap();
+    }
+    let again = reusable(&mut w, SO_REUSEADDR);
+    let list = w.look(B).local_addresses(again).unwrap();
+    assert_eq!(list, [at(B, PORT)]);
+    w.look(B).bindx_add(again, &other).unwrap();
+    let b = accepted(&mut w, again);
+    assert_eq!(w.look(B).local_addresses(b).unwrap().len(), 2);
 }
 
 #[test]

@@ -164,6 +164,11 @@ impl Experiment {
         live::plan(self, options)
     }
 
+    /// Returns whether cells have live runs.
+    pub fn has_live_cells(&self) -> bool {
+        !self.0.file.head.live.cells.is_empty()
+    }
+
     /// Returns the network of a cell for other programs: that of its live runs, which may be named by the beginning
     /// of the name of a run, with changes counted from the first message. For a cell without live runs see
     /// [`ScenarioFile::world`].

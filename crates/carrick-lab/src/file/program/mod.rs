@@ -3,6 +3,7 @@
 mod flow;
 mod pace;
 mod sctp;
+mod signaling;
 mod simco;
 mod tcp;
 mod udp;
@@ -13,6 +14,7 @@ use carrick_proto::Endpoint;
 
 pub(super) use flow::{FlowSink, FlowSource};
 pub(super) use sctp::{Receiver, SctpProgram, Session, SessionState};
+pub(super) use signaling::Signaling;
 pub(super) use simco::{Load, LoadAgent, LoadMiddlebox, Transactions};
 pub(super) use tcp::TcpProgram;
 pub(super) use udp::UdpProgram;

@@ -13,7 +13,7 @@ use carrick_proto::{
 
 use super::super::measure::{FlowRecord, Transmission};
 use super::super::model::ReceiverSpeed;
-use super::{Carried, HostProgram, Sender};
+use super::{Carried, HostProgram, Sender, Signaling};
 use crate::numbered::{message, number_of};
 use carrick_hosts::sctp::{Application, SctpHost};
 
@@ -42,6 +42,8 @@ pub(in crate::file) struct Session {
     pub(in crate::file) random: Random,
     /// Program with its own messages.
     pub(in crate::file) carried: Option<Carried>,
+    /// Number of the link of [`SctpProgram::signaling`].
+    pub(in crate::file) link: Option<usize>,
     pub(in crate::file) state: SessionState,
 }
 
@@ -91,6 +93,10 @@ pub(in crate::file) struct SctpProgram {
     pub(in crate::file) senders: Vec<(usize, Sender)>,
     /// Flows to this host.
     pub(in crate::file) receivers: Vec<Receiver>,
+    /// Layer of the flow of this host, if it has one.
+    pub(in crate::file) signaling: Option<Signaling>,
+    /// The flow has begun that waits for the layer.
+    pub(in crate::file) has_begun: bool,
     /// Records transmissions.
     pub(in crate::file) recording: bool,
     /// Requests the peers to set a new address as primary.
@@ -157,6 +163,10 @@ impl SctpProgram {
             .and_then(|stats| stats.primary);
         session.state.primary = primary;
         session.state.ready = true;
+        if self.signaling.is_some() {
+            self.begin_when_ready(now);
+            return;
+        }
         for (own, sender) in &mut self.senders {
             if *own == number {
                 sender.begin(now.as_nanos());
@@ -164,8 +174,106 @@ impl SctpProgram {
         }
     }
 
+    /// Starts the flow of the layer once its associations and the layer are ready.
+    fn begin_when_ready(&mut self, now: Time) {
+        let layer_is_ready = self.signaling.as_ref().is_some_and(Signaling::is_ready);
+        let ready = layer_is_ready && self.sessions.iter().all(|session| session.state.ready);
+        if ready && !std::mem::replace(&mut self.has_begun, true) {
+            for (_, sender) in &mut self.senders {
+                sender.begin(now.as_nanos());
+            }
+        }
+    }
+
+    /// Hands the messages of a flow that are due to the layer.
+    fn send_by_layer(&mut self, now: Time, endpoint: &mut Endpoint, index: usize) {
+        let (_, sender) = &mut self.senders[index];
+        let due = sender.pace.take(now.as_nanos());
+        for _ in 0..due {
+            let (_, sender) = &mut self.senders[index];
+            let Some(signaling) = self.signaling.as_mut().filter(|_| sender.has_more()) else {
+                break;
+            };
+            let number = sender.record.sends.len() as u64;
+            sender.record.sends.push(now.as_nanos());
+            if let Err(what) = signaling.send(now, message(number, sender.flow.size)) {
+                self.failure.get_or_insert(what);
+            }
+        }
+        self.run_layer(now, endpoint);
+    }
+
+    /// Notifies the layer of the establishment of an association, with its outbound streams, or of its loss.
+    fn handle_association(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        session: usize,
+        streams: Option<u16>,
+    ) {
+        let (Some(signaling), Some(link)) = (&mut self.signaling, self.sessions[session].link)
+        else {
+            return;
+        };
+        match streams {
+            Some(streams) => {
+                if let Err(what) = signaling.link(link).associated(now, streams) {
+                    self.failure.get_or_insert(what);
+                }
+            }
+            None => signaling.link(link).association_lost(now),
+        }
+        self.run_layer(now, endpoint);
+    }
+
+    /// Delivers the messages of the layer, and sends what it has for the associations.
+    fn run_layer(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if let Err(what) = self.try_run_layer(now, endpoint) {
+            self.failure.get_or_insert(what);
+        }
+        self.begin_when_ready(now);
+    }
+
+    fn try_run_layer(&mut self, now: Time, endpoint: &mut Endpoint) -> Result<(), String> {
+        let Some(signaling) = &mut self.signaling else {
+            return Ok(());
+        };
+        while let Some(message) = signaling.poll_message(now)? {
+            let number = number_of(&message).ok_or("a message without a number")?;
+            for receiver in &mut self.receivers {
+                receiver.record.deliveries.push((number, now.as_nanos()));
+            }
+        }
+        while let Some((link, out)) = signaling.poll_transmit()? {
+            let session = self.sessions.iter().find(|own| own.link == Some(link));
+            let Some(id) = session.and_then(|own| own.state.id) else {
+                continue;
+            };
+            let flow = self.senders.first().map(|(_, sender)| sender.number as u64);
+            let options = SendOptions {
+                stream: StreamId(out.stream),
+                ppid: Ppid(out.ppid),
+                // Messages without a number belong to no flow.
+                context: match out.number.zip(flow) {
+                    Some((number, flow)) => flow << FLOW | number,
+                    None => u64::MAX,
+                },
+                ..SendOptions::default()
+            };
+            // The loss of the association is notified.
+            if let Err(SendError::BufferFull) = endpoint.send(now, id, options, out.octets) {
+                return Err("the send buffer is full".into());
+            }
+        }
+        Ok(())
+    }
+
     /// Sends the messages of a flow that are due, or the one that waits for room.
     fn send(&mut self, now: Time, endpoint: &mut Endpoint, index: usize) {
+        if self.signaling.is_some() {
+            self.send_by_layer(now, endpoint, index);
+            return;
+        }
         let (session, sender) = &mut self.senders[index];
         let Some(id) = self.sessions[*session].state.id else {
             return;
@@ -378,6 +486,7 @@ impl Application for SctpProgram {
             .chain(answers)
             .map(Time::from_nanos)
             .chain(carried)
+            .chain(self.signaling.as_ref().and_then(Signaling::poll_timeout))
             .min()
     }
 
@@ -399,6 +508,12 @@ impl Application for SctpProgram {
                     }
                 }
             }
+        }
+        if let Some(signaling) = &mut self.signaling
+            && signaling.poll_timeout().is_some_and(|due| due <= now)
+        {
+            signaling.handle_timeout(now);
+            self.run_layer(now, endpoint);
         }
         for index in 0..self.senders.len() {
             if !self.senders[index].1.blocked {
@@ -436,6 +551,7 @@ impl Application for SctpProgram {
                         own.program.connected(now, streams);
                         self.pump(now, endpoint, session);
                     }
+                    self.handle_association(now, endpoint, session, Some(outbound_streams));
                 }
                 self.prepare(now, endpoint, id);
             }
@@ -489,6 +605,7 @@ impl Application for SctpProgram {
                         self.failure
                             .get_or_insert_with(|| format!("the association ended: {reason:?}"));
                     }
+                    self.handle_association(now, endpoint, session, None);
                 }
             }
             _ => {}
@@ -511,6 +628,16 @@ impl Application for SctpProgram {
                 own.program.handle_message(now, stream, payload);
             }
             self.pump(now, endpoint, session);
+        } else if let (Some(signaling), Some(link)) =
+            (&mut self.signaling, self.sessions[session].link)
+        {
+            while let Some(message) = endpoint.receive(id) {
+                let stream = message.stream.0;
+                let octets = message.payload.into_bytes();
+                let handled = signaling.link(link).handle_message(now, stream, &octets);
+                self.failure = self.failure.take().or(handled.err());
+            }
+            self.run_layer(now, endpoint);
         } else if self.sessions[session].reader == ReceiverSpeed::Fast {
             while self.read(now, endpoint, session) {}
         }

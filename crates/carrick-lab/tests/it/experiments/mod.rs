@@ -1,7 +1,8 @@
-//! The five experiments through the public interface: their rows, reproducibility, the published
+//! The experiments through the public interface: their rows, reproducibility, the published
 //! effects, and completeness of the report.
 
 mod failover;
+mod failover_signaling;
 mod firewall;
 mod mobile_ip;
 mod overhead;

@@ -1,0 +1,1 @@
+//! The content of this crate is its tests.
