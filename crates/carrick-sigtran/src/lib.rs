@@ -19,6 +19,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod aspm;
 mod decode_error;
 pub mod iua;
 pub mod m2pa;

@@ -1,6 +1,7 @@
 //! Parameters with the same tag and format in several layers (RFC 4666, section 3.2).
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use super::field::{
 };
 use super::{DecodeError, EncodeError, MessageWriter, tag::common as tag};
 use crate::PointCode;
+use crate::aspm::AsIds;
 
 numbers! {
     /// Routing Context: identifies a Routing Key, and with it an application server (RFC 4666, section 1.4.2.1).
@@ -184,6 +186,26 @@ lists! {
     RoutingContexts of RoutingContext = ROUTING_CONTEXT;
     /// Affected Point Code as a list, with at least one entry.
     AffectedPointCodes of AffectedPointCode = AFFECTED_POINT_CODE;
+}
+
+impl fmt::Display for RoutingContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "routing context {}", self.0)
+    }
+}
+
+impl RoutingContexts {
+    /// Routing contexts of a list.
+    pub(crate) fn of(ids: Option<AsIds<RoutingContext>>) -> Option<Self> {
+        Self::new(ids.iter().flat_map(AsIds::singles).copied())
+    }
+}
+
+impl AsIds<RoutingContext> {
+    /// List of a message's routing contexts.
+    pub(crate) fn from_contexts(contexts: RoutingContexts) -> Option<Self> {
+        Self::new(contexts.0)
+    }
 }
 
 impl RoutingContext {

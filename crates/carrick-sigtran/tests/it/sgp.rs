@@ -959,7 +959,10 @@ fn removed_application_servers_are_down() {
     bench.activate(0);
     bench.drain();
     let unknown = bench.sgp.remove_application_server(bench.now, rc(9));
-    assert_eq!(unknown, Err(SgpConfigError::UnknownRoutingContext(rc(9))));
+    assert_eq!(
+        unknown,
+        Err(SgpConfigError::UnknownApplicationServer(rc(9)))
+    );
     let removed = bench.sgp.remove_application_server(bench.now, rc(1));
     removed.expect("an application server");
     assert_eq!(bench.sgp.as_state(rc(1)), None);
@@ -988,14 +991,11 @@ fn configuration_is_checked() {
     sgp.add_application_server(server(1, None, 1))
         .expect("the first");
     let repeated = sgp.add_application_server(server(1, None, 1));
-    assert_eq!(repeated, Err(SgpConfigError::RoutingContextInUse(rc(1))));
+    assert_eq!(repeated, Err(SgpConfigError::IdentifierInUse(rc(1))));
     let mut overlapping = server(2, None, 1);
     overlapping.destinations = server(1, None, 1).destinations;
     let overlapping = sgp.add_application_server(overlapping);
-    assert_eq!(
-        overlapping,
-        Err(SgpConfigError::OverlappingRoutingKey(rc(1)))
-    );
+    assert_eq!(overlapping, Err(SgpConfigError::OverlappingKey(rc(1))));
     sgp.add_application_server(server(2, None, 1))
         .expect("the second");
     let third = sgp.add_application_server(server(3, None, 1));
@@ -1005,7 +1005,10 @@ fn configuration_is_checked() {
         application_servers: vec![rc(context)],
     };
     let unknown = sgp.add_asp(asp(3));
-    assert_eq!(unknown, Err(SgpConfigError::UnknownRoutingContext(rc(3))));
+    assert_eq!(
+        unknown,
+        Err(SgpConfigError::UnknownApplicationServer(rc(3)))
+    );
     let key = sgp.add_asp(asp(1)).expect("the first");
     assert_eq!(sgp.add_asp(asp(1)), Err(SgpConfigError::TooManyAsps(1)));
     sgp.remove_asp(Time::ZERO, key).expect("an ASP");

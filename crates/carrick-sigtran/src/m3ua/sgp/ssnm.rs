@@ -1,14 +1,16 @@
 //! SS7 signalling network management (RFC 4666, section 4.5).
 
-use super::asptm::unique;
 use super::{
-    AspKey, AspState, DestinationEvent, DestinationState, DestinationTable, ErrorCode,
-    ErrorMessage, Message, NetworkRoutes, RoutingContext, RoutingContexts, SgpIndication,
-    SignallingCongestion, SignallingGatewayProcess,
+    AspKey, DestinationEvent, DestinationState, DestinationTable, ErrorCode, ErrorMessage, Message,
+    NetworkRoutes, RoutingContext, SgpIndication, SignallingCongestion, SignallingGatewayProcess,
 };
+use crate::aspm::{AsIds, AspState, Layer};
 use crate::m3ua::asp::invalid_appearance;
 use crate::m3ua::route::{Availability, DestinationStatus, RouteStateFull};
-use crate::m3ua::{AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance};
+use crate::m3ua::{
+    AffectedPointCode, AffectedPointCodes, CongestionLevel, M3ua, NetworkAppearance,
+    RoutingContexts,
+};
 
 /// Maximum point codes of a message to an ASP; a DAUD can have more.
 const MAX_POINT_CODES: usize = 8192;
@@ -69,7 +71,8 @@ impl SignallingGatewayProcess {
     fn routes_of(&mut self, appearance: Option<NetworkAppearance>) -> Option<&mut NetworkRoutes> {
         let limit = self.config.max_route_ranges;
         (limit > 0).then(|| {
-            self.routes
+            self.user
+                .routes
                 .entry(appearance)
                 .or_insert_with(|| NetworkRoutes {
                     table: DestinationTable::new(limit),
@@ -84,14 +87,11 @@ impl SignallingGatewayProcess {
         event: &DestinationEvent,
     ) {
         let events = event.split(MAX_POINT_CODES);
-        let asps: Vec<_> = self.asps.keys().copied().collect();
-        for asp in asps {
-            let mut contexts = self.contexts_of(asp);
+        for asp in self.asp_keys() {
+            let mut contexts = self.servers_of(asp);
             contexts.retain(|context| {
-                self.servers.get(context).is_some_and(|server| {
-                    server.config.network_appearance == appearance
-                        && server.asp_state(asp) == Some(AspState::Active)
-                })
+                self.network_of(*context) == Some(appearance)
+                    && self.asp_state(asp, *context) == Some(AspState::Active)
             });
             if let Some(contexts) = RoutingContexts::new(contexts) {
                 for event in &events {
@@ -101,18 +101,21 @@ impl SignallingGatewayProcess {
         }
     }
 
-    /// Reports destinations that are not available, or congested, to an ASP that becomes active in application servers
-    /// (RFC 4666, sections 4.5.1 and 4.6).
-    pub(super) fn report_exceptions(&mut self, asp: AspKey, contexts: &[RoutingContext]) {
+    /// Returns the network appearance of an application server.
+    fn network_of(&self, context: RoutingContext) -> Option<Option<NetworkAppearance>> {
+        let server = self.server(&context);
+        server.map(|server| server.network_appearance)
+    }
+
+    /// Returns reports of destinations that are not available, or congested, for application servers in which an ASP
+    /// becomes active (RFC 4666, sections 4.5.1 and 4.6).
+    pub(in crate::m3ua) fn exceptions(&self, contexts: &[RoutingContext]) -> Vec<Message> {
         let mut reports = Vec::new();
-        for (appearance, routes) in &self.routes {
-            let newly_active = contexts.iter().copied().filter(|context| {
-                self.servers.get(context).is_some_and(|server| {
-                    server.config.network_appearance == *appearance
-                        && server.asp_state(asp) != Some(AspState::Active)
-                })
-            });
-            let Some(contexts) = RoutingContexts::new(newly_active) else {
+        for (appearance, routes) in &self.user.routes {
+            let contexts = contexts.iter().copied();
+            let concerned =
+                contexts.filter(|context| self.network_of(*context) == Some(*appearance));
+            let Some(contexts) = RoutingContexts::new(concerned) else {
                 continue;
             };
             let events = if routes.isolated {
@@ -128,9 +131,7 @@ impl SignallingGatewayProcess {
             let events = events.iter().flat_map(|event| event.split(MAX_POINT_CODES));
             reports.extend(events.map(|event| event.message(*appearance, Some(contexts.clone()))));
         }
-        for report in reports {
-            self.send(asp, report);
-        }
+        reports
     }
 
     /// Answers a DAUD with the status of its destinations, or a part of them: DUNA, DAVA or DRST, and SCON before the
@@ -145,10 +146,7 @@ impl SignallingGatewayProcess {
         event: &DestinationEvent,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        let contexts = audit
-            .routing_contexts
-            .as_ref()
-            .map(|listed| RoutingContexts(unique(listed)));
+        let contexts = listed_once(audit);
         self.send(asp, event.message(audit.network_appearance, contexts));
         Ok(())
     }
@@ -163,10 +161,7 @@ impl SignallingGatewayProcess {
         audit: &DestinationState,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        let contexts = audit
-            .routing_contexts
-            .as_ref()
-            .map(|listed| RoutingContexts(unique(listed)));
+        let contexts = listed_once(audit);
         for affected in audit.affected.chunks(MAX_POINT_CODES) {
             let error = ErrorMessage {
                 routing_contexts: contexts.clone(),
@@ -180,20 +175,21 @@ impl SignallingGatewayProcess {
     }
 
     fn require_up(&self, asp: AspKey) -> Result<(), SgpRequestError> {
-        let peer = self.asps.get(&asp).filter(|peer| peer.up);
-        peer.map(drop).ok_or(SgpRequestError::NotUp(asp))
+        let is_up = self.is_up(asp);
+        is_up.then_some(()).ok_or(SgpRequestError::NotUp(asp))
     }
 
     /// DAUD of an ASP: answered from the route state, or indicated if there is none.
     pub(super) fn on_audit(&mut self, asp: AspKey, audit: &DestinationState, message: &Message) {
         let contexts = audit.routing_contexts.as_ref();
-        if !self.check_network(asp, contexts, audit.network_appearance, message) {
+        if !self.check_network(asp, audit.network_appearance, message) {
             return;
         }
         let listed = contexts.and_then(|list| list.first().copied());
-        let context = listed.or_else(|| self.contexts_of(asp).first().copied());
-        let server = context.and_then(|context| self.servers.get(&context));
-        let configured = server.and_then(|server| server.config.network_appearance);
+        let context = listed.or_else(|| self.servers_of(asp).first().copied());
+        let configured = context
+            .and_then(|context| self.network_of(context))
+            .flatten();
         let network = audit.network_appearance.or(configured);
         let Some(routes) = self.routes_of(network) else {
             self.indicate(SgpIndication::Audit(asp, audit.clone()));
@@ -217,8 +213,7 @@ impl SignallingGatewayProcess {
         body: &SignallingCongestion,
         message: &Message,
     ) {
-        let contexts = body.routing_contexts.as_ref();
-        if self.check_network(asp, contexts, body.network_appearance, message) {
+        if self.check_network(asp, body.network_appearance, message) {
             self.indicate(SgpIndication::Congestion(asp, body.clone()));
         }
     }
@@ -227,32 +222,35 @@ impl SignallingGatewayProcess {
     fn check_network(
         &mut self,
         asp: AspKey,
-        contexts: Option<&RoutingContexts>,
         appearance: Option<NetworkAppearance>,
         message: &Message,
     ) -> bool {
-        let members = self.contexts_of(asp);
-        let contexts = contexts.map_or_else(|| members.clone(), |listed| unique(listed));
-        let is_invalid = |context: &RoutingContext| !members.contains(context);
-        let invalid: Vec<_> = contexts.iter().copied().filter(is_invalid).collect();
-        if !invalid.is_empty() {
-            self.refuse_contexts(asp, ErrorCode::INVALID_ROUTING_CONTEXT, &invalid, message);
+        let (contexts, invalid) = match M3ua::ids(message) {
+            Some(listed) => self.listed(asp, &listed),
+            None => (self.servers_of(asp), None),
+        };
+        if invalid.is_some() {
+            self.refuse_servers(asp, ErrorCode::INVALID_ROUTING_CONTEXT, invalid, message);
             return false;
         }
         if contexts.is_empty() {
             self.refuse(asp, ErrorCode::NO_CONFIGURED_AS, message);
             return false;
         }
-        let configured = |context: &RoutingContext| {
-            let server = self.servers.get(context);
-            server.is_some_and(|server| server.config.network_appearance == appearance)
-        };
-        if appearance.is_some() && !contexts.iter().any(configured) {
+        let has_appearance =
+            |context: &RoutingContext| self.network_of(*context) == Some(appearance);
+        if appearance.is_some() && !contexts.iter().any(has_appearance) {
             self.answer_error(asp, invalid_appearance(appearance, message));
             return false;
         }
         true
     }
+}
+
+/// Returns the routing contexts of an audit, each once.
+fn listed_once(audit: &DestinationState) -> Option<RoutingContexts> {
+    let contexts = audit.routing_contexts.clone();
+    RoutingContexts::of(contexts.and_then(AsIds::from_contexts))
 }
 
 fn is_reachable(status: DestinationStatus) -> bool {
