@@ -1,13 +1,14 @@
 //! What differs between the layers.
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::AsIds;
 use super::asp::{Asp, AspEvent};
 use super::sgp::{AspKey, Gateway, GatewayEvent};
+use super::{AsIds, AspState, data_stream};
 use crate::message::{
     AspDown, AspIdentifier, AspUp, CorrelationId, DecodeError, DiagnosticInformation, EncodeError,
     ErrorCode, Heartbeat, MessageKind, Status, TrafficMode,
@@ -82,7 +83,9 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
     type Server: Clone + Debug;
     /// Message of the user that waits in AS-PENDING.
     type Payload: Clone + Debug;
-    /// State of the user of a gateway: its keys and routes.
+    /// State of the user of an ASP; `()` in layers that pass on traffic.
+    type AspUser: Default + Debug;
+    /// State of the user of a gateway: its keys, routes or links.
     type User: Default + Debug;
     /// Primitive of an ASP.
     type AspIndication: From<AspEvent<Self>> + Debug;
@@ -113,6 +116,24 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
 
     /// Returns the maintenance message with this content.
     fn write(content: Maintenance<Self>) -> Self::Message;
+
+    /// Returns how many identifiers like this one a message lists at most. Identifiers with another limit are of another
+    /// format, and in another message.
+    fn list_limit(_id: &Self::AsId) -> usize {
+        8192
+    }
+
+    /// Divides a list so that each part fits into a message.
+    fn lists(ids: impl IntoIterator<Item = Self::AsId>) -> Vec<AsIds<Self::AsId>> {
+        let mut formats: BTreeMap<usize, Vec<Self::AsId>> = BTreeMap::new();
+        for id in ids {
+            formats.entry(Self::list_limit(&id)).or_default().push(id);
+        }
+        let lists = formats.iter().flat_map(|(limit, ids)| ids.chunks(*limit));
+        lists
+            .filter_map(|ids| AsIds::new(ids.iter().cloned()))
+            .collect()
+    }
 
     /// Returns the application servers that a message lists.
     fn ids(message: &Self::Message) -> Option<AsIds<Self::AsId>>;
@@ -155,6 +176,17 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
     fn lost(_served: &Self::Served) -> Option<Self::AspIndication> {
         None
     }
+
+    /// Handles a change of the state of an ASP in an application server.
+    fn changed(_asp: &mut Asp<Self>, _id: &Option<Self::AsId>, _state: AspState) {}
+
+    /// Returns the next timeout of the user of an ASP.
+    fn asp_timeout(_user: &Self::AspUser) -> Option<Time> {
+        None
+    }
+
+    /// Handles the timers of the user of an ASP.
+    fn expire_asp(_asp: &mut Asp<Self>, _now: Time) {}
 
     /// Handles a message of the gateway that is not for maintenance.
     fn receive(asp: &mut Asp<Self>, now: Time, stream: u16, message: &Self::Message);
@@ -201,12 +233,30 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
         message: &Self::Message,
     );
 
+    /// Returns the next timeout of the user of a gateway.
+    fn user_timeout(_user: &Self::User) -> Option<Time> {
+        None
+    }
+
+    /// Handles the timers of the user of a gateway.
+    fn expire_user(_gateway: &mut Gateway<Self>, _now: Time) {}
+
     /// Returns the number of octets of a message that waits.
     fn octets(payload: &Self::Payload) -> usize;
 
     /// Returns the traffic flow of a message. Messages of a flow keep their order; it selects the stream, and the ASP in
     /// load sharing.
     fn flow(payload: &Self::Payload) -> u32;
+
+    /// Returns whether a message is for one of the ASPs that share the load, not for all.
+    fn is_shared(_payload: &Self::Payload) -> bool {
+        true
+    }
+
+    /// Returns the stream of a message for the ASPs, `None` if there is none for it.
+    fn stream(payload: &Self::Payload, outbound_streams: u16) -> Option<u16> {
+        data_stream(Self::flow(payload), outbound_streams)
+    }
 
     /// Returns whether a message is in the part of an ASP's label, `None` if it has no label.
     fn is_labelled(_payload: &Self::Payload, _label: &Self::Label) -> Option<bool> {

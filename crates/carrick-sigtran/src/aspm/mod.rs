@@ -10,6 +10,7 @@ mod deadlines;
 mod heartbeat_timer;
 mod identifiers;
 mod layer;
+pub mod links;
 pub mod sgp;
 
 pub use asp::AspState;
@@ -68,5 +69,10 @@ pub(crate) fn error_about<L: Layer>(
     message: &L::Message,
 ) -> L::ErrorMessage {
     let octets = message.encode().unwrap_or_default();
-    L::error(code, ids.map(|ids| ids.truncated(MAX_ERROR_IDS)), &octets)
+    let limited = |ids: AsIds<L::AsId>| {
+        let limits = ids.ranges().iter().map(|(first, _)| L::list_limit(first));
+        let limit = limits.min().unwrap_or_default();
+        ids.truncated(limit.min(MAX_ERROR_IDS))
+    };
+    L::error(code, ids.map(limited), &octets)
 }

@@ -3,13 +3,15 @@
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspApplicationServer, AspIndication};
+use super::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer};
 use super::sgp::{
     ApplicationServerConfig, AspKey, SgpIndication, SgpUser, SignallingGatewayProcess,
 };
 use super::{
     AffectedPointCode, AffectedPointCodes, AspActive, AspInactive, CorrelationId, Data,
-    DecodeError, DestinationState, DiagnosticInformation, ErrorCode, ErrorMessage, Message, Notify,
-    ProtocolData, RoutingContext, RoutingContexts, Status, TrafficMode, kinds,
+    DecodeError, DestinationState, DiagnosticInformation, ErrorCode, ErrorMessage, Message,
+    NetworkAppearance, Notify, ProtocolData, RoutingContext, RoutingContexts, Status, TrafficMode,
+    kinds,
 };
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
 use crate::message::{AspIdentifier, MessageKind};
@@ -27,6 +29,7 @@ impl Layer for M3ua {
     type Served = AspApplicationServer;
     type Server = ApplicationServerConfig;
     type Payload = ProtocolData;
+    type AspUser = ();
     type User = SgpUser;
     type AspIndication = AspIndication;
     type SgpIndication = SgpIndication;
@@ -196,5 +199,61 @@ impl Layer for M3ua {
             protocol_data: payload,
             correlation_id,
         })
+    }
+}
+
+impl Ss7Layer for M3ua {
+    fn network(server: &ApplicationServerConfig) -> Option<NetworkAppearance> {
+        server.network_appearance
+    }
+
+    fn served_network(served: &AspApplicationServer) -> Option<NetworkAppearance> {
+        served.network_appearance
+    }
+
+    fn routes(user: &SgpUser) -> &GatewayRoutes {
+        &user.routes
+    }
+
+    fn routes_mut(user: &mut SgpUser) -> &mut GatewayRoutes {
+        &mut user.routes
+    }
+
+    fn report(
+        event: &DestinationEvent,
+        network: Option<NetworkAppearance>,
+        contexts: Option<RoutingContexts>,
+    ) -> Message {
+        event.message(network, contexts)
+    }
+
+    fn route_input(indication: &AspIndication) -> Option<RouteInput> {
+        let (network, contexts, event) = match indication {
+            AspIndication::AspStatus(context, state) => {
+                return Some(RouteInput::State(*context, *state));
+            }
+            AspIndication::MtpPause(body) => {
+                let event = DestinationEvent::Unavailable(body.affected.clone());
+                (body.network_appearance, &body.routing_contexts, event)
+            }
+            AspIndication::MtpResume(body) => {
+                let event = DestinationEvent::Available(body.affected.clone());
+                (body.network_appearance, &body.routing_contexts, event)
+            }
+            AspIndication::Restricted(body) => {
+                let event = DestinationEvent::Restricted(body.affected.clone());
+                (body.network_appearance, &body.routing_contexts, event)
+            }
+            AspIndication::Congestion(body) => {
+                let event = DestinationEvent::Congested(body.affected.clone(), body.level);
+                (body.network_appearance, &body.routing_contexts, event)
+            }
+            AspIndication::UserPartUnavailable(body) => {
+                let event = DestinationEvent::UserPartUnavailable(body.affected.0, body.user_cause);
+                (body.network_appearance, &body.routing_contexts, event)
+            }
+            _ => return None,
+        };
+        Some(RouteInput::Report(network, contexts.clone(), event))
     }
 }

@@ -119,6 +119,11 @@ ranges! {
     CongestionLevel = tag::CONGESTION_LEVEL, number in 0..=7,
 }
 
+impl CongestionLevel {
+    /// No congestion, or undefined.
+    pub const NONE: Self = Self(0);
+}
+
 /// Class of an SCCP service (section 1.4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ServiceClass {

@@ -160,6 +160,8 @@ pub struct Asp<L: Layer> {
     registrations: BTreeMap<u32, PendingRegistration<L>>,
     deadlines: Deadlines<Timer<L::AsId>>,
     heartbeat: HeartbeatTimer,
+    /// Links of the layer's user.
+    pub(crate) user: L::AspUser,
     transmits: VecDeque<Transmit<L::Message>>,
     indications: VecDeque<L::AspIndication>,
 }
@@ -185,6 +187,7 @@ impl<L: Layer> Asp<L> {
             registrations: BTreeMap::new(),
             deadlines: Deadlines::new(),
             heartbeat: HeartbeatTimer::new(config.t_beat),
+            user: L::AspUser::default(),
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
             config,
@@ -289,6 +292,7 @@ impl<L: Layer> Asp<L> {
         {
             served.state = state;
             self.indicate(AspEvent::AspStatus(id.clone(), state));
+            L::changed(self, id, state);
         }
     }
 

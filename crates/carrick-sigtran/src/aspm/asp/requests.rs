@@ -314,11 +314,17 @@ impl<L: Layer> Asp<L> {
             messages.entry(activation).or_default().extend(id.clone());
         }
         for (activation, ids) in messages {
-            let ids = AsIds::new(ids);
-            self.send_maintenance(match request {
-                TrafficRequest::Activate => Maintenance::AspActive(activation, ids),
-                TrafficRequest::Deactivate => Maintenance::AspInactive(ids),
-            });
+            let mut lists: Vec<_> = L::lists(ids).into_iter().map(Some).collect();
+            // The only application server may have no identifier.
+            if lists.is_empty() {
+                lists.push(None);
+            }
+            for ids in lists {
+                self.send_maintenance(match request {
+                    TrafficRequest::Activate => Maintenance::AspActive(activation.clone(), ids),
+                    TrafficRequest::Deactivate => Maintenance::AspInactive(ids),
+                });
+            }
         }
     }
 

@@ -14,7 +14,8 @@ use crate::aspm::{Layer, Maintenance};
 impl<L: Layer> Asp<L> {
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.deadlines.next()
+        let user = L::asp_timeout(&self.user);
+        self.deadlines.next().into_iter().chain(user).min()
     }
 
     /// Handles the timers that have expired: requests are sent again or fail.
@@ -40,6 +41,7 @@ impl<L: Layer> Asp<L> {
         for (request, ids) in again {
             self.send_traffic_requests(request, &ids);
         }
+        L::expire_asp(self, now);
     }
 
     fn expire_heartbeat(&mut self, now: Time) {

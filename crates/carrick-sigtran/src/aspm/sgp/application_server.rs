@@ -163,10 +163,11 @@ impl<L: Layer> ApplicationServer<L> {
         let flow = L::flow(payload) as usize % FLOWS;
         let mut correlation_id = None;
         let asps = match self.traffic_mode {
-            Some(TrafficMode::LOADSHARE) => match self.labelled(payload) {
+            Some(TrafficMode::LOADSHARE) if L::is_shared(payload) => match self.labelled(payload) {
                 Some(labelled) => labelled,
                 None => self.share(flow).into_iter().collect(),
             },
+            Some(TrafficMode::LOADSHARE) => self.members_in(AspState::Active).collect(),
             Some(TrafficMode::BROADCAST) => {
                 if let Some(untagged) = self.untagged.get_mut(flow)
                     && std::mem::take(untagged)

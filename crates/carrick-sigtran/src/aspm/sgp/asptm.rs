@@ -75,9 +75,9 @@ impl<L: Layer> Gateway<L> {
             self.send(asp, report);
         }
         let overridden = self.activate(asp, &accepted, &activation);
-        let ack =
-            AsIds::new(accepted.iter().cloned()).filter(|_| listed.is_some() || L::ACK_HAS_LIST);
-        self.send_maintenance(asp, Maintenance::AspActiveAck(mode, ack));
+        let has_list = listed.is_some() || L::ACK_HAS_LIST;
+        let ack = has_list.then(|| accepted.clone());
+        self.acknowledge(asp, ack, |ids| Maintenance::AspActiveAck(mode, ids));
         self.after_activation(now, asp, overridden, &accepted);
     }
 
@@ -210,8 +210,8 @@ impl<L: Layer> Gateway<L> {
             return;
         }
         let changed = self.deactivate(asp, &ids);
-        let ack = AsIds::new(ids).filter(|_| listed.is_some());
-        self.send_maintenance(asp, Maintenance::AspInactiveAck(ack));
+        let ack = listed.map(|_| ids);
+        self.acknowledge(asp, ack, Maintenance::AspInactiveAck);
         self.after_deactivation(now, changed);
     }
 

@@ -3,7 +3,6 @@
 use std::fmt::{Debug, Display};
 
 use super::{AsState, AspKey, Gateway, GatewayEvent, Layer, Transmit};
-use crate::aspm::data_stream;
 use crate::message::ErrorCode;
 
 /// Reason for which a message can't be delivered to an application server.
@@ -63,19 +62,18 @@ impl<L: Layer> Gateway<L> {
         let Some(server) = self.servers.get_mut(id) else {
             return false;
         };
-        let flow = L::flow(&payload);
         let recipients = server.recipients(&payload);
+        let streams = recipients.asps.into_iter().filter_map(|asp| {
+            let streams = self.asps.get(&asp)?.outbound_streams?;
+            Some((asp, L::stream(&payload, streams)?))
+        });
+        let streams: Vec<_> = streams.collect();
         let message = L::deliver(&server.config, payload, recipients.correlation_id);
-        let mut sent = false;
-        for asp in recipients.asps {
-            let streams = self.asps.get(&asp).and_then(|peer| peer.outbound_streams);
-            if let Some(stream) = streams.and_then(|streams| data_stream(flow, streams)) {
-                let transmit = Transmit::on(stream, message.clone());
-                self.transmits.push_back((asp, transmit));
-                sent = true;
-            }
+        for (asp, stream) in &streams {
+            let transmit = Transmit::on(*stream, message.clone());
+            self.transmits.push_back((*asp, transmit));
         }
-        sent
+        !streams.is_empty()
     }
 
     /// Sends the buffered messages, or discards them after T(r).

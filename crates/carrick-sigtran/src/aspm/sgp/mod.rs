@@ -22,7 +22,7 @@ mod registration;
 pub use application_server::AsState;
 pub use config::{GatewayConfig, GatewayConfigError, RegistrationPolicy, SgpAspConfig};
 pub use delivery::DeliveryError;
-pub(crate) use registration::RegistrationOutcome;
+pub use registration::{Registering, RegistrationOutcome};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -275,7 +275,8 @@ impl<L: Layer> Gateway<L> {
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.deadlines.next()
+        let user = L::user_timeout(&self.user);
+        self.deadlines.next().into_iter().chain(user).min()
     }
 
     /// Handles the timers that have expired: T(r) of application servers and T(beat) of ASPs.
@@ -299,6 +300,7 @@ impl<L: Layer> Gateway<L> {
                 Some(None) | None => {}
             }
         }
+        L::expire_user(self, now);
     }
 
     /// Changes T(beat) of an ASP.
@@ -539,6 +541,35 @@ impl<L: Layer> Gateway<L> {
     pub(crate) fn send(&mut self, asp: AspKey, message: L::Message) {
         self.transmits
             .push_back((asp, Transmit::management(message)));
+    }
+
+    /// Sends a message of the user to an ASP.
+    pub(crate) fn reply(&mut self, asp: AspKey, message: L::Message)
+    where
+        L: Layer<Payload = <L as Layer>::Message>,
+    {
+        let streams = self.asps.get(&asp).and_then(|peer| peer.outbound_streams);
+        if let Some(stream) = streams.and_then(|streams| L::stream(&message, streams)) {
+            self.transmits
+                .push_back((asp, Transmit::on(stream, message)));
+        }
+    }
+
+    /// Sends acknowledgements: one without a list, or as many as the list needs.
+    fn acknowledge(
+        &mut self,
+        asp: AspKey,
+        ids: Option<Vec<L::AsId>>,
+        content: impl Fn(Option<AsIds<L::AsId>>) -> Maintenance<L>,
+    ) {
+        match ids {
+            None => self.send_maintenance(asp, content(None)),
+            Some(ids) => {
+                for ids in L::lists(ids) {
+                    self.send_maintenance(asp, content(Some(ids)));
+                }
+            }
+        }
     }
 
     fn send_maintenance(&mut self, asp: AspKey, content: Maintenance<L>) {

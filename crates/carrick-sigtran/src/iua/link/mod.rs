@@ -13,7 +13,33 @@ pub use asp::{
 };
 pub use sg::{Q921Request, SgDataLink};
 
-use super::{ErrorCode, ErrorMessage, Message};
+use super::{Dlci, ErrorCode, ErrorMessage, InterfaceIdentifier, Message};
+
+impl Message {
+    /// Returns the interface and the data link of a QPTM message or of a message about a TEI. A TEI Query Request is for all
+    /// data links of its interface.
+    pub const fn data_link(&self) -> Option<(&InterfaceIdentifier, Option<Dlci>)> {
+        let (identifier, dlci) = match self {
+            Self::DataRequest(body)
+            | Self::DataIndication(body)
+            | Self::UnitDataRequest(body)
+            | Self::UnitDataIndication(body) => (&body.identifier, body.dlci),
+            Self::EstablishRequest(body)
+            | Self::EstablishConfirm(body)
+            | Self::EstablishIndication(body)
+            | Self::ReleaseConfirm(body) => (&body.identifier, body.dlci),
+            Self::ReleaseRequest(body) => (&body.identifier, body.dlci),
+            Self::ReleaseIndication(body) => (&body.identifier, body.dlci),
+            Self::TeiStatusRequest(body) => (&body.identifier, body.dlci),
+            Self::TeiStatusConfirm(body) | Self::TeiStatusIndication(body) => {
+                (&body.identifier, body.dlci)
+            }
+            Self::TeiQuery(body) => return Some((&body.identifier, None)),
+            _ => return None,
+        };
+        Some((identifier, Some(dlci)))
+    }
+}
 
 /// Returns the Error message for a message with its headers as diagnostic information (section 3.3.3.1).
 fn error_about(code: ErrorCode, message: &Message) -> Message {

@@ -4,8 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::ranges::{RangeMap, push_joined, split, without_overlap};
-use super::{Availability, DestinationEvent, DestinationStatus, DestinationTable, RouteStateFull};
-use crate::m3ua::asp::{Asp, AspIndication, AspState};
+use super::{
+    Availability, DestinationEvent, DestinationStatus, DestinationTable, RouteInput,
+    RouteStateFull, Ss7Layer,
+};
+use crate::aspm::asp::Asp;
+use crate::aspm::{AsIds, AspState};
 use crate::m3ua::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode,
     RoutingContext, RoutingContexts,
@@ -99,49 +103,32 @@ impl RouteTable {
         }
     }
 
-    /// Handles an indication of the ASP at a gateway: DUNA, DAVA, DRST, SCON, DUPU and changes of its state.
+    /// Handles an indication of the ASP at a gateway: DUNA, DAVA, DRST, SCON, DUPU and changes of its state. The layer is
+    /// M3UA or SUA.
     ///
     /// # Errors
     /// [`RouteStateFull`] if the gateway has reported more destinations than the limit; what exceeds it is ignored.
-    pub fn update(
+    pub fn update<L: Ss7Layer>(
         &mut self,
         gateway: GatewayKey,
-        asp: &Asp,
-        indication: &AspIndication,
+        asp: &Asp<L>,
+        indication: &L::AspIndication,
     ) -> Result<(), RouteStateFull> {
-        let (appearance, contexts, event) = match indication {
-            AspIndication::AspStatus(context, AspState::Active) => {
-                self.activate(gateway, asp.network_appearance(*context), *context);
+        let (network, contexts, event) = match L::route_input(indication) {
+            Some(RouteInput::State(context, AspState::Active)) => {
+                let network = asp.served(&context).and_then(L::served_network);
+                self.activate(gateway, network, context);
                 return Ok(());
             }
-            AspIndication::AspStatus(context, AspState::Inactive | AspState::Down) => {
-                self.deactivate(gateway, *context);
+            Some(RouteInput::State(context, AspState::Inactive | AspState::Down)) => {
+                self.deactivate(gateway, context);
                 return Ok(());
             }
-            AspIndication::MtpPause(body) => {
-                let event = DestinationEvent::Unavailable(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::MtpResume(body) => {
-                let event = DestinationEvent::Available(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::Restricted(body) => {
-                let event = DestinationEvent::Restricted(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::Congestion(body) => {
-                let event = DestinationEvent::Congested(body.affected.clone(), body.level);
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::UserPartUnavailable(body) => {
-                let event = DestinationEvent::UserPartUnavailable(body.affected.0, body.user_cause);
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            _ => return Ok(()),
+            Some(RouteInput::Report(network, contexts, event)) => (network, contexts, event),
+            None => return Ok(()),
         };
         let mut result = Ok(());
-        for network in concerned_networks(asp, appearance, contexts.as_ref()) {
+        for network in concerned_networks(asp, network, contexts) {
             result = result.and(self.record(network, gateway, &event));
         }
         result
@@ -313,16 +300,17 @@ impl RouteTable {
 
 /// Returns the networks of an SSNM message: that of its network appearance, or those of its application servers.
 /// Networks that the ASP does not serve have no routes.
-fn concerned_networks(
-    asp: &Asp,
+fn concerned_networks<L: Ss7Layer>(
+    asp: &Asp<L>,
     appearance: Option<NetworkAppearance>,
-    contexts: Option<&RoutingContexts>,
+    contexts: Option<RoutingContexts>,
 ) -> BTreeSet<Option<NetworkAppearance>> {
-    let served = asp.routing_contexts().filter(|served| {
-        let listed = |list: &RoutingContexts| served.is_none_or(|context| list.contains(&context));
-        contexts.is_none_or(listed)
+    let contexts = contexts.and_then(AsIds::from_contexts);
+    let served = asp.application_servers().filter(|served| {
+        let listed = |list: &AsIds<_>| served.is_none_or(|context| list.contains(&context));
+        contexts.as_ref().is_none_or(listed)
     });
-    let networks = served.map(|context| asp.network_appearance(context));
+    let networks = served.map(|context| asp.served(&context).and_then(L::served_network));
     networks
         .filter(|network| appearance.is_none() || network.is_none() || *network == appearance)
         .collect()

@@ -8,19 +8,18 @@ mod ssnm;
 mod transfer;
 
 pub use super::route::DestinationEvent;
+pub use super::route::SgpRequestError;
 pub(in crate::m3ua) use keys::KeyIndex;
-pub use ssnm::SgpRequestError;
 pub use transfer::TransferError;
-
-use std::collections::BTreeMap;
 
 use carrick_proto::Time;
 
-use super::route::DestinationTable;
+use super::route::GatewayRoutes;
 use super::{
     Data, DestinationState, ErrorCode, ErrorMessage, M3ua, Message, NetworkAppearance, Notify,
     RoutingContext, RoutingKeyDestination, SctpNotification, SignallingCongestion, TrafficMode,
 };
+use crate::aspm::AsIds;
 use crate::aspm::sgp::{self, GatewayEvent};
 
 pub use crate::aspm::sgp::{AsState, AspKey, RegistrationPolicy};
@@ -129,16 +128,7 @@ pub struct SgpUser {
     pub(in crate::m3ua) keys: KeyIndex,
     /// Routing context that a registration was assigned last.
     last_context: u32,
-    /// Route state of each network.
-    routes: BTreeMap<Option<NetworkAppearance>, NetworkRoutes>,
-}
-
-/// Route state of a network.
-#[derive(Debug)]
-struct NetworkRoutes {
-    table: DestinationTable,
-    /// The network is isolated, or its MTP restart is not complete (section 4.6).
-    isolated: bool,
+    pub(in crate::m3ua) routes: GatewayRoutes,
 }
 
 impl SignallingGatewayProcess {
@@ -154,10 +144,12 @@ impl SignallingGatewayProcess {
         match message {
             Message::Data(data) => self.on_data(asp, stream, data, message),
             Message::RegistrationRequest(body) if up => {
-                self.on_registration(now, asp, body, message);
+                self.on_registration(now, asp, &body.routing_keys, message);
             }
             Message::DeregistrationRequest(body) if up => {
-                self.on_deregistration(now, asp, body, message);
+                let contexts = Some(body.routing_contexts.clone());
+                let ids = contexts.and_then(AsIds::from_contexts);
+                self.on_deregistration(now, asp, ids, message);
             }
             Message::DestinationStateAudit(audit) if up => self.on_audit(asp, audit, message),
             Message::SignallingCongestion(body) if up => self.on_congestion(asp, body, message),

@@ -1,0 +1,295 @@
+//! SUA as a layer with ASPs.
+
+use carrick_proto::Time;
+
+use super::asp::{Asp, AspApplicationServer, AspIndication};
+use super::sgp::{
+    ApplicationServerConfig, SgpIndication, SgpUser, SignallingGatewayProcess, report,
+};
+use super::{
+    AspActive, AspActiveAck, AspInactive, CorrelationId, DecodeError, DiagnosticInformation,
+    DrnLabel, ErrorCode, ErrorMessage, LabelPosition, Message, Notify, RoutingContext,
+    RoutingContexts, Status, TidLabel, TrafficMode, kinds, traffic,
+};
+use crate::aspm::sgp::AspKey;
+use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
+use crate::m3ua::NetworkAppearance;
+use crate::m3ua::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer};
+use crate::message::{AspIdentifier, MessageKind};
+
+/// SUA: an application server is identified by its routing context.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Sua;
+
+/// Labels of an ASP in load sharing (section 4.7.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Labels {
+    /// Label in the transaction identifiers of the ASP.
+    pub tid: Option<TidLabel>,
+    /// Label in the reference numbers of the ASP's connections.
+    pub drn: Option<DrnLabel>,
+}
+
+impl Labels {
+    /// Returns the positions and values of both labels.
+    fn parts(&self) -> [Option<(LabelPosition, u16)>; 2] {
+        [
+            self.tid.map(|tid| (tid.position, tid.label)),
+            self.drn.map(|drn| (drn.position, drn.label)),
+        ]
+    }
+}
+
+impl Layer for Sua {
+    type AsId = RoutingContext;
+    type Label = Labels;
+    type Message = Message;
+    type Notify = Notify;
+    type ErrorMessage = ErrorMessage;
+    type Served = AspApplicationServer;
+    type Server = ApplicationServerConfig;
+    type Payload = Message;
+    type AspUser = ();
+    type User = SgpUser;
+    type AspIndication = AspIndication;
+    type SgpIndication = SgpIndication;
+
+    const INVALID_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
+    const UNDEFINED_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
+    const NO_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
+    const ACK_HAS_LIST: bool = true;
+    const REGISTRATION: Option<MessageKind> = Some(kinds::REG_REQ);
+
+    fn read(message: &Message) -> Option<Maintenance<Self>> {
+        let activation = |body: &AspActive| Activation {
+            traffic_mode: body.traffic_mode,
+            label: Labels {
+                tid: body.tid_label,
+                drn: body.drn_label,
+            },
+        };
+        maintenance!(read message, activation, std::convert::identity, Self::ids)
+    }
+
+    fn write(content: Maintenance<Self>) -> Message {
+        maintenance!(
+            write content,
+            |activation: Activation<Labels>, ids| AspActive {
+                traffic_mode: activation.traffic_mode,
+                routing_contexts: RoutingContexts::of(ids),
+                tid_label: activation.label.tid,
+                drn_label: activation.label.drn,
+                info: None,
+            },
+            |traffic_mode, ids| AspActiveAck {
+                traffic_mode,
+                routing_contexts: RoutingContexts::of(ids).unwrap_or(RoutingContexts(Vec::new())),
+                info: None,
+            },
+            AspInactive::of
+        )
+    }
+
+    fn ids(message: &Message) -> Option<AsIds<RoutingContext>> {
+        let contexts = match message {
+            Message::Error(body) => body.routing_contexts.clone(),
+            Message::Notify(body) => body.routing_contexts.clone(),
+            Message::DestinationUnavailable(body)
+            | Message::DestinationAvailable(body)
+            | Message::DestinationRestricted(body) => body.routing_contexts.clone(),
+            Message::DestinationStateAudit(body) => body.routing_contexts.clone(),
+            Message::SignallingCongestion(body) => body.routing_contexts.clone(),
+            Message::UserPartUnavailable(body) => body.routing_contexts.clone(),
+            Message::AspActive(body) => body.routing_contexts.clone(),
+            Message::AspActiveAck(body) => Some(body.routing_contexts.clone()),
+            Message::AspInactive(body) | Message::AspInactiveAck(body) => {
+                body.routing_contexts.clone()
+            }
+            Message::DeregistrationRequest(body) => Some(body.routing_contexts.clone()),
+            other => RoutingContexts::new(other.routing_context()),
+        };
+        contexts.and_then(AsIds::from_contexts)
+    }
+
+    fn error(code: ErrorCode, ids: Option<AsIds<RoutingContext>>, octets: &[u8]) -> ErrorMessage {
+        ErrorMessage {
+            routing_contexts: RoutingContexts::of(ids),
+            ..ErrorMessage::about(code, octets)
+        }
+    }
+
+    fn answering(error: &DecodeError, octets: &[u8]) -> Option<ErrorMessage> {
+        ErrorMessage::answering(error, octets)
+    }
+
+    fn read_error(
+        error: &ErrorMessage,
+    ) -> (
+        ErrorCode,
+        Option<AsIds<RoutingContext>>,
+        Option<&DiagnosticInformation>,
+    ) {
+        let ids = error.routing_contexts.clone();
+        let ids = ids.and_then(AsIds::from_contexts);
+        (error.code, ids, error.diagnostic.as_ref())
+    }
+
+    fn notify(
+        status: Status,
+        asp_identifier: Option<AspIdentifier>,
+        ids: Option<AsIds<RoutingContext>>,
+    ) -> Notify {
+        Notify::of(status, asp_identifier, ids)
+    }
+
+    fn read_notify(notify: &Notify) -> (Status, Option<AsIds<RoutingContext>>) {
+        notify.read()
+    }
+
+    fn served_id(served: &AspApplicationServer) -> Option<RoutingContext> {
+        Some(served.routing_context)
+    }
+
+    fn activation(served: &AspApplicationServer) -> Activation<Labels> {
+        Activation {
+            traffic_mode: served.traffic_mode,
+            label: served.labels,
+        }
+    }
+
+    fn set_served_id(served: &mut AspApplicationServer, id: RoutingContext) {
+        served.routing_context = id;
+    }
+
+    /// An N-PCSTATE indication of all signalling points.
+    fn lost(served: &AspApplicationServer) -> Option<AspIndication> {
+        let contexts = RoutingContexts::new([served.routing_context]);
+        let event = crate::m3ua::route::unavailable_network();
+        Some(AspIndication::State(Box::new(report(&event, contexts))))
+    }
+
+    fn receive(asp: &mut Asp, _now: Time, stream: u16, message: &Message) {
+        asp.on_user_message(stream, message);
+    }
+
+    fn server_id(server: &ApplicationServerConfig) -> RoutingContext {
+        server.routing_context
+    }
+
+    fn server_mode(server: &ApplicationServerConfig) -> Option<TrafficMode> {
+        server.traffic_mode
+    }
+
+    fn minimum_asps(server: &ApplicationServerConfig) -> usize {
+        server.minimum_asps
+    }
+
+    fn assign_id(gateway: &mut SignallingGatewayProcess, server: &mut ApplicationServerConfig) {
+        server.routing_context = gateway.free_context();
+    }
+
+    fn overlapping(
+        gateway: &SignallingGatewayProcess,
+        server: &ApplicationServerConfig,
+    ) -> Option<RoutingContext> {
+        gateway.user.keys.overlapping(server)
+    }
+
+    fn added(user: &mut SgpUser, server: &ApplicationServerConfig) {
+        user.keys.insert(server);
+    }
+
+    fn removed(user: &mut SgpUser, server: &ApplicationServerConfig) {
+        user.keys.remove(server);
+    }
+
+    fn reports(
+        gateway: &SignallingGatewayProcess,
+        _asp: AspKey,
+        ids: &[RoutingContext],
+    ) -> Vec<Message> {
+        gateway.exceptions(ids)
+    }
+
+    /// Labels are at the same positions in an application server, and each has another value (section 4.7.2.1).
+    fn fits(label: &Labels, others: &[&Labels]) -> bool {
+        others.iter().all(|other| {
+            let mut pairs = label.parts().into_iter().zip(other.parts());
+            pairs.all(|pair| match pair {
+                (Some((position, label)), Some((other_position, other))) => {
+                    position == other_position && label != other
+                }
+                (None, None) => true,
+                _ => false,
+            })
+        })
+    }
+
+    fn serve(
+        gateway: &mut SignallingGatewayProcess,
+        now: Time,
+        asp: AspKey,
+        stream: u16,
+        message: &Message,
+    ) {
+        gateway.on_user_message(now, asp, stream, message);
+    }
+
+    fn octets(payload: &Message) -> usize {
+        traffic::octets(payload)
+    }
+
+    fn flow(payload: &Message) -> u32 {
+        traffic::flow(payload)
+    }
+
+    fn is_labelled(payload: &Message, labels: &Labels) -> Option<bool> {
+        traffic::is_labelled(payload, labels)
+    }
+
+    fn deliver(
+        server: &ApplicationServerConfig,
+        mut payload: Message,
+        correlation_id: Option<CorrelationId>,
+    ) -> Message {
+        payload.set_routing_context(server.routing_context);
+        if correlation_id.is_some() {
+            payload.set_correlation_id(correlation_id);
+        }
+        payload
+    }
+}
+
+impl Ss7Layer for Sua {
+    fn network(server: &ApplicationServerConfig) -> Option<NetworkAppearance> {
+        server.network()
+    }
+
+    fn served_network(served: &AspApplicationServer) -> Option<NetworkAppearance> {
+        served.network_appearance.map(Into::into)
+    }
+
+    fn routes(user: &SgpUser) -> &GatewayRoutes {
+        &user.routes
+    }
+
+    fn routes_mut(user: &mut SgpUser) -> &mut GatewayRoutes {
+        &mut user.routes
+    }
+
+    fn report(
+        event: &DestinationEvent,
+        _network: Option<NetworkAppearance>,
+        contexts: Option<RoutingContexts>,
+    ) -> Message {
+        report(event, contexts)
+    }
+
+    fn route_input(indication: &AspIndication) -> Option<RouteInput> {
+        match indication {
+            AspIndication::Asp(event) => event.route_input(),
+            AspIndication::State(message) => super::asp::route_input(message),
+            AspIndication::Traffic(..) => None,
+        }
+    }
+}
