@@ -14,6 +14,7 @@ pub mod links;
 pub mod sgp;
 
 pub use asp::AspState;
+pub(crate) use deadlines::Deadlines;
 pub use identifiers::AsIds;
 pub(crate) use layer::maintenance;
 pub use layer::{Activation, Layer, LayerMessage, Maintenance};

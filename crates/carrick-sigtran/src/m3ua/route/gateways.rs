@@ -2,14 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use carrick_proto::Time;
 
 use super::ranges::{RangeMap, push_joined, split, without_overlap};
 use super::{
-    Availability, DestinationEvent, DestinationStatus, DestinationTable, RouteInput,
-    RouteStateFull, Ss7Layer,
+    Availability, DestinationEvent, DestinationStatus, DestinationTable, MAX_POINT_CODES,
+    RouteInput, RouteStateFull, Ss7Layer,
 };
 use crate::aspm::asp::Asp;
-use crate::aspm::{AsIds, AspState};
+use crate::aspm::{AsIds, AspState, Deadlines};
 use crate::m3ua::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode,
     RoutingContext, RoutingContexts,
@@ -27,6 +30,9 @@ pub struct RouteTableConfig {
     /// Destinations that are audited when the ASP becomes active at a gateway, none by default. The RFC recommends
     /// single ones (section 3.4.3).
     pub audited: Vec<(Option<NetworkAppearance>, AffectedPointCode)>,
+    /// Interval of audits of destinations that a gateway reported as unavailable, restricted or congested, none by default
+    /// (section 4.5.3).
+    pub audit_interval: Option<Duration>,
 }
 
 impl Default for RouteTableConfig {
@@ -34,14 +40,15 @@ impl Default for RouteTableConfig {
         Self {
             max_ranges: 16_384,
             audited: Vec::new(),
+            audit_interval: None,
         }
     }
 }
 
-/// DAUD to send by [`Asp::audit`].
+/// DAUD to send by the ASP's `audit`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
-    /// Gateway at which the ASP became active.
+    /// Gateway at which the ASP became active, or that reported the destinations.
     pub gateway: GatewayKey,
     /// Routing context of the application server.
     pub routing_context: Option<RoutingContext>,
@@ -64,6 +71,8 @@ pub struct RouteTable {
     networks: BTreeMap<Option<NetworkAppearance>, Network>,
     indications: VecDeque<(Option<NetworkAppearance>, DestinationEvent)>,
     audits: VecDeque<Audit>,
+    /// Next audits of what gateways reported.
+    deadlines: Deadlines<(Option<NetworkAppearance>, GatewayKey)>,
 }
 
 /// Routes to the destinations of a network.
@@ -80,6 +89,8 @@ struct Gateway {
     table: DestinationTable,
     /// Application servers in which the ASP is active.
     active: BTreeSet<Option<RoutingContext>>,
+    /// Next audit of what the gateway reported.
+    next_audit: Option<Time>,
 }
 
 /// Status of a part of a range, with what its change means to the MTP3-User.
@@ -100,6 +111,7 @@ impl RouteTable {
             networks: BTreeMap::new(),
             indications: VecDeque::new(),
             audits: VecDeque::new(),
+            deadlines: Deadlines::new(),
         }
     }
 
@@ -110,6 +122,7 @@ impl RouteTable {
     /// [`RouteStateFull`] if the gateway has reported more destinations than the limit; what exceeds it is ignored.
     pub fn update<L: Ss7Layer>(
         &mut self,
+        now: Time,
         gateway: GatewayKey,
         asp: &Asp<L>,
         indication: &L::AspIndication,
@@ -130,6 +143,9 @@ impl RouteTable {
         let mut result = Ok(());
         for network in concerned_networks(asp, network, contexts) {
             result = result.and(self.record(network, gateway, &event));
+            if reports_exception(&event) {
+                self.start_audits(now, network, gateway);
+            }
         }
         result
     }
@@ -138,6 +154,62 @@ impl RouteTable {
     /// a part of a range.
     pub fn poll_indication(&mut self) -> Option<(Option<NetworkAppearance>, DestinationEvent)> {
         self.indications.pop_front()
+    }
+
+    /// Returns the time of the next audit of destinations that are not available.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadlines.next()
+    }
+
+    /// Audits the destinations that gateways reported as unavailable, restricted or congested, if the interval has passed. A
+    /// gateway without such destinations is audited no longer.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for (network, gateway) in self.deadlines.due(now) {
+            self.set_audit(network, gateway, None);
+            let routes = self.gateway(network, gateway);
+            let context = routes.active.first().copied();
+            let exceptions = routes.table.known(|status| {
+                status.availability != Availability::Available
+                    || status.level() > CongestionLevel::NONE
+            });
+            let affected = exceptions.iter().flat_map(DestinationEvent::affected);
+            // A destination that is restricted and congested is in two events.
+            let affected = without_overlap(&affected.copied().collect::<Vec<_>>());
+            let Some(routing_context) = context else {
+                continue;
+            };
+            for affected in affected.chunks(MAX_POINT_CODES) {
+                self.audits.push_back(Audit {
+                    gateway,
+                    routing_context,
+                    affected: AffectedPointCodes(affected.to_vec()),
+                });
+            }
+            if !affected.is_empty() {
+                self.start_audits(now, network, gateway);
+            }
+        }
+    }
+
+    /// Starts the interval of audits, if it does not run.
+    fn start_audits(&mut self, now: Time, network: Option<NetworkAppearance>, gateway: GatewayKey) {
+        let routes = self.gateway(network, gateway);
+        let runs = routes.next_audit.is_some() || routes.active.is_empty();
+        if let Some(interval) = self.config.audit_interval.filter(|_| !runs) {
+            self.set_audit(network, gateway, Some(now + interval));
+        }
+    }
+
+    fn set_audit(
+        &mut self,
+        network: Option<NetworkAppearance>,
+        gateway: GatewayKey,
+        next: Option<Time>,
+    ) {
+        let routes = self.gateway(network, gateway);
+        let previous = std::mem::replace(&mut routes.next_audit, next);
+        self.deadlines
+            .reschedule((network, gateway), previous, next);
     }
 
     /// Returns the next audit to send. It is obsolete if the ASP refuses it.
@@ -216,6 +288,7 @@ impl RouteTable {
             }
         }
         for network in lost {
+            self.set_audit(network, gateway, None);
             self.recompute(network, AffectedPointCode::ALL);
         }
     }
@@ -250,6 +323,7 @@ impl RouteTable {
         routes.gateways.entry(gateway).or_insert_with(|| Gateway {
             table: DestinationTable::new(self.config.max_ranges),
             active: BTreeSet::new(),
+            next_audit: None,
         })
     }
 
@@ -295,6 +369,15 @@ impl RouteTable {
         let events = paused.into_iter().chain(resumed).chain(congested);
         self.indications
             .extend(events.map(|event| (network, event)));
+    }
+}
+
+/// Returns whether an event reports destinations that are not available, or congested.
+fn reports_exception(event: &DestinationEvent) -> bool {
+    match event {
+        DestinationEvent::Unavailable(_) | DestinationEvent::Restricted(_) => true,
+        DestinationEvent::Congested(_, level) => *level > Some(CongestionLevel::NONE),
+        DestinationEvent::Available(_) | DestinationEvent::UserPartUnavailable(..) => false,
     }
 }
 

@@ -71,12 +71,12 @@ impl Tested for M3ua {
 }
 
 /// Returns the address of a subsystem.
-pub(super) fn address(number: u32) -> sua::Address {
+pub(crate) fn address(number: u32) -> sua::Address {
     sua::Address::point_code(point_code(number), sua::SubsystemNumber(8))
 }
 
 /// Returns a CLDT.
-pub(super) fn cldt(number: u32) -> sua::ConnectionlessDataTransfer {
+pub(crate) fn cldt(number: u32) -> sua::ConnectionlessDataTransfer {
     sua::ConnectionlessDataTransfer {
         routing_context: RoutingContext(number),
         protocol_class: sua::ProtocolClass {
@@ -169,7 +169,7 @@ impl Tested for M2ua {
 }
 
 /// Returns the data link of tests.
-pub(super) fn dlci() -> iua::Dlci {
+pub(crate) fn dlci() -> iua::Dlci {
     iua::Dlci::new(0, 5).expect("a DLCI")
 }
 

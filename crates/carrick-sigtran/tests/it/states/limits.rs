@@ -105,6 +105,70 @@ fn many_servers<L: Tested>() {
     assert_eq!(asp.poll_timeout(), None, "every T(ack) has stopped");
 }
 
+/// RFC 4666, section 4.4.1: a flood of registrations beside 10,000 routing keys has a result for each key, and adds no more
+/// than the limit of application servers
+#[test]
+fn registrations_are_bounded() {
+    use carrick_sigtran::m3ua::{self, M3ua, RegistrationStatus, RoutingContext};
+    const CONFIGURED: u32 = 10_000;
+    const LIMIT: u32 = 12_000;
+    let config = m3ua::sgp::SgpConfig {
+        registration: m3ua::sgp::RegistrationPolicy::NewKeys,
+        max_application_servers: LIMIT as usize,
+        ..m3ua::sgp::SgpConfig::default()
+    };
+    let servers = (1..=CONFIGURED).map(|number| M3ua::server(number, None, 1));
+    let mut gateway = super::Pair::<M3ua>::new(config, servers.collect()).gateway;
+    let now = Time::from_millis(1);
+    let asp = gateway.add_asp(m3ua::sgp::SgpAspConfig::default());
+    let asp = asp.expect("room");
+    gateway.handle_sctp(now, asp, UP);
+    let up = m3ua::Message::AspUp(AspUp::default());
+    gateway.handle_message(now, asp, 0, &up);
+    let key = |number: u32| m3ua::RoutingKey {
+        local_id: m3ua::LocalRoutingKeyIdentifier(number),
+        routing_context: None,
+        traffic_mode: None,
+        network_appearance: None,
+        destinations: M3ua::server(number, None, 1).destinations,
+    };
+    // Each message has keys that are configured, new, or above the limit; every message is repeated.
+    let mut counts = std::collections::BTreeMap::new();
+    for message in 0..16_u32 {
+        let first = 9_000 + message / 2 * 1000;
+        let routing_keys = (first..first + 1000).map(key).collect();
+        let request = m3ua::RegistrationRequest { routing_keys };
+        let request = m3ua::Message::RegistrationRequest(request);
+        gateway.handle_message(now, asp, 0, &request);
+        while gateway.poll_indication().is_some() {}
+        while let Some((_, transmit)) = gateway.poll_transmit() {
+            if let m3ua::Message::RegistrationResponse(response) = transmit.message {
+                for result in response.results {
+                    *counts.entry(result.status.0).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    let expected = [
+        (RegistrationStatus::SUCCESS.0, 1001 + 2000),
+        (RegistrationStatus::INSUFFICIENT_RESOURCES.0, 9998),
+        (RegistrationStatus::ALREADY_REGISTERED.0, 3001),
+    ];
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
+    let exists = |number| gateway.as_state(RoutingContext(number)).is_some();
+    assert_eq!(
+        (1..=2 * LIMIT).filter(|number| exists(*number)).count(),
+        12_000
+    );
+    // The registrations end with the association.
+    gateway.handle_sctp(now, asp, carrick_sigtran::SctpNotification::Down);
+    let exists = |number| gateway.as_state(RoutingContext(number)).is_some();
+    assert_eq!(
+        (1..=2 * LIMIT).filter(|number| exists(*number)).count(),
+        10_000
+    );
+}
+
 for_every_layer! {
     unknown_servers
     unexpected_messages

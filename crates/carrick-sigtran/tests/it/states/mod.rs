@@ -4,6 +4,10 @@ mod asp;
 mod gateway;
 mod layers;
 mod limits;
+mod pair;
+
+pub(crate) use layers::{address, cldt, dlci};
+pub(crate) use pair::Pair;
 
 use std::time::Duration;
 
