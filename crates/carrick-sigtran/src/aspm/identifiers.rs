@@ -36,6 +36,12 @@ impl<I: Clone + Ord> AsIds<I> {
         singles.map(|(id, _)| id)
     }
 
+    /// Returns the single identifiers.
+    pub(crate) fn into_singles(self) -> impl Iterator<Item = I> {
+        let singles = self.0.into_iter().filter(|(first, last)| first == last);
+        singles.map(|(id, _)| id)
+    }
+
     /// Returns whether an identifier is in the list.
     pub fn contains(&self, id: &I) -> bool {
         let above = self.0.partition_point(|(first, _)| first <= id);

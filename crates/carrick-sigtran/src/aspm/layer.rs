@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::asp::{Asp, AspEvent};
+use super::asp::{Asp, AspEvent, ServedId};
 use super::sgp::{AspKey, Gateway, GatewayEvent};
 use super::{AsIds, AspState, data_stream};
 use crate::message::{
@@ -178,7 +178,7 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
     }
 
     /// Handles a change of the state of an ASP in an application server.
-    fn changed(_asp: &mut Asp<Self>, _id: &Option<Self::AsId>, _state: AspState) {}
+    fn changed(_asp: &mut Asp<Self>, _id: &ServedId<Self::AsId>, _state: AspState) {}
 
     /// Returns the next timeout of the user of an ASP.
     fn asp_timeout(_user: &Self::AspUser) -> Option<Time> {

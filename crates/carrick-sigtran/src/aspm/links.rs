@@ -75,10 +75,12 @@ pub trait Link<M>: Debug {
     fn handle_inactive(&mut self) {}
 
     /// Handles the timers that have expired.
-    fn handle_timeout(&mut self, now: Time);
+    fn handle_timeout(&mut self, _now: Time) {}
 
     /// Returns the time of the next timeout.
-    fn poll_timeout(&self) -> Option<Time>;
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
 
     /// Returns the next message for the other end.
     fn poll_transmit(&mut self) -> Option<M>;
@@ -317,7 +319,7 @@ impl<L: LinkLayer> Gateway<L> {
     /// discarded (section 4.3.4.3). Returns whether the link got the message.
     pub(crate) fn serve_link(&mut self, asp: AspKey, key: &L::Key, message: &L::Message) -> bool {
         let links = L::sgp_links(&mut self.user);
-        let Some((_, messages, outputs)) = links.change(key, |link| link.handle_message(message))
+        let Some(((), messages, outputs)) = links.change(key, |link| link.handle_message(message))
         else {
             return false;
         };
@@ -428,3 +430,38 @@ macro_rules! interface_layer {
     };
 }
 pub(crate) use interface_layer;
+
+/// Implements [`Link`] by the methods of a machine: its output, and whether requests end with the activity and are
+/// repeated.
+macro_rules! impl_link {
+    ($link:ty: $output:ty = $poll:ident $(, ends $inactive:ident)? $(, timers $timeout:ident)?) => {
+        impl Link<Message> for $link {
+            type Output = $output;
+
+            fn handle_message(&mut self, message: &Message) {
+                self.handle_message(message);
+            }
+
+            $(fn handle_inactive(&mut self) {
+                self.$inactive();
+            })?
+
+            $(fn handle_timeout(&mut self, now: Time) {
+                self.$timeout(now);
+            }
+
+            fn poll_timeout(&self) -> Option<Time> {
+                self.poll_timeout()
+            })?
+
+            fn poll_transmit(&mut self) -> Option<Message> {
+                self.poll_transmit()
+            }
+
+            fn poll_output(&mut self) -> Option<$output> {
+                self.$poll()
+            }
+        }
+    };
+}
+pub(crate) use impl_link;

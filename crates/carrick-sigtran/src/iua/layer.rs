@@ -9,7 +9,8 @@ use super::{
     AspActive, AspInactive, DecodeError, DiagnosticInformation, ErrorCode, ErrorMessage,
     InterfaceIdentifier, InterfaceIdentifiers, Message, Notify, Status, TrafficMode,
 };
-use crate::aspm::links::{Link, LinkLayer, Links, interface_layer};
+use crate::aspm::asp::ServedId;
+use crate::aspm::links::{Link, LinkLayer, Links, impl_link, interface_layer};
 use crate::aspm::sgp::AspKey;
 use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, data_stream, maintenance};
 use crate::message::{self, AspIdentifier, CorrelationId, MessageKind};
@@ -101,7 +102,7 @@ impl Layer for Iua {
         (error.code, None, error.diagnostic.as_ref())
     }
 
-    fn changed(asp: &mut Asp, id: &Option<InterfaceIdentifier>, state: AspState) {
+    fn changed(asp: &mut Asp, id: &ServedId<InterfaceIdentifier>, state: AspState) {
         if let Some(id) = id
             && state != AspState::Active
         {
@@ -161,55 +162,8 @@ impl Layer for Iua {
     }
 }
 
-impl Link<Message> for AspDataLink {
-    type Output = DataLinkIndication;
-
-    fn handle_message(&mut self, message: &Message) {
-        self.handle_message(message);
-    }
-
-    fn handle_inactive(&mut self) {
-        self.handle_inactive();
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.poll_timeout()
-    }
-
-    fn poll_transmit(&mut self) -> Option<Message> {
-        self.poll_transmit()
-    }
-
-    fn poll_output(&mut self) -> Option<DataLinkIndication> {
-        self.poll_indication()
-    }
-}
-
-impl Link<Message> for SgDataLink {
-    type Output = Q921Request;
-
-    fn handle_message(&mut self, message: &Message) {
-        self.handle_message(message);
-    }
-
-    fn handle_timeout(&mut self, _now: Time) {}
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    fn poll_transmit(&mut self) -> Option<Message> {
-        self.poll_transmit()
-    }
-
-    fn poll_output(&mut self) -> Option<Q921Request> {
-        self.poll_request()
-    }
-}
+impl_link!(AspDataLink: DataLinkIndication = poll_indication, ends handle_inactive, timers handle_timeout);
+impl_link!(SgDataLink: Q921Request = poll_request);
 
 impl LinkLayer for Iua {
     type Key = DataLinkKey;

@@ -83,7 +83,7 @@ impl Asp {
     ) -> Result<(), AspRequestError> {
         let ids = AsIds::new(identifiers.iter().cloned());
         let request = DeregistrationRequest { identifiers };
-        self.request_deregistration(now, ids, Message::DeregistrationRequest(request))
+        self.request_deregistration(now, ids.as_ref(), Message::DeregistrationRequest(request))
     }
 
     /// The link of an interface begins out of service when the ASP becomes active. Its requests end with the activity, and

@@ -9,7 +9,8 @@ use super::{
     AspActive, AspInactive, CorrelationId, DecodeError, DiagnosticInformation, ErrorCode,
     ErrorMessage, InterfaceIdentifier, InterfaceIdentifiers, Message, Notify, Status, kinds,
 };
-use crate::aspm::links::{Link, LinkLayer, Links, interface_layer};
+use crate::aspm::asp::ServedId;
+use crate::aspm::links::{Link, LinkLayer, Links, impl_link, interface_layer};
 use crate::aspm::sgp::AspKey;
 use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, maintenance};
 use crate::message::{AspIdentifier, MessageKind};
@@ -91,7 +92,7 @@ impl Layer for M2ua {
         (error.code, ids, error.diagnostic.as_ref())
     }
 
-    fn changed(asp: &mut Asp, id: &Option<InterfaceIdentifier>, state: AspState) {
+    fn changed(asp: &mut Asp, id: &ServedId<InterfaceIdentifier>, state: AspState) {
         if let Some(id) = id {
             asp.on_state(id, state);
         }
@@ -161,57 +162,8 @@ impl Layer for M2ua {
     }
 }
 
-impl Link<Message> for AspLink {
-    type Output = LinkIndication;
-
-    fn handle_message(&mut self, message: &Message) {
-        self.handle_message(message);
-    }
-
-    fn handle_inactive(&mut self) {
-        self.handle_inactive();
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.poll_timeout()
-    }
-
-    fn poll_transmit(&mut self) -> Option<Message> {
-        self.poll_transmit()
-    }
-
-    fn poll_output(&mut self) -> Option<LinkIndication> {
-        self.poll_indication()
-    }
-}
-
-impl Link<Message> for SgpLink {
-    type Output = Mtp2Request;
-
-    fn handle_message(&mut self, message: &Message) {
-        self.handle_message(message);
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.poll_timeout()
-    }
-
-    fn poll_transmit(&mut self) -> Option<Message> {
-        self.poll_transmit()
-    }
-
-    fn poll_output(&mut self) -> Option<Mtp2Request> {
-        self.poll_request()
-    }
-}
+impl_link!(AspLink: LinkIndication = poll_indication, ends handle_inactive, timers handle_timeout);
+impl_link!(SgpLink: Mtp2Request = poll_request, timers handle_timeout);
 
 impl LinkLayer for M2ua {
     type Key = InterfaceIdentifier;

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::aspm::Layer;
 use crate::aspm::links::{InterfaceConfig, Links};
-use crate::aspm::sgp::{self, DeliveryError, GatewayEvent, Registering, RegistrationOutcome};
+use crate::aspm::sgp::{
+    self, DeliveryError, GatewayEvent, KeyResult, Registering, RegistrationOutcome,
+};
 
 pub use crate::aspm::sgp::{AsState, AspKey, RegistrationPolicy};
 
@@ -133,7 +135,7 @@ impl Sgp {
                 self.on_registration(now, asp, &body.link_keys, message);
             }
             Message::DeregistrationRequest(_) if up => {
-                self.on_deregistration(now, asp, M2ua::ids(message), message);
+                self.on_deregistration(now, asp, M2ua::ids(message).as_ref(), message);
             }
             maup => match maup.identifier() {
                 Some(id) if self.admits(asp, stream, id, message) => {
@@ -175,7 +177,7 @@ impl Registering for M2ua {
         RegistrationOutcome::New(interface)
     }
 
-    fn response(results: &[(&LinkKey, u32, Option<InterfaceIdentifier>)]) -> Message {
+    fn response(results: &[KeyResult<'_, Self>]) -> Message {
         let results = results
             .iter()
             .map(|(key, status, identifier)| RegistrationResult {

@@ -3,15 +3,15 @@
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspApplicationServer, AspIndication};
-use super::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer};
+use super::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer, ss7_layer};
 use super::sgp::{
     ApplicationServerConfig, AspKey, SgpIndication, SgpUser, SignallingGatewayProcess,
 };
 use super::{
     AffectedPointCode, AffectedPointCodes, AspActive, AspInactive, CorrelationId, Data,
-    DecodeError, DestinationState, DiagnosticInformation, ErrorCode, ErrorMessage, Message,
-    NetworkAppearance, Notify, ProtocolData, RoutingContext, RoutingContexts, Status, TrafficMode,
-    kinds,
+    DecodeError, DeregistrationRequest, DestinationState, DiagnosticInformation, ErrorCode,
+    ErrorMessage, Message, NetworkAppearance, Notify, ProtocolData, RoutingContext,
+    RoutingContexts, Status, TrafficMode, kinds,
 };
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
 use crate::message::{AspIdentifier, MessageKind};
@@ -21,23 +21,12 @@ use crate::message::{AspIdentifier, MessageKind};
 pub struct M3ua;
 
 impl Layer for M3ua {
-    type AsId = RoutingContext;
     type Label = ();
-    type Message = Message;
-    type Notify = Notify;
-    type ErrorMessage = ErrorMessage;
-    type Served = AspApplicationServer;
-    type Server = ApplicationServerConfig;
     type Payload = ProtocolData;
-    type AspUser = ();
-    type User = SgpUser;
-    type AspIndication = AspIndication;
-    type SgpIndication = SgpIndication;
 
-    const INVALID_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
     const UNDEFINED_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
-    const NO_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
-    const REGISTRATION: Option<MessageKind> = Some(kinds::REG_REQ);
+
+    ss7_layer!();
 
     fn read(message: &Message) -> Option<Maintenance<Self>> {
         let activation = |body: &AspActive| Activation {
@@ -65,41 +54,6 @@ impl Layer for M3ua {
         message.routing_contexts().and_then(AsIds::from_contexts)
     }
 
-    fn error(code: ErrorCode, ids: Option<AsIds<RoutingContext>>, octets: &[u8]) -> ErrorMessage {
-        ErrorMessage {
-            routing_contexts: RoutingContexts::of(ids),
-            ..ErrorMessage::about(code, octets)
-        }
-    }
-
-    fn answering(error: &DecodeError, octets: &[u8]) -> Option<ErrorMessage> {
-        ErrorMessage::answering(error, octets)
-    }
-
-    fn read_error(
-        error: &ErrorMessage,
-    ) -> (
-        ErrorCode,
-        Option<AsIds<RoutingContext>>,
-        Option<&DiagnosticInformation>,
-    ) {
-        let ids = error.routing_contexts.clone();
-        let ids = ids.and_then(AsIds::from_contexts);
-        (error.code, ids, error.diagnostic.as_ref())
-    }
-
-    fn notify(
-        status: Status,
-        asp_identifier: Option<AspIdentifier>,
-        ids: Option<AsIds<RoutingContext>>,
-    ) -> Notify {
-        Notify::of(status, asp_identifier, ids)
-    }
-
-    fn read_notify(notify: &Notify) -> (Status, Option<AsIds<RoutingContext>>) {
-        notify.read()
-    }
-
     fn served_id(served: &AspApplicationServer) -> Option<RoutingContext> {
         served.routing_context
     }
@@ -125,59 +79,12 @@ impl Layer for M3ua {
         }))
     }
 
-    fn receive(asp: &mut Asp, _now: Time, stream: u16, message: &Message) {
-        asp.on_user_message(stream, message);
-    }
-
-    fn server_id(server: &ApplicationServerConfig) -> RoutingContext {
-        server.routing_context
-    }
-
-    fn server_mode(server: &ApplicationServerConfig) -> Option<TrafficMode> {
-        server.traffic_mode
-    }
-
-    fn minimum_asps(server: &ApplicationServerConfig) -> usize {
-        server.minimum_asps
-    }
-
-    fn assign_id(gateway: &mut SignallingGatewayProcess, server: &mut ApplicationServerConfig) {
-        server.routing_context = gateway.free_context();
-    }
-
     fn overlapping(
         gateway: &SignallingGatewayProcess,
         server: &ApplicationServerConfig,
     ) -> Option<RoutingContext> {
         let keys = &gateway.user.keys;
         keys.overlapping(server.network_appearance, &server.destinations)
-    }
-
-    fn added(user: &mut SgpUser, server: &ApplicationServerConfig) {
-        user.keys.insert(server);
-    }
-
-    fn removed(user: &mut SgpUser, server: &ApplicationServerConfig) {
-        user.keys.remove(server);
-    }
-
-    /// Destinations that are not available, or congested (RFC 4666, sections 4.5.1 and 4.6).
-    fn reports(
-        gateway: &SignallingGatewayProcess,
-        _asp: AspKey,
-        ids: &[RoutingContext],
-    ) -> Vec<Message> {
-        gateway.exceptions(ids)
-    }
-
-    fn serve(
-        gateway: &mut SignallingGatewayProcess,
-        now: Time,
-        asp: AspKey,
-        stream: u16,
-        message: &Message,
-    ) {
-        gateway.on_user_message(now, asp, stream, message);
     }
 
     fn octets(payload: &ProtocolData) -> usize {
@@ -225,6 +132,10 @@ impl Ss7Layer for M3ua {
         contexts: Option<RoutingContexts>,
     ) -> Message {
         event.message(network, contexts)
+    }
+
+    fn deregistration(routing_contexts: RoutingContexts) -> Message {
+        Message::DeregistrationRequest(DeregistrationRequest { routing_contexts })
     }
 
     fn route_input(indication: &AspIndication) -> Option<RouteInput> {

@@ -197,7 +197,7 @@ impl fmt::Display for RoutingContext {
 impl RoutingContexts {
     /// Routing contexts of a list.
     pub(crate) fn of(ids: Option<AsIds<RoutingContext>>) -> Option<Self> {
-        Self::new(ids.iter().flat_map(AsIds::singles).copied())
+        Self::new(ids?.into_singles())
     }
 }
 

@@ -7,11 +7,10 @@
 use carrick_proto::Time;
 
 use super::{
-    AffectedPointCodes, AspCapabilities, DeregistrationRequest, DestinationStateAudit, ErrorCode,
-    Labels, Message, NetworkAppearance, RegistrationRequest, RoutingContext, RoutingContexts,
-    RoutingKey, Sua, SubsystemNumber, TrafficMode, traffic,
+    AffectedPointCodes, AspCapabilities, DestinationStateAudit, ErrorCode, Labels, Message,
+    NetworkAppearance, RegistrationRequest, RoutingContext, RoutingContexts, RoutingKey, Sua,
+    SubsystemNumber, TrafficMode, traffic,
 };
-use crate::aspm::AsIds;
 use crate::aspm::asp::{self, AspEvent};
 use crate::m3ua;
 use crate::m3ua::route::{DestinationEvent, RouteInput};
@@ -146,22 +145,6 @@ impl Asp {
             capabilities,
         };
         self.request_registration(now, keys, Message::RegistrationRequest(request))
-    }
-
-    /// Requests deregistrations. A confirm follows for each routing context.
-    ///
-    /// # Errors
-    /// [`AspRequestError`] if the ASP is in ASP-DOWN or does not serve a context; nothing is requested then.
-    pub fn deregister(
-        &mut self,
-        now: Time,
-        contexts: RoutingContexts,
-    ) -> Result<(), AspRequestError> {
-        let ids = AsIds::new(contexts.iter().copied());
-        let request = DeregistrationRequest {
-            routing_contexts: contexts,
-        };
-        self.request_deregistration(now, ids, Message::DeregistrationRequest(request))
     }
 
     /// Sends a connectionless or connection-oriented message in the application server of its routing context.

@@ -7,14 +7,14 @@ use super::sgp::{
     ApplicationServerConfig, SgpIndication, SgpUser, SignallingGatewayProcess, report,
 };
 use super::{
-    AspActive, AspActiveAck, AspInactive, CorrelationId, DecodeError, DiagnosticInformation,
-    DrnLabel, ErrorCode, ErrorMessage, LabelPosition, Message, Notify, RoutingContext,
-    RoutingContexts, Status, TidLabel, TrafficMode, kinds, traffic,
+    AspActive, AspActiveAck, AspInactive, CorrelationId, DecodeError, DeregistrationRequest,
+    DiagnosticInformation, DrnLabel, ErrorCode, ErrorMessage, LabelPosition, Message, Notify,
+    RoutingContext, RoutingContexts, Status, TidLabel, TrafficMode, kinds, traffic,
 };
 use crate::aspm::sgp::AspKey;
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
 use crate::m3ua::NetworkAppearance;
-use crate::m3ua::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer};
+use crate::m3ua::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer, ss7_layer};
 use crate::message::{AspIdentifier, MessageKind};
 
 /// SUA: an application server is identified by its routing context.
@@ -41,24 +41,13 @@ impl Labels {
 }
 
 impl Layer for Sua {
-    type AsId = RoutingContext;
     type Label = Labels;
-    type Message = Message;
-    type Notify = Notify;
-    type ErrorMessage = ErrorMessage;
-    type Served = AspApplicationServer;
-    type Server = ApplicationServerConfig;
     type Payload = Message;
-    type AspUser = ();
-    type User = SgpUser;
-    type AspIndication = AspIndication;
-    type SgpIndication = SgpIndication;
 
-    const INVALID_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
     const UNDEFINED_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
-    const NO_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
     const ACK_HAS_LIST: bool = true;
-    const REGISTRATION: Option<MessageKind> = Some(kinds::REG_REQ);
+
+    ss7_layer!();
 
     fn read(message: &Message) -> Option<Maintenance<Self>> {
         let activation = |body: &AspActive| Activation {
@@ -111,41 +100,6 @@ impl Layer for Sua {
         contexts.and_then(AsIds::from_contexts)
     }
 
-    fn error(code: ErrorCode, ids: Option<AsIds<RoutingContext>>, octets: &[u8]) -> ErrorMessage {
-        ErrorMessage {
-            routing_contexts: RoutingContexts::of(ids),
-            ..ErrorMessage::about(code, octets)
-        }
-    }
-
-    fn answering(error: &DecodeError, octets: &[u8]) -> Option<ErrorMessage> {
-        ErrorMessage::answering(error, octets)
-    }
-
-    fn read_error(
-        error: &ErrorMessage,
-    ) -> (
-        ErrorCode,
-        Option<AsIds<RoutingContext>>,
-        Option<&DiagnosticInformation>,
-    ) {
-        let ids = error.routing_contexts.clone();
-        let ids = ids.and_then(AsIds::from_contexts);
-        (error.code, ids, error.diagnostic.as_ref())
-    }
-
-    fn notify(
-        status: Status,
-        asp_identifier: Option<AspIdentifier>,
-        ids: Option<AsIds<RoutingContext>>,
-    ) -> Notify {
-        Notify::of(status, asp_identifier, ids)
-    }
-
-    fn read_notify(notify: &Notify) -> (Status, Option<AsIds<RoutingContext>>) {
-        notify.read()
-    }
-
     fn served_id(served: &AspApplicationServer) -> Option<RoutingContext> {
         Some(served.routing_context)
     }
@@ -168,47 +122,11 @@ impl Layer for Sua {
         Some(AspIndication::State(Box::new(report(&event, contexts))))
     }
 
-    fn receive(asp: &mut Asp, _now: Time, stream: u16, message: &Message) {
-        asp.on_user_message(stream, message);
-    }
-
-    fn server_id(server: &ApplicationServerConfig) -> RoutingContext {
-        server.routing_context
-    }
-
-    fn server_mode(server: &ApplicationServerConfig) -> Option<TrafficMode> {
-        server.traffic_mode
-    }
-
-    fn minimum_asps(server: &ApplicationServerConfig) -> usize {
-        server.minimum_asps
-    }
-
-    fn assign_id(gateway: &mut SignallingGatewayProcess, server: &mut ApplicationServerConfig) {
-        server.routing_context = gateway.free_context();
-    }
-
     fn overlapping(
         gateway: &SignallingGatewayProcess,
         server: &ApplicationServerConfig,
     ) -> Option<RoutingContext> {
         gateway.user.keys.overlapping(server)
-    }
-
-    fn added(user: &mut SgpUser, server: &ApplicationServerConfig) {
-        user.keys.insert(server);
-    }
-
-    fn removed(user: &mut SgpUser, server: &ApplicationServerConfig) {
-        user.keys.remove(server);
-    }
-
-    fn reports(
-        gateway: &SignallingGatewayProcess,
-        _asp: AspKey,
-        ids: &[RoutingContext],
-    ) -> Vec<Message> {
-        gateway.exceptions(ids)
     }
 
     /// Labels are at the same positions in an application server, and each has another value (section 4.7.2.1).
@@ -223,16 +141,6 @@ impl Layer for Sua {
                 _ => false,
             })
         })
-    }
-
-    fn serve(
-        gateway: &mut SignallingGatewayProcess,
-        now: Time,
-        asp: AspKey,
-        stream: u16,
-        message: &Message,
-    ) {
-        gateway.on_user_message(now, asp, stream, message);
     }
 
     fn octets(payload: &Message) -> usize {
@@ -283,6 +191,10 @@ impl Ss7Layer for Sua {
         contexts: Option<RoutingContexts>,
     ) -> Message {
         report(event, contexts)
+    }
+
+    fn deregistration(routing_contexts: RoutingContexts) -> Message {
+        Message::DeregistrationRequest(DeregistrationRequest { routing_contexts })
     }
 
     fn route_input(indication: &AspIndication) -> Option<RouteInput> {

@@ -13,6 +13,8 @@
 //!     └────────── ASPDN Ack, association lost ───────┘
 //! ```
 
+#![expect(clippy::ref_option, reason = "identifiers are keys of a map")]
+
 mod assume;
 mod config;
 mod messages;
@@ -36,6 +38,12 @@ use super::heartbeat_timer::HeartbeatTimer;
 use super::{AsIds, Layer, Maintenance, Transmit, error_about};
 use crate::SctpNotification;
 use crate::message::{DecodeError, ErrorCode};
+
+/// Identifier of an application server of an ASP, `None` if it is the only one and has none.
+pub type ServedId<I> = Option<I>;
+
+/// Application servers that a message addresses, and what it lists beside.
+type Addressed<I> = (Vec<ServedId<I>>, Option<AsIds<I>>);
 
 /// State of an ASP in an application server (RFC 4666, section 4.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -201,6 +209,7 @@ impl<L: Layer> Asp<L> {
 
     /// Returns the state in an application server, `None` if the ASP does not serve it. This is the answer to an
     /// M-ASP_STATUS request.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn state(&self, id: Option<L::AsId>) -> Option<AspState> {
         self.servers.get(&id).map(|served| served.state)
     }
@@ -211,7 +220,7 @@ impl<L: Layer> Asp<L> {
     }
 
     /// Returns the configuration of an application server, `None` if the ASP does not serve it.
-    pub(crate) fn served(&self, id: &Option<L::AsId>) -> Option<&L::Served> {
+    pub(crate) fn served(&self, id: &ServedId<L::AsId>) -> Option<&L::Served> {
         self.servers.get(id).map(|served| &served.server)
     }
 
@@ -286,7 +295,7 @@ impl<L: Layer> Asp<L> {
         }
     }
 
-    fn set_state(&mut self, id: &Option<L::AsId>, state: AspState) {
+    fn set_state(&mut self, id: &ServedId<L::AsId>, state: AspState) {
         if let Some(served) = self.servers.get_mut(id)
             && served.state != state
         {
@@ -302,7 +311,7 @@ impl<L: Layer> Asp<L> {
 
     /// Returns the application server with an identifier. The only application server may have none here; it is meant by
     /// every identifier then.
-    fn find_implied(&self, id: L::AsId) -> Option<Option<L::AsId>> {
+    fn find_implied(&self, id: L::AsId) -> Option<ServedId<L::AsId>> {
         let id = Some(id);
         if self.servers.contains_key(&id) {
             return Some(id);
@@ -311,10 +320,7 @@ impl<L: Layer> Asp<L> {
     }
 
     /// Returns the application servers that a message addresses, all without a list, and what it lists beside.
-    fn addressed(
-        &self,
-        ids: Option<&AsIds<L::AsId>>,
-    ) -> (Vec<Option<L::AsId>>, Option<AsIds<L::AsId>>) {
+    fn addressed(&self, ids: Option<&AsIds<L::AsId>>) -> Addressed<L::AsId> {
         let Some(ids) = ids else {
             return (self.all_servers(), None);
         };
@@ -343,7 +349,7 @@ impl<L: Layer> Asp<L> {
         stream: u16,
         id: Option<L::AsId>,
         message: &L::Message,
-    ) -> Option<Option<L::AsId>> {
+    ) -> Option<ServedId<L::AsId>> {
         if stream == 0 {
             self.refuse(ErrorCode::INVALID_STREAM_IDENTIFIER, message);
             return None;

@@ -2,7 +2,9 @@
 
 use carrick_proto::Time;
 
-use super::{Asp, AspEvent, AspRequestError, AspState, RequestFailure, ServedApplication, Timer};
+use super::{
+    Asp, AspEvent, AspRequestError, AspState, RequestFailure, ServedApplication, ServedId, Timer,
+};
 use crate::aspm::{AsIds, Layer};
 
 /// Registration that waits for its result.
@@ -119,7 +121,7 @@ impl<L: Layer> Asp<L> {
     pub(crate) fn request_deregistration(
         &mut self,
         now: Time,
-        ids: Option<AsIds<L::AsId>>,
+        ids: Option<&AsIds<L::AsId>>,
         message: L::Message,
     ) -> Result<(), AspRequestError<L::AsId>> {
         let deadline = now + self.config.t_ack * self.config.attempts.get();
@@ -131,7 +133,11 @@ impl<L: Layer> Asp<L> {
     }
 
     /// Starts or ends the wait for a deregistration response; returns whether there was one.
-    pub(super) fn set_deregistration(&mut self, id: &Option<L::AsId>, next: Option<Time>) -> bool {
+    pub(super) fn set_deregistration(
+        &mut self,
+        id: &ServedId<L::AsId>,
+        next: Option<Time>,
+    ) -> bool {
         let Some(served) = self.servers.get_mut(id) else {
             return false;
         };

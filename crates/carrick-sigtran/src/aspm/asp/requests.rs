@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use carrick_proto::Time;
 
 use super::{
-    Asp, AspEvent, AspState, Outstanding, StateRequest, Timer, TrafficRequest, Transmit,
+    Asp, AspEvent, AspState, Outstanding, ServedId, StateRequest, Timer, TrafficRequest, Transmit,
     WantedTraffic,
 };
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, data_stream};
@@ -113,7 +113,7 @@ impl<L: Layer> Asp<L> {
         ids: &[L::AsId],
     ) -> Result<(), AspRequestError<L::AsId>> {
         self.require_confirmed()?;
-        let ids = self.requested(AsIds::new(ids.iter().cloned()))?;
+        let ids = self.requested(AsIds::new(ids.iter().cloned()).as_ref())?;
         self.request_traffic(now, TrafficRequest::Activate, ids);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl<L: Layer> Asp<L> {
         ids: &[L::AsId],
     ) -> Result<(), AspRequestError<L::AsId>> {
         self.require_confirmed()?;
-        let ids = self.requested(AsIds::new(ids.iter().cloned()))?;
+        let ids = self.requested(AsIds::new(ids.iter().cloned()).as_ref())?;
         self.request_traffic(now, TrafficRequest::Deactivate, ids);
         Ok(())
     }
@@ -161,10 +161,10 @@ impl<L: Layer> Asp<L> {
     /// Returns the application servers of a request.
     pub(super) fn requested(
         &self,
-        ids: Option<AsIds<L::AsId>>,
+        ids: Option<&AsIds<L::AsId>>,
     ) -> Result<Vec<Option<L::AsId>>, AspRequestError<L::AsId>> {
         self.require_up()?;
-        let (known, unknown) = self.addressed(ids.as_ref());
+        let (known, unknown) = self.addressed(ids);
         match unknown
             .as_ref()
             .and_then(|unknown| unknown.ranges().first())
@@ -250,7 +250,7 @@ impl<L: Layer> Asp<L> {
     /// Replaces the ASPTM request of an application server that waits; returns the previous one.
     pub(super) fn set_traffic_request(
         &mut self,
-        id: &Option<L::AsId>,
+        id: &ServedId<L::AsId>,
         next: Option<Outstanding<TrafficRequest>>,
     ) -> Option<Outstanding<TrafficRequest>> {
         let served = self.servers.get_mut(id)?;
@@ -341,7 +341,7 @@ impl<L: Layer> Asp<L> {
 
     pub(super) fn confirm_traffic(
         &mut self,
-        id: &Option<L::AsId>,
+        id: &ServedId<L::AsId>,
         request: TrafficRequest,
         result: Result<(), RequestFailure>,
     ) {
@@ -352,7 +352,7 @@ impl<L: Layer> Asp<L> {
     }
 
     /// Ends the outstanding request of an application server, if there is one.
-    pub(super) fn fail_traffic_request(&mut self, id: &Option<L::AsId>, failure: RequestFailure) {
+    pub(super) fn fail_traffic_request(&mut self, id: &ServedId<L::AsId>, failure: RequestFailure) {
         if let Some(outstanding) = self.set_traffic_request(id, None) {
             self.confirm_traffic(id, outstanding.request, Err(failure));
         }

@@ -6,7 +6,8 @@ use carrick_proto::Time;
 
 use super::registration::status;
 use super::{
-    Asp, AspEvent, Outstanding, RequestFailure, StateRequest, Timer, TrafficRequest, WantedTraffic,
+    Asp, AspEvent, Outstanding, RequestFailure, ServedId, StateRequest, Timer, TrafficRequest,
+    WantedTraffic,
 };
 use crate::aspm::heartbeat_timer::{HeartbeatAction, HeartbeatTimer};
 use crate::aspm::{Layer, Maintenance};
@@ -32,8 +33,9 @@ impl<L: Layer> Asp<L> {
                 Timer::Registration(local_id) => self.fail_registration(local_id),
                 Timer::Deregistration(id) => {
                     self.set_deregistration(&id, None);
-                    let event = id.map(|id| AspEvent::Deregistered(id, status::UNKNOWN));
-                    event.into_iter().for_each(|event| self.indicate(event));
+                    if let Some(id) = id {
+                        self.indicate(AspEvent::Deregistered(id, status::UNKNOWN));
+                    }
                 }
                 Timer::Heartbeat => self.expire_heartbeat(now),
             }
@@ -85,7 +87,7 @@ impl<L: Layer> Asp<L> {
     }
 
     /// Starts T(ack) of the request of an application server again and returns `true`, or lets the request fail.
-    fn expire_traffic_request(&mut self, now: Time, id: &Option<L::AsId>) -> bool {
+    fn expire_traffic_request(&mut self, now: Time, id: &ServedId<L::AsId>) -> bool {
         let Some(served) = self.servers.get_mut(id) else {
             return false;
         };

@@ -217,6 +217,7 @@ impl<L: Layer> Gateway<L> {
     ///
     /// # Errors
     /// [`GatewayConfigError::UnknownApplicationServer`].
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn set_application_server_blocked(
         &mut self,
         now: Time,

@@ -24,11 +24,11 @@ impl<L: Layer> Gateway<L> {
         &mut self,
         now: Time,
         asp: AspKey,
-        activation: Activation<L::Label>,
-        listed: Option<AsIds<L::AsId>>,
+        activation: &Activation<L::Label>,
+        listed: Option<&AsIds<L::AsId>>,
         message: &L::Message,
     ) {
-        let (ids, undefined) = match self.servers_to_activate(asp, listed.as_ref()) {
+        let (ids, undefined) = match self.servers_to_activate(asp, listed) {
             Ok(found) => found,
             Err(code) => return self.refuse(asp, code, message),
         };
@@ -74,7 +74,7 @@ impl<L: Layer> Gateway<L> {
         for report in L::reports(self, asp, &newly_active.collect::<Vec<_>>()) {
             self.send(asp, report);
         }
-        let overridden = self.activate(asp, &accepted, &activation);
+        let overridden = self.activate(asp, &accepted, activation);
         let has_list = listed.is_some() || L::ACK_HAS_LIST;
         let ack = has_list.then(|| accepted.clone());
         self.acknowledge(asp, ack, |ids| Maintenance::AspActiveAck(mode, ids));
@@ -188,10 +188,10 @@ impl<L: Layer> Gateway<L> {
         &mut self,
         now: Time,
         asp: AspKey,
-        listed: Option<AsIds<L::AsId>>,
+        listed: Option<&AsIds<L::AsId>>,
         message: &L::Message,
     ) {
-        let (ids, undefined) = match &listed {
+        let (ids, undefined) = match listed {
             Some(listed) => self.listed(asp, listed),
             None => (self.servers_of(asp), None),
         };

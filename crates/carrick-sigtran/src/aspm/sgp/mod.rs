@@ -22,7 +22,7 @@ mod registration;
 pub use application_server::AsState;
 pub use config::{GatewayConfig, GatewayConfigError, RegistrationPolicy, SgpAspConfig};
 pub use delivery::DeliveryError;
-pub use registration::{Registering, RegistrationOutcome};
+pub use registration::{KeyResult, Registering, RegistrationOutcome};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -242,12 +242,14 @@ impl<L: Layer> Gateway<L> {
 
     /// Returns the state of an application server, `None` if it does not exist. This is the answer to an
     /// M-AS_STATUS request.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn as_state(&self, id: L::AsId) -> Option<AsState> {
         self.servers.get(&id).map(|server| server.state)
     }
 
     /// Returns the state of an ASP in an application server, `None` if it is no member. This is the answer to an
     /// M-ASP_STATUS request.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn asp_state(&self, asp: AspKey, id: L::AsId) -> Option<AspState> {
         self.servers.get(&id)?.asp_state(asp)
     }
@@ -258,6 +260,7 @@ impl<L: Layer> Gateway<L> {
     }
 
     /// Returns the number of messages that an application server buffers, and their octets.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn buffered(&self, id: L::AsId) -> Option<(usize, usize)> {
         let server = self.servers.get(&id)?;
         Some((server.buffer.len(), server.buffered_octets))
@@ -378,9 +381,11 @@ impl<L: Layer> Gateway<L> {
             Maintenance::HeartbeatAck(_) => {}
             Maintenance::Error(error) => self.indicate(GatewayEvent::Error(asp, error)),
             Maintenance::AspActive(activation, ids) if up => {
-                self.on_asp_active(now, asp, activation, ids, message);
+                self.on_asp_active(now, asp, &activation, ids.as_ref(), message);
             }
-            Maintenance::AspInactive(ids) if up => self.on_asp_inactive(now, asp, ids, message),
+            Maintenance::AspInactive(ids) if up => {
+                self.on_asp_inactive(now, asp, ids.as_ref(), message)
+            }
             Maintenance::Notify(notify) if up => self.indicate(GatewayEvent::Notify(asp, notify)),
             _ => self.refuse(asp, ErrorCode::UNEXPECTED_MESSAGE, message),
         }

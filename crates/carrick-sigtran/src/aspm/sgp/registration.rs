@@ -31,11 +31,14 @@ pub trait Registering: Layer {
     fn compare(gateway: &Gateway<Self>, key: &Self::Key) -> RegistrationOutcome<Self>;
 
     /// Returns the response with the results of keys: the status, and the application server of those that succeeded.
-    fn response(results: &[(&Self::Key, u32, Option<Self::AsId>)]) -> Self::Message;
+    fn response(results: &[KeyResult<'_, Self>]) -> Self::Message;
 
     /// Returns the response with the results of deregistrations.
     fn deregistration_response(results: &[(Self::AsId, u32)]) -> Self::Message;
 }
+
+/// Result of a key: the status, and the application server if it succeeded.
+pub type KeyResult<'a, L> = (&'a <L as Registering>::Key, u32, Option<<L as Layer>::AsId>);
 
 /// Outcome of the comparison of a key with those of the application servers.
 pub enum RegistrationOutcome<L: Layer> {
@@ -127,14 +130,14 @@ impl<L: Registering> Gateway<L> {
         &mut self,
         now: Time,
         asp: AspKey,
-        ids: Option<AsIds<L::AsId>>,
+        ids: Option<&AsIds<L::AsId>>,
         message: &L::Message,
     ) {
         if self.config.registration == RegistrationPolicy::Unsupported {
             self.refuse(asp, L::UNSUPPORTED, message);
             return;
         }
-        let ids = ids.iter().flat_map(AsIds::singles).cloned();
+        let ids = ids.into_iter().flat_map(AsIds::singles).cloned();
         let results = ids.map(|id| (id.clone(), self.deregistration_status(asp, &id)));
         let results: Vec<_> = results.collect();
         for results in results.chunks(RESULTS_PER_MESSAGE) {

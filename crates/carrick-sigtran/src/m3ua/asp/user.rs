@@ -3,12 +3,11 @@
 use carrick_proto::Time;
 
 use super::{Asp, AspApplicationServer, AspIndication, AspRequestError};
-use crate::aspm::{AsIds, Layer, error_about};
+use crate::aspm::{Layer, error_about};
 use crate::m3ua::{
-    AffectedPointCodes, CongestionLevel, Data, DeregistrationRequest, DestinationState, ErrorCode,
-    ErrorMessage, M3ua, Message, NetworkAppearance, ProtocolData, RegistrationRequest,
-    RegistrationStatus, RoutingContext, RoutingContexts, RoutingKey, SignallingCongestion,
-    TrafficMode,
+    AffectedPointCodes, CongestionLevel, Data, DestinationState, ErrorCode, ErrorMessage, M3ua,
+    Message, NetworkAppearance, ProtocolData, RegistrationRequest, RegistrationStatus,
+    RoutingContext, RoutingContexts, RoutingKey, SignallingCongestion, TrafficMode,
 };
 
 impl Asp {
@@ -52,22 +51,6 @@ impl Asp {
         let keys = keys.collect();
         let request = RegistrationRequest { routing_keys };
         self.request_registration(now, keys, Message::RegistrationRequest(request))
-    }
-
-    /// M-RK_DEREG request. A confirm follows for each routing context.
-    ///
-    /// # Errors
-    /// [`AspRequestError`] if the ASP is in ASP-DOWN or does not serve a context; nothing is requested then.
-    pub fn deregister(
-        &mut self,
-        now: Time,
-        contexts: RoutingContexts,
-    ) -> Result<(), AspRequestError> {
-        let ids = AsIds::new(contexts.iter().copied());
-        let request = DeregistrationRequest {
-            routing_contexts: contexts,
-        };
-        self.request_deregistration(now, ids, Message::DeregistrationRequest(request))
     }
 
     /// MTP-TRANSFER request in an application server. The SLS selects the stream.

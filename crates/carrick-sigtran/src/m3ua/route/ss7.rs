@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use carrick_proto::Time;
+
 use super::{
     Availability, DestinationEvent, DestinationStatus, DestinationTable, RouteInput, RouteStateFull,
 };
+use crate::aspm::asp::{Asp, AspRequestError};
 use crate::aspm::sgp::{AspKey, Gateway};
-use crate::aspm::{AspState, Layer};
+use crate::aspm::{AsIds, AspState, Layer};
 use crate::m3ua::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode,
     RoutingContext, RoutingContexts,
@@ -44,6 +47,9 @@ pub trait Ss7Layer: Layer<AsId = RoutingContext> {
         contexts: Option<RoutingContexts>,
     ) -> Self::Message;
 
+    /// Returns the request to deregister application servers.
+    fn deregistration(contexts: RoutingContexts) -> Self::Message;
+
     /// Returns what an indication of an ASP means to the routes.
     fn route_input(indication: &Self::AspIndication) -> Option<RouteInput>;
 }
@@ -70,6 +76,21 @@ impl GatewayRoutes {
         let routes = self.0.get(&network).filter(|routes| !routes.isolated);
         let status = routes.and_then(|routes| routes.table.status(destination));
         status.unwrap_or_default()
+    }
+}
+
+impl<L: Ss7Layer> Asp<L> {
+    /// M-RK_DEREG request. A confirm follows for each routing context.
+    ///
+    /// # Errors
+    /// [`AspRequestError`] if the ASP is in ASP-DOWN or does not serve a context; nothing is requested then.
+    pub fn deregister(
+        &mut self,
+        now: Time,
+        contexts: RoutingContexts,
+    ) -> Result<(), AspRequestError<RoutingContext>> {
+        let ids = AsIds::new(contexts.iter().copied());
+        self.request_deregistration(now, ids.as_ref(), L::deregistration(contexts))
     }
 }
 
@@ -152,7 +173,7 @@ impl<L: Ss7Layer> Gateway<L> {
         let concerned = self.asp_keys().into_iter().filter_map(|asp| {
             let mut contexts = self.servers_of(asp);
             contexts.retain(|context| {
-                self.network_of(*context) == Some(appearance)
+                self.is_of(*context, appearance)
                     && self.asp_state(asp, *context) == Some(AspState::Active)
             });
             Some((asp, RoutingContexts::new(contexts)?))
@@ -160,9 +181,14 @@ impl<L: Ss7Layer> Gateway<L> {
         concerned.collect()
     }
 
-    /// Returns the network of an application server.
-    pub(crate) fn network_of(&self, context: RoutingContext) -> Option<Option<NetworkAppearance>> {
-        self.server(&context).map(L::network)
+    /// Returns whether an application server is one of a network.
+    pub(crate) fn is_of(
+        &self,
+        context: RoutingContext,
+        network: Option<NetworkAppearance>,
+    ) -> bool {
+        let server = self.server(&context);
+        server.is_some_and(|server| L::network(server) == network)
     }
 
     /// Returns reports of destinations that are not available, or congested, for application servers in which an ASP
@@ -171,8 +197,7 @@ impl<L: Ss7Layer> Gateway<L> {
         let mut reports = Vec::new();
         for (appearance, routes) in &L::routes(&self.user).0 {
             let contexts = contexts.iter().copied();
-            let concerned =
-                contexts.filter(|context| self.network_of(*context) == Some(*appearance));
+            let concerned = contexts.filter(|context| self.is_of(*context, *appearance));
             let Some(contexts) = RoutingContexts::new(concerned) else {
                 continue;
             };
@@ -219,7 +244,7 @@ impl<L: Ss7Layer> Gateway<L> {
     ) -> Option<NetworkAppearance> {
         let listed = contexts.and_then(|list| list.first().copied());
         let context = listed.or_else(|| self.servers_of(asp).first().copied());
-        appearance.or_else(|| self.network_of(context?).flatten())
+        appearance.or_else(|| self.server(&context?).and_then(L::network))
     }
 
     /// Returns the application servers of a message about destinations; answers it if they are not the ASP's, or if it has
@@ -271,3 +296,143 @@ fn is_reachable(status: DestinationStatus) -> bool {
 pub(crate) fn unavailable_network() -> DestinationEvent {
     DestinationEvent::Unavailable(AffectedPointCodes(vec![AffectedPointCode::ALL]))
 }
+
+/// Implements the methods of [`Layer`] that are the same for M3UA and SUA.
+macro_rules! ss7_layer {
+    () => {
+        type AsId = RoutingContext;
+        type Message = Message;
+        type Notify = Notify;
+        type ErrorMessage = ErrorMessage;
+        type Served = AspApplicationServer;
+        type Server = ApplicationServerConfig;
+        type AspUser = ();
+        type User = SgpUser;
+        type AspIndication = AspIndication;
+        type SgpIndication = SgpIndication;
+
+        const INVALID_AS: ErrorCode = ErrorCode::INVALID_ROUTING_CONTEXT;
+        const NO_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
+        const REGISTRATION: Option<MessageKind> = Some(kinds::REG_REQ);
+
+        fn error(
+            code: ErrorCode,
+            ids: Option<AsIds<RoutingContext>>,
+            octets: &[u8],
+        ) -> ErrorMessage {
+            ErrorMessage {
+                routing_contexts: RoutingContexts::of(ids),
+                ..ErrorMessage::about(code, octets)
+            }
+        }
+
+        fn answering(error: &DecodeError, octets: &[u8]) -> Option<ErrorMessage> {
+            ErrorMessage::answering(error, octets)
+        }
+
+        fn read_error(
+            error: &ErrorMessage,
+        ) -> (
+            ErrorCode,
+            Option<AsIds<RoutingContext>>,
+            Option<&DiagnosticInformation>,
+        ) {
+            let ids = error.routing_contexts.clone();
+            let ids = ids.and_then(AsIds::from_contexts);
+            (error.code, ids, error.diagnostic.as_ref())
+        }
+
+        fn notify(
+            status: Status,
+            asp_identifier: Option<AspIdentifier>,
+            ids: Option<AsIds<RoutingContext>>,
+        ) -> Notify {
+            Notify::of(status, asp_identifier, ids)
+        }
+
+        fn read_notify(notify: &Notify) -> (Status, Option<AsIds<RoutingContext>>) {
+            notify.read()
+        }
+
+        fn server_id(server: &ApplicationServerConfig) -> RoutingContext {
+            server.routing_context
+        }
+
+        fn server_mode(server: &ApplicationServerConfig) -> Option<TrafficMode> {
+            server.traffic_mode
+        }
+
+        fn minimum_asps(server: &ApplicationServerConfig) -> usize {
+            server.minimum_asps
+        }
+
+        fn assign_id(gateway: &mut SignallingGatewayProcess, server: &mut ApplicationServerConfig) {
+            server.routing_context = gateway.free_context();
+        }
+
+        fn added(user: &mut SgpUser, server: &ApplicationServerConfig) {
+            user.keys.insert(server);
+        }
+
+        fn removed(user: &mut SgpUser, server: &ApplicationServerConfig) {
+            user.keys.remove(server);
+        }
+
+        /// Destinations that are not available, or congested (RFC 4666 and RFC 3868, sections 4.5.1 and 4.6).
+        fn reports(
+            gateway: &SignallingGatewayProcess,
+            _asp: AspKey,
+            ids: &[RoutingContext],
+        ) -> Vec<Message> {
+            gateway.exceptions(ids)
+        }
+
+        fn receive(asp: &mut Asp, _now: Time, stream: u16, message: &Message) {
+            asp.on_user_message(stream, message);
+        }
+
+        fn serve(
+            gateway: &mut SignallingGatewayProcess,
+            now: Time,
+            asp: AspKey,
+            stream: u16,
+            message: &Message,
+        ) {
+            gateway.on_user_message(now, asp, stream, message);
+        }
+    };
+}
+pub(crate) use ss7_layer;
+
+/// Implements the responses of routing key management, which are the same for M3UA and SUA.
+macro_rules! routing_key_responses {
+    () => {
+        type Key = RoutingKey;
+
+        const ACTIVE: u32 = DeregistrationStatus::ASP_ACTIVE.0;
+
+        fn response(results: &[KeyResult<'_, Self>]) -> Message {
+            let results = results
+                .iter()
+                .map(|(key, status, context)| RegistrationResult {
+                    local_id: key.local_id,
+                    status: RegistrationStatus(*status),
+                    routing_context: context.unwrap_or(NO_CONTEXT),
+                });
+            let results = results.collect();
+            Message::RegistrationResponse(RegistrationResponse { results })
+        }
+
+        fn deregistration_response(results: &[(RoutingContext, u32)]) -> Message {
+            let results = results
+                .iter()
+                .map(|&(routing_context, status)| DeregistrationResult {
+                    routing_context,
+                    status: DeregistrationStatus(status),
+                });
+            let results = results.collect();
+            Message::DeregistrationResponse(DeregistrationResponse { results })
+        }
+    };
+}
+pub(crate) use routing_key_responses;

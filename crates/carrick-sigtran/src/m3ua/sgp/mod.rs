@@ -149,7 +149,7 @@ impl SignallingGatewayProcess {
             Message::DeregistrationRequest(body) if up => {
                 let contexts = Some(body.routing_contexts.clone());
                 let ids = contexts.and_then(AsIds::from_contexts);
-                self.on_deregistration(now, asp, ids, message);
+                self.on_deregistration(now, asp, ids.as_ref(), message);
             }
             Message::DestinationStateAudit(audit) if up => self.on_audit(asp, audit, message),
             Message::SignallingCongestion(body) if up => self.on_congestion(asp, body, message),

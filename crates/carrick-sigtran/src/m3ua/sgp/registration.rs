@@ -7,7 +7,8 @@ use super::{
     ApplicationServerConfig, ErrorCode, Message, RoutingContext, SignallingGatewayProcess,
     TrafficMode,
 };
-use crate::aspm::sgp::{Registering, RegistrationOutcome};
+use crate::aspm::sgp::{KeyResult, Registering, RegistrationOutcome};
+use crate::m3ua::route::routing_key_responses;
 use crate::m3ua::{
     DeregistrationResponse, DeregistrationResult, DeregistrationStatus, M3ua, RegistrationResponse,
     RegistrationResult, RegistrationStatus, RoutingKey,
@@ -17,11 +18,10 @@ use crate::m3ua::{
 const NO_CONTEXT: RoutingContext = RoutingContext(0);
 
 impl Registering for M3ua {
-    type Key = RoutingKey;
-
     const UNSUPPORTED: ErrorCode = ErrorCode::UNSUPPORTED_MESSAGE_CLASS;
     const ALREADY_REGISTERED: u32 = RegistrationStatus::ALREADY_REGISTERED.0;
-    const ACTIVE: u32 = DeregistrationStatus::ASP_ACTIVE.0;
+
+    routing_key_responses!();
 
     fn key_mode(key: &RoutingKey) -> Option<TrafficMode> {
         key.traffic_mode
@@ -47,29 +47,6 @@ impl Registering for M3ua {
             traffic_mode: key.traffic_mode,
             ..ApplicationServerConfig::new(NO_CONTEXT, key.destinations.clone())
         })
-    }
-
-    fn response(results: &[(&RoutingKey, u32, Option<RoutingContext>)]) -> Message {
-        let results = results
-            .iter()
-            .map(|(key, status, context)| RegistrationResult {
-                local_id: key.local_id,
-                status: RegistrationStatus(*status),
-                routing_context: context.unwrap_or(NO_CONTEXT),
-            });
-        let results = results.collect();
-        Message::RegistrationResponse(RegistrationResponse { results })
-    }
-
-    fn deregistration_response(results: &[(RoutingContext, u32)]) -> Message {
-        let results = results
-            .iter()
-            .map(|&(routing_context, status)| DeregistrationResult {
-                routing_context,
-                status: DeregistrationStatus(status),
-            });
-        let results = results.collect();
-        Message::DeregistrationResponse(DeregistrationResponse { results })
     }
 }
 

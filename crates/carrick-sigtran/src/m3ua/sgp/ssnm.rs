@@ -89,8 +89,7 @@ impl SignallingGatewayProcess {
         let Some(contexts) = self.check_listed(asp, message) else {
             return false;
         };
-        let has_appearance =
-            |context: &RoutingContext| self.network_of(*context) == Some(appearance);
+        let has_appearance = |context: &RoutingContext| self.is_of(*context, appearance);
         if appearance.is_some() && !contexts.iter().any(has_appearance) {
             self.answer_error(asp, invalid_appearance(appearance, message));
             return false;

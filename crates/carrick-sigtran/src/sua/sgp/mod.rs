@@ -186,7 +186,7 @@ impl SignallingGatewayProcess {
             }
             Message::DeregistrationRequest(body) if up => {
                 let ids = AsIds::from_contexts(body.routing_contexts.clone());
-                self.on_deregistration(now, asp, ids, message);
+                self.on_deregistration(now, asp, ids.as_ref(), message);
             }
             Message::DestinationStateAudit(audit) if up => self.on_audit(asp, audit, message),
             Message::SignallingCongestion(body) if up => {

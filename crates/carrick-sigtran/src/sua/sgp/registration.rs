@@ -5,7 +5,8 @@ use super::{
     ApplicationServerConfig, Destinations, ErrorCode, Message, RoutingContext,
     SignallingGatewayProcess, Sua, TrafficMode,
 };
-use crate::aspm::sgp::{Registering, RegistrationOutcome};
+use crate::aspm::sgp::{KeyResult, Registering, RegistrationOutcome};
+use crate::m3ua::route::routing_key_responses;
 use crate::sua::{
     DeregistrationResponse, DeregistrationResult, DeregistrationStatus, RegistrationResponse,
     RegistrationResult, RegistrationStatus, RoutingKey,
@@ -15,12 +16,11 @@ use crate::sua::{
 const NO_CONTEXT: RoutingContext = RoutingContext(0);
 
 impl Registering for Sua {
-    type Key = RoutingKey;
-
     const UNSUPPORTED: ErrorCode = ErrorCode::UNSUPPORTED_MESSAGE_TYPE;
     /// SUA has no status for it: the key exists, and no other application server may have it.
     const ALREADY_REGISTERED: u32 = RegistrationStatus::NO_UNIQUE_ROUTING.0;
-    const ACTIVE: u32 = DeregistrationStatus::ASP_ACTIVE.0;
+
+    routing_key_responses!();
 
     fn key_mode(key: &RoutingKey) -> Option<TrafficMode> {
         key.traffic_mode.map(|mode| mode.0)
@@ -67,29 +67,6 @@ impl Registering for Sua {
             return refused(RegistrationStatus::INSUFFICIENT_RESOURCES);
         }
         RegistrationOutcome::New(server)
-    }
-
-    fn response(results: &[(&RoutingKey, u32, Option<RoutingContext>)]) -> Message {
-        let results = results
-            .iter()
-            .map(|(key, status, context)| RegistrationResult {
-                local_id: key.local_id,
-                status: RegistrationStatus(*status),
-                routing_context: context.unwrap_or(NO_CONTEXT),
-            });
-        let results = results.collect();
-        Message::RegistrationResponse(RegistrationResponse { results })
-    }
-
-    fn deregistration_response(results: &[(RoutingContext, u32)]) -> Message {
-        let results = results
-            .iter()
-            .map(|&(routing_context, status)| DeregistrationResult {
-                routing_context,
-                status: DeregistrationStatus(status),
-            });
-        let results = results.collect();
-        Message::DeregistrationResponse(DeregistrationResponse { results })
     }
 }
 

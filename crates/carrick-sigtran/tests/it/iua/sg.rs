@@ -107,7 +107,7 @@ fn tei_status_is_reported() {
     };
     status(&mut pair, TeiStatus::Unassigned);
     let unassigned = DataLinkIndication::TeiStatus(TeiStatus::Unassigned);
-    assert_eq!(links(&mut pair), [unassigned.clone()]);
+    assert_eq!(links(&mut pair), std::slice::from_ref(&unassigned));
     let request = |link: &mut AspDataLink| link.request_tei_status(now);
     pair.asps[0]
         .1

@@ -73,8 +73,8 @@ fn data(octet: u8) -> ProtocolData {
 #[test]
 fn links_are_used_through_active_asps() {
     for id in [integer(7), text("link 7")] {
-        let mut pair = pair(None, &[id.clone()]);
-        pair.add(interfaces(&[id.clone()]));
+        let mut pair = pair(None, std::slice::from_ref(&id));
+        pair.add(interfaces(std::slice::from_ref(&id)));
         mtp2(&mut pair);
         links(&mut pair, 0);
         request(&mut pair, 0, &id, LinkRequest::Establish);
@@ -120,8 +120,8 @@ fn links_are_used_through_active_asps() {
 #[test]
 fn timers_of_links_are_timers_of_machines() {
     let id = integer(1);
-    let mut pair = pair(None, &[id.clone()]);
-    pair.add(interfaces(&[id.clone()]));
+    let mut pair = pair(None, std::slice::from_ref(&id));
+    pair.add(interfaces(std::slice::from_ref(&id)));
     let now = pair.now;
     for level in [CongestionStatus::Level1, CongestionStatus::Level2] {
         event(&mut pair, &id, |link| {
@@ -152,9 +152,9 @@ fn timers_of_links_are_timers_of_machines() {
 #[test]
 fn answers_are_for_those_concerned() {
     let id = integer(1);
-    let mut pair = pair(Some(TrafficMode::LOADSHARE), &[id.clone()]);
+    let mut pair = pair(Some(TrafficMode::LOADSHARE), std::slice::from_ref(&id));
     for _ in 0..2 {
-        pair.add(interfaces(&[id.clone()]));
+        pair.add(interfaces(std::slice::from_ref(&id)));
     }
     for asp in [0, 1] {
         links(&mut pair, asp);
@@ -185,8 +185,8 @@ fn answers_are_for_those_concerned() {
 #[test]
 fn messages_of_links_wait_for_an_asp() {
     let id = integer(1);
-    let mut pair = pair(None, &[id.clone()]);
-    pair.add(interfaces(&[id.clone()]));
+    let mut pair = pair(None, std::slice::from_ref(&id));
+    pair.add(interfaces(std::slice::from_ref(&id)));
     let now = pair.now;
     pair.asps[0].1.asp_inactive(now, &[]).expect("up");
     pair.run();
@@ -314,8 +314,8 @@ fn link_keys_are_registered() {
 #[test]
 fn inactive_asps_answer_data() {
     let id = integer(1);
-    let mut pair = pair(None, &[id.clone()]);
-    pair.add(interfaces(&[id.clone()]));
+    let mut pair = pair(None, std::slice::from_ref(&id));
+    pair.add(interfaces(std::slice::from_ref(&id)));
     let now = pair.now;
     pair.asps[0].1.asp_inactive(now, &[]).expect("up");
     pair.run();

@@ -27,7 +27,7 @@ fn request(local_reference: SourceReferenceNumber) -> ConnectRequest {
 struct Peers([ConnectionTable<u8>; 2]);
 
 impl Peers {
-    fn new(config: ConnectionTableConfig) -> Self {
+    fn new(config: &ConnectionTableConfig) -> Self {
         let table = || ConnectionTable::new(config.clone());
         Self([table(), table()])
     }
@@ -75,7 +75,7 @@ impl Peers {
 /// RFC 3868, sections 3.10.4 and 3.10.5
 #[test]
 fn messages_find_their_connection() {
-    let mut peers = Peers::new(ConnectionTableConfig::default());
+    let mut peers = Peers::new(&ConnectionTableConfig::default());
     let connections: Vec<_> = (0..10).map(|_| peers.connect()).collect();
     for (number, [local, remote]) in connections.iter().enumerate() {
         let data = vec![number as u8];
@@ -97,7 +97,7 @@ fn released_references_are_frozen() {
         position: LabelPosition { start: 22, end: 7 },
         label: 0x1234,
     };
-    let mut peers = Peers::new(ConnectionTableConfig {
+    let mut peers = Peers::new(&ConnectionTableConfig {
         label: Some(label),
         ..ConnectionTableConfig::default()
     });
@@ -129,7 +129,7 @@ fn messages_without_room_are_answered() {
         max_connections: 1,
         ..ConnectionTableConfig::default()
     };
-    let mut peers = Peers::new(config);
+    let mut peers = Peers::new(&config);
     let [local, remote] = peers.connect();
     let full = peers.0[0].request(NOW, 7, request);
     assert_eq!(full, Err(ConnectionTableError::Full(1)));
