@@ -1,4 +1,4 @@
-//! What differs between the layers.
+//! Definition of a layer: its identifiers, messages and error codes.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};

@@ -1,7 +1,7 @@
 //! Links and data links of the layers whose application servers are interfaces, M2UA and IUA (RFC 3331 and RFC 4233,
 //! sections 1.3 and 4.1).
 //!
-//! Each interface is an application server of its own: messages list interfaces, and an ASP is active for a set of them
+//! Each interface is one application server: messages list interfaces, and an ASP is active for a set of them
 //! (RFC 3331, section 4.3.1).
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ impl<K: Clone + Ord, N> Default for Links<K, N> {
     }
 }
 
-/// What a link did: its result, messages for the other end, and outputs.
+/// Result of a change of a link, messages for the other end, and outputs.
 type Actions<R, M, O> = (R, Vec<M>, Vec<O>);
 
 impl<K: Clone + Ord, N> Links<K, N> {
@@ -151,7 +151,7 @@ impl<K: Clone + Ord, N> Links<K, N> {
         self.deadlines.next()
     }
 
-    /// Changes a link; returns what it did.
+    /// Changes a link; returns its actions.
     fn change<M, R>(
         &mut self,
         key: &K,

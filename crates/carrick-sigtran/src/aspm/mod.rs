@@ -2,8 +2,8 @@
 //! IUA share (RFC 4666, RFC 3868 and RFC 3331, section 4.3; RFC 4233, section 4.3).
 //!
 //! [`asp::Asp`] is the ASP's side of an association, [`sgp::Gateway`] the side of a gateway with all its ASPs. Both are the
-//! same for each [`Layer`], which says how an application server is identified, what the layer's messages are, and what
-//! the layer does with messages beyond maintenance.
+//! same for each [`Layer`], which defines the identifiers of application servers, the layer's messages, and what the layer
+//! does with messages beyond maintenance.
 
 pub mod asp;
 mod deadlines;

@@ -104,7 +104,7 @@ pub(super) fn route_input(message: &Message) -> Option<RouteInput> {
         Message::UserPartUnavailable(body) => {
             let user_cause = m3ua::UserCause {
                 cause: body.user_cause.cause,
-                user: m3ua::UserIdentity(body.user_cause.user),
+                user: body.user_cause.user,
             };
             let event = DestinationEvent::UserPartUnavailable(body.affected.0, user_cause);
             (&body.routing_contexts, event)

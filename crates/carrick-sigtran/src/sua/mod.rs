@@ -50,7 +50,7 @@ pub use crate::message::{
     AffectedPointCode, AffectedPointCodes, AspDown, AspIdentifier, AspInactive, AspUp,
     CorrelationId, DecodeError, DecodeErrorKind, DiagnosticInformation, EncodeError, ErrorCode,
     Heartbeat, InfoString, Notify, RoutingContext, RoutingContexts, Status, TrafficMode,
-    UnavailabilityCause, UnavailableUserPart,
+    UnavailabilityCause, UnavailableUserPart, UserIdentity,
 };
 pub use crate::{PointCode, PointCodeFormat, SctpNotification};
 

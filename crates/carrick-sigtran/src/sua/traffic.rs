@@ -1,4 +1,4 @@
-//! What distribution needs of the messages of the user: routing context, traffic flow, label and length (RFC 3868,
+//! Properties of the user's messages for their distribution: routing context, traffic flow, label and length (RFC 3868,
 //! sections 1.4.7 and 4.7.3).
 
 use super::{

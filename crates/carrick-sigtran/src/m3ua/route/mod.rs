@@ -65,7 +65,7 @@ pub enum DestinationEvent {
     UserPartUnavailable(PointCode, UserCause),
 }
 
-/// What an indication of an ASP means to the routes through its gateway.
+/// Meaning of an ASP's indication for the routes through its gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RouteInput {
     /// The state in an application server changed.

@@ -20,7 +20,7 @@ enum Network {
 
 /// Smallest part of a routing key: a destination, a service indicator, and a range of originating point codes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Slot {
+struct KeySlot {
     network: Network,
     dpc: PointCode,
     si: u8,
@@ -28,7 +28,7 @@ struct Slot {
     mask: Reverse<u8>,
 }
 
-impl Slot {
+impl KeySlot {
     fn range(self) -> AffectedPointCode {
         AffectedPointCode::range(self.first_opc.value(), self.mask.0)
     }
@@ -48,7 +48,7 @@ impl Slot {
 /// keys, but by the logarithm of the index.
 #[derive(Debug, Default)]
 pub(in crate::m3ua) struct KeyIndex {
-    slots: BTreeMap<Slot, BTreeSet<RoutingContext>>,
+    slots: BTreeMap<KeySlot, BTreeSet<RoutingContext>>,
     /// Lookups in the map, for the test of their number.
     #[cfg(test)]
     lookups: std::cell::Cell<usize>,
@@ -67,7 +67,7 @@ pub(super) fn parts(destinations: &[RoutingKeyDestination]) -> usize {
 fn slots(
     network: Network,
     destinations: &[RoutingKeyDestination],
-) -> impl Iterator<Item = Slot> + '_ {
+) -> impl Iterator<Item = KeySlot> + '_ {
     destinations.iter().flat_map(move |destination| {
         let (si, opcs) = (&destination.service_indicators[..], &destination.opcs[..]);
         let si = if si.is_empty() { &[ANY_SI] } else { si };
@@ -79,7 +79,7 @@ fn slots(
         si.iter().flat_map(move |&si| {
             opcs.iter().map(move |opc| {
                 let opc = opc.aligned();
-                Slot {
+                KeySlot {
                     network,
                     dpc: destination.dpc,
                     si,
@@ -148,7 +148,7 @@ impl KeyIndex {
         let networks = [None, appearance];
         let networks = &networks[..if appearance.is_some() { 2 } else { 1 }];
         networks.iter().find_map(|&appearance| {
-            let slot = Slot {
+            let slot = KeySlot {
                 network: Network::With(appearance),
                 dpc,
                 si,
@@ -156,12 +156,12 @@ impl KeyIndex {
                 mask: Reverse(0),
             };
             self.owner(slot)
-                .or_else(|| self.owner(Slot { si: ANY_SI, ..slot }))
+                .or_else(|| self.owner(KeySlot { si: ANY_SI, ..slot }))
         })
     }
 
     /// Returns the application server whose part contains a part, in a network in which parts do not overlap.
-    fn owner(&self, slot: Slot) -> Option<RoutingContext> {
+    fn owner(&self, slot: KeySlot) -> Option<RoutingContext> {
         #[cfg(test)]
         self.count();
         let (found, contexts) = self.slots.range(..=slot).next_back()?;
@@ -172,7 +172,7 @@ impl KeyIndex {
     }
 
     /// Returns the part that contains a part: one step for each length of a mask.
-    fn around(&self, slot: Slot) -> Option<&BTreeSet<RoutingContext>> {
+    fn around(&self, slot: KeySlot) -> Option<&BTreeSet<RoutingContext>> {
         let range = slot.range();
         let mut masks = range.mask..=AffectedPointCode::ALL.mask;
         masks.find_map(|mask| {
@@ -183,10 +183,10 @@ impl KeyIndex {
     }
 
     /// Returns the first part inside a part.
-    fn inside(&self, slot: Slot) -> Option<Slot> {
+    fn inside(&self, slot: KeySlot) -> Option<KeySlot> {
         #[cfg(test)]
         self.count();
-        let last = Slot {
+        let last = KeySlot {
             first_opc: slot.range().last(),
             mask: Reverse(0),
             ..slot
@@ -216,7 +216,7 @@ impl KeyIndex {
             let (first, last) = if any { (0, ANY_SI) } else { (slot.si, slot.si) };
             let mut indicators = (first..=last).chain((!any).then_some(ANY_SI));
             indicators.find_map(|si| {
-                let slot = Slot { si, ..slot };
+                let slot = KeySlot { si, ..slot };
                 let inside = || self.inside(slot).and_then(|inside| self.slots.get(&inside));
                 let contexts = self.around(slot).or_else(inside)?;
                 contexts.first().copied()

@@ -65,7 +65,7 @@ pub enum ConnectionTableIndication {
 }
 
 #[derive(Debug)]
-struct Entry<A> {
+struct ConnectionEntry<A> {
     connection: Connection,
     association: A,
 }
@@ -78,7 +78,7 @@ struct Entry<A> {
 #[derive(Debug)]
 pub struct ConnectionTable<A> {
     config: ConnectionTableConfig,
-    connections: BTreeMap<u32, Entry<A>>,
+    connections: BTreeMap<u32, ConnectionEntry<A>>,
     deadlines: Deadlines<u32>,
     /// Released reference numbers, by the time at which they may be assigned again.
     frozen: VecDeque<(Time, u32)>,
@@ -238,7 +238,7 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
     fn insert(&mut self, reference: SourceReferenceNumber, connection: Connection, association: A) {
         let previous = connection.poll_timeout();
         self.deadlines.reschedule(reference.0, None, previous);
-        let entry = Entry {
+        let entry = ConnectionEntry {
             connection,
             association,
         };

@@ -64,10 +64,10 @@ fn is_range(first: &Route, last: &Route) -> bool {
 }
 
 /// Range of destinations in a scope: the scope, the first and the last destination.
-type Part = (Scope, Route, Route);
+type KeyPart = (Scope, Route, Route);
 
 /// Returns the ranges of a routing key, `None` if one is no range of addresses.
-pub(super) fn parts(server: &ApplicationServerConfig) -> Option<Vec<Part>> {
+pub(super) fn parts(server: &ApplicationServerConfig) -> Option<Vec<KeyPart>> {
     let part = |first: &Address, last: &Address| {
         let scope = |end: &Address| (server.network_appearance, end.ssn(), digits(end));
         let (first_route, last_route) = (target(first), target(last));

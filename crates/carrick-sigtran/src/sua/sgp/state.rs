@@ -51,7 +51,7 @@ pub(in crate::sua) fn report(
                 affected: UnavailableUserPart(*point_code),
                 user_cause: UserCause {
                     cause: user_cause.cause,
-                    user: user_cause.user.0,
+                    user: user_cause.user,
                 },
                 info,
             })
