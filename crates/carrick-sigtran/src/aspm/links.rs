@@ -146,6 +146,11 @@ impl<K: Clone + Ord, N> Links<K, N> {
         keys.map(|(key, _)| key.clone()).collect()
     }
 
+    /// Returns whether there is a link in a range.
+    pub(crate) fn has(&self, range: impl std::ops::RangeBounds<K>) -> bool {
+        self.links.range(range).next().is_some()
+    }
+
     /// Returns the next timeout.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.deadlines.next()

@@ -102,10 +102,13 @@ impl Sg {
     /// Returns the error code about a data link that does not exist: its SAPI is not that of any on the interface, its TEI
     /// is not, or the combination of both (RFC 4233, section 3.3.3.1).
     fn unknown_data_link(&self, identifier: &InterfaceIdentifier, dlci: Dlci) -> ErrorCode {
-        let keys = self.user.keys(all_of(identifier));
-        if !keys.iter().any(|(_, other)| other.sapi() == dlci.sapi()) {
+        let key = |sapi, tei| Some((identifier.clone(), Dlci::new(sapi, tei)?));
+        let has_sapi = key(dlci.sapi(), 0).zip(key(dlci.sapi(), Dlci::MAX.tei()));
+        let has_sapi = has_sapi.is_some_and(|(first, last)| self.user.has(first..=last));
+        let mut with_tei = (0..=Dlci::MAX.sapi()).filter_map(|sapi| key(sapi, dlci.tei()));
+        if !has_sapi {
             ErrorCode::UNRECOGNIZED_SAPI
-        } else if !keys.iter().any(|(_, other)| other.tei() == dlci.tei()) {
+        } else if !with_tei.any(|key| self.user.get(&key).is_some()) {
             ErrorCode::UNASSIGNED_TEI
         } else {
             ErrorCode::INVALID_TEI_SAPI_COMBINATION

@@ -17,6 +17,9 @@ pub enum DeliveryError<I: Debug + Display> {
     /// The application server is pending and its buffer is full.
     #[error("the buffer of the pending application server is full")]
     BufferFull,
+    /// No active ASP has the label of the message, in load sharing by labels.
+    #[error("no active ASP has the label in the message's transaction or reference number")]
+    NoLabel,
     /// The association of an active ASP has only stream 0, which is not for traffic.
     #[error("an active ASP's association has no stream for traffic: negotiate at least two")]
     NoDataStream,
@@ -35,10 +38,7 @@ impl<L: Layer> Gateway<L> {
         let server = self.servers.get_mut(id);
         let server = server.ok_or_else(|| DeliveryError::Unknown(id.clone()))?;
         match server.state {
-            AsState::Active => {
-                let sent = self.distribute(id, payload);
-                sent.then_some(()).ok_or(DeliveryError::NoDataStream)
-            }
+            AsState::Active => self.distribute(id, payload),
             AsState::Pending => {
                 let octets = L::octets(&payload);
                 let full = server.buffer.len() >= self.config.max_buffered_messages
@@ -56,13 +56,18 @@ impl<L: Layer> Gateway<L> {
         }
     }
 
-    /// Sends a message to the active ASPs of an application server, as its traffic mode demands. Returns whether any
-    /// ASP could get it.
-    fn distribute(&mut self, id: &L::AsId, payload: L::Payload) -> bool {
-        let Some(server) = self.servers.get_mut(id) else {
-            return false;
-        };
+    /// Sends a message to the active ASPs of an application server, as its traffic mode demands.
+    fn distribute(
+        &mut self,
+        id: &L::AsId,
+        payload: L::Payload,
+    ) -> Result<(), DeliveryError<L::AsId>> {
+        let server = self.servers.get_mut(id);
+        let server = server.ok_or_else(|| DeliveryError::Unknown(id.clone()))?;
         let recipients = server.recipients(&payload);
+        if recipients.asps.is_empty() {
+            return Err(DeliveryError::NoLabel);
+        }
         let streams = recipients.asps.into_iter().filter_map(|asp| {
             let streams = self.asps.get(&asp)?.outbound_streams?;
             Some((asp, L::stream(&payload, streams)?))
@@ -73,7 +78,8 @@ impl<L: Layer> Gateway<L> {
             let transmit = Transmit::on(*stream, message.clone());
             self.transmits.push_back((*asp, transmit));
         }
-        !streams.is_empty()
+        let sent = !streams.is_empty();
+        sent.then_some(()).ok_or(DeliveryError::NoDataStream)
     }
 
     /// Sends the buffered messages, or discards them after T(r).
@@ -85,7 +91,8 @@ impl<L: Layer> Gateway<L> {
         let buffer = server.take_buffer();
         if next == AsState::Active {
             for payload in buffer {
-                self.distribute(id, payload);
+                // A message that no ASP can get is lost, as it is in AS-ACTIVE.
+                let _ = self.distribute(id, payload);
             }
         } else if !buffer.is_empty() {
             self.indicate(GatewayEvent::Discarded(id.clone(), buffer.len()));

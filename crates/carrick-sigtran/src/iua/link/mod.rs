@@ -1,9 +1,9 @@
 //! Data link between Q.931 at an ASP and Q.921 at an SG (RFC 4233, sections 3.3.1, 3.3.3.3, 4.1 and 5.3).
 //!
 //! An [`AspDataLink`] turns the requests of Q.931 into messages and the SG's messages into indications; an [`SgDataLink`]
-//! turns the ASP's messages into requests to Q.921 and Q.921's indications into messages. Both are sans I/O. The driver
-//! finds a data link by interface identifier and DLCI, uses a stream for each D channel, and stream 0 for management
-//! messages. The states of ASPs are not part of a data link: its messages are exchanged while the ASP is active.
+//! turns the ASP's messages into requests to Q.921 and Q.921's indications into messages. Both are sans I/O. [`Asp`](super::asp::Asp)
+//! and [`Sg`](super::sg::Sg) have them by interface identifier and DLCI, and exchange their messages while an ASP is active for
+//! the interface, on a stream for each D channel, and stream 0 for management messages.
 
 mod asp;
 mod sg;

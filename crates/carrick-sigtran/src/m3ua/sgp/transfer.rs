@@ -34,7 +34,8 @@ impl From<DeliveryError<RoutingContext>> for TransferError {
             DeliveryError::Unknown(context) => Self::UnknownRoutingContext(context),
             DeliveryError::NotActive(state) => Self::NotActive(state),
             DeliveryError::BufferFull => Self::BufferFull,
-            DeliveryError::NoDataStream => Self::NoDataStream,
+            // M3UA has no labels.
+            DeliveryError::NoDataStream | DeliveryError::NoLabel => Self::NoDataStream,
         }
     }
 }

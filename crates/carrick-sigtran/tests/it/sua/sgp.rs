@@ -2,6 +2,7 @@
 
 use carrick_proto::Time;
 use carrick_sigtran::aspm::asp::AspEvent;
+use carrick_sigtran::aspm::sgp::DeliveryError;
 use carrick_sigtran::m3ua::route::DestinationEvent;
 use carrick_sigtran::sua::asp::*;
 use carrick_sigtran::sua::sgp::*;
@@ -204,12 +205,10 @@ fn labels_select_the_asp() {
             assert_eq!(received(&mut pair, asp), [message]);
         }
     }
-    // No ASP has the label, and the message is discarded.
-    assert!(
-        pair.gateway
-            .transfer_to(RoutingContext(1), tcap(3))
-            .is_err()
-    );
+    // No ASP has the label, and the message is discarded (section 4.7.3.2).
+    let discarded = pair.gateway.transfer_to(RoutingContext(1), tcap(3));
+    let expected = TransferError::Delivery(DeliveryError::NoLabel);
+    assert_eq!(discarded, Err(expected));
     // Messages without an identifier are shared.
     for _ in 0..2 {
         let message = Message::ConnectionlessDataTransfer(cldt(1));
