@@ -158,7 +158,30 @@ fn unanswered_requests<L: Tested>() {
     }
 }
 
+/// RFC 4666, sections 4.3.1, 4.3.4.1, 4.3.4.2, 4.3.4.3, 4.3.4.4 and 4.3.4.6
+#[test]
+fn m3ua_asp_has_every_transition() {
+    transitions::<carrick_sigtran::m3ua::M3ua>();
+}
+
+/// RFC 3868, sections 4.3.1, 4.3.4.1, 4.3.4.2, 4.3.4.3, 4.3.4.4 and 4.3.4.6
+#[test]
+fn sua_asp_has_every_transition() {
+    transitions::<carrick_sigtran::sua::Sua>();
+}
+
+/// RFC 3331, sections 4.3.1, 4.3.4.1, 4.3.4.2, 4.3.4.3, 4.3.4.4 and 4.3.4.6
+#[test]
+fn m2ua_asp_has_every_transition() {
+    transitions::<carrick_sigtran::m2ua::M2ua>();
+}
+
+/// RFC 4233, sections 4.3.1.1, 4.3.3.1, 4.3.3.2, 4.3.3.4, 4.3.3.5 and 4.3.3.7
+#[test]
+fn iua_asp_has_every_transition() {
+    transitions::<carrick_sigtran::iua::Iua>();
+}
+
 for_every_layer! {
-    transitions
     unanswered_requests
 }
