@@ -1,5 +1,6 @@
-//! Arbitrary octets as messages of SUA, M2UA and IUA, selected by the first octet: no panic, a decoded message is the same
-//! after encoding and decoding it again, and every answer can be encoded.
+//! Arbitrary octets as messages of SUA, M2UA and IUA, selected by the first octet, to an ASP and a gateway of the layer in
+//! each state: no panic, bounded outputs, a decoded message is the same after encoding and decoding it again, and every
+//! answer can be encoded.
 #![no_main]
 
 #[path = "../../crates/carrick-sigtran/tests/support/layers.rs"]

@@ -1,6 +1,7 @@
 //! SIGTRAN adaptation layers above SCTP.
 //!
 //! - [`message`]: the format that M3UA, M2UA, IUA and SUA share: common header and parameters.
+//! - [`aspm`]: the states of application server processes and application servers, which M3UA, SUA, M2UA and IUA share.
 //! - [`m3ua`]: MTP3-User Adaptation (RFC 4666): messages, point codes, and the state machines of an application
 //!   server process and of a signalling gateway process.
 //! - [`sua`]: SCCP-User Adaptation (RFC 3868): messages, the state machine of a connection, and the
@@ -19,6 +20,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod aspm;
 mod decode_error;
 pub mod iua;
 pub mod m2pa;

@@ -4,13 +4,17 @@
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.3.3.1 demands for
 //! what it rejects. [`link::AspDataLink`] and [`link::SgDataLink`] are the state machines of both ends of a data link.
 
+pub mod asp;
 mod kind;
+mod layer;
 pub mod link;
 mod message;
 mod parameter;
+pub mod sg;
 pub mod tag;
 
 pub use kind::kinds;
+pub use layer::Iua;
 pub use message::{
     AspActive, Data, DataLink, ErrorMessage, Message, ReleaseIndication, ReleaseRequest, TeiQuery,
     TeiStatusMessage, TeiStatusRequest,
@@ -24,6 +28,9 @@ pub use crate::message::{
     AspDown, AspIdentifier, AspUp, DecodeError, DecodeErrorKind, DiagnosticInformation,
     EncodeError, ErrorCode, Heartbeat, InfoString, Status,
 };
+
+/// Message to send over an association.
+pub type Transmit = crate::aspm::Transmit<Message>;
 
 /// SCTP payload protocol identifier of IUA (RFC 4233, section 7.1).
 pub const PAYLOAD_PROTOCOL_ID: u32 = 1;

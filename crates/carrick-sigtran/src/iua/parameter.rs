@@ -54,6 +54,11 @@ pub struct Dlci {
 }
 
 impl Dlci {
+    /// Lowest data link, in order.
+    pub(super) const MIN: Self = Self { sapi: 0, tei: 0 };
+    /// Highest data link, in order.
+    pub(super) const MAX: Self = Self { sapi: 63, tei: 127 };
+
     /// DLCI of a service access point and a terminal endpoint, `None` if the SAPI is above 63 or the TEI above 127.
     pub const fn new(sapi: u8, tei: u8) -> Option<Self> {
         if sapi < 64 && tei < 128 {

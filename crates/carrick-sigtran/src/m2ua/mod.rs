@@ -4,13 +4,17 @@
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.3.3.1 demands for
 //! what it rejects. [`link::AspLink`] and [`link::SgpLink`] are the state machines of both ends of a link.
 
+pub mod asp;
 mod kind;
+mod layer;
 pub mod link;
 mod message;
 mod parameter;
+pub mod sgp;
 pub mod tag;
 
 pub use kind::kinds;
+pub use layer::M2ua;
 pub use message::{
     AspActive, CongestionIndication, Data, DataAcknowledge, DeregistrationRequest,
     DeregistrationResponse, ErrorMessage, LinkMessage, Message, RegistrationRequest,
@@ -30,6 +34,9 @@ pub use crate::message::{
     AspDown, AspIdentifier, AspUp, CorrelationId, DecodeError, DecodeErrorKind,
     DiagnosticInformation, EncodeError, ErrorCode, Heartbeat, InfoString, Status, TrafficMode,
 };
+
+/// Message to send over an association.
+pub type Transmit = crate::aspm::Transmit<Message>;
 
 /// SCTP payload protocol identifier of M2UA (RFC 3331, section 8.1).
 pub const PAYLOAD_PROTOCOL_ID: u32 = 2;

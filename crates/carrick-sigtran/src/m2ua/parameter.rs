@@ -108,6 +108,13 @@ impl ProtocolData {
     /// Longest message of MTP3 in octets, from the Service Information Octet (Q.2210).
     pub const MAX_LEN: usize = 4096;
 
+    /// Returns the octets.
+    pub const fn octets(&self) -> &Bytes {
+        match self {
+            Self::Mtp2(octets) | Self::Ttc(octets) => octets,
+        }
+    }
+
     const fn is_valid(tag: u16, length: usize) -> bool {
         match tag {
             tag::PROTOCOL_DATA => 1 <= length && length <= Self::MAX_LEN,

@@ -18,11 +18,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use super::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState, Follows};
+use super::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState};
 use super::sgp::{
     AspKey, SgpAspConfig, SgpConfig, SgpConfigError, SgpIndication, SignallingGatewayProcess,
 };
-use super::{DecodeError, ErrorCode, Message, RoutingContext, SctpNotification, Transmit};
+use super::{DecodeError, ErrorCode, M3ua, Message, RoutingContext, SctpNotification, Transmit};
+use crate::aspm::Layer;
+use crate::aspm::asp::Follows;
 
 /// Model of the exchange of ASPSM and ASPTM messages, which both peers must have (RFC 4666, section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +77,7 @@ pub struct Ipsp {
 
 impl Ipsp {
     /// IPSP without peers. T(beat) is that of each peer's [`AspConfig`].
-    pub const fn new(exchange: IpspExchange, mut config: SgpConfig) -> Self {
+    pub fn new(exchange: IpspExchange, mut config: SgpConfig) -> Self {
         config.t_beat = None;
         Self {
             exchange,
@@ -232,10 +234,9 @@ impl Ipsp {
     fn contradicts(&self, peer: AspKey, message: &Message) -> bool {
         self.asps.get(&peer).is_some_and(|asp| match message {
             Message::AspUp(_) => self.mirrors_aspsm() && asp.is_going_down(),
-            Message::AspActive(body) => {
+            Message::AspActive(_) => {
                 self.mirrors_asptm()
-                    && (asp.is_going_down()
-                        || asp.is_deactivating(body.routing_contexts.as_deref()))
+                    && (asp.is_going_down() || asp.is_deactivating(M3ua::ids(message).as_ref()))
             }
             _ => false,
         })
@@ -263,7 +264,7 @@ impl Ipsp {
             }
         }
         if self.mirrors_asptm() {
-            for context in self.gateway.contexts_of(peer) {
+            for context in self.gateway.servers_of(peer) {
                 match self.states(peer, context) {
                     Some((AspState::Active, AspState::Inactive)) => {
                         let asp = self.asps.get(&peer);
@@ -294,7 +295,7 @@ impl Ipsp {
                 }
             }
             if self.mirrors_asptm() {
-                for context in self.gateway.contexts_of(peer) {
+                for context in self.gateway.servers_of(peer) {
                     let states = self.states(peer, context);
                     let Some(asp) = self.asps.get_mut(&peer) else {
                         continue;

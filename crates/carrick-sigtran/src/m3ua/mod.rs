@@ -6,10 +6,9 @@
 //! association, [`ipsp::Ipsp`] is both in one, and [`route`] has the state of the SS7 destinations.
 
 pub mod asp;
-mod association;
-mod heartbeat_timer;
 pub mod ipsp;
 mod kind;
+mod layer;
 mod message;
 mod parameter;
 pub mod route;
@@ -17,8 +16,8 @@ mod routing_key;
 pub mod sgp;
 pub mod tag;
 
-pub use association::Transmit;
 pub use kind::kinds;
+pub use layer::M3ua;
 pub use message::{
     AspActive, Data, DeregistrationRequest, DeregistrationResponse, DestinationState, ErrorMessage,
     Message, RegistrationRequest, RegistrationResponse, SignallingCongestion, UserPartUnavailable,
@@ -37,6 +36,9 @@ pub use crate::message::{
     TrafficMode, UnavailabilityCause, UnavailableUserPart, UserIdentity,
 };
 pub use crate::{ParsePointCodeError, PointCode, PointCodeFormat, SctpNotification};
+
+/// Message to send over an association.
+pub type Transmit = crate::aspm::Transmit<Message>;
 
 /// SCTP payload protocol identifier of M3UA (RFC 4666, section 7.1).
 pub const PAYLOAD_PROTOCOL_ID: u32 = 3;

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{PointCode, RoutingContext, UnavailabilityCause, UserIdentity, tag};
+use super::{PointCode, RoutingContext, tag};
+use crate::message::common::{deregistration_status, user_cause};
 use crate::message::field::{
     Parameter, Value, composites, named_numbers, number_parameters, numbers,
 };
@@ -33,21 +34,15 @@ named_numbers! {
         CHANGE_REFUSED = 11, "Error - Routing Key Change Refused";
         ALREADY_REGISTERED = 12, "Error - Routing Key Already Registered";
     }
+}
 
+deregistration_status! {
     /// Deregistration Status (section 3.6.4).
-    DeregistrationStatus: u32 {
-        SUCCESS = 0, "Successfully Deregistered";
-        UNKNOWN = 1, "Error - Unknown";
-        INVALID_ROUTING_CONTEXT = 2, "Error - Invalid Routing Context";
-        PERMISSION_DENIED = 3, "Error - Permission Denied";
-        NOT_REGISTERED = 4, "Error - Not Registered";
-        ASP_ACTIVE = 5, "Error - ASP Currently Active for Routing Context";
-    }
+    DeregistrationStatus = tag::DEREGISTRATION_STATUS;
 }
 
 number_parameters! {
     RegistrationStatus = tag::REGISTRATION_STATUS,
-    DeregistrationStatus = tag::DEREGISTRATION_STATUS,
 }
 
 /// Congestion Indications: the congestion level of national networks (section 3.4.4).
@@ -109,37 +104,9 @@ impl Parameter for ConcernedDestination {
     }
 }
 
-/// User/Cause (section 3.4.5).
-///
-/// ```text
-/// +-------------------------------+-------------------------------+
-/// |     unavailability cause      |      MTP3-User identity       |
-/// +-------------------------------+-------------------------------+
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct UserCause {
-    /// Reason for which the user part is unavailable.
-    pub cause: UnavailabilityCause,
-    /// User part.
-    pub user: UserIdentity,
-}
-
-impl Parameter for UserCause {
-    const TAG: u16 = tag::USER_CAUSE;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        let [c0, c1, u0, u1] = value.exact()?;
-        Ok(Self {
-            cause: UnavailabilityCause(u16::from_be_bytes([c0, c1])),
-            user: UserIdentity(u16::from_be_bytes([u0, u1])),
-        })
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        let value = u32::from(self.cause.0) << 16 | u32::from(self.user.0);
-        writer.number(Self::TAG, value);
-        Ok(())
-    }
+user_cause! {
+    /// User/Cause (section 3.4.5).
+    UserCause = tag::USER_CAUSE;
 }
 
 /// Protocol Data: an SS7 message with its routing label (section 3.3.1).

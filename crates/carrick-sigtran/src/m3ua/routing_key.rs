@@ -40,7 +40,7 @@ pub struct RoutingKey {
 }
 
 /// Destination of a Routing Key, with what limits its traffic (section 3.6.1).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RoutingKeyDestination {
     /// Destination point code.
     pub dpc: PointCode,

@@ -124,6 +124,16 @@ macro_rules! messages {
                 }
             }
         }
+
+        impl $crate::aspm::LayerMessage for Message {
+            fn kind(&self) -> $crate::message::MessageKind {
+                Self::kind(self)
+            }
+
+            fn encode(&self) -> Result<bytes::Bytes, $crate::message::EncodeError> {
+                Self::encode(self)
+            }
+        }
     };
 }
 pub(crate) use messages;

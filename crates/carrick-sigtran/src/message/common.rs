@@ -1,6 +1,7 @@
 //! Parameters with the same tag and format in several layers (RFC 4666, section 3.2).
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use super::field::{
 };
 use super::{DecodeError, EncodeError, MessageWriter, tag::common as tag};
 use crate::PointCode;
+use crate::aspm::AsIds;
 
 numbers! {
     /// Routing Context: identifies a Routing Key, and with it an application server (RFC 4666, section 1.4.2.1).
@@ -186,6 +188,26 @@ lists! {
     AffectedPointCodes of AffectedPointCode = AFFECTED_POINT_CODE;
 }
 
+impl fmt::Display for RoutingContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "routing context {}", self.0)
+    }
+}
+
+impl RoutingContexts {
+    /// Routing contexts of a list.
+    pub(crate) fn of(ids: Option<AsIds<RoutingContext>>) -> Option<Self> {
+        Self::new(ids?.into_singles())
+    }
+}
+
+impl AsIds<RoutingContext> {
+    /// List of a message's routing contexts.
+    pub(crate) fn from_contexts(contexts: RoutingContexts) -> Option<Self> {
+        Self::new(contexts.0)
+    }
+}
+
 impl RoutingContext {
     const fn from_field(field: u32) -> Self {
         Self(field)
@@ -355,3 +377,64 @@ impl Parameter for InfoString {
         Ok(())
     }
 }
+
+/// Declares the User/Cause of a layer, which has its own tag (RFC 4666, section 3.4.5; RFC 3868, section 3.10.12).
+macro_rules! user_cause {
+    ($(#[$doc:meta])* $name:ident = $tag:path;) => {
+        $(#[$doc])*
+        ///
+        /// ```text
+        /// +-------------------------------+-------------------------------+
+        /// |     unavailability cause      |             user              |
+        /// +-------------------------------+-------------------------------+
+        /// ```
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name {
+            /// Reason for which the user part is unavailable.
+            pub cause: $crate::message::UnavailabilityCause,
+            /// User part.
+            pub user: $crate::message::UserIdentity,
+        }
+
+        impl Parameter for $name {
+            const TAG: u16 = $tag;
+
+            fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
+                let [c0, c1, u0, u1] = value.exact()?;
+                Ok(Self {
+                    cause: $crate::message::UnavailabilityCause(u16::from_be_bytes([c0, c1])),
+                    user: $crate::message::UserIdentity(u16::from_be_bytes([u0, u1])),
+                })
+            }
+
+            fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
+                let value = u32::from(self.cause.0) << 16 | u32::from(self.user.0);
+                writer.number(Self::TAG, value);
+                Ok(())
+            }
+        }
+    };
+}
+pub(crate) use user_cause;
+
+/// Declares the Deregistration Status of routing keys of a layer, which has its own tag.
+macro_rules! deregistration_status {
+    ($(#[$doc:meta])* $name:ident = $tag:path;) => {
+        named_numbers! {
+            $(#[$doc])*
+            $name: u32 {
+                SUCCESS = 0, "Successfully Deregistered";
+                UNKNOWN = 1, "Error - Unknown";
+                INVALID_ROUTING_CONTEXT = 2, "Error - Invalid Routing Context";
+                PERMISSION_DENIED = 3, "Error - Permission Denied";
+                NOT_REGISTERED = 4, "Error - Not Registered";
+                ASP_ACTIVE = 5, "Error - ASP Currently Active for Routing Context";
+            }
+        }
+
+        number_parameters! {
+            $name = $tag,
+        }
+    };
+}
+pub(crate) use deregistration_status;

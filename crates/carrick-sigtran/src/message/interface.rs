@@ -1,6 +1,8 @@
 //! Interface identifiers, and the messages with them that M2UA and IUA share (RFC 3331, section 3.3; RFC 4233, section
 //! 3.3).
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::body::message;
@@ -10,6 +12,7 @@ use super::{
     AspIdentifier, DecodeError, DecodeErrorKind, EncodeError, InfoString, MessageWriter,
     RawMessage, Status,
 };
+use crate::aspm::AsIds;
 
 /// Interface Identifier of the message header: the link or the D channel of a message (RFC 3331, section 3.2; RFC 4233,
 /// section 3.2).
@@ -19,6 +22,55 @@ pub enum InterfaceIdentifier {
     Integer(u32),
     /// Text format.
     Text(TextIdentifier),
+}
+
+impl fmt::Display for InterfaceIdentifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "interface identifier {number}"),
+            Self::Text(text) => write!(f, "interface identifier {:?}", text.as_str()),
+        }
+    }
+}
+
+impl InterfaceIdentifier {
+    /// Returns how many identifiers of this format a message lists at most.
+    pub(crate) const fn list_limit(&self) -> usize {
+        match self {
+            Self::Integer(_) => 8192,
+            // Each has a parameter of up to 260 octets.
+            Self::Text(_) => 200,
+        }
+    }
+
+    /// Returns a number that selects the stream of the interface.
+    pub(crate) fn flow(&self) -> u32 {
+        match self {
+            Self::Integer(number) => *number,
+            Self::Text(text) => text.0.iter().map(|octet| u32::from(*octet)).sum(),
+        }
+    }
+}
+
+impl AsIds<InterfaceIdentifier> {
+    /// List of a message's interfaces.
+    pub(crate) fn from_interfaces(identifiers: &InterfaceIdentifiers) -> Option<Self> {
+        let integer = InterfaceIdentifier::Integer;
+        match identifiers {
+            InterfaceIdentifiers::Integers {
+                identifiers,
+                ranges,
+            } => {
+                let singles = identifiers.iter().map(|&id| (integer(id), integer(id)));
+                let ranges = ranges.iter();
+                let ranges = ranges.map(|range| (integer(range.start), integer(range.stop)));
+                Self::of_ranges(singles.chain(ranges))
+            }
+            InterfaceIdentifiers::Texts(texts) => {
+                Self::new(texts.iter().cloned().map(InterfaceIdentifier::Text))
+            }
+        }
+    }
 }
 
 impl Parameter for InterfaceIdentifier {
@@ -152,6 +204,32 @@ impl InterfaceIdentifiers {
         (!identifiers.is_empty()).then_some(Self::Integers {
             identifiers,
             ranges: Vec::new(),
+        })
+    }
+
+    /// Interfaces of a list. Those in text format are left out beside integers.
+    pub(crate) fn of(ids: Option<AsIds<InterfaceIdentifier>>) -> Option<Self> {
+        let (mut identifiers, mut ranges, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (first, last) in ids?.ranges() {
+            match (first, last) {
+                (InterfaceIdentifier::Integer(start), InterfaceIdentifier::Integer(stop)) => {
+                    let (start, stop) = (*start, *stop);
+                    if start == stop {
+                        identifiers.push(start);
+                    } else {
+                        ranges.push(InterfaceRange { start, stop });
+                    }
+                }
+                (InterfaceIdentifier::Text(text), _) => texts.push(text.clone()),
+                _ => {}
+            }
+        }
+        if identifiers.is_empty() && ranges.is_empty() {
+            return (!texts.is_empty()).then_some(Self::Texts(texts));
+        }
+        Some(Self::Integers {
+            identifiers,
+            ranges,
         })
     }
 
@@ -300,5 +378,31 @@ message! {
         identifiers: Option<InterfaceIdentifiers>,
         /// Text for debugging.
         info: Option<InfoString>,
+    }
+}
+
+impl AspInactive {
+    /// ASP Inactive or its acknowledgement for interfaces.
+    pub(crate) fn of(ids: Option<AsIds<InterfaceIdentifier>>) -> Self {
+        Self {
+            identifiers: InterfaceIdentifiers::of(ids),
+            info: None,
+        }
+    }
+}
+
+impl Notify {
+    /// Notify message about interfaces.
+    pub(crate) fn of(
+        status: Status,
+        asp_identifier: Option<AspIdentifier>,
+        ids: Option<AsIds<InterfaceIdentifier>>,
+    ) -> Self {
+        Self {
+            status,
+            asp_identifier,
+            identifiers: InterfaceIdentifiers::of(ids),
+            info: None,
+        }
     }
 }

@@ -7,8 +7,9 @@ use super::field::{Context, Value};
 use super::tag::common as tag;
 use super::{
     AspIdentifier, DecodeError, EncodeError, HEADER_LEN, InfoString, MessageKind, MessageWriter,
-    PARAMETER_HEADER_LEN, RawMessage, RoutingContexts, Status,
+    PARAMETER_HEADER_LEN, RawMessage, RoutingContext, RoutingContexts, Status,
 };
+use crate::aspm::AsIds;
 
 message! {
     /// Content of ASP Up and ASP Up Ack (RFC 4666, sections 3.5.1 and 3.5.2). The acknowledgements of the other
@@ -171,5 +172,37 @@ message! {
         routing_contexts: Option<RoutingContexts>,
         /// Text for debugging.
         info: Option<InfoString>,
+    }
+}
+
+impl AspInactive {
+    /// ASP Inactive or its acknowledgement for application servers.
+    pub(crate) fn of(ids: Option<AsIds<RoutingContext>>) -> Self {
+        Self {
+            routing_contexts: RoutingContexts::of(ids),
+            info: None,
+        }
+    }
+}
+
+impl Notify {
+    /// Notify message about application servers.
+    pub(crate) fn of(
+        status: Status,
+        asp_identifier: Option<AspIdentifier>,
+        ids: Option<AsIds<RoutingContext>>,
+    ) -> Self {
+        Self {
+            status,
+            asp_identifier,
+            routing_contexts: RoutingContexts::of(ids),
+            info: None,
+        }
+    }
+
+    /// Returns the status and the application servers.
+    pub(crate) fn read(&self) -> (Status, Option<AsIds<RoutingContext>>) {
+        let contexts = self.routing_contexts.clone();
+        (self.status, contexts.and_then(AsIds::from_contexts))
     }
 }

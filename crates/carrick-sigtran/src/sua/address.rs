@@ -544,6 +544,11 @@ impl AddressSignals {
         let digits: Vec<u8> = digits.collect::<Option<_>>()?;
         (digits.len() <= 255).then_some(Self(digits))
     }
+
+    /// Returns the number of digits.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl fmt::Display for AddressSignals {

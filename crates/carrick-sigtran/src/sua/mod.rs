@@ -6,14 +6,18 @@
 //! [`connectionless`] has the procedures of the connectionless service.
 
 mod address;
+pub mod asp;
 mod cause;
 pub mod connection;
 pub mod connectionless;
 mod kind;
+mod layer;
 mod message;
 mod parameter;
 mod routing_key;
+pub mod sgp;
 pub mod tag;
+mod traffic;
 
 pub use address::{
     Address, AddressIndicator, AddressSignals, DestinationAddress, GlobalTitle, HostName, Route,
@@ -21,6 +25,7 @@ pub use address::{
 };
 pub use cause::{ErrorCause, RefusalCause, ReleaseCause, ResetCause, ReturnCause};
 pub use kind::kinds;
+pub use layer::{Labels, Sua};
 pub use message::{
     AspActive, AspActiveAck, ConnectionAcknowledge, ConnectionOrientedDataAcknowledge,
     ConnectionOrientedDataTransfer, ConnectionOrientedError, ConnectionRefused, ConnectionRequest,
@@ -45,9 +50,12 @@ pub use crate::message::{
     AffectedPointCode, AffectedPointCodes, AspDown, AspIdentifier, AspInactive, AspUp,
     CorrelationId, DecodeError, DecodeErrorKind, DiagnosticInformation, EncodeError, ErrorCode,
     Heartbeat, InfoString, Notify, RoutingContext, RoutingContexts, Status, TrafficMode,
-    UnavailabilityCause, UnavailableUserPart,
+    UnavailabilityCause, UnavailableUserPart, UserIdentity,
 };
-pub use crate::{PointCode, PointCodeFormat};
+pub use crate::{PointCode, PointCodeFormat, SctpNotification};
+
+/// Message to send over an association.
+pub type Transmit = crate::aspm::Transmit<Message>;
 
 /// SCTP payload protocol identifier of SUA (RFC 3868, section 7.1).
 pub const PAYLOAD_PROTOCOL_ID: u32 = 4;

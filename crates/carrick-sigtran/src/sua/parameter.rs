@@ -1,6 +1,7 @@
 //! Parameters (RFC 3868, section 3.10). Addresses, causes and Routing Keys have their own modules.
 
-use super::{UnavailabilityCause, tag};
+use super::tag;
+use crate::message::common::user_cause;
 use crate::message::field::{Parameter, Value, enumerations, numbers, octet_strings, octets};
 use crate::message::{DecodeError, DecodeErrorKind, EncodeError, MessageWriter};
 
@@ -117,6 +118,11 @@ ranges! {
     MessagePriority = tag::MESSAGE_PRIORITY, octet in 0..=3 | 0xff,
     /// Congestion Level: 0 to 3 of a signalling point, 0 to 7 of a subsystem (section 3.10.24).
     CongestionLevel = tag::CONGESTION_LEVEL, number in 0..=7,
+}
+
+impl CongestionLevel {
+    /// No congestion, or undefined.
+    pub const NONE: Self = Self(0);
 }
 
 /// Class of an SCCP service (section 1.4.2).
@@ -327,37 +333,9 @@ impl Parameter for AspCapabilities {
     }
 }
 
-/// User/Cause: an SCCP that is unavailable (section 3.10.12).
-///
-/// ```text
-/// +-------------------------------+-------------------------------+
-/// |             cause             |             user              |
-/// +-------------------------------+-------------------------------+
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct UserCause {
-    /// Reason.
-    pub cause: UnavailabilityCause,
-    /// Service indicator of the SCCP, usually 3.
-    pub user: u16,
-}
-
-impl Parameter for UserCause {
-    const TAG: u16 = tag::USER_CAUSE;
-
-    fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-        let [c0, c1, u0, u1] = value.exact()?;
-        Ok(Self {
-            cause: UnavailabilityCause(u16::from_be_bytes([c0, c1])),
-            user: u16::from_be_bytes([u0, u1]),
-        })
-    }
-
-    fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-        let value = u32::from(self.cause.0) << 16 | u32::from(self.user);
-        writer.number(Self::TAG, value);
-        Ok(())
-    }
+user_cause! {
+    /// User/Cause (section 3.10.12). The user is the service indicator of the SCCP, usually 3.
+    UserCause = tag::USER_CAUSE;
 }
 
 /// Bits of a field that contain a label for loadsharing, at most 16 of them (section 4.7.2.1).

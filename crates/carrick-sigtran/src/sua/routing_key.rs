@@ -4,6 +4,7 @@ use super::{
     Address, DestinationAddress, LocalRoutingKeyIdentifier, NetworkAppearance, RoutingContext,
     SourceAddress, TrafficMode, tag,
 };
+use crate::message::common::deregistration_status;
 use crate::message::field::{
     Parameter, Value, composites, missing, named_numbers, number_parameters,
 };
@@ -25,21 +26,15 @@ named_numbers! {
         UNSUPPORTED_TRAFFIC_MODE = 10, "Error - Unsupported/Invalid Traffic Mode Type";
         CHANGE_REFUSED = 11, "Error - Routing Key Change Refused";
     }
+}
 
+deregistration_status! {
     /// Deregistration Status (section 3.9.23).
-    DeregistrationStatus: u32 {
-        SUCCESS = 0, "Successfully Deregistered";
-        UNKNOWN = 1, "Error - Unknown";
-        INVALID_ROUTING_CONTEXT = 2, "Error - Invalid Routing Context";
-        PERMISSION_DENIED = 3, "Error - Permission Denied";
-        NOT_REGISTERED = 4, "Error - Not Registered";
-        ASP_ACTIVE = 5, "Error - ASP Currently Active for Routing Context";
-    }
+    DeregistrationStatus = tag::DEREGISTRATION_STATUS;
 }
 
 number_parameters! {
     RegistrationStatus = tag::REGISTRATION_STATUS,
-    DeregistrationStatus = tag::DEREGISTRATION_STATUS,
 }
 
 composites! {

@@ -620,7 +620,7 @@ fn traffic_needs_asp_active() {
     let protocol_data = data(0, &[]).protocol_data;
     let mut transfer = |context| bench.asp.transfer(context, protocol_data.clone());
     assert_eq!(transfer(Some(rc(1))), Err(AspRequestError::NotActive));
-    let unknown = AspRequestError::UnknownRoutingContext(Some(rc(9)));
+    let unknown = AspRequestError::UnknownApplicationServer(Some(rc(9)));
     assert_eq!(transfer(Some(rc(9))), Err(unknown));
     let mut bench = Bench::connected();
     assert_eq!(
@@ -875,13 +875,13 @@ fn contradictory_configurations_are_refused() {
         ..AspConfig::default()
     };
     let error = Asp::new(config(vec![server, server])).expect_err("a repeated context");
-    assert_eq!(error, AspConfigError::RoutingContextRepeated(rc(1)));
+    assert_eq!(error, AspConfigError::IdentifierRepeated(rc(1)));
     let plain = AspApplicationServer {
         routing_context: None,
         ..server
     };
     let error = Asp::new(config(vec![server, plain])).expect_err("a missing context");
-    assert_eq!(error, AspConfigError::RoutingContextMissing);
+    assert_eq!(error, AspConfigError::IdentifierMissing);
     let many = (0..1025).map(|context| AspApplicationServer::new(rc(context)));
     let error = Asp::new(config(many.collect())).expect_err("too many contexts");
     assert!(matches!(error, AspConfigError::TooMany { count: 1025, .. }));

@@ -13,6 +13,8 @@ use std::path::Path;
 use bytes::Bytes;
 use carrick_sigtran::m2pa;
 use carrick_sigtran::m3ua::Message;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use crate::layer::Layer;
 use crate::m2pa_messages;
@@ -56,6 +58,29 @@ fn layers_handle_the_corpus() {
     ];
     for input in inputs.concat() {
         assert!(files.contains(&input), "no input {input:02x?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Messages of the corpus with octets that are changed.
+    #[test]
+    fn layers_handle_changed_messages(
+        index in any::<prop::sample::Index>(),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let inputs = [
+            inputs::<carrick_sigtran::sua::Message>(0),
+            inputs::<carrick_sigtran::m2ua::Message>(1),
+            inputs::<carrick_sigtran::iua::Message>(2),
+        ];
+        let mut input = index.get(&inputs.concat()).clone();
+        for (position, octet) in changes {
+            let position = position.index(input.len());
+            input[position] = octet;
+        }
+        layers::run(&input);
     }
 }
 

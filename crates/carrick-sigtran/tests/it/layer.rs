@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use carrick_sigtran::message::kinds::common as kinds;
 use carrick_sigtran::message::{DecodeError, DecodeErrorKind, EncodeError, ErrorCode, MessageKind};
 use proptest::prelude::*;
 
@@ -49,6 +50,65 @@ macro_rules! layer {
     };
 }
 pub(crate) use layer;
+
+/// Declares the tests of a layer's messages that every layer has.
+macro_rules! properties {
+    ($message:ty, $count:literal) => {
+        #[test]
+        fn every_message_survives_a_round_trip() {
+            let messages = <$message as crate::layer::Layer>::full();
+            assert_eq!(messages.len(), $count);
+            for message in &messages {
+                crate::layer::round_trip(message).expect("equal messages");
+            }
+        }
+
+        #[test]
+        fn unknown_messages_are_answered_with_their_begin() {
+            crate::layer::check_kinds::<$message>();
+        }
+
+        proptest::proptest! {
+            #[test]
+            fn any_octets_are_decoded_or_rejected(
+                octets in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            ) {
+                crate::layer::check_octets::<$message>(octets)?;
+            }
+
+            #[test]
+            fn any_parameters_are_decoded_or_rejected(
+                octets in crate::layer::any_parameters::<$message>(),
+            ) {
+                crate::layer::check_octets::<$message>(octets)?;
+            }
+
+            #[test]
+            fn changed_messages_are_decoded_or_rejected(
+                octets in crate::layer::changed::<$message>(),
+            ) {
+                crate::layer::check_octets::<$message>(octets)?;
+            }
+        }
+    };
+}
+pub(crate) use properties;
+
+/// Mandatory parameters of the maintenance messages, in layers in which they have no others.
+const MAINTENANCE: &[(MessageKind, &[u16])] = &[
+    (kinds::ERR, &[0x000c]),
+    (kinds::NTFY, &[0x000d]),
+    (kinds::ASPUP, &[]),
+    (kinds::ASPUP_ACK, &[]),
+    (kinds::ASPDN, &[]),
+    (kinds::ASPDN_ACK, &[]),
+    (kinds::BEAT, &[]),
+    (kinds::BEAT_ACK, &[]),
+    (kinds::ASPAC, &[]),
+    (kinds::ASPAC_ACK, &[]),
+    (kinds::ASPIA, &[]),
+    (kinds::ASPIA_ACK, &[]),
+];
 
 /// Tag and value of a parameter.
 pub(crate) type RawParameter<'a> = (u16, &'a [u8]);
@@ -143,11 +203,13 @@ pub(crate) fn check_octets<M: Layer>(octets: Vec<u8>) -> Result<(), TestCaseErro
     Ok(())
 }
 
-/// Checks that each full message without one of its parameters is valid, or lacks a mandatory one: those of `mandatory`.
+/// Checks that each full message without one of its parameters is valid, or lacks a mandatory one: those of `mandatory`, or of
+/// maintenance messages that are not in it.
 pub(crate) fn check_mandatory<M: Layer>(mandatory: &[(MessageKind, &[u16])]) {
     for full in M::full() {
         let (_, mandatory) = mandatory
             .iter()
+            .chain(MAINTENANCE)
             .find(|(kind, _)| *kind == full.kind())
             .unwrap_or_else(|| panic!("mandatory parameters of {full:?}"));
         let parameters = split(&full.encode().expect("a message that fits"));

@@ -16,6 +16,7 @@ mod round_trip;
 mod routes;
 mod samples;
 mod sgp;
+mod states;
 mod sua;
 mod tshark;
 mod world;

@@ -112,7 +112,9 @@ impl Subject {
 
     fn set_state(&mut self, gateway: u32, state: AspState) {
         let status = AspIndication::AspStatus(CONTEXT, state);
-        let result = self.routes.update(GatewayKey(gateway), &self.asp, &status);
+        let result = self
+            .routes
+            .update(Time::ZERO, GatewayKey(gateway), &self.asp, &status);
         assert_eq!(result, Ok(()));
     }
 
@@ -120,7 +122,7 @@ impl Subject {
         let indication = indication(event);
         let result = self
             .routes
-            .update(GatewayKey(gateway), &self.asp, &indication);
+            .update(Time::ZERO, GatewayKey(gateway), &self.asp, &indication);
         assert_eq!(result, Ok(()));
     }
 
@@ -298,7 +300,7 @@ impl Process {
         let asp = &mut self.asps[gateway];
         while let Some(indication) = asp.poll_indication() {
             let key = GatewayKey(gateway as u32);
-            let result = self.routes.update(key, asp, &indication);
+            let result = self.routes.update(Time::ZERO, key, asp, &indication);
             assert_eq!(result, Ok(()));
         }
     }
@@ -496,4 +498,48 @@ proptest! {
             }
         }
     }
+}
+
+/// RFC 4666, section 4.5.3
+#[test]
+fn unavailable_destinations_are_audited_again() {
+    let mut subject = Subject::new(RouteTableConfig {
+        audit_interval: Some(Duration::from_secs(30)),
+        ..RouteTableConfig::default()
+    });
+    subject.set_state(0, AspState::Active);
+    assert_eq!(subject.routes.poll_timeout(), None);
+    subject.report(0, &unavailable(&[(0, 5), (2, 8)]));
+    subject.report(
+        0,
+        &DestinationEvent::Congested(list(&[(0, 7)]), Some(level(2))),
+    );
+    let mut now = Time::ZERO;
+    for expected in [&[(0, 5), (0, 7), (2, 8)][..], &[(0, 7), (2, 8)], &[]] {
+        now += Duration::from_secs(30);
+        assert_eq!(subject.routes.poll_timeout(), Some(now));
+        subject.routes.handle_timeout(now);
+        let audit = subject.routes.poll_audit();
+        let expected = (!expected.is_empty()).then(|| Audit {
+            gateway: GatewayKey(0),
+            routing_context: CONTEXT,
+            affected: list(expected),
+        });
+        assert_eq!(audit, expected);
+        assert_eq!(subject.routes.poll_audit(), None);
+        // The first destination is available before the second audit, the rest before the third.
+        if now == Time::ZERO + Duration::from_secs(30) {
+            subject.report(0, &available(&[(0, 5)]));
+        } else {
+            subject.report(0, &available(&[(2, 8)]));
+            subject.report(
+                0,
+                &DestinationEvent::Congested(list(&[(0, 7)]), Some(level(0))),
+            );
+        }
+    }
+    assert_eq!(subject.routes.poll_timeout(), None);
+    subject.report(0, &unavailable(&[(0, 5)]));
+    subject.set_state(0, AspState::Down);
+    assert_eq!(subject.routes.poll_timeout(), None);
 }

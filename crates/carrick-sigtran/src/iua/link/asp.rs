@@ -12,7 +12,7 @@ use crate::iua::{
 };
 
 /// Configuration of an [`AspDataLink`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AspDataLinkConfig {
     /// Interval of Establish Requests until the data link is established, 10 s by default (section 3.3.1.1).
     pub establish_interval: Duration,

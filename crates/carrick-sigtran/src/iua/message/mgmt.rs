@@ -45,13 +45,17 @@ impl ErrorMessage {
     /// Invalid ASP Identifier: errors of parameters are Protocol Error. The diagnostic information begins the offending
     /// message: the first 40 octets for an unsupported class or type, at most 256 for other errors.
     pub fn answering(error: &DecodeError, octets: &[u8]) -> Option<Self> {
-        let code = error.code();
-        let code = if code > ErrorCode::INVALID_ASP_IDENTIFIER {
+        let code = Self::defined(error.code());
+        (!is_error_message(octets)).then(|| Self::about(code, octets))
+    }
+
+    /// Returns the code, or Protocol Error if IUA does not have it.
+    pub(in crate::iua) fn defined(code: ErrorCode) -> ErrorCode {
+        if code > ErrorCode::INVALID_ASP_IDENTIFIER {
             ErrorCode::PROTOCOL_ERROR
         } else {
             code
-        };
-        (!is_error_message(octets)).then(|| Self::about(code, octets))
+        }
     }
 
     /// Error message with the begin of the offending message as diagnostic information.

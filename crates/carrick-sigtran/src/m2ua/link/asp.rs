@@ -13,7 +13,7 @@ use crate::m2ua::{
 };
 
 /// Configuration of an [`AspLink`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AspLinkConfig {
     /// Interval of Establish Requests until the link is in service, 30 s by default (section 3.3.1.3).
     pub establish_interval: Duration,

@@ -1,9 +1,9 @@
 //! SS7 link between MTP3 at an ASP and MTP2 at an SGP (RFC 3331, sections 3.3.1, 4.1 and 5.3).
 //!
 //! An [`AspLink`] turns MTP3's requests into MAUP messages and the SGP's messages into indications; an [`SgpLink`] turns the
-//! ASP's messages into requests to MTP2 and MTP2's indications into MAUP messages. Both are sans I/O. The driver finds a
-//! link by the interface identifier of a message, and uses a stream for each link, not stream 0 (section 1.5.4.1). The
-//! states of ASPs are not part of a link: its messages are exchanged while the ASP is active.
+//! ASP's messages into requests to MTP2 and MTP2's indications into MAUP messages. Both are sans I/O. [`Asp`](super::asp::Asp) and
+//! [`Sgp`](super::sgp::Sgp) have one for each interface, and exchange its messages while an ASP is active for it, on a stream
+//! for each link, not stream 0 (section 1.5.4.1).
 
 mod asp;
 mod sgp;

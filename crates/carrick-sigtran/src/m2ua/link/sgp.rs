@@ -14,7 +14,7 @@ use crate::m2ua::{
 };
 
 /// Configuration of an [`SgpLink`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SgpLinkConfig {
     /// Minimum interval of Congestion Indications, 500 ms by default (section 3.3.1.8).
     pub congestion_interval: Duration,

@@ -2,10 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use carrick_proto::Time;
 
 use super::ranges::{RangeMap, push_joined, split, without_overlap};
-use super::{Availability, DestinationEvent, DestinationStatus, DestinationTable, RouteStateFull};
-use crate::m3ua::asp::{Asp, AspIndication, AspState};
+use super::{
+    Availability, DestinationEvent, DestinationStatus, DestinationTable, MAX_POINT_CODES,
+    RouteInput, RouteStateFull, Ss7Layer,
+};
+use crate::aspm::asp::Asp;
+use crate::aspm::{AsIds, AspState, Deadlines};
 use crate::m3ua::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode,
     RoutingContext, RoutingContexts,
@@ -23,6 +30,9 @@ pub struct RouteTableConfig {
     /// Destinations that are audited when the ASP becomes active at a gateway, none by default. The RFC recommends
     /// single ones (section 3.4.3).
     pub audited: Vec<(Option<NetworkAppearance>, AffectedPointCode)>,
+    /// Interval of audits of destinations that a gateway reported as unavailable, restricted or congested, none by default
+    /// (section 4.5.3).
+    pub audit_interval: Option<Duration>,
 }
 
 impl Default for RouteTableConfig {
@@ -30,14 +40,15 @@ impl Default for RouteTableConfig {
         Self {
             max_ranges: 16_384,
             audited: Vec::new(),
+            audit_interval: None,
         }
     }
 }
 
-/// DAUD to send by [`Asp::audit`].
+/// DAUD to send by the ASP's `audit`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
-    /// Gateway at which the ASP became active.
+    /// Gateway at which the ASP became active, or that reported the destinations.
     pub gateway: GatewayKey,
     /// Routing context of the application server.
     pub routing_context: Option<RoutingContext>,
@@ -60,6 +71,8 @@ pub struct RouteTable {
     networks: BTreeMap<Option<NetworkAppearance>, Network>,
     indications: VecDeque<(Option<NetworkAppearance>, DestinationEvent)>,
     audits: VecDeque<Audit>,
+    /// Next audits of what gateways reported.
+    deadlines: Deadlines<(Option<NetworkAppearance>, GatewayKey)>,
 }
 
 /// Routes to the destinations of a network.
@@ -76,6 +89,8 @@ struct Gateway {
     table: DestinationTable,
     /// Application servers in which the ASP is active.
     active: BTreeSet<Option<RoutingContext>>,
+    /// Next audit of what the gateway reported.
+    next_audit: Option<Time>,
 }
 
 /// Status of a part of a range, with what its change means to the MTP3-User.
@@ -96,53 +111,41 @@ impl RouteTable {
             networks: BTreeMap::new(),
             indications: VecDeque::new(),
             audits: VecDeque::new(),
+            deadlines: Deadlines::new(),
         }
     }
 
-    /// Handles an indication of the ASP at a gateway: DUNA, DAVA, DRST, SCON, DUPU and changes of its state.
+    /// Handles an indication of the ASP at a gateway: DUNA, DAVA, DRST, SCON, DUPU and changes of its state. The layer is
+    /// M3UA or SUA.
     ///
     /// # Errors
     /// [`RouteStateFull`] if the gateway has reported more destinations than the limit; what exceeds it is ignored.
-    pub fn update(
+    pub fn update<L: Ss7Layer>(
         &mut self,
+        now: Time,
         gateway: GatewayKey,
-        asp: &Asp,
-        indication: &AspIndication,
+        asp: &Asp<L>,
+        indication: &L::AspIndication,
     ) -> Result<(), RouteStateFull> {
-        let (appearance, contexts, event) = match indication {
-            AspIndication::AspStatus(context, AspState::Active) => {
-                self.activate(gateway, asp.network_appearance(*context), *context);
+        let (network, contexts, event) = match L::route_input(indication) {
+            Some(RouteInput::State(context, AspState::Active)) => {
+                let network = asp.served(&context).and_then(L::served_network);
+                self.activate(gateway, network, context);
                 return Ok(());
             }
-            AspIndication::AspStatus(context, AspState::Inactive | AspState::Down) => {
-                self.deactivate(gateway, *context);
+            Some(RouteInput::State(context, AspState::Inactive | AspState::Down)) => {
+                self.deactivate(gateway, context);
                 return Ok(());
             }
-            AspIndication::MtpPause(body) => {
-                let event = DestinationEvent::Unavailable(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::MtpResume(body) => {
-                let event = DestinationEvent::Available(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::Restricted(body) => {
-                let event = DestinationEvent::Restricted(body.affected.clone());
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::Congestion(body) => {
-                let event = DestinationEvent::Congested(body.affected.clone(), body.level);
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            AspIndication::UserPartUnavailable(body) => {
-                let event = DestinationEvent::UserPartUnavailable(body.affected.0, body.user_cause);
-                (body.network_appearance, &body.routing_contexts, event)
-            }
-            _ => return Ok(()),
+            Some(RouteInput::Report(network, contexts, event)) => (network, contexts, event),
+            None => return Ok(()),
         };
         let mut result = Ok(());
-        for network in concerned_networks(asp, appearance, contexts.as_ref()) {
+        for network in concerned_networks(asp, network, contexts) {
             result = result.and(self.record(network, gateway, &event));
+            if reports_exception(&event) {
+                self.start_audits(now, network, gateway);
+            }
         }
         result
     }
@@ -151,6 +154,62 @@ impl RouteTable {
     /// a part of a range.
     pub fn poll_indication(&mut self) -> Option<(Option<NetworkAppearance>, DestinationEvent)> {
         self.indications.pop_front()
+    }
+
+    /// Returns the time of the next audit of destinations that are not available.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadlines.next()
+    }
+
+    /// Audits the destinations that gateways reported as unavailable, restricted or congested, if the interval has passed. A
+    /// gateway without such destinations is audited no longer.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for (network, gateway) in self.deadlines.due(now) {
+            self.set_audit(network, gateway, None);
+            let routes = self.gateway(network, gateway);
+            let context = routes.active.first().copied();
+            let exceptions = routes.table.known(|status| {
+                status.availability != Availability::Available
+                    || status.level() > CongestionLevel::NONE
+            });
+            let affected = exceptions.iter().flat_map(DestinationEvent::affected);
+            // A destination that is restricted and congested is in two events.
+            let affected = without_overlap(&affected.copied().collect::<Vec<_>>());
+            let Some(routing_context) = context else {
+                continue;
+            };
+            for affected in affected.chunks(MAX_POINT_CODES) {
+                self.audits.push_back(Audit {
+                    gateway,
+                    routing_context,
+                    affected: AffectedPointCodes(affected.to_vec()),
+                });
+            }
+            if !affected.is_empty() {
+                self.start_audits(now, network, gateway);
+            }
+        }
+    }
+
+    /// Starts the interval of audits, if it does not run.
+    fn start_audits(&mut self, now: Time, network: Option<NetworkAppearance>, gateway: GatewayKey) {
+        let routes = self.gateway(network, gateway);
+        let runs = routes.next_audit.is_some() || routes.active.is_empty();
+        if let Some(interval) = self.config.audit_interval.filter(|_| !runs) {
+            self.set_audit(network, gateway, Some(now + interval));
+        }
+    }
+
+    fn set_audit(
+        &mut self,
+        network: Option<NetworkAppearance>,
+        gateway: GatewayKey,
+        next: Option<Time>,
+    ) {
+        let routes = self.gateway(network, gateway);
+        let previous = std::mem::replace(&mut routes.next_audit, next);
+        self.deadlines
+            .reschedule((network, gateway), previous, next);
     }
 
     /// Returns the next audit to send. It is obsolete if the ASP refuses it.
@@ -229,6 +288,7 @@ impl RouteTable {
             }
         }
         for network in lost {
+            self.set_audit(network, gateway, None);
             self.recompute(network, AffectedPointCode::ALL);
         }
     }
@@ -263,6 +323,7 @@ impl RouteTable {
         routes.gateways.entry(gateway).or_insert_with(|| Gateway {
             table: DestinationTable::new(self.config.max_ranges),
             active: BTreeSet::new(),
+            next_audit: None,
         })
     }
 
@@ -311,18 +372,28 @@ impl RouteTable {
     }
 }
 
+/// Returns whether an event reports destinations that are not available, or congested.
+fn reports_exception(event: &DestinationEvent) -> bool {
+    match event {
+        DestinationEvent::Unavailable(_) | DestinationEvent::Restricted(_) => true,
+        DestinationEvent::Congested(_, level) => *level > Some(CongestionLevel::NONE),
+        DestinationEvent::Available(_) | DestinationEvent::UserPartUnavailable(..) => false,
+    }
+}
+
 /// Returns the networks of an SSNM message: that of its network appearance, or those of its application servers.
 /// Networks that the ASP does not serve have no routes.
-fn concerned_networks(
-    asp: &Asp,
+fn concerned_networks<L: Ss7Layer>(
+    asp: &Asp<L>,
     appearance: Option<NetworkAppearance>,
-    contexts: Option<&RoutingContexts>,
+    contexts: Option<RoutingContexts>,
 ) -> BTreeSet<Option<NetworkAppearance>> {
-    let served = asp.routing_contexts().filter(|served| {
-        let listed = |list: &RoutingContexts| served.is_none_or(|context| list.contains(&context));
-        contexts.is_none_or(listed)
+    let contexts = contexts.and_then(AsIds::from_contexts);
+    let served = asp.application_servers().filter(|served| {
+        let listed = |list: &AsIds<_>| served.is_none_or(|context| list.contains(&context));
+        contexts.as_ref().is_none_or(listed)
     });
-    let networks = served.map(|context| asp.network_appearance(context));
+    let networks = served.map(|context| asp.served(&context).and_then(L::served_network));
     networks
         .filter(|network| appearance.is_none() || network.is_none() || *network == appearance)
         .collect()

@@ -2,19 +2,24 @@
 //!
 //! [`DestinationTable`] has the status of the destinations of a network. An SGP keeps one for each network and answers
 //! DAUD with it. At the ASPs, [`RouteTable`] has one for each gateway and network, and derives what the MTP3-User gets:
-//! a destination is paused when the last gateway lost it.
+//! a destination is paused when the last gateway lost it. SUA has the same state ([`Ss7Layer`]).
 
 mod gateways;
 mod ranges;
+mod ss7;
 mod table;
 
 pub use gateways::{Audit, GatewayKey, RouteTable, RouteTableConfig};
+pub use ss7::{GatewayRoutes, SgpRequestError, Ss7Layer};
+pub(crate) use ss7::{MAX_POINT_CODES, routing_key_responses, ss7_layer, unavailable_network};
 pub use table::DestinationTable;
+
+use crate::aspm::AspState;
 
 use super::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, DestinationState, Message,
-    NetworkAppearance, PointCode, RoutingContexts, SignallingCongestion, UnavailableUserPart,
-    UserCause, UserPartUnavailable,
+    NetworkAppearance, PointCode, RoutingContext, RoutingContexts, SignallingCongestion,
+    UnavailableUserPart, UserCause, UserPartUnavailable,
 };
 
 /// Availability of a destination, from the worst.
@@ -60,6 +65,19 @@ pub enum DestinationEvent {
     UserPartUnavailable(PointCode, UserCause),
 }
 
+/// Meaning of an ASP's indication for the routes through its gateway.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RouteInput {
+    /// The state in an application server changed.
+    State(Option<RoutingContext>, AspState),
+    /// The gateway reported destinations of a network, for application servers.
+    Report(
+        Option<NetworkAppearance>,
+        Option<RoutingContexts>,
+        DestinationEvent,
+    ),
+}
+
 /// Number of destinations and ranges that a route state holds. What exceeds it is not recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the route state has {0} destinations and ranges, its limit: raise it or report ranges")]
@@ -78,7 +96,7 @@ impl DestinationEvent {
     }
 
     /// Returns the SSNM message that reports the event.
-    pub(super) fn message(
+    pub(in crate::m3ua) fn message(
         &self,
         network_appearance: Option<NetworkAppearance>,
         routing_contexts: Option<RoutingContexts>,

@@ -1,138 +1,15 @@
 //! SS7 signalling network management (RFC 4666, section 4.5).
 
-use super::asptm::unique;
 use super::{
-    AspKey, AspState, DestinationEvent, DestinationState, DestinationTable, ErrorCode,
-    ErrorMessage, Message, NetworkRoutes, RoutingContext, RoutingContexts, SgpIndication,
-    SignallingCongestion, SignallingGatewayProcess,
+    AspKey, DestinationEvent, DestinationState, ErrorCode, ErrorMessage, Message, SgpIndication,
+    SgpRequestError, SignallingCongestion, SignallingGatewayProcess,
 };
+use crate::aspm::AsIds;
 use crate::m3ua::asp::invalid_appearance;
-use crate::m3ua::route::{Availability, DestinationStatus, RouteStateFull};
-use crate::m3ua::{AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance};
-
-/// Maximum point codes of a message to an ASP; a DAUD can have more.
-const MAX_POINT_CODES: usize = 8192;
-
-/// Request that is not possible. The fault is the caller's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SgpRequestError {
-    /// The ASP does not exist or is in ASP-DOWN.
-    #[error("{0:?} is in ASP-DOWN: no message may be sent to it")]
-    NotUp(AspKey),
-}
+use crate::m3ua::route::MAX_POINT_CODES;
+use crate::m3ua::{AffectedPointCodes, NetworkAppearance, RoutingContext, RoutingContexts};
 
 impl SignallingGatewayProcess {
-    /// Records a change of destinations in the route state, and sends it to all concerned ASPs: those that are active in
-    /// an application server with the network appearance (RFC 4666, section 4.5.1). While the network is isolated it is
-    /// only recorded.
-    ///
-    /// # Errors
-    /// [`RouteStateFull`]; the change is sent nevertheless.
-    pub fn report_destinations(
-        &mut self,
-        appearance: Option<NetworkAppearance>,
-        event: &DestinationEvent,
-    ) -> Result<(), RouteStateFull> {
-        let mut result = Ok(());
-        if let Some(routes) = self.routes_of(appearance) {
-            result = routes.table.record(event);
-            if routes.isolated {
-                return result;
-            }
-        }
-        self.send_to_concerned(appearance, event);
-        result
-    }
-
-    /// Begins or ends the isolation of a network, its MTP restart included (RFC 4666, section 4.6). All destinations
-    /// are reported as unavailable when it begins; when it ends those that are available or restricted by then are
-    /// reported. Without a route state nothing is sent at the end: the nodal interworking function reports the
-    /// destinations.
-    pub fn set_isolated(&mut self, appearance: Option<NetworkAppearance>, isolated: bool) {
-        let mut events = vec![unavailable_network()];
-        if let Some(routes) = self.routes_of(appearance) {
-            if std::mem::replace(&mut routes.isolated, isolated) == isolated {
-                return;
-            }
-            if !isolated {
-                events = routes.table.known(is_reachable);
-            }
-        } else if !isolated {
-            return;
-        }
-        for event in events {
-            self.send_to_concerned(appearance, &event);
-        }
-    }
-
-    /// Returns the route state of a network, `None` if none is kept.
-    fn routes_of(&mut self, appearance: Option<NetworkAppearance>) -> Option<&mut NetworkRoutes> {
-        let limit = self.config.max_route_ranges;
-        (limit > 0).then(|| {
-            self.routes
-                .entry(appearance)
-                .or_insert_with(|| NetworkRoutes {
-                    table: DestinationTable::new(limit),
-                    isolated: false,
-                })
-        })
-    }
-
-    fn send_to_concerned(
-        &mut self,
-        appearance: Option<NetworkAppearance>,
-        event: &DestinationEvent,
-    ) {
-        let events = event.split(MAX_POINT_CODES);
-        let asps: Vec<_> = self.asps.keys().copied().collect();
-        for asp in asps {
-            let mut contexts = self.contexts_of(asp);
-            contexts.retain(|context| {
-                self.servers.get(context).is_some_and(|server| {
-                    server.config.network_appearance == appearance
-                        && server.asp_state(asp) == Some(AspState::Active)
-                })
-            });
-            if let Some(contexts) = RoutingContexts::new(contexts) {
-                for event in &events {
-                    self.send(asp, event.message(appearance, Some(contexts.clone())));
-                }
-            }
-        }
-    }
-
-    /// Reports destinations that are not available, or congested, to an ASP that becomes active in application servers
-    /// (RFC 4666, sections 4.5.1 and 4.6).
-    pub(super) fn report_exceptions(&mut self, asp: AspKey, contexts: &[RoutingContext]) {
-        let mut reports = Vec::new();
-        for (appearance, routes) in &self.routes {
-            let newly_active = contexts.iter().copied().filter(|context| {
-                self.servers.get(context).is_some_and(|server| {
-                    server.config.network_appearance == *appearance
-                        && server.asp_state(asp) != Some(AspState::Active)
-                })
-            });
-            let Some(contexts) = RoutingContexts::new(newly_active) else {
-                continue;
-            };
-            let events = if routes.isolated {
-                vec![unavailable_network()]
-            } else {
-                let mut events = routes.table.known(|status| {
-                    let available = status.availability == Availability::Available;
-                    !available || status.congestion > Some(CongestionLevel::NONE)
-                });
-                events.retain(|event| !matches!(event, DestinationEvent::Available(_)));
-                events
-            };
-            let events = events.iter().flat_map(|event| event.split(MAX_POINT_CODES));
-            reports.extend(events.map(|event| event.message(*appearance, Some(contexts.clone()))));
-        }
-        for report in reports {
-            self.send(asp, report);
-        }
-    }
-
     /// Answers a DAUD with the status of its destinations, or a part of them: DUNA, DAVA or DRST, and SCON before the
     /// latter two (RFC 4666, section 4.5.3).
     ///
@@ -145,10 +22,7 @@ impl SignallingGatewayProcess {
         event: &DestinationEvent,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        let contexts = audit
-            .routing_contexts
-            .as_ref()
-            .map(|listed| RoutingContexts(unique(listed)));
+        let contexts = listed_once(audit);
         self.send(asp, event.message(audit.network_appearance, contexts));
         Ok(())
     }
@@ -163,10 +37,7 @@ impl SignallingGatewayProcess {
         audit: &DestinationState,
     ) -> Result<(), SgpRequestError> {
         self.require_up(asp)?;
-        let contexts = audit
-            .routing_contexts
-            .as_ref()
-            .map(|listed| RoutingContexts(unique(listed)));
+        let contexts = listed_once(audit);
         for affected in audit.affected.chunks(MAX_POINT_CODES) {
             let error = ErrorMessage {
                 routing_contexts: contexts.clone(),
@@ -179,32 +50,18 @@ impl SignallingGatewayProcess {
         Ok(())
     }
 
-    fn require_up(&self, asp: AspKey) -> Result<(), SgpRequestError> {
-        let peer = self.asps.get(&asp).filter(|peer| peer.up);
-        peer.map(drop).ok_or(SgpRequestError::NotUp(asp))
-    }
-
     /// DAUD of an ASP: answered from the route state, or indicated if there is none.
     pub(super) fn on_audit(&mut self, asp: AspKey, audit: &DestinationState, message: &Message) {
-        let contexts = audit.routing_contexts.as_ref();
-        if !self.check_network(asp, contexts, audit.network_appearance, message) {
+        if !self.check_network(asp, audit.network_appearance, message) {
             return;
         }
-        let listed = contexts.and_then(|list| list.first().copied());
-        let context = listed.or_else(|| self.contexts_of(asp).first().copied());
-        let server = context.and_then(|context| self.servers.get(&context));
-        let configured = server.and_then(|server| server.config.network_appearance);
-        let network = audit.network_appearance.or(configured);
-        let Some(routes) = self.routes_of(network) else {
+        let contexts = audit.routing_contexts.as_ref();
+        let network = self.audited_network(asp, audit.network_appearance, contexts);
+        let Some(events) = self.audit_state(network, &audit.affected) else {
             self.indicate(SgpIndication::Audit(asp, audit.clone()));
             return;
         };
-        let events = if routes.isolated {
-            vec![DestinationEvent::Unavailable(audit.affected.clone())]
-        } else {
-            routes.table.audit(&audit.affected)
-        };
-        for event in events.iter().flat_map(|event| event.split(MAX_POINT_CODES)) {
+        for event in events {
             // The ASP is up, because its DAUD was accepted.
             let _ = self.answer_audit(asp, audit, &event);
         }
@@ -217,8 +74,7 @@ impl SignallingGatewayProcess {
         body: &SignallingCongestion,
         message: &Message,
     ) {
-        let contexts = body.routing_contexts.as_ref();
-        if self.check_network(asp, contexts, body.network_appearance, message) {
+        if self.check_network(asp, body.network_appearance, message) {
             self.indicate(SgpIndication::Congestion(asp, body.clone()));
         }
     }
@@ -227,27 +83,14 @@ impl SignallingGatewayProcess {
     fn check_network(
         &mut self,
         asp: AspKey,
-        contexts: Option<&RoutingContexts>,
         appearance: Option<NetworkAppearance>,
         message: &Message,
     ) -> bool {
-        let members = self.contexts_of(asp);
-        let contexts = contexts.map_or_else(|| members.clone(), |listed| unique(listed));
-        let is_invalid = |context: &RoutingContext| !members.contains(context);
-        let invalid: Vec<_> = contexts.iter().copied().filter(is_invalid).collect();
-        if !invalid.is_empty() {
-            self.refuse_contexts(asp, ErrorCode::INVALID_ROUTING_CONTEXT, &invalid, message);
+        let Some(contexts) = self.check_listed(asp, message) else {
             return false;
-        }
-        if contexts.is_empty() {
-            self.refuse(asp, ErrorCode::NO_CONFIGURED_AS, message);
-            return false;
-        }
-        let configured = |context: &RoutingContext| {
-            let server = self.servers.get(context);
-            server.is_some_and(|server| server.config.network_appearance == appearance)
         };
-        if appearance.is_some() && !contexts.iter().any(configured) {
+        let has_appearance = |context: &RoutingContext| self.is_of(*context, appearance);
+        if appearance.is_some() && !contexts.iter().any(has_appearance) {
             self.answer_error(asp, invalid_appearance(appearance, message));
             return false;
         }
@@ -255,10 +98,8 @@ impl SignallingGatewayProcess {
     }
 }
 
-fn is_reachable(status: DestinationStatus) -> bool {
-    status.availability != Availability::Unavailable
-}
-
-fn unavailable_network() -> DestinationEvent {
-    DestinationEvent::Unavailable(AffectedPointCodes(vec![AffectedPointCode::ALL]))
+/// Returns the routing contexts of an audit, each once.
+fn listed_once(audit: &DestinationState) -> Option<RoutingContexts> {
+    let contexts = audit.routing_contexts.clone();
+    RoutingContexts::of(contexts.and_then(AsIds::from_contexts))
 }

@@ -22,11 +22,15 @@
 
 mod config;
 mod release;
+mod table;
 mod timers;
 mod transfer;
 
 pub use config::{ConnectionConfig, ConnectionConfigError};
 pub use release::answer_unassigned;
+pub use table::{
+    ConnectionTable, ConnectionTableConfig, ConnectionTableError, ConnectionTableIndication,
+};
 
 use std::collections::VecDeque;
 

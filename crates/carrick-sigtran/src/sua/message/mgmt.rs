@@ -72,9 +72,14 @@ impl ErrorMessage {
     /// Error message that answers a malformed message with its first 40 octets, `None` if that is an Error message
     /// itself.
     pub fn answering(error: &DecodeError, octets: &[u8]) -> Option<Self> {
-        (!is_error_message(octets)).then(|| Self {
-            diagnostic: Some(offending(error.code(), octets, MAX_OFFENDING_OCTETS)),
-            ..Self::new(error.code())
-        })
+        (!is_error_message(octets)).then(|| Self::about(error.code(), octets))
+    }
+
+    /// Error message with the first 40 octets of the offending message as diagnostic information.
+    pub(in crate::sua) fn about(code: ErrorCode, octets: &[u8]) -> Self {
+        Self {
+            diagnostic: Some(offending(code, octets, MAX_OFFENDING_OCTETS)),
+            ..Self::new(code)
+        }
     }
 }

@@ -6,28 +6,11 @@ use carrick_sigtran::message::MessageKind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::samples::{dlci, full};
-use crate::layer::{
-    any_parameters, changed, check_kinds, check_mandatory, check_octets, check_repeated,
-    check_tags, expect, round_trip,
-};
+use super::samples::dlci;
+use crate::layer::{check_mandatory, check_repeated, check_tags, expect, properties, round_trip};
 use crate::m2ua::samples::text;
 
-/// RFC 4233, section 3.1.2
-#[test]
-fn every_message_survives_a_round_trip() {
-    let messages = full();
-    assert_eq!(messages.len(), 26);
-    for message in &messages {
-        round_trip(message).expect("equal messages");
-    }
-}
-
-/// RFC 4233, section 3.3.3.1: Unsupported Message Class and Type
-#[test]
-fn unknown_messages_are_answered_with_their_begin() {
-    check_kinds::<Message>();
-}
+properties!(Message, 26);
 
 const HEADER: &[u16] = &[tag::INTERFACE_IDENTIFIER, tag::DLCI];
 const WITH_DATA: &[u16] = &[tag::INTERFACE_IDENTIFIER, tag::DLCI, tag::PROTOCOL_DATA];
@@ -36,22 +19,12 @@ const WITH_STATUS: &[u16] = &[tag::INTERFACE_IDENTIFIER, tag::DLCI, tag::TEI_STA
 
 /// Mandatory parameters of the full messages.
 const MANDATORY: &[(MessageKind, &[u16])] = &[
-    (kinds::ERR, &[tag::ERROR_CODE]),
-    (kinds::NTFY, &[tag::STATUS]),
     (kinds::TEI_STATUS_REQUEST, HEADER),
     (kinds::TEI_STATUS_CONFIRM, WITH_STATUS),
     (kinds::TEI_STATUS_INDICATION, WITH_STATUS),
     (kinds::TEI_QUERY, HEADER),
-    (kinds::ASPUP, &[]),
-    (kinds::ASPUP_ACK, &[]),
-    (kinds::ASPDN, &[]),
-    (kinds::ASPDN_ACK, &[]),
-    (kinds::BEAT, &[]),
-    (kinds::BEAT_ACK, &[]),
     (kinds::ASPAC, &[tag::TRAFFIC_MODE_TYPE]),
     (kinds::ASPAC_ACK, &[tag::TRAFFIC_MODE_TYPE]),
-    (kinds::ASPIA, &[]),
-    (kinds::ASPIA_ACK, &[]),
     (kinds::DATA_REQUEST, WITH_DATA),
     (kinds::DATA_INDICATION, WITH_DATA),
     (kinds::UNIT_DATA_REQUEST, WITH_DATA),
@@ -147,18 +120,4 @@ proptest! {
         }))?;
     }
 
-    #[test]
-    fn any_octets_are_decoded_or_rejected(octets in vec(any::<u8>(), 0..200)) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn any_parameters_are_decoded_or_rejected(octets in any_parameters::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn changed_messages_are_decoded_or_rejected(octets in changed::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
 }

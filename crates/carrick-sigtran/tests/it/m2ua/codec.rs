@@ -7,41 +7,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::samples::{full, text};
-use crate::layer::{
-    any_parameters, changed, check_kinds, check_mandatory, check_octets, check_repeated,
-    check_tags, expect, round_trip,
-};
+use crate::layer::{check_mandatory, check_repeated, check_tags, expect, properties, round_trip};
 
-/// RFC 3331, section 3.1.4
-#[test]
-fn every_message_survives_a_round_trip() {
-    let messages = full();
-    assert_eq!(messages.len(), 31);
-    for message in &messages {
-        round_trip(message).expect("equal messages");
-    }
-}
-
-/// RFC 3331, section 3.3.3.1: Unsupported Message Class and Type
-#[test]
-fn unknown_messages_are_answered_with_their_begin() {
-    check_kinds::<Message>();
-}
+properties!(Message, 31);
 
 /// Mandatory parameters of the full messages.
 const MANDATORY: &[(MessageKind, &[u16])] = &[
-    (kinds::ERR, &[tag::ERROR_CODE]),
-    (kinds::NTFY, &[tag::STATUS]),
-    (kinds::ASPUP, &[]),
-    (kinds::ASPUP_ACK, &[]),
-    (kinds::ASPDN, &[]),
-    (kinds::ASPDN_ACK, &[]),
-    (kinds::BEAT, &[]),
-    (kinds::BEAT_ACK, &[]),
-    (kinds::ASPAC, &[]),
-    (kinds::ASPAC_ACK, &[]),
-    (kinds::ASPIA, &[]),
-    (kinds::ASPIA_ACK, &[]),
     (kinds::REG_REQ, &[tag::LINK_KEY]),
     (kinds::REG_RSP, &[tag::REGISTRATION_RESULT]),
     (kinds::DEREG_REQ, &[tag::INTERFACE_IDENTIFIER]),
@@ -250,20 +221,6 @@ proptest! {
         round_trip(&message)?;
     }
 
-    #[test]
-    fn any_octets_are_decoded_or_rejected(octets in vec(any::<u8>(), 0..200)) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn any_parameters_are_decoded_or_rejected(octets in any_parameters::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn changed_messages_are_decoded_or_rejected(octets in changed::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
 }
 
 #[test]

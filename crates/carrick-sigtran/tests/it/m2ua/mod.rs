@@ -4,3 +4,4 @@ mod codec;
 mod link;
 mod malformed;
 pub(crate) mod samples;
+mod sgp;

@@ -8,31 +8,14 @@ use proptest::prelude::*;
 
 use super::samples::{full, host, ip};
 use crate::layer::{
-    any_parameters, changed, check_kinds, check_mandatory, check_octets, check_order,
-    check_repeated, check_tags, round_trip,
+    check_mandatory, check_order, check_repeated, check_tags, properties, round_trip,
 };
 use crate::samples::code;
 
-/// RFC 3868, section 3.1.3
-#[test]
-fn every_message_survives_a_round_trip() {
-    let messages = full();
-    assert_eq!(messages.len(), 35);
-    for message in &messages {
-        round_trip(message).expect("equal messages");
-    }
-}
-
-/// RFC 3868, section 3.9.12: Unsupported Message Class and Type
-#[test]
-fn unknown_messages_are_answered_with_their_begin() {
-    check_kinds::<Message>();
-}
+properties!(Message, 35);
 
 /// Mandatory parameters of the full messages.
 const MANDATORY: &[(MessageKind, &[u16])] = &[
-    (kinds::ERR, &[tag::ERROR_CODE]),
-    (kinds::NTFY, &[tag::STATUS]),
     (kinds::DUNA, &[tag::AFFECTED_POINT_CODE]),
     (kinds::DAVA, &[tag::AFFECTED_POINT_CODE]),
     (kinds::DAUD, &[tag::AFFECTED_POINT_CODE]),
@@ -42,16 +25,7 @@ const MANDATORY: &[(MessageKind, &[u16])] = &[
     ),
     (kinds::DUPU, &[tag::AFFECTED_POINT_CODE, tag::USER_CAUSE]),
     (kinds::DRST, &[tag::AFFECTED_POINT_CODE]),
-    (kinds::ASPUP, &[]),
-    (kinds::ASPUP_ACK, &[]),
-    (kinds::ASPDN, &[]),
-    (kinds::ASPDN_ACK, &[]),
-    (kinds::BEAT, &[]),
-    (kinds::BEAT_ACK, &[]),
-    (kinds::ASPAC, &[]),
     (kinds::ASPAC_ACK, &[tag::ROUTING_CONTEXT]),
-    (kinds::ASPIA, &[]),
-    (kinds::ASPIA_ACK, &[]),
     (kinds::REG_REQ, &[tag::ROUTING_KEY]),
     (kinds::REG_RSP, &[tag::REGISTRATION_RESULT]),
     (kinds::DEREG_REQ, &[tag::ROUTING_CONTEXT]),
@@ -354,20 +328,6 @@ proptest! {
         round_trip(&message)?;
     }
 
-    #[test]
-    fn any_octets_are_decoded_or_rejected(octets in vec(any::<u8>(), 0..200)) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn any_parameters_are_decoded_or_rejected(octets in any_parameters::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
-
-    #[test]
-    fn changed_messages_are_decoded_or_rejected(octets in changed::<Message>()) {
-        check_octets::<Message>(octets)?;
-    }
 }
 
 /// RFC 3868, section 3.10.7

@@ -3,7 +3,9 @@
 mod codec;
 mod connection;
 mod connection_peers;
+mod connection_table;
 mod connectionless;
 mod layout;
 mod malformed;
 pub(crate) mod samples;
+mod sgp;

@@ -90,7 +90,7 @@ fn network() -> Vec<Message> {
     };
     let user_cause = UserCause {
         cause: UnavailabilityCause::INACCESSIBLE,
-        user: 3,
+        user: UserIdentity::SCCP,
     };
     vec![
         Message::Error(ErrorMessage {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick_proto::Time;
 
-use super::Heartbeat;
+use crate::message::Heartbeat;
 
 /// Sends BEATs and detects an unresponsive peer. SCTP has its own heartbeats, so that it is off by default.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use carrick_proto::Time;
 
-use super::{ApplicationServerConfig, AspKey};
-use crate::m3ua::asp::AspState;
-use crate::m3ua::{CorrelationId, ProtocolData, TrafficMode};
+use super::AspKey;
+use crate::aspm::{AspState, Layer};
+use crate::message::{CorrelationId, TrafficMode};
 
 /// State of an application server (RFC 4666, section 4.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,11 +24,23 @@ pub enum AsState {
 }
 
 /// ASP of an application server.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AsMember {
+#[derive(Clone, Debug)]
+pub(super) struct AsMember<D> {
     pub(super) state: AspState,
     /// Member by registration: until deregistration or ASP-DOWN.
     pub(super) registered: bool,
+    /// Label of the last ASP Active.
+    pub(super) label: D,
+}
+
+impl<D: Default> AsMember<D> {
+    pub(super) fn new(state: AspState, registered: bool) -> Self {
+        Self {
+            state,
+            registered,
+            label: D::default(),
+        }
+    }
 }
 
 /// Recipients of a message.
@@ -39,35 +51,35 @@ pub(super) struct Recipients {
 }
 
 #[derive(Debug)]
-pub(super) struct ApplicationServer {
-    pub(super) config: ApplicationServerConfig,
+pub(super) struct ApplicationServer<L: Layer> {
+    pub(super) config: L::Server,
     pub(super) state: AsState,
     /// Traffic mode in force, by configuration or the first ASP Active.
     pub(super) traffic_mode: Option<TrafficMode>,
-    pub(super) members: BTreeMap<AspKey, AsMember>,
+    pub(super) members: BTreeMap<AspKey, AsMember<L::Label>>,
     /// Created by registration: removed with its last member.
     pub(super) dynamic: bool,
     /// ASP Active is refused (section 4.7).
     pub(super) blocked: bool,
     /// Expiry of T(r) in AS-PENDING.
     pub(super) recovery: Option<Time>,
-    pub(super) buffer: VecDeque<ProtocolData>,
+    pub(super) buffer: VecDeque<L::Payload>,
     pub(super) buffered_octets: usize,
-    /// ASP of each SLS in loadshare mode.
+    /// ASP of each flow in loadshare mode, modulo 256.
     shares: Vec<Option<AspKey>>,
-    /// Traffic flows whose next broadcast message gets a Correlation Id. A flow is an SLS, the unit of order.
+    /// Traffic flows, modulo 256, whose next broadcast message gets a Correlation Id.
     untagged: Vec<bool>,
     correlation_id: u32,
 }
 
-/// Number of SLS values.
-const SLS_VALUES: usize = 256;
+/// Number of traffic flows that are distinguished; in M3UA those of the SLS values.
+const FLOWS: usize = 256;
 
-impl ApplicationServer {
-    pub(super) fn new(config: ApplicationServerConfig, dynamic: bool) -> Self {
+impl<L: Layer> ApplicationServer<L> {
+    pub(super) fn new(config: L::Server, dynamic: bool) -> Self {
         Self {
             state: AsState::Down,
-            traffic_mode: config.traffic_mode,
+            traffic_mode: L::server_mode(&config),
             members: BTreeMap::new(),
             dynamic,
             blocked: false,
@@ -92,6 +104,13 @@ impl ApplicationServer {
             .map(|(asp, _)| *asp)
     }
 
+    /// Returns the labels of the other active ASPs.
+    pub(super) fn labels_beside(&self, asp: AspKey) -> Vec<&L::Label> {
+        let others = self.members.iter().filter(|(other, _)| **other != asp);
+        let active = others.filter(|(_, member)| member.state == AspState::Active);
+        active.map(|(_, member)| &member.label).collect()
+    }
+
     pub(super) fn active(&self) -> usize {
         self.members_in(AspState::Active).count()
     }
@@ -100,7 +119,7 @@ impl ApplicationServer {
     pub(super) fn required(&self) -> usize {
         match self.traffic_mode {
             Some(TrafficMode::OVERRIDE) => 1,
-            _ => self.config.minimum_asps.max(1),
+            _ => L::minimum_asps(&self.config).max(1),
         }
     }
 
@@ -112,7 +131,7 @@ impl ApplicationServer {
         }
         let previous = std::mem::replace(&mut member.state, state);
         if state == AspState::Active {
-            self.untagged = vec![true; SLS_VALUES];
+            self.untagged = vec![true; FLOWS];
             self.rebalance();
         }
         Some(previous)
@@ -139,13 +158,18 @@ impl ApplicationServer {
         }
     }
 
-    /// Returns the active ASPs that get a message with this SLS.
-    pub(super) fn recipients(&mut self, sls: u8) -> Recipients {
+    /// Returns the active ASPs that get a message.
+    pub(super) fn recipients(&mut self, payload: &L::Payload) -> Recipients {
+        let flow = L::flow(payload) as usize % FLOWS;
         let mut correlation_id = None;
         let asps = match self.traffic_mode {
-            Some(TrafficMode::LOADSHARE) => self.share(sls).into_iter().collect(),
+            Some(TrafficMode::LOADSHARE) if L::is_shared(payload) => match self.labelled(payload) {
+                Some(labelled) => labelled,
+                None => self.share(flow).into_iter().collect(),
+            },
+            Some(TrafficMode::LOADSHARE) => self.members_in(AspState::Active).collect(),
             Some(TrafficMode::BROADCAST) => {
-                if let Some(untagged) = self.untagged.get_mut(usize::from(sls))
+                if let Some(untagged) = self.untagged.get_mut(flow)
                     && std::mem::take(untagged)
                 {
                     self.correlation_id = self.correlation_id.wrapping_add(1);
@@ -161,48 +185,72 @@ impl ApplicationServer {
         }
     }
 
-    /// Returns the ASP of an SLS. An SLS keeps its ASP while that is active; otherwise the active ASP with the fewest SLS
-    /// values gets it.
-    fn share(&mut self, sls: u8) -> Option<AspKey> {
-        let sls = usize::from(sls);
-        if let Some(Some(asp)) = self.shares.get(sls)
+    /// Returns the active ASP whose label a message has, `None` if the message or the ASPs have no labels.
+    fn labelled(&self, payload: &L::Payload) -> Option<Vec<AspKey>> {
+        let active = self.members.iter();
+        let mut active = active.filter(|(_, member)| member.state == AspState::Active);
+        let mut has_labels = false;
+        let found = active.find(|(_, member)| {
+            let is_labelled = L::is_labelled(payload, &member.label);
+            has_labels |= is_labelled.is_some();
+            is_labelled == Some(true)
+        });
+        has_labels.then(|| found.map(|(asp, _)| *asp).into_iter().collect())
+    }
+
+    /// Returns the ASP of a flow. A flow keeps its ASP while that is active; otherwise the active ASP with the fewest flows
+    /// gets it.
+    fn share(&mut self, flow: usize) -> Option<AspKey> {
+        if let Some(Some(asp)) = self.shares.get(flow)
             && self.asp_state(*asp) == Some(AspState::Active)
         {
             return Some(*asp);
         }
-        let candidates = self.members_in(AspState::Active);
-        let asp = candidates.min_by_key(|asp| (self.share_count(*asp), *asp))?;
-        self.shares.resize(SLS_VALUES, None);
-        self.shares[sls] = Some(asp);
+        let counts = self.share_counts().into_iter();
+        let (asp, _) = counts.min_by_key(|(asp, count)| (*count, *asp))?;
+        self.shares.resize(FLOWS, None);
+        self.shares[flow] = Some(asp);
         Some(asp)
     }
 
-    fn share_count(&self, asp: AspKey) -> usize {
-        self.shares
-            .iter()
-            .filter(|share| **share == Some(asp))
-            .count()
+    /// Returns the number of flows of each active ASP.
+    fn share_counts(&self) -> BTreeMap<AspKey, usize> {
+        let active = self.members_in(AspState::Active);
+        let mut counts: BTreeMap<_, _> = active.map(|asp| (asp, 0)).collect();
+        for asp in self.shares.iter().flatten() {
+            counts.entry(*asp).and_modify(|count| *count += 1);
+        }
+        counts
     }
 
-    /// Frees SLS values of ASPs that have more than their part after another ASP became active. Those that have the most
-    /// keep what remains of the division.
+    /// Frees flows of ASPs that have more than their part after another ASP became active. Those that have the most keep
+    /// what remains of the division.
     fn rebalance(&mut self) {
-        let active = self.members_in(AspState::Active);
-        let mut counts: Vec<_> = active.map(|asp| (self.share_count(asp), asp)).collect();
-        counts.sort_unstable_by_key(|(count, asp)| (Reverse(*count), *asp));
-        let assigned: usize = counts.iter().map(|(count, _)| count).sum();
-        let remainder = assigned % counts.len().max(1);
-        for (index, (count, asp)) in counts.iter().enumerate() {
-            let part = assigned / counts.len() + usize::from(index < remainder);
-            let shares = self.shares.iter_mut().rev();
-            let own = shares.filter(|share| **share == Some(*asp));
-            own.take(count.saturating_sub(part))
-                .for_each(|share| *share = None);
+        let counts = self.share_counts();
+        let assigned: usize = counts.values().sum();
+        let (part, remainder) = (
+            assigned / counts.len().max(1),
+            assigned % counts.len().max(1),
+        );
+        let mut order: Vec<_> = counts.into_iter().collect();
+        order.sort_unstable_by_key(|(asp, count)| (Reverse(*count), *asp));
+        let excess = order.iter().enumerate().map(|(index, (asp, count))| {
+            let part = part + usize::from(index < remainder);
+            (*asp, count.saturating_sub(part))
+        });
+        let mut excess: BTreeMap<_, _> = excess.collect();
+        for share in self.shares.iter_mut().rev() {
+            if let Some(excess) = share.and_then(|asp| excess.get_mut(&asp))
+                && *excess > 0
+            {
+                *excess -= 1;
+                *share = None;
+            }
         }
     }
 
     /// Takes the buffered messages.
-    pub(super) fn take_buffer(&mut self) -> VecDeque<ProtocolData> {
+    pub(super) fn take_buffer(&mut self) -> VecDeque<L::Payload> {
         self.buffered_octets = 0;
         std::mem::take(&mut self.buffer)
     }

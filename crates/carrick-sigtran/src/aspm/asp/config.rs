@@ -1,19 +1,21 @@
 //! Configuration of an ASP.
 
+use std::fmt::{Debug, Display};
 use std::num::NonZero;
 use std::time::Duration;
 
-use crate::m3ua::{AspIdentifier, InfoString, NetworkAppearance, RoutingContext, TrafficMode};
+use crate::aspm::Layer;
+use crate::message::{AspIdentifier, InfoString, TrafficMode};
 
 /// Configuration of an [`Asp`](super::Asp).
 #[derive(Clone, Debug)]
-pub struct AspConfig {
+pub struct AspConfig<L: Layer> {
     /// ASP Identifier of ASP Up messages.
     pub identifier: Option<AspIdentifier>,
     /// INFO String of ASP Up messages.
     pub info: Option<InfoString>,
     /// Application servers that the ASP serves from the start; registration adds more.
-    pub application_servers: Vec<AspApplicationServer>,
+    pub application_servers: Vec<L::Served>,
     /// T(ack): time until a request without acknowledgement is sent again, 2 s by default (RFC 4666,
     /// section 4.3.4).
     pub t_ack: Duration,
@@ -25,7 +27,7 @@ pub struct AspConfig {
     pub max_application_servers: usize,
 }
 
-impl Default for AspConfig {
+impl<L: Layer> Default for AspConfig<L> {
     fn default() -> Self {
         Self {
             identifier: None,
@@ -39,39 +41,20 @@ impl Default for AspConfig {
     }
 }
 
-/// Application server that an ASP serves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AspApplicationServer {
-    /// Routing context; `None` if this is the only application server of the association.
-    pub routing_context: Option<RoutingContext>,
-    /// Traffic mode of ASP Active messages; the SGP's configuration applies if absent.
-    pub traffic_mode: Option<TrafficMode>,
-    /// Network appearance of DATA and SSNM messages.
-    pub network_appearance: Option<NetworkAppearance>,
-}
-
-impl AspApplicationServer {
-    /// Application server with a routing context.
-    pub const fn new(routing_context: RoutingContext) -> Self {
-        Self {
-            routing_context: Some(routing_context),
-            traffic_mode: None,
-            network_appearance: None,
-        }
-    }
-}
-
 /// Configuration that is contradictory. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum AspConfigError {
-    /// Several application servers, and one without a routing context.
+pub enum AspConfigError<I: Debug + Display> {
+    /// Several application servers, and one without an identifier.
     #[error(
-        "an application server has no routing context, but is not the only one: add its context"
+        "an application server has no identifier, but is not the only one: add its routing context"
     )]
-    RoutingContextMissing,
-    /// Two application servers with the same routing context.
-    #[error("routing context {} occurs twice: remove one", .0.0)]
-    RoutingContextRepeated(RoutingContext),
+    IdentifierMissing,
+    /// Two application servers with the same identifier.
+    #[error("{0} occurs twice: remove one")]
+    IdentifierRepeated(I),
+    /// The layer does not have the traffic mode.
+    #[error("traffic mode {} is not defined in the layer", .0.0)]
+    UndefinedTrafficMode(TrafficMode),
     /// More application servers than the limit.
     #[error("{count} application servers exceed the limit max_application_servers = {limit}")]
     TooMany {
@@ -82,23 +65,28 @@ pub enum AspConfigError {
     },
 }
 
-impl AspConfig {
-    pub(super) fn check(&self) -> Result<(), AspConfigError> {
+impl<L: Layer> AspConfig<L> {
+    pub(super) fn check(&self) -> Result<(), AspConfigError<L::AsId>> {
         let (count, limit) = (self.application_servers.len(), self.max_application_servers);
         if count > limit {
             return Err(AspConfigError::TooMany { count, limit });
         }
-        let mut contexts = Vec::with_capacity(count);
+        let mut ids = Vec::with_capacity(count);
         for server in &self.application_servers {
-            match server.routing_context {
-                None if count > 1 => return Err(AspConfigError::RoutingContextMissing),
+            if let Some(mode) = L::activation(server).traffic_mode
+                && !L::TRAFFIC_MODES.contains(&mode)
+            {
+                return Err(AspConfigError::UndefinedTrafficMode(mode));
+            }
+            match L::served_id(server) {
+                None if count > 1 => return Err(AspConfigError::IdentifierMissing),
                 None => {}
-                Some(context) => contexts.push(context),
+                Some(id) => ids.push(id),
             }
         }
-        contexts.sort_unstable();
-        match contexts.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(AspConfigError::RoutingContextRepeated(pair[0])),
+        ids.sort_unstable();
+        match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(AspConfigError::IdentifierRepeated(pair[0].clone())),
             None => Ok(()),
         }
     }

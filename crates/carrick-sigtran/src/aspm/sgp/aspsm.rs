@@ -4,19 +4,19 @@
 use carrick_proto::Time;
 
 use super::{
-    AspIdentifier, AspKey, AspState, ErrorCode, HeartbeatTimer, Message, RoutingContext,
-    SgpConfigError, SgpIndication, SignallingGatewayProcess, Status,
+    AspKey, AspState, Gateway, GatewayConfigError, GatewayEvent, HeartbeatTimer, Layer, Maintenance,
 };
-use crate::m3ua::{AspDown, AspInactive, AspUp, RoutingContexts};
+use crate::aspm::AsIds;
+use crate::message::{AspDown, AspIdentifier, AspUp, ErrorCode, Status};
 
-impl SignallingGatewayProcess {
+impl<L: Layer> Gateway<L> {
     /// ASP Up:
     ///
     /// 1. Refuse it for management reasons, or if the ASP Identifier is missing or not unique.
     /// 2. In ASP-ACTIVE: acknowledge, report Unexpected Message, enter ASP-INACTIVE, deregister.
     /// 3. In ASP-INACTIVE: acknowledge.
     /// 4. In ASP-DOWN: enter ASP-INACTIVE, acknowledge, notify of the states of the application servers.
-    pub(super) fn on_asp_up(&mut self, now: Time, asp: AspKey, body: &AspUp, message: &Message) {
+    pub(super) fn on_asp_up(&mut self, now: Time, asp: AspKey, body: &AspUp, message: &L::Message) {
         if let Err(code) = self.check_asp_up(asp, body) {
             self.refuse(asp, code, message);
             return;
@@ -25,53 +25,62 @@ impl SignallingGatewayProcess {
             return;
         };
         peer.identifier = body.asp_identifier;
-        let contexts = self.contexts_of(asp);
-        let was_active = (contexts.iter())
-            .any(|context| self.asp_state(asp, *context) == Some(AspState::Active));
-        let was_up = self.enter_up(asp, &contexts);
-        self.send(asp, Message::AspUpAck(AspUp::default()));
+        let ids = self.servers_of(asp);
+        let was_active = (ids.iter()).any(|id| self.is_in(asp, id, AspState::Active));
+        let was_up = self.enter_up(asp, &ids);
+        self.send_maintenance(asp, Maintenance::AspUpAck(AspUp::default()));
         if was_active {
             self.refuse(asp, ErrorCode::UNEXPECTED_MESSAGE, message);
             self.drop_registrations(now, asp);
         }
-        self.after_up(now, asp, contexts, was_up);
+        self.after_up(now, asp, ids, was_up);
     }
 
     /// Enters ASP-INACTIVE in application servers; returns whether the ASP was up before.
-    fn enter_up(&mut self, asp: AspKey, contexts: &[RoutingContext]) -> bool {
+    fn enter_up(&mut self, asp: AspKey, ids: &[L::AsId]) -> bool {
         let peer = self.asps.get_mut(&asp);
         let was_up = peer.is_none_or(|peer| std::mem::replace(&mut peer.up, true));
         if was_up {
-            self.deactivate(asp, contexts);
+            self.deactivate(asp, ids);
         } else {
-            self.indicate(SgpIndication::AspUp(asp));
-            self.set_states(asp, contexts, AspState::Inactive);
+            self.indicate(GatewayEvent::AspUp(asp));
+            self.set_states(asp, ids, AspState::Inactive);
         }
         was_up
     }
 
     /// Updates the application servers of an ASP that is up.
-    fn after_up(&mut self, now: Time, asp: AspKey, contexts: Vec<RoutingContext>, was_up: bool) {
-        for context in contexts {
-            let changed = self.update_server(now, context, false, None);
+    fn after_up(&mut self, now: Time, asp: AspKey, ids: Vec<L::AsId>, was_up: bool) {
+        for id in ids {
+            let changed = self.update_server(now, &id, false, None);
             // The change has been notified to all ASPs, this one included.
             if !was_up && !changed {
-                self.notify_state(context, Some(asp), None);
+                self.notify_state(&id, Some(asp), None);
             }
         }
     }
 
     /// Considers an IPSP to be up, because it acknowledged an ASP Up (section 4.3.4.1.2).
-    pub(in crate::m3ua) fn assume_up(&mut self, now: Time, asp: AspKey) {
-        let contexts = self.contexts_of(asp);
-        let was_up = self.enter_up(asp, &contexts);
-        self.after_up(now, asp, contexts, was_up);
+    pub(crate) fn assume_up(&mut self, now: Time, asp: AspKey) {
+        let ids = self.servers_of(asp);
+        let was_up = self.enter_up(asp, &ids);
+        self.after_up(now, asp, ids, was_up);
     }
 
     /// Considers an IPSP to be down, because it acknowledged an ASP Down (section 4.3.4.1.2).
-    pub(in crate::m3ua) fn assume_down(&mut self, now: Time, asp: AspKey) {
-        let contexts = self.enter_down(asp);
-        self.after_down(now, asp, &contexts, None);
+    pub(crate) fn assume_down(&mut self, now: Time, asp: AspKey) {
+        let left = self.enter_down(asp);
+        self.after_down(now, asp, &left, None);
+    }
+
+    pub(super) fn is_in(&self, asp: AspKey, id: &L::AsId, state: AspState) -> bool {
+        let server = self.servers.get(id);
+        server.and_then(|server| server.asp_state(asp)) == Some(state)
+    }
+
+    fn is_member(&self, asp: AspKey, id: &L::AsId) -> bool {
+        let server = self.servers.get(id);
+        server.is_some_and(|server| server.members.contains_key(&asp))
     }
 
     fn check_asp_up(&self, asp: AspKey, body: &AspUp) -> Result<(), ErrorCode> {
@@ -105,48 +114,46 @@ impl SignallingGatewayProcess {
             .iter()
             .filter(|(other, peer)| **other != asp && peer.up);
         let mut same = others.filter(|(other, _)| self.identifier(**other) == Some(identifier));
-        let contexts = self.contexts_of(asp);
+        let ids = self.servers_of(asp);
         same.any(|(other, _)| {
-            contexts.is_empty()
-                || contexts
-                    .iter()
-                    .any(|context| self.is_member(*other, *context))
+            let shares = |id: &L::AsId| self.is_member(*other, id);
+            ids.is_empty() || ids.iter().any(shares)
         })
     }
 
     /// ASP Down: always acknowledged; the ASP leaves all application servers.
     pub(super) fn on_asp_down(&mut self, now: Time, asp: AspKey) {
-        let contexts = self.enter_down(asp);
-        self.send(asp, Message::AspDownAck(AspDown::default()));
-        self.after_down(now, asp, &contexts, None);
+        let left = self.enter_down(asp);
+        self.send_maintenance(asp, Maintenance::AspDownAck(AspDown::default()));
+        self.after_down(now, asp, &left, None);
     }
 
     /// Loss or restart of the association.
     pub(super) fn lose_association(&mut self, now: Time, asp: AspKey) {
         let failed = self.identifier(asp);
-        let contexts = self.enter_down(asp);
+        let left = self.enter_down(asp);
         if let Some(peer) = self.asps.get_mut(&asp) {
             peer.outbound_streams = None;
         }
         self.update_heartbeat(asp, HeartbeatTimer::stop);
-        for (context, _) in &contexts {
-            for member in self.available_members(*context) {
-                self.notify(member, Status::AspFailure, *context, failed);
+        for (id, _) in &left {
+            for member in self.available_members(id) {
+                self.notify(member, Status::AspFailure, id, failed);
             }
         }
-        self.after_down(now, asp, &contexts, failed);
+        self.after_down(now, asp, &left, failed);
     }
 
     /// Enters ASP-DOWN in all application servers; returns those in which the state was another, with that state.
-    fn enter_down(&mut self, asp: AspKey) -> Vec<(RoutingContext, AspState)> {
+    fn enter_down(&mut self, asp: AspKey) -> Vec<(L::AsId, AspState)> {
         let Some(peer) = self.asps.get_mut(&asp) else {
             return Vec::new();
         };
         if std::mem::take(&mut peer.up) {
-            self.indicate(SgpIndication::AspDown(asp));
+            self.indicate(GatewayEvent::AspDown(asp));
         }
-        let contexts = self.contexts_of(asp);
-        self.set_states(asp, &contexts, AspState::Down)
+        let ids = self.servers_of(asp);
+        self.set_states(asp, &ids, AspState::Down)
     }
 
     /// Updates the application servers that an ASP has left.
@@ -154,13 +161,13 @@ impl SignallingGatewayProcess {
         &mut self,
         now: Time,
         asp: AspKey,
-        contexts: &[(RoutingContext, AspState)],
+        left: &[(L::AsId, AspState)],
         failed: Option<AspIdentifier>,
     ) {
-        for (context, previous) in contexts {
-            self.update_server(now, *context, false, failed);
+        for (id, previous) in left {
+            self.update_server(now, id, false, failed);
             if *previous == AspState::Active {
-                self.notify_insufficient(*context);
+                self.notify_insufficient(id);
             }
         }
         self.drop_registrations(now, asp);
@@ -170,14 +177,14 @@ impl SignallingGatewayProcess {
     pub(super) fn set_states(
         &mut self,
         asp: AspKey,
-        contexts: &[RoutingContext],
+        ids: &[L::AsId],
         state: AspState,
-    ) -> Vec<(RoutingContext, AspState)> {
+    ) -> Vec<(L::AsId, AspState)> {
         let mut changed = Vec::new();
-        for context in contexts {
-            let server = self.servers.get_mut(context);
+        for id in ids {
+            let server = self.servers.get_mut(id);
             if let Some(previous) = server.and_then(|server| server.set_asp_state(asp, state)) {
-                changed.push((*context, previous));
+                changed.push((id.clone(), previous));
             }
         }
         changed
@@ -187,17 +194,17 @@ impl SignallingGatewayProcess {
     /// request, as section 4.7 recommends; its ASP Up messages are refused.
     ///
     /// # Errors
-    /// [`SgpConfigError::UnknownAsp`].
+    /// [`GatewayConfigError::UnknownAsp`].
     pub fn set_asp_blocked(
         &mut self,
         now: Time,
         asp: AspKey,
         blocked: bool,
-    ) -> Result<(), SgpConfigError> {
+    ) -> Result<(), GatewayConfigError<L::AsId>> {
         let peer = self
             .asps
             .get_mut(&asp)
-            .ok_or(SgpConfigError::UnknownAsp(asp))?;
+            .ok_or(GatewayConfigError::UnknownAsp(asp))?;
         peer.blocked = blocked;
         if blocked && peer.up {
             self.on_asp_down(now, asp);
@@ -209,30 +216,28 @@ impl SignallingGatewayProcess {
     /// without a request, as section 4.7 recommends; ASP Active messages are refused.
     ///
     /// # Errors
-    /// [`SgpConfigError::UnknownRoutingContext`].
+    /// [`GatewayConfigError::UnknownApplicationServer`].
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
     pub fn set_application_server_blocked(
         &mut self,
         now: Time,
-        context: RoutingContext,
+        id: L::AsId,
         blocked: bool,
-    ) -> Result<(), SgpConfigError> {
-        let server = self.servers.get_mut(&context);
-        let server = server.ok_or(SgpConfigError::UnknownRoutingContext(context))?;
+    ) -> Result<(), GatewayConfigError<L::AsId>> {
+        let server = self.servers.get_mut(&id);
+        let server = server.ok_or(GatewayConfigError::UnknownApplicationServer(id.clone()))?;
         server.blocked = blocked;
         if !blocked {
             return Ok(());
         }
         let active: Vec<_> = server.members_in(AspState::Active).collect();
         for asp in active {
-            self.set_states(asp, &[context], AspState::Inactive);
-            self.indicate(SgpIndication::AspInactive(asp, context));
-            let ack = AspInactive {
-                routing_contexts: RoutingContexts::new([context]),
-                info: None,
-            };
-            self.send(asp, Message::AspInactiveAck(ack));
+            self.set_states(asp, std::slice::from_ref(&id), AspState::Inactive);
+            self.indicate(GatewayEvent::AspInactive(asp, id.clone()));
+            let ack = Maintenance::AspInactiveAck(AsIds::new([id.clone()]));
+            self.send_maintenance(asp, ack);
         }
-        self.update_server(now, context, false, None);
+        self.update_server(now, &id, false, None);
         Ok(())
     }
 }

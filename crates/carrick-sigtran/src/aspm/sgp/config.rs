@@ -1,15 +1,15 @@
-//! Configuration of an SGP.
+//! Configuration of a gateway.
 
+use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use super::AspKey;
-use crate::m3ua::{
-    AspIdentifier, NetworkAppearance, RoutingContext, RoutingKeyDestination, TrafficMode,
-};
+use crate::aspm::Layer;
+use crate::message::{AspIdentifier, TrafficMode};
 
-/// Configuration of a [`SignallingGatewayProcess`](super::SignallingGatewayProcess).
+/// Configuration of a [`Gateway`](super::Gateway).
 #[derive(Clone, Debug)]
-pub struct SgpConfig {
+pub struct GatewayConfig<L: Layer> {
     /// T(r): time in AS-PENDING until buffered messages are discarded, 2 s by default (RFC 4666, section 4.3.2).
     pub t_recovery: Duration,
     /// T(beat): interval of BEATs, none by default, because SCTP has heartbeats.
@@ -28,7 +28,7 @@ pub struct SgpConfig {
     pub max_buffered_octets_total: usize,
     /// Demands an ASP Identifier in ASP Up messages.
     pub require_asp_identifier: bool,
-    /// Demands routing contexts in ASP Active messages.
+    /// Demands a list of application servers in ASP Active messages.
     pub require_routing_context: bool,
     /// Traffic mode of application servers whose mode neither the configuration nor an ASP Active determines,
     /// override by default.
@@ -37,13 +37,13 @@ pub struct SgpConfig {
     pub registration: RegistrationPolicy,
     /// Application server of messages that match no routing key, none by default (RFC 4666, section 1.4.2.4). If it has
     /// a network appearance, it gets those of its network.
-    pub default_application_server: Option<RoutingContext>,
+    pub default_application_server: Option<L::AsId>,
     /// Maximum number of destinations and ranges in the route state of each network. 0, the default, keeps none: audits
     /// are indicated, for the nodal interworking function to answer.
     pub max_route_ranges: usize,
 }
 
-impl Default for SgpConfig {
+impl<L: Layer> Default for GatewayConfig<L> {
     fn default() -> Self {
         Self {
             t_recovery: Duration::from_secs(2),
@@ -75,69 +75,46 @@ pub enum RegistrationPolicy {
     NewKeys,
 }
 
-/// Application server of an SGP.
+/// ASP that may connect to a gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ApplicationServerConfig {
-    /// Routing context, unique at the SGP.
-    pub routing_context: RoutingContext,
-    /// Network appearance.
-    pub network_appearance: Option<NetworkAppearance>,
-    /// Traffic mode; that of the first ASP Active applies if absent.
-    pub traffic_mode: Option<TrafficMode>,
-    /// Number n of active ASPs at which the application server becomes active, at least 1. In override mode 1
-    /// applies (RFC 4666, section 4.3.2).
-    pub minimum_asps: usize,
-    /// Routing key: traffic of the application server.
-    pub destinations: Vec<RoutingKeyDestination>,
+pub struct SgpAspConfig<I> {
+    /// ASP Identifier, if it is configured. An ASP Up with another one is refused.
+    pub identifier: Option<AspIdentifier>,
+    /// Application servers of which the ASP is a member.
+    pub application_servers: Vec<I>,
 }
 
-impl ApplicationServerConfig {
-    /// Application server with n = 1, in the traffic mode of its first ASP Active.
-    pub const fn new(
-        routing_context: RoutingContext,
-        destinations: Vec<RoutingKeyDestination>,
-    ) -> Self {
+impl<I> Default for SgpAspConfig<I> {
+    fn default() -> Self {
         Self {
-            routing_context,
-            network_appearance: None,
-            traffic_mode: None,
-            minimum_asps: 1,
-            destinations,
+            identifier: None,
+            application_servers: Vec::new(),
         }
     }
 }
 
-/// ASP that may connect to an SGP.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SgpAspConfig {
-    /// ASP Identifier, if it is configured. An ASP Up with another one is refused.
-    pub identifier: Option<AspIdentifier>,
-    /// Application servers of which the ASP is a member.
-    pub application_servers: Vec<RoutingContext>,
-}
-
 /// Change of the configuration that is not possible. The fault is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SgpConfigError {
+pub enum GatewayConfigError<I: Debug + Display> {
     /// The limit of ASPs is reached.
     #[error("{0} ASPs are the limit: raise max_asps")]
     TooManyAsps(usize),
     /// The limit of application servers is reached.
     #[error("{0} application servers are the limit: raise max_application_servers")]
     TooManyApplicationServers(usize),
-    /// Another application server has the routing context.
-    #[error("routing context {} is in use", .0.0)]
-    RoutingContextInUse(RoutingContext),
-    /// A message could match the routing keys of two application servers.
-    #[error("the routing key overlaps that of routing context {}: make both unique", .0.0)]
-    OverlappingRoutingKey(RoutingContext),
-    /// No application server has the routing context.
-    #[error("no application server has routing context {}: add it first", .0.0)]
-    UnknownRoutingContext(RoutingContext),
+    /// Another application server has the identifier.
+    #[error("{0} is in use")]
+    IdentifierInUse(I),
+    /// A message could match the keys of two application servers.
+    #[error("the key overlaps that of {0}: make both unique")]
+    OverlappingKey(I),
+    /// No application server has the identifier.
+    #[error("no application server has {0}: add it first")]
+    UnknownApplicationServer(I),
     /// No ASP has the key.
-    #[error("{0:?} does not exist: it was removed or belongs to another SGP")]
+    #[error("{0:?} does not exist: it was removed or belongs to another gateway")]
     UnknownAsp(AspKey),
-    /// The traffic mode is not defined.
-    #[error("traffic mode {} is not defined", .0.0)]
+    /// The layer does not have the traffic mode.
+    #[error("traffic mode {} is not defined in the layer", .0.0)]
     UndefinedTrafficMode(TrafficMode),
 }
