@@ -1,0 +1,128 @@
+//! Changes of the configuration.
+
+use std::sync::Arc;
+
+use carrick_sigtran::m3ua::{NetworkAppearance, RoutingContext};
+
+use super::config::{LinkSetSettings, ServerSettings};
+use super::router::{Router, Target};
+use super::{StpConfig, StpCore, StpError, TargetState, Traffic};
+
+impl StpCore {
+    /// Changes the configuration:
+    ///
+    /// 1. End link sets that are gone or changed.
+    /// 2. Remove ASPs that are gone or changed, and those of changed application servers.
+    /// 3. Remove application servers that are gone or changed.
+    /// 4. Add what is new or changed.
+    /// 5. Replace routes and screening, and report destinations that changed.
+    pub(super) fn apply(&mut self, config: StpConfig) -> Result<Vec<&'static str>, StpError> {
+        let now = self.node.clock().now();
+        let mut fixed = Vec::new();
+        if config.listen != self.config.listen {
+            fixed.push("listen");
+        }
+        if config.metrics != self.config.metrics {
+            fixed.push("metrics");
+        }
+        let old = std::mem::replace(&mut self.config, config);
+        let new = self.config.clone();
+        for set in old
+            .link_sets
+            .iter()
+            .filter(|set| !new.link_sets.contains(set))
+        {
+            self.remove_link_set(set);
+        }
+        let is_changed = |context: &RoutingContext| {
+            let of = |servers: &[ServerSettings]| {
+                let mut servers = servers.iter();
+                let found = servers.find(|server| server.config.routing_context == *context);
+                found.cloned()
+            };
+            of(&old.servers) != of(&new.servers)
+        };
+        for asp in &old.asps {
+            let changed = asp.application_servers.iter().any(is_changed);
+            if (changed || !new.asps.contains(asp))
+                && let Some(key) = self.asps.remove(&asp.name)
+            {
+                self.node.remove_asp(key);
+            }
+        }
+        let gone = |server: &&ServerSettings| !new.servers.contains(server);
+        for server in old.servers.iter().filter(gone) {
+            let context = server.config.routing_context;
+            self.node
+                .gateway
+                .sgp
+                .remove_application_server(now, context)?;
+            self.targets.remove(&Target::Server(context));
+        }
+        let added = |server: &&ServerSettings| !old.servers.contains(server);
+        for server in new.servers.iter().filter(added) {
+            let sgp = &mut self.node.gateway.sgp;
+            sgp.add_application_server(server.config.clone())?;
+            let target = Target::Server(server.config.routing_context);
+            let network = server.config.network_appearance;
+            self.add_target(target, server.name.as_str().into(), network);
+        }
+        for asp in &new.asps {
+            if !self.asps.contains_key(&asp.name) {
+                let key = self.node.gateway.add_asp(asp.clone())?;
+                self.asps.insert(asp.name.clone(), key);
+            }
+        }
+        for set in new
+            .link_sets
+            .iter()
+            .filter(|set| !old.link_sets.contains(set))
+        {
+            self.add_link_set(set)?;
+        }
+        self.router = Router::new(&new.servers, &new.routes);
+        self.update_destinations();
+        Ok(fixed)
+    }
+
+    pub(super) fn add_target(
+        &mut self,
+        target: Target,
+        name: Arc<str>,
+        network: Option<NetworkAppearance>,
+    ) {
+        let state = TargetState {
+            name,
+            network_appearance: network,
+            traffic: Traffic::default(),
+            links: Vec::new(),
+        };
+        self.targets.insert(target, state);
+    }
+
+    pub(super) fn add_link_set(&mut self, set: &LinkSetSettings) -> Result<(), StpError> {
+        let name: Arc<str> = set.name.as_str().into();
+        let target = Target::LinkSet(Arc::clone(&name));
+        let network = set.server.network_appearance;
+        self.add_target(target.clone(), Arc::clone(&name), network);
+        for gateway in &set.gateways {
+            let key = self.node.add_link(gateway.clone(), set.asp_config())?;
+            self.link_sets.insert(key, Arc::clone(&name));
+            if let Some(state) = self.targets.get_mut(&target) {
+                state.links.push(key);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_link_set(&mut self, set: &LinkSetSettings) {
+        let target = Target::LinkSet(set.name.as_str().into());
+        let Some(state) = self.targets.remove(&target) else {
+            return;
+        };
+        for key in state.links {
+            self.link_sets.remove(&key);
+            self.node.remove_link(key);
+        }
+    }
+}

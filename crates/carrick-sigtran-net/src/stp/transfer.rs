@@ -1,0 +1,122 @@
+//! Transfer of messages: screening, choice of the target, sending.
+
+use std::sync::Arc;
+
+use carrick_sigtran::m3ua::sgp::AsState;
+use carrick_sigtran::m3ua::{AffectedPointCode, ProtocolData, RoutingContext};
+
+use super::config::LinkSetSettings;
+use super::discard::Discard;
+use super::router::Target;
+use super::{StpCore, screening};
+use crate::node::{NodeTransfer, Origin};
+
+impl StpCore {
+    pub(super) fn route_all(&mut self) {
+        let mut transfers = std::mem::take(&mut self.node.transfers);
+        for transfer in transfers.drain(..) {
+            if let Err(why) = self.route(transfer) {
+                *self.discarded.entry(why).or_default() += 1;
+            }
+        }
+        // Keeps the allocation.
+        self.node.transfers = transfers;
+    }
+
+    pub(super) fn route(&mut self, transfer: NodeTransfer) -> Result<(), Discard> {
+        let from = match transfer.origin {
+            Origin::Link(key) => {
+                // The link set was removed.
+                let name = self.link_sets.get(&key).ok_or(Discard::NoRoute)?;
+                Target::LinkSet(Arc::clone(name))
+            }
+            Origin::Asp(_, context) => Target::Server(context),
+        };
+        let data = transfer.data.protocol_data;
+        let octets = data.user_data.len() as u64;
+        let origin = self.targets.get_mut(&from).ok_or(Discard::NoRoute)?;
+        origin.traffic.received += 1;
+        origin.traffic.received_octets += octets;
+        let network = transfer.data.network_appearance;
+        let network = network.or(origin.network_appearance);
+        if !screening::passes(&self.config.screening, &from, &data) {
+            return Err(Discard::Screened);
+        }
+        let destination = AffectedPointCode::single(data.dpc);
+        let usable = |target: &Target| self.is_usable(target, destination);
+        let back = |target: &Target| self.is_same_peer(&from, target);
+        let (target, sls) = self.router.choose(network, &data, back, usable)?;
+        self.send(&target, sls, data)?;
+        if let Some(state) = self.targets.get_mut(&target) {
+            state.traffic.sent += 1;
+            state.traffic.sent_octets += octets;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(
+        &mut self,
+        target: &Target,
+        sls: u8,
+        data: ProtocolData,
+    ) -> Result<(), Discard> {
+        match target {
+            Target::Server(context) => Ok(self.node.transfer_to_server(*context, data)?),
+            Target::LinkSet(name) => {
+                let state = self.targets.get(target).ok_or(Discard::Unavailable)?;
+                let context = self.context_of(name);
+                let destination = AffectedPointCode::single(data.dpc);
+                let links = &state.links;
+                let key = self.node.choose_link(links, context, destination, sls);
+                let key = key.ok_or(Discard::Unavailable)?;
+                Ok(self.node.transfer_to_link(key, context, data)?)
+            }
+        }
+    }
+
+    pub(super) fn context_of(&self, name: &str) -> Option<RoutingContext> {
+        let mut sets = self.config.link_sets.iter();
+        let set = sets.find(|set| set.name == name)?;
+        set.server.routing_context
+    }
+
+    /// Returns the link set of an application server whose ASPs are gateways of that link set.
+    pub(super) fn link_set_of(&self, context: RoutingContext) -> Option<&LinkSetSettings> {
+        let mut sets = self.config.link_sets.iter();
+        sets.find(|set| set.peer == Some(context))
+    }
+
+    /// Returns whether both are the same link set, or an application server with its link set.
+    pub(super) fn is_same_peer(&self, one: &Target, other: &Target) -> bool {
+        match (one, other) {
+            (Target::LinkSet(one), Target::LinkSet(other)) => one == other,
+            (Target::LinkSet(name), Target::Server(context))
+            | (Target::Server(context), Target::LinkSet(name)) => {
+                let set = self.link_set_of(*context);
+                set.is_some_and(|set| *set.name == **name)
+            }
+            (Target::Server(one), Target::Server(other)) => {
+                one == other && self.link_set_of(*one).is_some()
+            }
+        }
+    }
+
+    /// Returns whether a target reaches a destination, or a range as a whole.
+    pub(super) fn is_usable(&self, target: &Target, destination: AffectedPointCode) -> bool {
+        match target {
+            Target::Server(context) => matches!(
+                self.node.gateway.sgp.as_state(*context),
+                Some(AsState::Active | AsState::Pending)
+            ),
+            Target::LinkSet(name) => {
+                let context = self.context_of(name);
+                let state = self.targets.get(target);
+                let mut links = state.into_iter().flat_map(|state| &state.links);
+                links.any(|key| {
+                    let link = self.node.links.get(key);
+                    link.is_some_and(|link| link.reaches(context, destination))
+                })
+            }
+        }
+    }
+}
