@@ -13,7 +13,7 @@ use carrick_sigtran::m3ua::{PAYLOAD_PROTOCOL_ID, Transmit};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
-use crate::asp_link::{Connected, LinkKey};
+use crate::connection::{Connected, LinkKey};
 
 /// Maximum number of messages that are received or sent together.
 const BATCH: usize = 128;
@@ -67,7 +67,7 @@ pub(crate) struct AssociationId(pub(crate) u64);
 
 /// Input of the task that owns the state machines.
 pub(crate) enum Input {
-    /// An association with a gateway was set up or not.
+    /// An association with a configured peer was set up or not.
     Connected(LinkKey, Connected),
     /// A peer has set up an association.
     Accepted(Box<carrick::Incoming>),

@@ -1,5 +1,5 @@
-//! Node of the signalling network: links to gateways (ASP), and ASPs at its own gateway (SGP), with their associations.
-//! One task owns it.
+//! Node of the signalling network: links to gateways (ASP), ASPs at its own gateway (SGP) and peers of IP server
+//! processes (IPSP), with their associations. One task owns it.
 //!
 //! An input is handled in these steps:
 //!
@@ -15,6 +15,8 @@ use bytes::Bytes;
 use carrick::{Association, Endpoint, Incoming, MessagePart, Ppid};
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{AspConfig, AspConfigError, AspIndication, AspRequestError};
+use carrick_sigtran::m3ua::ipsp::{IpspConfigError, IpspIndication};
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpIndication, TransferError};
 use carrick_sigtran::m3ua::{
     AffectedPointCode, Data, DecodeError, ErrorCode, ErrorMessage, Message, PAYLOAD_PROTOCOL_ID,
@@ -22,11 +24,13 @@ use carrick_sigtran::m3ua::{
 };
 use tokio::sync::{Notify, mpsc};
 
-use crate::asp_link::{AspLink, Connected, LinkKey, RemoteGateway};
+use crate::asp_link::AspLink;
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::clock::Clock;
+use crate::connection::{Connected, LinkKey, PeerConnection, RemoteGateway};
 use crate::event::{Event, EventKind};
 use crate::gateway::GatewaySide;
+use crate::ipsp_side::{IpspConfig, IpspKey, IpspSide};
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
@@ -41,9 +45,12 @@ const IDENTIFICATION: Duration = Duration::from_secs(10);
 const MAX_UNIDENTIFIED: usize = 64;
 
 /// Peer at the other end of an association.
+#[derive(Clone)]
 enum Role {
     /// Gateway; this end is an ASP.
     Link(LinkKey),
+    /// Peer of an IP server process.
+    Ipsp(IpspKey, LinkKey),
     /// ASP; this end is an SGP.
     Asp(AspKey),
     /// Peer that has to identify itself until this time, as one of these ASPs.
@@ -68,6 +75,14 @@ pub(crate) enum Origin {
 pub(crate) struct NodeTransfer {
     pub(crate) origin: Origin,
     pub(crate) data: Data,
+}
+
+/// State of the connection with a configured peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PeerState {
+    NoAssociation,
+    NotActive,
+    Active,
 }
 
 /// Messages that were discarded at the associations, by reason.
@@ -96,6 +111,7 @@ pub(crate) struct Node {
     next_link: u32,
     associations: BTreeMap<AssociationId, NodeAssociation>,
     pub(crate) links: BTreeMap<LinkKey, AspLink>,
+    pub(crate) ipsps: BTreeMap<IpspKey, IpspSide>,
     pub(crate) gateway: GatewaySide,
     pub(crate) transfers: Vec<NodeTransfer>,
     pub(crate) events: VecDeque<Event>,
@@ -121,6 +137,7 @@ impl Node {
             next_link: 0,
             associations: BTreeMap::new(),
             links: BTreeMap::new(),
+            ipsps: BTreeMap::new(),
             gateway: GatewaySide::new(config),
             transfers: Vec::new(),
             events: VecDeque::new(),
@@ -148,7 +165,7 @@ impl Node {
         let mut link = AspLink::new(gateway, config)?;
         let key = LinkKey(self.next_link);
         self.next_link += 1;
-        link.connect(key, &self.endpoint, &self.inputs);
+        link.connection.connect(key, &self.endpoint, &self.inputs);
         self.links.insert(key, link);
         Ok(key)
     }
@@ -161,6 +178,39 @@ impl Node {
         };
         if link.stop(now) {
             self.close_link(key);
+        }
+        self.drain();
+    }
+
+    /// Adds an IP server process and begins to set up its associations. Returns its key and those of the peers.
+    pub(crate) fn add_ipsp(
+        &mut self,
+        config: IpspConfig,
+        sgp: SgpConfig,
+    ) -> Result<(IpspKey, Vec<LinkKey>), IpspConfigError> {
+        let key = IpspKey(self.next_link);
+        let now = self.clock.now();
+        let mut side = IpspSide::new(now, config, sgp, LinkKey(self.next_link))?;
+        let peers: Vec<_> = side.peers.keys().copied().collect();
+        // A process without peers has a key of its own as well.
+        self.next_link += peers.len().max(1) as u32;
+        for (link, peer) in &mut side.peers {
+            peer.connection.connect(*link, &self.endpoint, &self.inputs);
+        }
+        self.ipsps.insert(key, side);
+        Ok((key, peers))
+    }
+
+    /// Ends an IP server process: ASP Inactive, ASP Down, SHUTDOWN on each association.
+    pub(crate) fn remove_ipsp(&mut self, key: IpspKey) {
+        let now = self.clock.now();
+        let peers = self.ipsps.get(&key).map(|side| side.peers.keys().copied());
+        let peers: Vec<_> = peers.into_iter().flatten().collect();
+        for peer in peers {
+            let side = self.ipsps.get_mut(&key);
+            if side.is_some_and(|side| side.stop(now, peer)) {
+                self.close_ipsp_peer(key, peer);
+            }
         }
         self.drain();
     }
@@ -188,6 +238,10 @@ impl Node {
         let links: Vec<_> = self.links.keys().copied().collect();
         for key in links {
             self.remove_link(key);
+        }
+        let ipsps: Vec<_> = self.ipsps.keys().copied().collect();
+        for key in ipsps {
+            self.remove_ipsp(key);
         }
         let asps: Vec<_> = self.gateway.asps.keys().copied().collect();
         for key in asps {
@@ -221,7 +275,9 @@ impl Node {
     ) -> Option<LinkKey> {
         let reaches = |key: &&LinkKey| {
             let link = self.links.get(key);
-            link.is_some_and(|link| link.reaches(context, destination))
+            link.is_some_and(|link| {
+                link.availability(context, destination) != Availability::Unavailable
+            })
         };
         let count = keys.iter().filter(reaches).count();
         let index = usize::from(sls).checked_rem(count)?;
@@ -249,13 +305,56 @@ impl Node {
         self.gateway.sgp.transfer_to(context, data)
     }
 
+    /// Sends a message as IPSP to the peers.
+    pub(crate) fn transfer_to_ipsp(
+        &mut self,
+        key: IpspKey,
+        data: ProtocolData,
+    ) -> Result<(), TransferError> {
+        let now = self.clock.now();
+        match self.ipsps.get_mut(&key) {
+            Some(side) => side.transfer(now, data),
+            None => Err(TransferError::NoRoutingKey),
+        }
+    }
+
+    /// Returns the state of the connection with a configured peer; a gateway's in an application server.
+    pub(crate) fn peer_state(
+        &self,
+        key: LinkKey,
+        context: Option<RoutingContext>,
+    ) -> Option<PeerState> {
+        let (connection, is_active) = match self.links.get(&key) {
+            Some(link) => (&link.connection, link.is_active(context)),
+            None => {
+                let mut ipsps = self.ipsps.values();
+                let side = ipsps.find(|side| side.peers.contains_key(&key))?;
+                (&side.peers.get(&key)?.connection, side.is_active(key))
+            }
+        };
+        Some(match connection.association() {
+            None => PeerState::NoAssociation,
+            Some(_) if is_active => PeerState::Active,
+            Some(_) => PeerState::NotActive,
+        })
+    }
+
+    /// Returns the name of a configured peer.
+    pub(crate) fn name(&self, key: LinkKey) -> Option<Arc<str>> {
+        let link = self.links.get(&key);
+        let name = link.map(|link| Arc::clone(&link.connection.name));
+        name.or_else(|| self.ipsps.values().find_map(|side| side.name(key)))
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let links = self.links.values().filter_map(AspLink::poll_timeout);
+        let ipsps = self.ipsps.values().filter_map(IpspSide::poll_timeout);
         let unidentified = self.associations.values().filter_map(|a| match a.role {
             Role::Unidentified(_, deadline) => Some(deadline),
-            Role::Link(_) | Role::Asp(_) | Role::Closing => None,
+            Role::Link(_) | Role::Ipsp(..) | Role::Asp(_) | Role::Closing => None,
         });
         let gateway = self.gateway.sgp.poll_timeout();
+        let links = links.chain(ipsps);
         links.chain(unidentified).chain(gateway).min()
     }
 
@@ -264,7 +363,17 @@ impl Node {
         for (key, link) in &mut self.links {
             if link.poll_timeout().is_some_and(|timeout| timeout <= now) && link.handle_timeout(now)
             {
-                link.connect(*key, &self.endpoint, &self.inputs);
+                link.connection.connect(*key, &self.endpoint, &self.inputs);
+            }
+        }
+        for side in self.ipsps.values_mut() {
+            if side.poll_timeout().is_none_or(|timeout| timeout > now) {
+                continue;
+            }
+            for key in side.handle_timeout(now) {
+                if let Some(peer) = side.peers.get_mut(&key) {
+                    peer.connection.connect(key, &self.endpoint, &self.inputs);
+                }
             }
         }
         self.gateway.sgp.handle_timeout(now);
@@ -298,31 +407,99 @@ impl Node {
         self.drain();
     }
 
+    /// Returns the role of an association with a configured peer, `None` if the peer is gone or being ended.
+    fn role_of(&self, key: LinkKey) -> Option<Role> {
+        if let Some(link) = self.links.get(&key) {
+            return (!link.is_stopping()).then_some(Role::Link(key));
+        }
+        let mut ipsps = self.ipsps.iter();
+        let (ipsp, side) = ipsps.find(|(_, side)| side.peers.contains_key(&key))?;
+        (!side.is_stopping(key)).then_some(Role::Ipsp(*ipsp, key))
+    }
+
+    /// Returns the connection with a configured peer.
+    fn connection(&mut self, key: LinkKey) -> Option<&mut PeerConnection> {
+        if let Some(link) = self.links.get_mut(&key) {
+            return Some(&mut link.connection);
+        }
+        let mut ipsps = self.ipsps.values_mut();
+        let peer = ipsps.find_map(|side| side.peers.get_mut(&key))?;
+        Some(&mut peer.connection)
+    }
+
     fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
-        let Some(link) = self.links.get_mut(&key).filter(|link| !link.is_stopping()) else {
+        let (Some(role), Some(name)) = (self.role_of(key), self.name(key)) else {
             // Dropping the association shuts it down.
             return;
         };
-        let name = Arc::clone(&link.name);
-        let kind = match connected {
-            Ok(association) => {
-                let addresses = association.peer_addresses().to_vec();
-                let streams = association.outbound_streams();
-                let id = self.open(association, Role::Link(key));
+        match connected {
+            Ok(association) => self.open_configured(now, association, role, name),
+            Err(reason) => {
+                if let Some(connection) = self.connection(key) {
+                    let wait = connection.on_closed(now);
+                    self.notify(name, EventKind::ConnectFailed(reason, wait));
+                }
+            }
+        }
+    }
+
+    /// Opens an association with a configured peer.
+    fn open_configured(&mut self, now: Time, association: Association, role: Role, name: Arc<str>) {
+        let addresses = association.peer_addresses().to_vec();
+        let streams = association.outbound_streams();
+        let id = self.open(association, role.clone());
+        match role {
+            Role::Link(key) => {
                 if let Some(link) = self.links.get_mut(&key) {
                     link.on_connected(now, id, streams);
                 }
-                EventKind::Connected(addresses)
             }
-            Err(reason) => EventKind::ConnectFailed(reason, link.on_disconnected(now)),
-        };
-        self.notify(name, kind);
+            Role::Ipsp(ipsp, key) => {
+                if let Some(side) = self.ipsps.get_mut(&ipsp) {
+                    side.on_connected(now, key, id, streams);
+                }
+            }
+            Role::Asp(_) | Role::Unidentified(..) | Role::Closing => {}
+        }
+        self.notify(name, EventKind::Connected(addresses));
+    }
+
+    /// Accepts an association of a configured peer. It replaces an earlier one, whose end the peer may have lost.
+    fn accept_configured(&mut self, now: Time, ipsp: IpspKey, key: LinkKey, incoming: Incoming) {
+        let earlier = self.connection(key).and_then(|c| c.association());
+        if let Some(earlier) = earlier {
+            self.replace(earlier);
+            if let Some(side) = self.ipsps.get_mut(&ipsp) {
+                side.handle_sctp(now, key, SctpNotification::Down);
+            }
+        }
+        if let Some(name) = self.name(key) {
+            self.open_configured(now, incoming.accept(), Role::Ipsp(ipsp, key), name);
+        }
+    }
+
+    /// Aborts an association that another one replaces.
+    fn replace(&mut self, earlier: AssociationId) {
+        if let Some(association) = self.associations.get_mut(&earlier) {
+            association.role = Role::Closing;
+            let sender = &association.open.sender;
+            sender.abort(b"replaced by another association");
+        }
     }
 
     /// A peer has set up an association: find out which ASP it is. The first address is confirmed by the State Cookie,
     /// the other addresses are only listed by the peer.
     fn on_accepted(&mut self, now: Time, incoming: Incoming) {
         let addresses = incoming.peer_addresses().to_vec();
+        let accepting = addresses.first().filter(|_| !self.stopping);
+        let ipsp = accepting.and_then(|address| {
+            let mut ipsps = self.ipsps.iter();
+            ipsps.find_map(|(ipsp, side)| Some((*ipsp, side.accepting(address)?)))
+        });
+        if let Some((ipsp, key)) = ipsp {
+            self.accept_configured(now, ipsp, key, incoming);
+            return;
+        }
         let candidates = self.gateway.candidates(addresses.first());
         let unidentified = self.associations.values();
         let unidentified = unidentified.filter(|a| matches!(a.role, Role::Unidentified(..)));
@@ -363,14 +540,8 @@ impl Node {
             return;
         };
         let name = Arc::clone(&asp.name);
-        if let Some(earlier) = asp.association.replace(id)
-            && let Some(association) = self.associations.get_mut(&earlier)
-        {
-            association.role = Role::Closing;
-            association
-                .open
-                .sender
-                .abort(b"replaced by another association");
+        if let Some(earlier) = asp.association.replace(id) {
+            self.replace(earlier);
             let sgp = &mut self.gateway.sgp;
             sgp.handle_sctp(now, key, SctpNotification::Down);
         }
@@ -401,6 +572,11 @@ impl Node {
                 match decoded {
                     Ok(message) => link.asp.handle_message(now, stream, &message),
                     Err(error) => link.asp.handle_malformed(now, &error, octets),
+                }
+            }
+            Role::Ipsp(ipsp, key) => {
+                if let Some(side) = self.ipsps.get_mut(ipsp) {
+                    side.on_message(now, *key, stream, &decoded, octets);
                 }
             }
             Role::Asp(key) => {
@@ -443,6 +619,11 @@ impl Node {
                     link.asp.handle_sctp(now, restarted);
                 }
             }
+            Role::Ipsp(ipsp, key) => {
+                if let Some(side) = self.ipsps.get_mut(ipsp) {
+                    side.handle_sctp(now, *key, restarted);
+                }
+            }
             Role::Asp(key) => self.gateway.sgp.handle_sctp(now, *key, restarted),
             Role::Unidentified(..) | Role::Closing => {}
         }
@@ -458,14 +639,29 @@ impl Node {
                 let Some(link) = self.links.get_mut(&key) else {
                     return;
                 };
-                let name = Arc::clone(&link.name);
+                let name = Arc::clone(&link.connection.name);
                 link.on_disconnected(now);
+                link.connection.on_closed(now);
                 let stopped = link.is_stopping();
                 self.notify(name, kind);
                 if stopped {
                     // Its last primitives are drained first.
                     self.drain();
                     self.links.remove(&key);
+                }
+            }
+            Role::Ipsp(ipsp, key) => {
+                let (name, connection) = (self.name(key), self.connection(key));
+                if let (Some(name), Some(connection)) = (name, connection) {
+                    connection.on_closed(now);
+                    self.notify(name, kind);
+                }
+                if let Some(side) = self.ipsps.get_mut(&ipsp) {
+                    side.handle_sctp(now, key, SctpNotification::Down);
+                    if side.is_stopping(key) {
+                        self.drain();
+                        self.close_ipsp_peer(ipsp, key);
+                    }
                 }
             }
             Role::Asp(key) => {
@@ -490,10 +686,26 @@ impl Node {
         let Some(link) = self.links.get(&key) else {
             return;
         };
-        match link.association().and_then(|id| self.associations.get(&id)) {
+        let id = link.connection.association();
+        match id.and_then(|id| self.associations.get(&id)) {
             Some(association) => association.open.close(),
             None => {
                 self.links.remove(&key);
+            }
+        }
+    }
+
+    /// Shuts the association of a peer down, or removes the peer without one; its process is removed with the last one.
+    fn close_ipsp_peer(&mut self, ipsp: IpspKey, key: LinkKey) {
+        let id = self.connection(key).and_then(|c| c.association());
+        if let Some(association) = id.and_then(|id| self.associations.get(&id)) {
+            association.open.close();
+            return;
+        }
+        if let Some(side) = self.ipsps.get_mut(&ipsp) {
+            side.peers.remove(&key);
+            if side.peers.is_empty() {
+                self.ipsps.remove(&ipsp);
             }
         }
     }
@@ -504,6 +716,10 @@ impl Node {
         let keys: Vec<_> = self.links.keys().copied().collect();
         for key in keys {
             self.drain_link(now, key);
+        }
+        let keys: Vec<_> = self.ipsps.keys().copied().collect();
+        for key in keys {
+            self.drain_ipsp(now, key);
         }
         while let Some(indication) = self.gateway.sgp.poll_indication() {
             self.on_sgp_indication(indication);
@@ -530,19 +746,19 @@ impl Node {
             }
             link.on_indication(now, &indication);
             may_stop |= link.is_stopping();
+            let (name, id) = (
+                Arc::clone(&link.connection.name),
+                link.connection.association(),
+            );
             if indication == AspIndication::PeerUnresponsive {
-                let open = link.association().and_then(|id| self.associations.get(&id));
-                if let Some(association) = open {
-                    association.open.sender.abort(b"no BEAT Ack");
-                }
+                self.abort_unresponsive(id);
             }
-            let name = Arc::clone(&link.name);
             self.notify(name, EventKind::Asp(indication));
         }
         let mut closes = false;
         if let Some(link) = self.links.get_mut(&key) {
             // A confirm of the end, or its failure: what follows is due.
-            closes = may_stop && link.association().is_some() && link.continue_stop(now);
+            closes = may_stop && link.connection.association().is_some() && link.continue_stop(now);
         }
         loop {
             let Some(link) = self.links.get_mut(&key) else {
@@ -551,7 +767,7 @@ impl Node {
             let Some(transmit) = link.asp.poll_transmit() else {
                 break;
             };
-            let id = link.association();
+            let id = link.connection.association();
             self.stage(id, &transmit);
         }
         if closes {
@@ -560,44 +776,87 @@ impl Node {
         }
     }
 
-    fn on_sgp_indication(&mut self, indication: SgpIndication) {
-        let key = match &indication {
-            SgpIndication::Transfer(key, ..)
-            | SgpIndication::SctpStatus(key, _)
-            | SgpIndication::AspUp(key)
-            | SgpIndication::AspDown(key)
-            | SgpIndication::AspActive(key, _)
-            | SgpIndication::AspInactive(key, _)
-            | SgpIndication::Registered(key, _)
-            | SgpIndication::Deregistered(key, _)
-            | SgpIndication::Notify(key, _)
-            | SgpIndication::Error(key, _)
-            | SgpIndication::PeerError(key, _)
-            | SgpIndication::PeerUnresponsive(key)
-            | SgpIndication::Audit(key, _)
-            | SgpIndication::Congestion(key, _) => Some(*key),
-            SgpIndication::AsStatus(..) | SgpIndication::Discarded(..) => None,
-        };
-        match indication {
-            SgpIndication::Transfer(key, context, data) => {
-                let origin = Origin::Asp(key, context);
+    fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
+        let mut closing = Vec::new();
+        while let Some(side) = self.ipsps.get_mut(&ipsp)
+            && let Some(indication) = side.ipsp.poll_indication()
+        {
+            let (peer, indication) = match indication {
+                IpspIndication::Local(peer, indication) => (peer, indication),
+                IpspIndication::Remote(indication) => {
+                    let peer = indication.asp().and_then(|asp| side.peer_of(asp));
+                    let name = peer.map(|(_, peer)| Arc::clone(&peer.connection.name));
+                    self.count_discarded(&indication);
+                    let name = name.unwrap_or_else(|| "".into());
+                    self.notify(name, EventKind::Sgp(indication));
+                    continue;
+                }
+            };
+            let Some((key, peer)) = side.peer_of(peer) else {
+                continue;
+            };
+            if let AspIndication::Transfer(data) = indication {
+                let origin = Origin::Link(key);
                 self.transfers.push(NodeTransfer { origin, data });
-                return;
+                continue;
             }
-            SgpIndication::Discarded(_, count) => {
-                self.counters.recovery_expired += count as u64;
+            let (name, id) = (
+                Arc::clone(&peer.connection.name),
+                peer.connection.association(),
+            );
+            if side.on_indication(now, key, &indication) {
+                closing.push(key);
             }
-            _ => {}
+            if indication == AspIndication::PeerUnresponsive {
+                self.abort_unresponsive(id);
+            }
+            self.notify(name, EventKind::Asp(indication));
         }
-        let asp = key.and_then(|key| self.gateway.asps.get(&key));
-        if let (SgpIndication::PeerUnresponsive(_), Some(asp)) = (&indication, asp) {
-            let open = asp.association.and_then(|id| self.associations.get(&id));
-            if let Some(association) = open {
-                association.open.sender.abort(b"no BEAT Ack");
-            }
+        while let Some(side) = self.ipsps.get_mut(&ipsp)
+            && let Some((peer, transmit)) = side.ipsp.poll_transmit()
+        {
+            let peer = side.peer_of(peer);
+            let id = peer.and_then(|(_, peer)| peer.connection.association());
+            self.stage(id, &transmit);
         }
-        let name = asp.map_or_else(|| "".into(), |asp| Arc::clone(&asp.name));
-        self.notify(name, EventKind::Sgp(indication));
+        if !closing.is_empty() {
+            self.flush();
+        }
+        for key in closing {
+            self.close_ipsp_peer(ipsp, key);
+        }
+    }
+
+    /// Aborts an association whose peer does not answer heartbeats.
+    fn abort_unresponsive(&self, id: Option<AssociationId>) {
+        if let Some(association) = id.and_then(|id| self.associations.get(&id)) {
+            association.open.sender.abort(b"no BEAT Ack");
+        }
+    }
+
+    fn count_discarded(&mut self, indication: &SgpIndication) {
+        if let SgpIndication::Discarded(_, count) = indication {
+            self.counters.recovery_expired += *count as u64;
+        }
+    }
+
+    fn on_sgp_indication(&mut self, indication: SgpIndication) {
+        let asp = indication.asp().and_then(|key| self.gateway.asps.get(&key));
+        let name = asp.map(|asp| Arc::clone(&asp.name));
+        let id = asp.and_then(|asp| asp.association);
+        if let SgpIndication::Transfer(key, context, data) = indication {
+            let origin = Origin::Asp(key, context);
+            self.transfers.push(NodeTransfer { origin, data });
+            return;
+        }
+        self.count_discarded(&indication);
+        if let SgpIndication::PeerUnresponsive(_) = &indication {
+            self.abort_unresponsive(id);
+        }
+        self.notify(
+            name.unwrap_or_else(|| "".into()),
+            EventKind::Sgp(indication),
+        );
     }
 
     fn stage(&mut self, id: Option<AssociationId>, transmit: &Transmit) {

@@ -1,12 +1,16 @@
-//! Options of the ASP and its gateways, and the session.
+//! Options of the ASP or IPSP and its peers, and the session.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick::DEFAULT_ENCAPSULATION_PORT;
+use carrick::{DEFAULT_ENCAPSULATION_PORT, Endpoint};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
+use carrick_sigtran::m3ua::ipsp::IpspExchange;
+use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
 use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, PORT, RoutingContext, TrafficMode};
-use carrick_sigtran_net::{Event, EventKind, RemoteGateway, Session, endpoint_config, start_asp};
+use carrick_sigtran_net::{
+    EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, endpoint_config, start_asp, start_ipsp,
+};
 use clap::Args;
 
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
@@ -21,10 +25,38 @@ enum Mode {
     Broadcast,
 }
 
-/// Options of the ASP.
+impl Mode {
+    const fn traffic_mode(self) -> TrafficMode {
+        match self {
+            Self::Override => TrafficMode::OVERRIDE,
+            Self::Loadshare => TrafficMode::LOADSHARE,
+            Self::Broadcast => TrafficMode::BROADCAST,
+        }
+    }
+}
+
+/// Exchange of ASPSM and ASPTM messages between IPSPs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Exchange {
+    Single,
+    Double,
+    DoubleWithSingleAspsm,
+}
+
+impl Exchange {
+    const fn model(self) -> IpspExchange {
+        match self {
+            Self::Single => IpspExchange::Single,
+            Self::Double => IpspExchange::Double,
+            Self::DoubleWithSingleAspsm => IpspExchange::DoubleWithSingleAspsm,
+        }
+    }
+}
+
+/// Options of the ASP or IPSP.
 #[derive(Debug, Args)]
 pub(super) struct ConnectArguments {
-    /// Gateway: its addresses or names, separated by commas if it is multi-homed; may be given several times.
+    /// Gateway or IPSP: its addresses or names, separated by commas if it is multi-homed; may be given several times.
     #[arg(long, value_name = "ADDRESS", required = true)]
     gateway: Vec<String>,
     /// SCTP port of the gateways.
@@ -33,6 +65,13 @@ pub(super) struct ConnectArguments {
     /// Routing context of the application server [default: none, for a gateway with a single one].
     #[arg(long, value_name = "N")]
     routing_context: Option<u32>,
+    /// Connect as an IPSP to IPSPs, with this exchange of ASPSM and ASPTM messages; needs --routing-context, that of the
+    /// peers' application server.
+    #[arg(long, value_name = "MODEL", requires = "routing_context")]
+    ipsp: Option<Exchange>,
+    /// Routing context of this IPSP's application server [default: that of --routing-context].
+    #[arg(long, value_name = "N", requires = "ipsp")]
+    local_routing_context: Option<u32>,
     /// Network appearance.
     #[arg(long, value_name = "N")]
     network_appearance: Option<u32>,
@@ -69,7 +108,47 @@ impl ConnectArguments {
         self.routing_context.map(RoutingContext)
     }
 
-    /// Starts the ASP, and waits until it is active at a gateway.
+    /// Starts the ASP or IPSP.
+    fn start(&self, endpoint: Endpoint, gateways: Vec<RemoteGateway>) -> Result<Session, Failure> {
+        let identifier = self.identifier.map(AspIdentifier);
+        let network_appearance = self.network_appearance.map(NetworkAppearance);
+        let traffic_mode = self.traffic_mode.map(Mode::traffic_mode);
+        let server = |routing_context| AspApplicationServer {
+            routing_context,
+            traffic_mode,
+            network_appearance,
+        };
+        let failed = |error: &dyn std::error::Error| Failure::Run(error.to_string());
+        let (Some(exchange), Some(remote)) = (self.ipsp, self.routing_context()) else {
+            let config = AspConfig {
+                identifier,
+                application_servers: vec![server(self.routing_context())],
+                ..AspConfig::default()
+            };
+            return start_asp(endpoint, gateways, &config).map_err(|error| failed(&error));
+        };
+        let local = self.local_routing_context.map_or(remote, RoutingContext);
+        let config = IpspConfig {
+            exchange: exchange.model(),
+            remote: ApplicationServerConfig {
+                network_appearance,
+                traffic_mode,
+                ..ApplicationServerConfig::new(remote, Vec::new())
+            },
+            local: server(Some(local)),
+            identifier,
+            peers: gateways
+                .into_iter()
+                .map(|remote| IpspPeer {
+                    remote,
+                    connects: true,
+                })
+                .collect(),
+        };
+        start_ipsp(endpoint, config, SgpConfig::default()).map_err(|error| failed(&error))
+    }
+
+    /// Starts the ASP or IPSP, and waits until it is active at a gateway, an IPSP until its peers are active, too.
     ///
     /// # Errors
     /// A name is unknown, the endpoint can't be opened, or the ASP is not active in time; the last event is the reason.
@@ -93,25 +172,16 @@ impl ConnectArguments {
         let streams = self.streams;
         let change = |config| endpoint_config(config, streams);
         let endpoint = endpoint.open_towards_with(&peers, change)?.endpoint;
-        let config = AspConfig {
-            identifier: self.identifier.map(AspIdentifier),
-            application_servers: vec![AspApplicationServer {
-                routing_context: self.routing_context(),
-                traffic_mode: self.traffic_mode.map(|mode| match mode {
-                    Mode::Override => TrafficMode::OVERRIDE,
-                    Mode::Loadshare => TrafficMode::LOADSHARE,
-                    Mode::Broadcast => TrafficMode::BROADCAST,
-                }),
-                network_appearance: self.network_appearance.map(NetworkAppearance),
-            }],
-            ..AspConfig::default()
+        let mut session = self.start(endpoint, gateways)?;
+        let mut waiting = Waiting {
+            own: true,
+            peers: self.ipsp.is_some(),
         };
-        let session = start_asp(endpoint, gateways, &config);
-        let mut session = session.map_err(|error| Failure::Run(error.to_string()))?;
         let mut last = None;
         let active = tokio::time::timeout(self.connect_timeout, async {
             while let Some(event) = session.events.recv().await {
-                if is_active(&event) {
+                waiting.update(&event.kind);
+                if !waiting.own && !waiting.peers {
                     return;
                 }
                 last = Some(event);
@@ -130,12 +200,24 @@ impl ConnectArguments {
     }
 }
 
-/// Returns whether the ASP has become active.
-fn is_active(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::Asp(AspIndication::AspStatus(_, AspState::Active))
-    )
+/// Application servers that are not active yet.
+struct Waiting {
+    own: bool,
+    peers: bool,
+}
+
+impl Waiting {
+    fn update(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Asp(AspIndication::AspStatus(_, state)) => {
+                self.own = *state != AspState::Active;
+            }
+            EventKind::Sgp(SgpIndication::AsStatus(_, state)) => {
+                self.peers = *state != AsState::Active;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Ends a session: messages that were accepted are delivered.

@@ -328,6 +328,36 @@ fn a_cut_path_loses_no_message_of_an_asp() {
     );
 }
 
+/// RFC 4666, section 5.6
+#[test]
+fn messages_pass_to_and_from_an_ipsp() {
+    let text = format!(
+        "{FILE}[[link-set]]\nname = \"east\"\nipsp = \"double\"\nrouting-context = 20\n\
+         local-routing-context = 10\npeers = [{{ addresses = [\"127.0.0.2\"], accept = true }}]\n\
+         [[route]]\ndpc = \"3-0-0\"\nlink-set = \"east\"\n"
+    );
+    let stp = Stp::start("ipsp", &text);
+    let ipsp = ["--ipsp", "double", "--local-routing-context", "20"];
+    let ipsp = [&ipsp[..], &["--bind", "127.0.0.2"]].concat();
+    let mut receiver = stp.mtp(
+        "receive",
+        "10",
+        "9",
+        &[&ipsp[..], &["--echo", "--quiet"]].concat(),
+    );
+    wait_for(&mut receiver, "is active");
+    let label = ["--opc", "2-1-1", "--dpc", "3-0-0"];
+    let options = ["--count", "2000", "--rate", "10000", "--json"];
+    let load = stp.mtp("load", "200", "3", &[&label[..], &options].concat());
+    let result = load.finish().json().pop().unwrap();
+    assert_eq!(
+        (&result["sent"], &result["received"]),
+        (&2000.into(), &2000.into())
+    );
+    receiver.terminate();
+    assert_eq!(received(&receiver.finish()), 2000);
+}
+
 #[test]
 fn a_reload_changes_the_configuration_or_nothing() {
     let mut stp = Stp::start("reload", FILE);
@@ -417,5 +447,5 @@ fn configurations_of_the_manual_are_valid() {
         assert_eq!(checked.code, Some(0), "{checked:?}");
         count += 1;
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 5);
 }

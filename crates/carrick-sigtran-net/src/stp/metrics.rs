@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::router::Target;
 use super::{StpCore, Traffic};
+use crate::node::PeerState;
 
 /// Labels of one series, in the order in which they are shown.
 type Labels = Vec<(&'static str, String)>;
@@ -89,16 +90,16 @@ impl StpCore {
         registry.register("asp_active", help, asps);
         let links: Family<Labels, Gauge> = Family::default();
         for (key, set) in &self.link_sets {
-            let Some(link) = self.node.links.get(key) else {
+            let (Some(state), Some(peer)) = (self.link_state(*key), self.node.name(*key)) else {
                 continue;
             };
-            let labels = vec![("link_set", escaped(set)), ("gateway", escaped(&link.name))];
-            let is_active = link.is_active(self.context_of(set));
+            let labels = vec![("link_set", escaped(set)), ("gateway", escaped(&peer))];
+            let is_active = state == PeerState::Active;
             links.get_or_create(&labels).set(is_active.into());
         }
         registry.register(
             "link_active",
-            "1 if the link to the gateway is active",
+            "1 if the link to the gateway or peer is active",
             links,
         );
         let destinations: Family<Labels, Gauge> = Family::default();

@@ -34,6 +34,7 @@ use carrick::{BindError, Endpoint};
 use carrick_metrics::{AcceptFailures, serve_metrics};
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{AspConfigError, AspIndication};
+use carrick_sigtran::m3ua::ipsp::IpspConfigError;
 use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpConfigError, SgpIndication};
 use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, RoutingContext};
 use tokio::net::TcpListener;
@@ -42,9 +43,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use self::discard::Discard;
 use self::router::{Router, Target};
-use crate::asp_link::LinkKey;
 use crate::association::Input;
+use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
+use crate::ipsp_side::IpspKey;
 use crate::node::Node;
 
 /// Events that wait for the log; further ones are counted.
@@ -73,6 +75,9 @@ pub enum StpError {
     /// The application server of a link set is contradictory.
     #[error(transparent)]
     LinkSet(#[from] AspConfigError),
+    /// The application servers of a link set to IPSPs are contradictory.
+    #[error(transparent)]
+    Ipsp(#[from] IpspConfigError),
     /// The task has ended.
     #[error("the signal transfer point has ended")]
     Ended,
@@ -93,8 +98,18 @@ struct TargetState {
     name: Arc<str>,
     network_appearance: Option<NetworkAppearance>,
     traffic: Traffic,
-    /// Links of a link set.
-    links: Vec<LinkKey>,
+    kind: TargetKind,
+}
+
+/// Kind of a target, with its links.
+#[derive(Clone, Debug)]
+enum TargetKind {
+    /// Application server, whose ASPs connect.
+    Server,
+    /// Links to gateways, as ASP with this routing context.
+    Asp(Option<RoutingContext>, Vec<LinkKey>),
+    /// Peers of an IP server process.
+    Ipsp(IpspKey),
 }
 
 /// Network of a destination; any if absent.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use carrick_sigtran::m3ua::sgp::SgpConfig;
 use carrick_sigtran::m3ua::{NetworkAppearance, RoutingContext};
 
-use super::config::{LinkSetSettings, ServerSettings};
+use super::config::{LinkSetKind, LinkSetSettings, ServerSettings};
 use super::router::{Router, Target};
-use super::{StpConfig, StpCore, StpError, TargetState, Traffic};
+use super::{StpConfig, StpCore, StpError, TargetKind, TargetState, Traffic};
 
 impl StpCore {
     /// Changes the configuration:
@@ -65,7 +66,8 @@ impl StpCore {
             sgp.add_application_server(server.config.clone())?;
             let target = Target::Server(server.config.routing_context);
             let network = server.config.network_appearance;
-            self.add_target(target, server.name.as_str().into(), network);
+            let name = server.name.as_str().into();
+            self.add_target(target, name, network, TargetKind::Server);
         }
         for asp in &new.asps {
             if !self.asps.contains_key(&asp.name) {
@@ -85,44 +87,60 @@ impl StpCore {
         Ok(fixed)
     }
 
-    pub(super) fn add_target(
+    fn add_target(
         &mut self,
         target: Target,
         name: Arc<str>,
         network: Option<NetworkAppearance>,
+        kind: TargetKind,
     ) {
         let state = TargetState {
             name,
             network_appearance: network,
             traffic: Traffic::default(),
-            links: Vec::new(),
+            kind,
         };
         self.targets.insert(target, state);
     }
 
-    pub(super) fn add_link_set(&mut self, set: &LinkSetSettings) -> Result<(), StpError> {
+    fn add_link_set(&mut self, set: &LinkSetSettings) -> Result<(), StpError> {
         let name: Arc<str> = set.name.as_str().into();
-        let target = Target::LinkSet(Arc::clone(&name));
-        let network = set.server.network_appearance;
-        self.add_target(target.clone(), Arc::clone(&name), network);
-        for gateway in &set.gateways {
-            let key = self.node.add_link(gateway.clone(), set.asp_config())?;
-            self.link_sets.insert(key, Arc::clone(&name));
-            if let Some(state) = self.targets.get_mut(&target) {
-                state.links.push(key);
+        let (kind, links) = match &set.kind {
+            LinkSetKind::Asp(asp) => {
+                let mut links = Vec::new();
+                for gateway in &asp.gateways {
+                    links.push(self.node.add_link(gateway.clone(), asp.asp_config())?);
+                }
+                let context = asp.server.routing_context;
+                (TargetKind::Asp(context, links.clone()), links)
             }
+            LinkSetKind::Ipsp(config) => {
+                let (key, links) = self.node.add_ipsp(config.clone(), SgpConfig::default())?;
+                (TargetKind::Ipsp(key), links)
+            }
+        };
+        for key in links {
+            self.link_sets.insert(key, Arc::clone(&name));
         }
+        let target = Target::LinkSet(Arc::clone(&name));
+        self.add_target(target, name, set.network_appearance, kind);
         Ok(())
     }
 
-    pub(super) fn remove_link_set(&mut self, set: &LinkSetSettings) {
+    fn remove_link_set(&mut self, set: &LinkSetSettings) {
         let target = Target::LinkSet(set.name.as_str().into());
         let Some(state) = self.targets.remove(&target) else {
             return;
         };
-        for key in state.links {
-            self.link_sets.remove(&key);
-            self.node.remove_link(key);
+        self.link_sets.retain(|_, name| **name != *set.name);
+        match state.kind {
+            TargetKind::Server => {}
+            TargetKind::Asp(_, links) => {
+                for key in links {
+                    self.node.remove_link(key);
+                }
+            }
+            TargetKind::Ipsp(key) => self.node.remove_ipsp(key),
         }
     }
 }

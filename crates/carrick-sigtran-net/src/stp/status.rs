@@ -1,13 +1,27 @@
 //! States as text, for the log.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use carrick_sigtran::m3ua::AffectedPointCode;
 use carrick_sigtran::m3ua::sgp::AsState;
 
-use super::{StpCore, Traffic};
+use super::router::Target;
+use super::{StpCore, TargetKind, Traffic};
+use crate::connection::LinkKey;
+use crate::node::PeerState;
 
 impl StpCore {
+    /// Returns the state of a link of a link set.
+    pub(super) fn link_state(&self, key: LinkKey) -> Option<PeerState> {
+        let set = Target::LinkSet(Arc::clone(self.link_sets.get(&key)?));
+        let context = match self.targets.get(&set)?.kind {
+            TargetKind::Asp(context, _) => context,
+            _ => None,
+        };
+        self.node.peer_state(key, context)
+    }
+
     /// Returns a destination or range as text, such as `2-117-0 mask 3`.
     pub(super) fn show(&self, destination: AffectedPointCode) -> String {
         let code = destination.point_code.display(self.config.format);
@@ -38,15 +52,15 @@ impl StpCore {
             text.push('\n');
         }
         for (key, name) in &self.link_sets {
-            let Some(link) = self.node.links.get(key) else {
+            let (Some(state), Some(peer)) = (self.link_state(*key), self.node.name(*key)) else {
                 continue;
             };
-            let state = match (link.association(), link.is_active(self.context_of(name))) {
-                (_, true) => "active",
-                (Some(_), false) => "not active",
-                (None, false) => "no association",
+            let state = match state {
+                PeerState::Active => "active",
+                PeerState::NotActive => "not active",
+                PeerState::NoAssociation => "no association",
             };
-            let _ = writeln!(text, "link set {name}, gateway {}: {state}", link.name);
+            let _ = writeln!(text, "link set {name}, gateway {peer}: {state}");
         }
         for ((view, _, destination), is_available) in &self.available {
             if view.is_some() {

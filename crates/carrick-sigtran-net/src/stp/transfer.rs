@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::AsState;
 use carrick_sigtran::m3ua::{AffectedPointCode, ProtocolData, RoutingContext};
 
 use super::config::LinkSetSettings;
 use super::discard::Discard;
 use super::router::Target;
-use super::{StpCore, screening};
+use super::{StpCore, TargetKind, screening};
+use crate::ipsp_side::IpspSide;
 use crate::node::{NodeTransfer, Origin};
 
 impl StpCore {
@@ -54,30 +56,21 @@ impl StpCore {
         Ok(())
     }
 
-    pub(super) fn send(
-        &mut self,
-        target: &Target,
-        sls: u8,
-        data: ProtocolData,
-    ) -> Result<(), Discard> {
-        match target {
-            Target::Server(context) => Ok(self.node.transfer_to_server(*context, data)?),
-            Target::LinkSet(name) => {
-                let state = self.targets.get(target).ok_or(Discard::Unavailable)?;
-                let context = self.context_of(name);
-                let destination = AffectedPointCode::single(data.dpc);
-                let links = &state.links;
+    fn send(&mut self, target: &Target, sls: u8, data: ProtocolData) -> Result<(), Discard> {
+        let state = match target {
+            Target::Server(context) => return Ok(self.node.transfer_to_server(*context, data)?),
+            Target::LinkSet(_) => self.targets.get(target).ok_or(Discard::Unavailable)?,
+        };
+        match &state.kind {
+            TargetKind::Server => Err(Discard::Unavailable),
+            TargetKind::Asp(context, links) => {
+                let (context, destination) = (*context, AffectedPointCode::single(data.dpc));
                 let key = self.node.choose_link(links, context, destination, sls);
                 let key = key.ok_or(Discard::Unavailable)?;
                 Ok(self.node.transfer_to_link(key, context, data)?)
             }
+            TargetKind::Ipsp(key) => Ok(self.node.transfer_to_ipsp(*key, data)?),
         }
-    }
-
-    pub(super) fn context_of(&self, name: &str) -> Option<RoutingContext> {
-        let mut sets = self.config.link_sets.iter();
-        let set = sets.find(|set| set.name == name)?;
-        set.server.routing_context
     }
 
     /// Returns the link set of an application server whose ASPs are gateways of that link set.
@@ -101,22 +94,39 @@ impl StpCore {
         }
     }
 
-    /// Returns whether a target reaches a destination, or a range as a whole.
-    pub(super) fn is_usable(&self, target: &Target, destination: AffectedPointCode) -> bool {
-        match target {
-            Target::Server(context) => matches!(
+    /// Returns the availability of a destination, or of a range as a whole, over a target.
+    pub(super) fn availability(
+        &self,
+        target: &Target,
+        destination: AffectedPointCode,
+    ) -> Availability {
+        let available = |is_usable| match is_usable {
+            true => Availability::Available,
+            false => Availability::Unavailable,
+        };
+        let Some(state) = self.targets.get(target) else {
+            return Availability::Unavailable;
+        };
+        match (target, &state.kind) {
+            (Target::Server(context), _) => available(matches!(
                 self.node.gateway.sgp.as_state(*context),
                 Some(AsState::Active | AsState::Pending)
-            ),
-            Target::LinkSet(name) => {
-                let context = self.context_of(name);
-                let state = self.targets.get(target);
-                let mut links = state.into_iter().flat_map(|state| &state.links);
-                links.any(|key| {
-                    let link = self.node.links.get(key);
-                    link.is_some_and(|link| link.reaches(context, destination))
-                })
+            )),
+            (_, TargetKind::Asp(context, links)) => {
+                let links = links.iter().filter_map(|key| self.node.links.get(key));
+                let all = links.map(|link| link.availability(*context, destination));
+                all.max().unwrap_or_default()
             }
+            (_, TargetKind::Ipsp(key)) => {
+                let side = self.node.ipsps.get(key);
+                available(side.is_some_and(IpspSide::is_usable))
+            }
+            (_, TargetKind::Server) => Availability::Unavailable,
         }
+    }
+
+    /// Returns whether a target reaches a destination, or a range as a whole.
+    pub(super) fn is_usable(&self, target: &Target, destination: AffectedPointCode) -> bool {
+        self.availability(target, destination) != Availability::Unavailable
     }
 }

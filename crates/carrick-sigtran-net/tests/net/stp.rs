@@ -37,17 +37,17 @@ asps = ["asp3"]
 keys = [{ dpc = 2 }]
 "#;
 
-fn config(text: &str) -> StpConfig {
+pub(crate) fn config(text: &str) -> StpConfig {
     StpConfig::parse("stp.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn start(text: &str) -> (Stp, RemoteGateway) {
+pub(crate) async fn start(text: &str) -> (Stp, RemoteGateway) {
     let stp = Stp::start(config(text)).await.unwrap();
     let (port, udp_port) = stp.ports();
     (stp, gateway(port, udp_port))
 }
 
-async fn active_asp(gateway: &RemoteGateway, context: u32, identifier: u32) -> Session {
+pub(crate) async fn active_asp(gateway: &RemoteGateway, context: u32, identifier: u32) -> Session {
     let mut asp = asp(gateway.clone(), context, Some(identifier));
     active(&mut asp).await;
     asp
@@ -218,7 +218,7 @@ link-set = \"mate\"
 }
 
 /// Waits until the status has these words.
-async fn status_with(stp: &Stp, words: &str) {
+pub(crate) async fn status_with(stp: &Stp, words: &str) {
     in_time(async {
         while !stp.status().await.unwrap().contains(words) {
             tokio::task::yield_now().await;

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use carrick_sigtran::m3ua::asp::AspApplicationServer;
 use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
 use carrick_sigtran::m3ua::{
     AffectedPointCode, AspIdentifier, NetworkAppearance, PointCode, PointCodeFormat,
@@ -15,9 +14,9 @@ use super::file::{
     Variant,
 };
 use super::{LinkSetSettings, ServerSettings, StpConfig};
+use crate::AspSettings;
 use crate::stp::router::{Route, Target};
 use crate::stp::screening::ScreeningRule;
-use crate::{AspSettings, RemoteGateway};
 
 /// Maximum number of ASPs, and of application servers: the limits of [`carrick_sigtran::m3ua::sgp::SgpConfig`].
 const MAX_ASPS: usize = 1024;
@@ -29,13 +28,13 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    fn new(at: Range<usize>, reason: impl Into<String>) -> Self {
+    pub(super) fn new(at: Range<usize>, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { at, reason }
     }
 }
 
-fn wrong<T>(at: Range<usize>, reason: impl Into<String>) -> Result<T, Wrong> {
+pub(super) fn wrong<T>(at: Range<usize>, reason: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong::new(at, reason))
 }
 
@@ -64,6 +63,7 @@ impl File {
             servers: &servers,
             link_sets: &link_sets,
         };
+        self.check_peers()?;
         let routes = self.route.iter().map(|route| route.check(format, &names));
         let routes = routes.collect::<Result<_, _>>()?;
         let rules = self.screening.iter();
@@ -157,56 +157,6 @@ impl File {
         }
         Ok(asps)
     }
-
-    fn link_sets(&self, servers: &[ServerSettings]) -> Result<Vec<LinkSetSettings>, Wrong> {
-        let mut link_sets: Vec<LinkSetSettings> = Vec::new();
-        for entry in &self.link_set {
-            let name = entry.name.get_ref();
-            if entry.gateways.is_empty() {
-                let reason = format!("link set {name:?} needs at least one gateway");
-                return wrong(entry.name.span(), reason);
-            }
-            let peer = match &entry.application_server {
-                Some(name) => {
-                    let context = server(servers, name)?.config.routing_context;
-                    if link_sets.iter().any(|other| other.peer == Some(context)) {
-                        let reason = "another link set has this application server";
-                        return wrong(name.span(), reason);
-                    }
-                    Some(context)
-                }
-                None => None,
-            };
-            let mut gateways = Vec::new();
-            for (index, gateway) in entry.gateways.iter().enumerate() {
-                let addresses = gateway.addresses.get_ref().clone();
-                if addresses.is_empty() {
-                    return wrong(gateway.addresses.span(), "a gateway needs an address");
-                }
-                let name = match entry.gateways.len() {
-                    1 => name.clone(),
-                    _ => format!("{name}/{}", index + 1),
-                };
-                gateways.push(RemoteGateway {
-                    port: gateway.port,
-                    udp_port: gateway.udp_port,
-                    ..RemoteGateway::new(name, addresses)
-                });
-            }
-            link_sets.push(LinkSetSettings {
-                name: name.clone(),
-                gateways,
-                identifier: entry.identifier.map(AspIdentifier),
-                server: AspApplicationServer {
-                    routing_context: entry.routing_context.map(RoutingContext),
-                    traffic_mode: entry.traffic_mode.map(Mode::traffic_mode),
-                    network_appearance: entry.network_appearance.map(NetworkAppearance),
-                },
-                peer,
-            });
-        }
-        Ok(link_sets)
-    }
 }
 
 /// Application servers and link sets by name.
@@ -228,7 +178,7 @@ impl Names<'_> {
     }
 }
 
-fn server<'a>(
+pub(super) fn server<'a>(
     servers: &'a [ServerSettings],
     name: &Spanned<String>,
 ) -> Result<&'a ServerSettings, Wrong> {
@@ -322,7 +272,7 @@ impl RouteEntry {
             (Some(name), None) => {
                 let set = names.link_set(name)?;
                 let target = Target::LinkSet(set.name.as_str().into());
-                (target, set.server.network_appearance)
+                (target, set.network_appearance)
             }
             (None, Some(name)) => {
                 let server = names.server(name)?;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use carrick_sigtran::m3ua::TrafficMode;
+use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -66,6 +67,25 @@ impl Mode {
     }
 }
 
+/// Exchange of ASPSM and ASPTM messages between IPSPs.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Exchange {
+    Single,
+    Double,
+    DoubleWithSingleAspsm,
+}
+
+impl Exchange {
+    pub(super) const fn model(self) -> IpspExchange {
+        match self {
+            Self::Single => IpspExchange::Single,
+            Self::Double => IpspExchange::Double,
+            Self::DoubleWithSingleAspsm => IpspExchange::DoubleWithSingleAspsm,
+        }
+    }
+}
+
 /// Point code as text such as `2-117-3`, or as a number.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -112,7 +132,13 @@ pub(super) struct KeyEntry {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LinkSetEntry {
     pub(super) name: Spanned<String>,
+    #[serde(default)]
     pub(super) gateways: Vec<GatewayEntry>,
+    /// The peers are IP server processes.
+    pub(super) ipsp: Option<Exchange>,
+    #[serde(default)]
+    pub(super) peers: Vec<GatewayEntry>,
+    pub(super) local_routing_context: Option<Spanned<u32>>,
     pub(super) routing_context: Option<u32>,
     pub(super) network_appearance: Option<u32>,
     pub(super) traffic_mode: Option<Mode>,
@@ -127,6 +153,9 @@ pub(super) struct GatewayEntry {
     #[serde(default = "default_port")]
     pub(super) port: u16,
     pub(super) udp_port: Option<u16>,
+    /// The peer sets the association up.
+    #[serde(default)]
+    pub(super) accept: bool,
 }
 
 #[derive(Deserialize)]

@@ -1,9 +1,10 @@
 //! Configuration file of a signal transfer point: TOML with known keys only. Errors name the line.
 //!
-//! `file` has the entries as they are written, `check` turns them into settings.
+//! `file` has the entries as they are written; `check` and `link_sets` turn them into settings.
 
 mod check;
 mod file;
+mod link_sets;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -11,7 +12,9 @@ use std::path::Path;
 use carrick::Config;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
-use carrick_sigtran::m3ua::{AspIdentifier, PORT, PointCodeFormat, RoutingContext};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, NetworkAppearance, PORT, PointCodeFormat, RoutingContext,
+};
 use serde::Deserialize;
 
 use self::check::Wrong;
@@ -19,7 +22,7 @@ use self::file::File;
 use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
-use crate::{AspSettings, RemoteGateway};
+use crate::{AspSettings, IpspConfig, RemoteGateway};
 
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
 const STREAMS: u16 = 17;
@@ -80,18 +83,34 @@ pub(in crate::stp) struct ServerSettings {
     pub(in crate::stp) config: ApplicationServerConfig,
 }
 
-/// Link set: associations with gateways, as ASP of one application server there.
+/// Link set: associations with the same adjacent node or pair of nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::stp) struct LinkSetSettings {
     pub(in crate::stp) name: String,
-    pub(in crate::stp) gateways: Vec<RemoteGateway>,
-    pub(in crate::stp) identifier: Option<AspIdentifier>,
-    pub(in crate::stp) server: AspApplicationServer,
+    pub(in crate::stp) network_appearance: Option<NetworkAppearance>,
+    pub(in crate::stp) kind: LinkSetKind,
     /// Application server whose ASPs are the same peers.
     pub(in crate::stp) peer: Option<RoutingContext>,
 }
 
-impl LinkSetSettings {
+/// Kind of a link set.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) enum LinkSetKind {
+    /// To gateways, as ASP.
+    Asp(AspSet),
+    /// To IP server processes.
+    Ipsp(IpspConfig),
+}
+
+/// Gateways, and the application server in which this process is an ASP there.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct AspSet {
+    pub(in crate::stp) gateways: Vec<RemoteGateway>,
+    pub(in crate::stp) identifier: Option<AspIdentifier>,
+    pub(in crate::stp) server: AspApplicationServer,
+}
+
+impl AspSet {
     pub(in crate::stp) fn asp_config(&self) -> AspConfig {
         AspConfig {
             identifier: self.identifier,
@@ -219,7 +238,10 @@ opc = 5
         let config = StpConfig::parse("f", FILE).unwrap();
         assert_eq!(config.listen.port, 2905);
         assert_eq!(config.asps[0].application_servers, [RoutingContext(1)]);
-        assert_eq!(config.link_sets[0].gateways[0].addresses.len(), 2);
+        let LinkSetKind::Asp(set) = &config.link_sets[0].kind else {
+            panic!("{config:?}");
+        };
+        assert_eq!(set.gateways[0].addresses.len(), 2);
         assert_eq!(config.routes[0].destination.mask, 3);
         assert_eq!(config.screening.len(), 1);
     }
