@@ -34,6 +34,10 @@ pub enum EventKind {
     Asp(AspIndication),
     /// Primitive of the SGP.
     Sgp(SgpIndication),
+    /// A link of MTP3 over M2PA is in service or not.
+    Link(bool),
+    /// Congestion of a link set over M2PA began or ended.
+    Congestion(bool),
     /// A destination of a signal transfer point is available or not.
     Destination(String, bool),
 }
@@ -54,6 +58,10 @@ impl fmt::Display for Event {
             }
             EventKind::Asp(indication) => show_asp(f, indication),
             EventKind::Sgp(indication) => show_sgp(f, indication),
+            EventKind::Link(true) => f.write_str("link is in service"),
+            EventKind::Link(false) => f.write_str("link is out of service"),
+            EventKind::Congestion(true) => f.write_str("link set is congested"),
+            EventKind::Congestion(false) => f.write_str("congestion of the link set has ended"),
             EventKind::Destination(destination, true) => {
                 write!(f, "destination {destination} is available")
             }

@@ -22,6 +22,8 @@ mod connection;
 mod event;
 mod gateway;
 mod ipsp_side;
+mod m2pa_side;
+mod mtp3;
 mod node;
 mod session;
 pub mod stp;

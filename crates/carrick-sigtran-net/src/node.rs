@@ -1,5 +1,5 @@
 //! Node of the signalling network: links to gateways (ASP), ASPs at its own gateway (SGP) and peers of IP server
-//! processes (IPSP), with their associations. One task owns it.
+//! processes (IPSP) and links over M2PA, with their associations. One task owns it.
 //!
 //! An input is handled in these steps:
 //!
@@ -14,6 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick::{Association, Endpoint, Incoming, MessagePart, Ppid};
 use carrick_proto::Time;
+use carrick_sigtran::m2pa;
+use carrick_sigtran::m2pa::link::LinkConfigError;
 use carrick_sigtran::m3ua::asp::{AspConfig, AspConfigError, AspIndication, AspRequestError};
 use carrick_sigtran::m3ua::ipsp::{IpspConfigError, IpspIndication};
 use carrick_sigtran::m3ua::route::Availability;
@@ -31,6 +33,8 @@ use crate::connection::{Connected, LinkKey, PeerConnection, RemoteGateway};
 use crate::event::{Event, EventKind};
 use crate::gateway::GatewaySide;
 use crate::ipsp_side::{IpspConfig, IpspKey, IpspSide};
+use crate::m2pa_side::{M2paConfig, M2paKey, M2paSide};
+use crate::mtp3::{LinkSetError, LinkSetIndication};
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
@@ -51,6 +55,8 @@ enum Role {
     Link(LinkKey),
     /// Peer of an IP server process.
     Ipsp(IpspKey, LinkKey),
+    /// Other end of a link over M2PA.
+    M2pa(M2paKey, LinkKey),
     /// ASP; this end is an SGP.
     Asp(AspKey),
     /// Peer that has to identify itself until this time, as one of these ASPs.
@@ -68,6 +74,8 @@ struct NodeAssociation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     Link(LinkKey),
+    /// A link set over M2PA that failed before the message was sent.
+    Returned(LinkKey),
     Asp(AspKey, RoutingContext),
 }
 
@@ -98,6 +106,8 @@ pub(crate) struct NodeCounters {
     pub(crate) not_encoded: u64,
     /// DATA that an application server had buffered when T(r) expired.
     pub(crate) recovery_expired: u64,
+    /// Messages of MTP3 that no link could send after a failure.
+    pub(crate) not_diverted: u64,
     /// Events that were not taken.
     pub(crate) events_lost: u64,
 }
@@ -112,6 +122,7 @@ pub(crate) struct Node {
     associations: BTreeMap<AssociationId, NodeAssociation>,
     pub(crate) links: BTreeMap<LinkKey, AspLink>,
     pub(crate) ipsps: BTreeMap<IpspKey, IpspSide>,
+    pub(crate) m2pas: BTreeMap<M2paKey, M2paSide>,
     pub(crate) gateway: GatewaySide,
     pub(crate) transfers: Vec<NodeTransfer>,
     pub(crate) events: VecDeque<Event>,
@@ -138,6 +149,7 @@ impl Node {
             associations: BTreeMap::new(),
             links: BTreeMap::new(),
             ipsps: BTreeMap::new(),
+            m2pas: BTreeMap::new(),
             gateway: GatewaySide::new(config),
             transfers: Vec::new(),
             events: VecDeque::new(),
@@ -149,7 +161,7 @@ impl Node {
 
     /// Accepts associations of ASPs on this endpoint, until the node is dropped.
     pub(crate) fn accept_on(&self, endpoint: Endpoint) {
-        tokio::spawn(accept(endpoint, self.inputs.clone()));
+        tokio::spawn(accept(endpoint, None, self.inputs.clone()));
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -215,6 +227,69 @@ impl Node {
         self.drain();
     }
 
+    /// Adds a link set over M2PA and begins to set up its links. Returns its key and those of the links.
+    pub(crate) fn add_m2pa(
+        &mut self,
+        config: M2paConfig,
+    ) -> Result<(M2paKey, Vec<LinkKey>), LinkConfigError> {
+        let (key, now) = (M2paKey(self.next_link), self.clock.now());
+        let side = M2paSide::new(now, config, LinkKey(self.next_link))?;
+        let links: Vec<_> = side.links.keys().copied().collect();
+        self.next_link += links.len().max(1) as u32;
+        self.m2pas.insert(key, side);
+        for link in &links {
+            self.open_m2pa_link(now, key, *link);
+        }
+        Ok((key, links))
+    }
+
+    /// Opens the endpoint of a link and begins to set up its association; repeats it after a failure.
+    fn open_m2pa_link(&mut self, now: Time, m2pa: M2paKey, key: LinkKey) {
+        let side = self.m2pas.get_mut(&m2pa);
+        let Some(link) = side.and_then(|side| side.links.get_mut(&key)) else {
+            return;
+        };
+        if let Err(reason) = link.open(key, &self.inputs) {
+            let name = Arc::clone(&link.connection.name);
+            let wait = link.connection.schedule(now);
+            self.notify(name, EventKind::ConnectFailed(reason, wait));
+        }
+    }
+
+    /// Ends a link set over M2PA: Out of Service and SHUTDOWN on each link.
+    pub(crate) fn remove_m2pa(&mut self, key: M2paKey) {
+        let now = self.clock.now();
+        let Some(side) = self.m2pas.get_mut(&key) else {
+            return;
+        };
+        side.stop(now);
+        let links: Vec<_> = side.links.keys().copied().collect();
+        self.flush();
+        for link in links {
+            self.close_m2pa_link(key, link);
+        }
+    }
+
+    /// Shuts the association of a link down, or removes the link without one; its set is removed with the last one.
+    fn close_m2pa_link(&mut self, m2pa: M2paKey, key: LinkKey) {
+        if self.close_configured(key) {
+            return;
+        }
+        if let Some(side) = self.m2pas.get_mut(&m2pa) {
+            side.links.remove(&key);
+            if side.links.is_empty() {
+                self.m2pas.remove(&m2pa);
+            }
+        }
+    }
+
+    /// Shuts the association with a configured peer down; returns whether there is one.
+    fn close_configured(&mut self, key: LinkKey) -> bool {
+        let id = self.connection(key).and_then(|c| c.association());
+        let association = id.and_then(|id| self.associations.get(&id));
+        association.inspect(|a| a.open.close()).is_some()
+    }
+
     /// Removes an ASP of the gateway and shuts its association down.
     pub(crate) fn remove_asp(&mut self, key: AspKey) {
         let now = self.clock.now();
@@ -242,6 +317,10 @@ impl Node {
         let ipsps: Vec<_> = self.ipsps.keys().copied().collect();
         for key in ipsps {
             self.remove_ipsp(key);
+        }
+        let m2pas: Vec<_> = self.m2pas.keys().copied().collect();
+        for key in m2pas {
+            self.remove_m2pa(key);
         }
         let asps: Vec<_> = self.gateway.asps.keys().copied().collect();
         for key in asps {
@@ -318,6 +397,18 @@ impl Node {
         }
     }
 
+    /// Sends a message over a link set of M2PA.
+    pub(crate) fn transfer_to_m2pa(
+        &mut self,
+        key: M2paKey,
+        data: &ProtocolData,
+    ) -> Result<(), LinkSetError> {
+        let now = self.clock.now();
+        let side = self.m2pas.get_mut(&key);
+        let side = side.ok_or(LinkSetError::Unavailable)?;
+        side.set.send(now, data)
+    }
+
     /// Returns the state of the connection with a configured peer; a gateway's in an application server.
     pub(crate) fn peer_state(
         &self,
@@ -328,8 +419,18 @@ impl Node {
             Some(link) => (&link.connection, link.is_active(context)),
             None => {
                 let mut ipsps = self.ipsps.values();
-                let side = ipsps.find(|side| side.peers.contains_key(&key))?;
-                (&side.peers.get(&key)?.connection, side.is_active(key))
+                let ipsp = ipsps.find_map(|side| {
+                    let peer = side.peers.get(&key)?;
+                    Some((&peer.connection, side.is_active(key)))
+                });
+                let mut m2pas = self.m2pas.values();
+                ipsp.or_else(|| {
+                    m2pas.find_map(|side| {
+                        let link = side.links.get(&key)?;
+                        let is_available = side.set.is_link_available(link.index);
+                        Some((&link.connection, is_available))
+                    })
+                })?
             }
         };
         Some(match connection.association() {
@@ -343,18 +444,20 @@ impl Node {
     pub(crate) fn name(&self, key: LinkKey) -> Option<Arc<str>> {
         let link = self.links.get(&key);
         let name = link.map(|link| Arc::clone(&link.connection.name));
-        name.or_else(|| self.ipsps.values().find_map(|side| side.name(key)))
+        let name = name.or_else(|| self.ipsps.values().find_map(|side| side.name(key)));
+        name.or_else(|| self.m2pas.values().find_map(|side| side.name(key)))
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let links = self.links.values().filter_map(AspLink::poll_timeout);
         let ipsps = self.ipsps.values().filter_map(IpspSide::poll_timeout);
+        let m2pas = self.m2pas.values().filter_map(M2paSide::poll_timeout);
         let unidentified = self.associations.values().filter_map(|a| match a.role {
             Role::Unidentified(_, deadline) => Some(deadline),
-            Role::Link(_) | Role::Ipsp(..) | Role::Asp(_) | Role::Closing => None,
+            _ => None,
         });
         let gateway = self.gateway.sgp.poll_timeout();
-        let links = links.chain(ipsps);
+        let links = links.chain(ipsps).chain(m2pas);
         links.chain(unidentified).chain(gateway).min()
     }
 
@@ -376,6 +479,16 @@ impl Node {
                 }
             }
         }
+        let mut due = Vec::new();
+        for (m2pa, side) in &mut self.m2pas {
+            if side.poll_timeout().is_some_and(|timeout| timeout <= now) {
+                let links = side.handle_timeout(now).into_iter();
+                due.extend(links.map(|link| (*m2pa, link)));
+            }
+        }
+        for (m2pa, link) in due {
+            self.open_m2pa_link(now, m2pa, link);
+        }
         self.gateway.sgp.handle_timeout(now);
         for association in self.associations.values() {
             if matches!(association.role, Role::Unidentified(_, deadline) if deadline <= now) {
@@ -389,12 +502,15 @@ impl Node {
         let now = self.clock.now();
         match input {
             Input::Connected(key, connected) => self.on_connected(now, key, connected),
-            Input::Accepted(incoming) => self.on_accepted(now, *incoming),
+            Input::Accepted(None, incoming) => self.on_accepted(now, *incoming),
+            Input::Accepted(Some(link), incoming) => {
+                self.on_accepted_link(now, link, *incoming);
+            }
             Input::Received(id, messages) => {
+                let association = self.associations.get(&id);
+                let ppid = association.map(|association| Ppid(association.open.ppid()));
                 for message in messages {
-                    if message.part != MessagePart::Whole
-                        || message.ppid != Ppid(PAYLOAD_PROTOCOL_ID)
-                    {
+                    if message.part != MessagePart::Whole || Some(message.ppid) != ppid {
                         self.counters.not_m3ua += 1;
                         continue;
                     }
@@ -413,8 +529,12 @@ impl Node {
             return (!link.is_stopping()).then_some(Role::Link(key));
         }
         let mut ipsps = self.ipsps.iter();
-        let (ipsp, side) = ipsps.find(|(_, side)| side.peers.contains_key(&key))?;
-        (!side.is_stopping(key)).then_some(Role::Ipsp(*ipsp, key))
+        if let Some((ipsp, side)) = ipsps.find(|(_, side)| side.peers.contains_key(&key)) {
+            return (!side.is_stopping(key)).then_some(Role::Ipsp(*ipsp, key));
+        }
+        let mut m2pas = self.m2pas.iter();
+        let (m2pa, side) = m2pas.find(|(_, side)| side.links.contains_key(&key))?;
+        (!side.is_stopping()).then_some(Role::M2pa(*m2pa, key))
     }
 
     /// Returns the connection with a configured peer.
@@ -423,8 +543,12 @@ impl Node {
             return Some(&mut link.connection);
         }
         let mut ipsps = self.ipsps.values_mut();
-        let peer = ipsps.find_map(|side| side.peers.get_mut(&key))?;
-        Some(&mut peer.connection)
+        if let Some(peer) = ipsps.find_map(|side| side.peers.get_mut(&key)) {
+            return Some(&mut peer.connection);
+        }
+        let mut m2pas = self.m2pas.values_mut();
+        let link = m2pas.find_map(|side| side.links.get_mut(&key))?;
+        Some(&mut link.connection)
     }
 
     fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
@@ -459,22 +583,66 @@ impl Node {
                     side.on_connected(now, key, id, streams);
                 }
             }
+            Role::M2pa(m2pa, key) => {
+                if let Some(side) = self.m2pas.get_mut(&m2pa) {
+                    side.on_connected(now, key, id, streams);
+                }
+            }
             Role::Asp(_) | Role::Unidentified(..) | Role::Closing => {}
         }
         self.notify(name, EventKind::Connected(addresses));
     }
 
     /// Accepts an association of a configured peer. It replaces an earlier one, whose end the peer may have lost.
-    fn accept_configured(&mut self, now: Time, ipsp: IpspKey, key: LinkKey, incoming: Incoming) {
+    fn accept_configured(&mut self, now: Time, role: Role, key: LinkKey, incoming: Incoming) {
         let earlier = self.connection(key).and_then(|c| c.association());
         if let Some(earlier) = earlier {
             self.replace(earlier);
-            if let Some(side) = self.ipsps.get_mut(&ipsp) {
-                side.handle_sctp(now, key, SctpNotification::Down);
-            }
+            self.notify_machine(now, &role, SctpNotification::Down);
         }
         if let Some(name) = self.name(key) {
-            self.open_configured(now, incoming.accept(), Role::Ipsp(ipsp, key), name);
+            self.open_configured(now, incoming.accept(), role, name);
+        }
+    }
+
+    /// A peer has set up an association at the endpoint of a link over M2PA.
+    fn on_accepted_link(&mut self, now: Time, key: LinkKey, incoming: Incoming) {
+        let addresses = incoming.peer_addresses().to_vec();
+        let connection = self.connection(key);
+        let is_peer = connection.is_some_and(|connection| {
+            let first = addresses.first();
+            first.is_some_and(|address| connection.accepts(address))
+        });
+        match self.role_of(key).filter(|_| is_peer) {
+            Some(role) => self.accept_configured(now, role, key, incoming),
+            None => {
+                let reason = "no link is configured with this address";
+                incoming.refuse(reason.as_bytes());
+                self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
+            }
+        }
+    }
+
+    /// Notifies the state machine of an association's role.
+    fn notify_machine(&mut self, now: Time, role: &Role, notification: SctpNotification) {
+        match role {
+            Role::Link(key) => {
+                if let Some(link) = self.links.get_mut(key) {
+                    link.asp.handle_sctp(now, notification);
+                }
+            }
+            Role::Ipsp(ipsp, key) => {
+                if let Some(side) = self.ipsps.get_mut(ipsp) {
+                    side.handle_sctp(now, *key, notification);
+                }
+            }
+            Role::M2pa(m2pa, key) => {
+                if let Some(side) = self.m2pas.get_mut(m2pa) {
+                    side.handle_sctp(now, *key, notification);
+                }
+            }
+            Role::Asp(key) => self.gateway.sgp.handle_sctp(now, *key, notification),
+            Role::Unidentified(..) | Role::Closing => {}
         }
     }
 
@@ -497,7 +665,7 @@ impl Node {
             ipsps.find_map(|(ipsp, side)| Some((*ipsp, side.accepting(address)?)))
         });
         if let Some((ipsp, key)) = ipsp {
-            self.accept_configured(now, ipsp, key, incoming);
+            self.accept_configured(now, Role::Ipsp(ipsp, key), key, incoming);
             return;
         }
         let candidates = self.gateway.candidates(addresses.first());
@@ -529,7 +697,11 @@ impl Node {
         let id = AssociationId(self.next_association);
         self.next_association += 1;
         let (inputs, room) = (self.inputs.clone(), Arc::clone(&self.room));
-        let open = OpenAssociation::start(id, association, inputs, room);
+        let ppid = match role {
+            Role::M2pa(..) => m2pa::PAYLOAD_PROTOCOL_ID,
+            _ => PAYLOAD_PROTOCOL_ID,
+        };
+        let open = OpenAssociation::start(id, association, ppid, inputs, room);
         self.associations.insert(id, NodeAssociation { open, role });
         id
     }
@@ -560,6 +732,13 @@ impl Node {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
+        if let Role::M2pa(m2pa, key) = association.role {
+            let side = self.m2pas.get_mut(&m2pa);
+            if !side.is_some_and(|side| side.on_message(now, key, stream, octets)) {
+                self.counters.malformed += 1;
+            }
+            return;
+        }
         let decoded = Message::decode(octets);
         if decoded.is_err() {
             self.counters.malformed += 1;
@@ -603,7 +782,7 @@ impl Node {
                     }
                 }
             }
-            Role::Closing => {}
+            Role::M2pa(..) | Role::Closing => {}
         }
     }
 
@@ -613,20 +792,8 @@ impl Node {
         };
         let outbound_streams = association.open.sender.outbound_streams();
         let restarted = SctpNotification::Restarted { outbound_streams };
-        match &association.role {
-            Role::Link(key) => {
-                if let Some(link) = self.links.get_mut(key) {
-                    link.asp.handle_sctp(now, restarted);
-                }
-            }
-            Role::Ipsp(ipsp, key) => {
-                if let Some(side) = self.ipsps.get_mut(ipsp) {
-                    side.handle_sctp(now, *key, restarted);
-                }
-            }
-            Role::Asp(key) => self.gateway.sgp.handle_sctp(now, *key, restarted),
-            Role::Unidentified(..) | Role::Closing => {}
-        }
+        let role = association.role.clone();
+        self.notify_machine(now, &role, restarted);
     }
 
     fn on_ended(&mut self, now: Time, id: AssociationId, reason: String) {
@@ -651,17 +818,17 @@ impl Node {
                 }
             }
             Role::Ipsp(ipsp, key) => {
-                let (name, connection) = (self.name(key), self.connection(key));
-                if let (Some(name), Some(connection)) = (name, connection) {
-                    connection.on_closed(now);
-                    self.notify(name, kind);
+                self.on_configured_ended(now, &association.role, key, kind);
+                let side = self.ipsps.get(&ipsp);
+                if side.is_some_and(|side| side.is_stopping(key)) {
+                    self.drain();
+                    self.close_ipsp_peer(ipsp, key);
                 }
-                if let Some(side) = self.ipsps.get_mut(&ipsp) {
-                    side.handle_sctp(now, key, SctpNotification::Down);
-                    if side.is_stopping(key) {
-                        self.drain();
-                        self.close_ipsp_peer(ipsp, key);
-                    }
+            }
+            Role::M2pa(m2pa, key) => {
+                self.on_configured_ended(now, &association.role, key, kind);
+                if self.m2pas.get(&m2pa).is_some_and(M2paSide::is_stopping) {
+                    self.close_m2pa_link(m2pa, key);
                 }
             }
             Role::Asp(key) => {
@@ -682,24 +849,24 @@ impl Node {
         }
     }
 
+    /// The association with a peer has ended: another one follows.
+    fn on_configured_ended(&mut self, now: Time, role: &Role, key: LinkKey, kind: EventKind) {
+        if let (Some(name), Some(connection)) = (self.name(key), self.connection(key)) {
+            connection.on_closed(now);
+            self.notify(name, kind);
+        }
+        self.notify_machine(now, role, SctpNotification::Down);
+    }
+
     fn close_link(&mut self, key: LinkKey) {
-        let Some(link) = self.links.get(&key) else {
-            return;
-        };
-        let id = link.connection.association();
-        match id.and_then(|id| self.associations.get(&id)) {
-            Some(association) => association.open.close(),
-            None => {
-                self.links.remove(&key);
-            }
+        if !self.close_configured(key) {
+            self.links.remove(&key);
         }
     }
 
     /// Shuts the association of a peer down, or removes the peer without one; its process is removed with the last one.
     fn close_ipsp_peer(&mut self, ipsp: IpspKey, key: LinkKey) {
-        let id = self.connection(key).and_then(|c| c.association());
-        if let Some(association) = id.and_then(|id| self.associations.get(&id)) {
-            association.open.close();
+        if self.close_configured(key) {
             return;
         }
         if let Some(side) = self.ipsps.get_mut(&ipsp) {
@@ -720,6 +887,10 @@ impl Node {
         let keys: Vec<_> = self.ipsps.keys().copied().collect();
         for key in keys {
             self.drain_ipsp(now, key);
+        }
+        let keys: Vec<_> = self.m2pas.keys().copied().collect();
+        for key in keys {
+            self.drain_m2pa(key);
         }
         while let Some(indication) = self.gateway.sgp.poll_indication() {
             self.on_sgp_indication(indication);
@@ -827,6 +998,49 @@ impl Node {
         }
     }
 
+    fn drain_m2pa(&mut self, m2pa: M2paKey) {
+        while let Some(side) = self.m2pas.get_mut(&m2pa)
+            && let Some((index, transmit)) = side.set.poll_transmit()
+        {
+            let link = side.link_at(index);
+            let id = link.and_then(|link| link.connection.association());
+            self.stage_octets(id, transmit.stream, false, transmit.message.encode().ok());
+        }
+        while let Some(side) = self.m2pas.get_mut(&m2pa)
+            && let Some(indication) = side.set.poll_indication()
+        {
+            self.counters.not_diverted += side.set.take_lost();
+            let Some(first) = side.links.keys().next().copied() else {
+                return;
+            };
+            let network_appearance = side.network_appearance;
+            let data = |protocol_data| Data {
+                network_appearance,
+                routing_context: None,
+                protocol_data,
+                correlation_id: None,
+            };
+            let (origin, data) = match indication {
+                LinkSetIndication::Received(message) => (Origin::Link(first), data(message)),
+                LinkSetIndication::Returned(message) => (Origin::Returned(first), data(message)),
+                LinkSetIndication::Link(index, is_available) => {
+                    let link = side.link_at(index);
+                    if let Some(name) = link.map(|link| Arc::clone(&link.connection.name)) {
+                        self.notify(name, EventKind::Link(is_available));
+                    }
+                    continue;
+                }
+                LinkSetIndication::Congestion(is_congested) => {
+                    if let Some(name) = self.name(first) {
+                        self.notify(name, EventKind::Congestion(is_congested));
+                    }
+                    continue;
+                }
+            };
+            self.transfers.push(NodeTransfer { origin, data });
+        }
+    }
+
     /// Aborts an association whose peer does not answer heartbeats.
     fn abort_unresponsive(&self, id: Option<AssociationId>) {
         if let Some(association) = id.and_then(|id| self.associations.get(&id)) {
@@ -860,13 +1074,25 @@ impl Node {
     }
 
     fn stage(&mut self, id: Option<AssociationId>, transmit: &Transmit) {
+        let octets = transmit.message.encode().ok();
+        self.stage_octets(id, transmit.stream, transmit.unordered, octets);
+    }
+
+    /// Stages a message, if it could be encoded and the association has not ended.
+    fn stage_octets(
+        &mut self,
+        id: Option<AssociationId>,
+        stream: u16,
+        unordered: bool,
+        octets: Option<Bytes>,
+    ) {
         let association = id.and_then(|id| self.associations.get_mut(&id));
-        // The association has ended.
-        let Some(association) = association else {
-            return;
-        };
-        if !association.open.stage(transmit) {
-            self.counters.not_encoded += 1;
+        match (association, octets) {
+            (Some(association), Some(octets)) => {
+                association.open.stage(stream, unordered, octets);
+            }
+            (Some(_), None) => self.counters.not_encoded += 1,
+            (None, _) => {}
         }
     }
 
@@ -911,16 +1137,13 @@ fn answer_unidentified(
         Some(error) => ErrorMessage::answering(&error, octets),
         None => Some(ErrorMessage::new(code)),
     };
-    if let Some(answer) = answer {
-        open.stage(&Transmit {
-            stream: 0,
-            unordered: false,
-            message: Message::Error(answer),
-        });
+    if let Some(octets) = answer.and_then(|answer| Message::Error(answer).encode().ok()) {
+        open.stage(0, false, octets);
     }
 }
 
-async fn accept(endpoint: Endpoint, inputs: mpsc::Sender<Input>) {
+/// Passes the associations that peers set up on, with the link whose endpoint it is.
+pub(crate) async fn accept(endpoint: Endpoint, link: Option<LinkKey>, inputs: mpsc::Sender<Input>) {
     loop {
         let incoming = tokio::select! {
             incoming = endpoint.accept() => incoming,
@@ -929,7 +1152,7 @@ async fn accept(endpoint: Endpoint, inputs: mpsc::Sender<Input>) {
         let Some(incoming) = incoming else {
             return;
         };
-        let accepted = Input::Accepted(Box::new(incoming));
+        let accepted = Input::Accepted(link, Box::new(incoming));
         if inputs.send(accepted).await.is_err() {
             return;
         }

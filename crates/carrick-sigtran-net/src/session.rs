@@ -374,11 +374,11 @@ fn send_to_gateway(node: &mut Node, message: Outgoing) -> Result<(), SendError> 
 
 fn received(node: &Node, transfer: NodeTransfer) -> Received {
     let peer = match transfer.origin {
-        Origin::Link(key) => node.name(key),
+        Origin::Link(key) | Origin::Returned(key) => node.name(key),
         Origin::Asp(key, _) => node.gateway.asps.get(&key).map(|asp| Arc::clone(&asp.name)),
     };
     let context = match transfer.origin {
-        Origin::Link(_) => transfer.data.routing_context,
+        Origin::Link(_) | Origin::Returned(_) => transfer.data.routing_context,
         Origin::Asp(_, context) => Some(context),
     };
     Received {

@@ -447,5 +447,5 @@ fn configurations_of_the_manual_are_valid() {
         assert_eq!(checked.code, Some(0), "{checked:?}");
         count += 1;
     }
-    assert_eq!(count, 5);
+    assert_eq!(count, 6);
 }

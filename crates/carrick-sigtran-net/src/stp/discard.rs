@@ -5,6 +5,7 @@ use carrick_sigtran::m3ua::sgp::TransferError;
 
 use super::StpCore;
 use super::router::NoTarget;
+use crate::mtp3::LinkSetError;
 
 /// Reason for which a message was discarded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,6 +16,7 @@ pub(super) enum Discard {
     Circular,
     BufferFull,
     NoDataStream,
+    TooLong,
 }
 
 impl Discard {
@@ -26,6 +28,7 @@ impl Discard {
             Self::Circular => "circular",
             Self::BufferFull => "buffer_full",
             Self::NoDataStream => "no_data_stream",
+            Self::TooLong => "too_long",
         }
     }
 }
@@ -52,6 +55,16 @@ impl From<TransferError> for Discard {
     }
 }
 
+impl From<LinkSetError> for Discard {
+    fn from(error: LinkSetError) -> Self {
+        match error {
+            LinkSetError::Unavailable => Self::Unavailable,
+            LinkSetError::BufferFull => Self::BufferFull,
+            LinkSetError::TooLong => Self::TooLong,
+        }
+    }
+}
+
 impl From<AspRequestError> for Discard {
     fn from(error: AspRequestError) -> Self {
         match error {
@@ -72,6 +85,7 @@ impl StpCore {
             Discard::Circular,
             Discard::BufferFull,
             Discard::NoDataStream,
+            Discard::TooLong,
         ];
         let routed = reasons.map(|reason| {
             let count = self.discarded.get(&reason).copied().unwrap_or_default();
@@ -79,6 +93,7 @@ impl StpCore {
         });
         routed.into_iter().chain([
             ("congested", counters.congested),
+            ("not_diverted", counters.not_diverted),
             ("recovery_expired", counters.recovery_expired),
             ("malformed", counters.malformed),
             ("not_m3ua", counters.not_m3ua),

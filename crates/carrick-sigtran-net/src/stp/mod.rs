@@ -33,6 +33,7 @@ use std::time::Duration;
 use carrick::{BindError, Endpoint};
 use carrick_metrics::{AcceptFailures, serve_metrics};
 use carrick_proto::Time;
+use carrick_sigtran::m2pa::link::LinkConfigError;
 use carrick_sigtran::m3ua::asp::{AspConfigError, AspIndication};
 use carrick_sigtran::m3ua::ipsp::IpspConfigError;
 use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpConfigError, SgpIndication};
@@ -47,6 +48,7 @@ use crate::association::Input;
 use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
 use crate::ipsp_side::IpspKey;
+use crate::m2pa_side::M2paKey;
 use crate::node::Node;
 
 /// Events that wait for the log; further ones are counted.
@@ -78,6 +80,9 @@ pub enum StpError {
     /// The application servers of a link set to IPSPs are contradictory.
     #[error(transparent)]
     Ipsp(#[from] IpspConfigError),
+    /// The parameters of a link over M2PA are contradictory.
+    #[error(transparent)]
+    Link(#[from] LinkConfigError),
     /// The task has ended.
     #[error("the signal transfer point has ended")]
     Ended,
@@ -110,6 +115,8 @@ enum TargetKind {
     Asp(Option<RoutingContext>, Vec<LinkKey>),
     /// Peers of an IP server process.
     Ipsp(IpspKey),
+    /// Links over M2PA.
+    M2pa(M2paKey),
 }
 
 /// Network of a destination; any if absent.
@@ -345,7 +352,8 @@ impl StpCore {
                     changed = true;
                     self.report_parts(state);
                 }
-                EventKind::Asp(AspIndication::AspStatus(..))
+                EventKind::Link(_)
+                | EventKind::Asp(AspIndication::AspStatus(..))
                 | EventKind::Sgp(SgpIndication::AsStatus(..)) => changed = true,
                 EventKind::Sgp(SgpIndication::AspActive(key, context)) => {
                     self.update_destinations();

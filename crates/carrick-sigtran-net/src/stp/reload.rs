@@ -118,6 +118,10 @@ impl StpCore {
                 let (key, links) = self.node.add_ipsp(config.clone(), SgpConfig::default())?;
                 (TargetKind::Ipsp(key), links)
             }
+            LinkSetKind::M2pa(m2pa) => {
+                let (key, links) = self.node.add_m2pa(m2pa.config())?;
+                (TargetKind::M2pa(key), links)
+            }
         };
         for key in links {
             self.link_sets.insert(key, Arc::clone(&name));
@@ -141,6 +145,7 @@ impl StpCore {
                 }
             }
             TargetKind::Ipsp(key) => self.node.remove_ipsp(key),
+            TargetKind::M2pa(key) => self.node.remove_m2pa(key),
         }
     }
 }

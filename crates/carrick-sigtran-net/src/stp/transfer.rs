@@ -27,7 +27,7 @@ impl StpCore {
 
     pub(super) fn route(&mut self, transfer: NodeTransfer) -> Result<(), Discard> {
         let from = match transfer.origin {
-            Origin::Link(key) => {
+            Origin::Link(key) | Origin::Returned(key) => {
                 // The link set was removed.
                 let name = self.link_sets.get(&key).ok_or(Discard::NoRoute)?;
                 Target::LinkSet(Arc::clone(name))
@@ -37,11 +37,15 @@ impl StpCore {
         let data = transfer.data.protocol_data;
         let octets = data.user_data.len() as u64;
         let origin = self.targets.get_mut(&from).ok_or(Discard::NoRoute)?;
-        origin.traffic.received += 1;
-        origin.traffic.received_octets += octets;
+        // A message that a link set returned was received and screened before.
+        let is_new = !matches!(transfer.origin, Origin::Returned(_));
+        if is_new {
+            origin.traffic.received += 1;
+            origin.traffic.received_octets += octets;
+        }
         let network = transfer.data.network_appearance;
         let network = network.or(origin.network_appearance);
-        if !screening::passes(&self.config.screening, &from, &data) {
+        if is_new && !screening::passes(&self.config.screening, &from, &data) {
             return Err(Discard::Screened);
         }
         let destination = AffectedPointCode::single(data.dpc);
@@ -70,6 +74,7 @@ impl StpCore {
                 Ok(self.node.transfer_to_link(key, context, data)?)
             }
             TargetKind::Ipsp(key) => Ok(self.node.transfer_to_ipsp(*key, data)?),
+            TargetKind::M2pa(key) => Ok(self.node.transfer_to_m2pa(*key, &data)?),
         }
     }
 
@@ -120,6 +125,10 @@ impl StpCore {
             (_, TargetKind::Ipsp(key)) => {
                 let side = self.node.ipsps.get(key);
                 available(side.is_some_and(IpspSide::is_usable))
+            }
+            (_, TargetKind::M2pa(key)) => {
+                let side = self.node.m2pas.get(key);
+                available(side.is_some_and(|side| side.set.is_available()))
             }
             (_, TargetKind::Server) => Availability::Unavailable,
         }

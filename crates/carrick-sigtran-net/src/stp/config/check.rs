@@ -58,7 +58,7 @@ impl File {
         at_most(MAX_ASPS, "application servers", names)?;
         let servers = self.servers(format)?;
         let asps = self.asps(&servers)?;
-        let link_sets = self.link_sets(&servers)?;
+        let link_sets = self.link_sets(format, &servers)?;
         let names = Names {
             servers: &servers,
             link_sets: &link_sets,
@@ -215,7 +215,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
     Ok(())
 }
 
-fn point_code(entry: &Code, format: PointCodeFormat) -> Result<PointCode, Wrong> {
+pub(super) fn point_code(entry: &Code, format: PointCodeFormat) -> Result<PointCode, Wrong> {
     let text = match entry.get_ref() {
         CodeEntry::Text(text) => text.clone(),
         CodeEntry::Number(number) => number.to_string(),

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use carrick_sigtran::m2pa;
 use carrick_sigtran::m3ua::TrafficMode;
 use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use serde::Deserialize;
@@ -15,6 +16,8 @@ use crate::stp::screening::ScreeningAction;
 pub(super) struct File {
     #[serde(default)]
     pub(super) variant: Variant,
+    /// Own point code, for links over M2PA.
+    pub(super) point_code: Option<Code>,
     pub(super) metrics: Option<SocketAddr>,
     #[serde(default)]
     pub(super) log: LogFormat,
@@ -139,6 +142,13 @@ pub(super) struct LinkSetEntry {
     #[serde(default)]
     pub(super) peers: Vec<GatewayEntry>,
     pub(super) local_routing_context: Option<Spanned<u32>>,
+    /// The adjacent signalling point of links over M2PA.
+    pub(super) point_code: Option<Code>,
+    #[serde(default)]
+    pub(super) links: Vec<M2paLinkEntry>,
+    pub(super) network_indicator: Option<Spanned<u8>>,
+    #[serde(default)]
+    pub(super) emergency_alignment: bool,
     pub(super) routing_context: Option<u32>,
     pub(super) network_appearance: Option<u32>,
     pub(super) traffic_mode: Option<Mode>,
@@ -156,6 +166,26 @@ pub(super) struct GatewayEntry {
     /// The peer sets the association up.
     #[serde(default)]
     pub(super) accept: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct M2paLinkEntry {
+    pub(super) addresses: Spanned<Vec<IpAddr>>,
+    #[serde(default = "default_m2pa_port")]
+    pub(super) port: u16,
+    pub(super) udp_port: Option<u16>,
+    /// SCTP port of this end; by default M2PA's if it accepts, otherwise the system chooses.
+    pub(super) local_port: Option<u16>,
+    /// UDP port of this end; one that accepts needs it.
+    pub(super) local_udp_port: Option<u16>,
+    /// The peer sets the association up.
+    #[serde(default)]
+    pub(super) accept: bool,
+}
+
+fn default_m2pa_port() -> u16 {
+    m2pa::PORT
 }
 
 #[derive(Deserialize)]

@@ -1,17 +1,30 @@
-//! Link sets of the file: gateways and IP server processes.
+//! Link sets of the file: gateways, IP server processes and links over M2PA.
 
+use carrick_sigtran::m2pa;
 use carrick_sigtran::m3ua::asp::AspApplicationServer;
 use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
-use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, RoutingContext};
+use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, PointCodeFormat, RoutingContext};
 
-use super::check::{Wrong, server, wrong};
-use super::file::{Exchange, File, GatewayEntry, LinkSetEntry, Mode};
-use super::{AspSet, LinkSetKind, LinkSetSettings, ServerSettings};
+use super::check::{Wrong, point_code, server, wrong};
+use super::file::{Code, Exchange, File, GatewayEntry, LinkSetEntry, Mode};
+use super::{
+    AspSet, LinkSetKind, LinkSetSettings, ListenSettings, M2paLinkSettings, M2paSet, ServerSettings,
+};
 use crate::{IpspConfig, IpspPeer, RemoteGateway};
+
+/// Maximum number of links of a link set: the values of the Signalling Link Code.
+const MAX_LINKS: usize = 16;
+
+/// Streams of the association of a link, in each direction (RFC 4165, section 4.1.2).
+const M2PA_STREAMS: u16 = 2;
+
+/// Network indicator of national networks.
+const NATIONAL: u8 = 2;
 
 impl File {
     pub(super) fn link_sets(
         &self,
+        format: PointCodeFormat,
         servers: &[ServerSettings],
     ) -> Result<Vec<LinkSetSettings>, Wrong> {
         let mut link_sets: Vec<LinkSetSettings> = Vec::new();
@@ -30,11 +43,76 @@ impl File {
             link_sets.push(LinkSetSettings {
                 name: entry.name.get_ref().clone(),
                 network_appearance: entry.network_appearance.map(NetworkAppearance),
-                kind: entry.kind()?,
+                kind: match &entry.point_code {
+                    Some(adjacent) => self.m2pa(entry, adjacent, format)?,
+                    None => entry.kind()?,
+                },
                 peer,
             });
         }
         Ok(link_sets)
+    }
+
+    fn m2pa(
+        &self,
+        entry: &LinkSetEntry,
+        adjacent: &Code,
+        format: PointCodeFormat,
+    ) -> Result<LinkSetKind, Wrong> {
+        let Some(own) = &self.point_code else {
+            let reason = "links over M2PA need the own point-code at the begin of the file";
+            return wrong(adjacent.span(), reason);
+        };
+        if !entry.gateways.is_empty() || entry.ipsp.is_some() {
+            let reason = "a link set with point-code has links, no gateways or ipsp";
+            return wrong(entry.name.span(), reason);
+        }
+        if !(1..=MAX_LINKS).contains(&entry.links.len()) {
+            let reason = format!("a link set over M2PA has 1 to {MAX_LINKS} links");
+            return wrong(entry.name.span(), reason);
+        }
+        let network_indicator = match &entry.network_indicator {
+            Some(ni) if *ni.get_ref() > 3 => {
+                return wrong(ni.span(), "the network indicator is 0 to 3");
+            }
+            Some(ni) => *ni.get_ref(),
+            None => NATIONAL,
+        };
+        let mut links = Vec::new();
+        for (index, link) in entry.links.iter().enumerate() {
+            let at = link.addresses.span();
+            if link.addresses.get_ref().is_empty() {
+                return wrong(at, "a link needs an address of its peer");
+            }
+            if link.accept && !self.listen.raw && link.local_udp_port.is_none() {
+                return wrong(at, "a link that accepts needs local-udp-port");
+            }
+            let name = format!("{}/{index}", entry.name.get_ref());
+            let port = if link.accept { m2pa::PORT } else { 0 };
+            links.push(M2paLinkSettings {
+                remote: RemoteGateway {
+                    port: link.port,
+                    udp_port: link.udp_port,
+                    ..RemoteGateway::new(name, link.addresses.get_ref().clone())
+                },
+                accept: link.accept,
+                listen: ListenSettings {
+                    port: link.local_port.unwrap_or(port),
+                    udp_port: (!self.listen.raw).then(|| link.local_udp_port.unwrap_or(0)),
+                    streams: M2PA_STREAMS,
+                    ..self.listen.clone()
+                },
+            });
+        }
+        Ok(LinkSetKind::M2pa(M2paSet {
+            point_code_bits: format.bits(),
+            own: point_code(own, format)?,
+            adjacent: point_code(adjacent, format)?,
+            network_indicator,
+            network_appearance: entry.network_appearance.map(NetworkAppearance),
+            emergency: entry.emergency_alignment,
+            links,
+        }))
     }
 
     /// Checks that an association from an address belongs either to an ASP or to one peer of a link set.
@@ -66,6 +144,10 @@ impl LinkSetEntry {
     fn asp(&self) -> Result<LinkSetKind, Wrong> {
         if let Some(context) = &self.local_routing_context {
             return wrong(context.span(), "local-routing-context needs ipsp");
+        }
+        if !self.links.is_empty() {
+            let reason = "links are those of M2PA and need point-code, that of the adjacent node";
+            return wrong(self.name.span(), reason);
         }
         if !self.peers.is_empty() {
             return wrong(self.name.span(), "peers need ipsp; an ASP has gateways");

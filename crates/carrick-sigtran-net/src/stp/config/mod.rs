@@ -13,7 +13,7 @@ use carrick::Config;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
 use carrick_sigtran::m3ua::{
-    AspIdentifier, NetworkAppearance, PORT, PointCodeFormat, RoutingContext,
+    AspIdentifier, NetworkAppearance, PORT, PointCode, PointCodeFormat, RoutingContext,
 };
 use serde::Deserialize;
 
@@ -22,6 +22,7 @@ use self::file::File;
 use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
+use crate::m2pa_side::{M2paConfig, M2paLinkConfig};
 use crate::{AspSettings, IpspConfig, RemoteGateway};
 
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
@@ -100,6 +101,47 @@ pub(in crate::stp) enum LinkSetKind {
     Asp(AspSet),
     /// To IP server processes.
     Ipsp(IpspConfig),
+    /// MTP3 over M2PA.
+    M2pa(M2paSet),
+}
+
+/// Link set of MTP3 over M2PA.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct M2paSet {
+    point_code_bits: u8,
+    own: PointCode,
+    adjacent: PointCode,
+    network_indicator: u8,
+    network_appearance: Option<NetworkAppearance>,
+    emergency: bool,
+    links: Vec<M2paLinkSettings>,
+}
+
+/// Link with its own endpoint.
+#[derive(Clone, PartialEq, Debug)]
+struct M2paLinkSettings {
+    remote: RemoteGateway,
+    accept: bool,
+    listen: ListenSettings,
+}
+
+impl M2paSet {
+    pub(in crate::stp) fn config(&self) -> M2paConfig {
+        let links = self.links.iter().map(|link| M2paLinkConfig {
+            remote: link.remote.clone(),
+            connects: !link.accept,
+            endpoint: link.listen.endpoint().accept(link.accept),
+        });
+        M2paConfig {
+            point_code_bits: self.point_code_bits,
+            own: self.own,
+            adjacent: self.adjacent,
+            network_indicator: self.network_indicator,
+            network_appearance: self.network_appearance,
+            emergency: self.emergency,
+            links: links.collect(),
+        }
+    }
 }
 
 /// Gateways, and the application server in which this process is an ASP there.
