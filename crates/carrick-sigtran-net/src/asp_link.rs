@@ -1,10 +1,13 @@
 //! Requests that bring an ASP to ASP-ACTIVE, and its link to a gateway.
 
+use std::collections::BTreeMap;
+
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState};
 use carrick_sigtran::m3ua::route::{Availability, DestinationEvent, DestinationTable};
 use carrick_sigtran::m3ua::{
-    AffectedPointCode, DestinationState, RoutingContext, SctpNotification,
+    AffectedPointCode, DestinationState, LocalRoutingKeyIdentifier, RoutingContext,
+    RoutingContexts, SctpNotification,
 };
 
 use crate::association::AssociationId;
@@ -22,6 +25,8 @@ pub(crate) struct AspRequester {
     /// ASP Active is to be requested when the ASP is up. Afterwards the state machine returns to ASP-ACTIVE itself, but
     /// not where another ASP has taken over.
     activates: bool,
+    /// Application servers by registration: routing context of each key.
+    registered: BTreeMap<LocalRoutingKeyIdentifier, RoutingContext>,
     /// The ASP is being ended.
     stopping: bool,
 }
@@ -33,6 +38,7 @@ impl AspRequester {
             requests_up,
             requests_active,
             activates: requests_active,
+            registered: BTreeMap::new(),
             stopping: false,
         }
     }
@@ -47,15 +53,16 @@ impl AspRequester {
     }
 
     /// The association is up: requests ASP Up.
-    pub(crate) fn on_connected(&self, now: Time, asp: &mut Asp) {
+    pub(crate) fn on_connected(&mut self, now: Time, asp: &mut Asp) {
+        self.registered.clear();
         if self.requests_up {
             // The association is up; the request is not repeated if it is outstanding already.
             let _ = asp.asp_up(now);
         }
     }
 
-    /// Reacts to a primitive of the state machine: activates the ASP when it is up, and schedules another attempt after
-    /// a failure.
+    /// Reacts to a primitive of the state machine: registers routing keys and activates the ASP when it is up, and
+    /// schedules another attempt after a failure.
     pub(crate) fn on_indication(
         &mut self,
         now: Time,
@@ -63,15 +70,33 @@ impl AspRequester {
         connection: &mut PeerConnection,
         indication: &AspIndication,
     ) {
+        if let AspIndication::Deregistered(result) = indication {
+            // Without success the ASP Down that follows ends the registration.
+            self.registered
+                .retain(|_, context| *context != result.routing_context);
+        }
         if self.stopping {
             return;
         }
         match indication {
+            AspIndication::AspUp(Ok(())) if !connection.peer.routing_keys.is_empty() => {
+                // Registrations end with ASP-DOWN.
+                self.registered.clear();
+                self.activate(now, asp, connection);
+            }
+            AspIndication::Registered(key, Ok(context)) => {
+                self.registered.insert(*key, *context);
+                // The ASP serves the application server since.
+                let _ = asp.asp_active(now, &[*context]);
+            }
+            AspIndication::Registered(_, Err(_)) => {
+                connection.schedule(now);
+            }
             // ASP-INACTIVE may follow the peer's ASP Up.
             AspIndication::AspUp(Ok(())) | AspIndication::AspStatus(_, AspState::Inactive)
                 if self.activates && asp.is_up() =>
             {
-                self.activate(now, asp);
+                self.activate(now, asp, connection);
             }
             AspIndication::AspStatus(_, AspState::Active) => connection.reset_backoff(),
             AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
@@ -100,16 +125,24 @@ impl AspRequester {
         if !asp.is_up() {
             self.on_connected(now, asp);
         } else if self.requests_active {
-            self.activate(now, asp);
+            self.activate(now, asp, connection);
         }
         false
     }
 
-    /// Requests ASP Active in all application servers.
-    fn activate(&mut self, now: Time, asp: &mut Asp) {
+    /// Registers the routing keys that are not registered, and requests ASP Active in all application servers.
+    fn activate(&mut self, now: Time, asp: &mut Asp, connection: &PeerConnection) {
         self.activates = false;
-        // The ASP is up; a request that is outstanding is not repeated.
-        let _ = asp.asp_active(now, &[]);
+        let keys = connection.peer.routing_keys.iter();
+        let keys = keys.filter(|key| !self.registered.contains_key(&key.local_id));
+        let keys: Vec<_> = keys.cloned().collect();
+        // The ASP is up; requests that are outstanding are not repeated.
+        if !keys.is_empty() {
+            let _ = asp.register(now, keys);
+        }
+        if asp.routing_contexts().next().is_some() {
+            let _ = asp.asp_active(now, &[]);
+        }
     }
 
     /// Begins the end: ASP Inactive, then ASP Down. Returns whether there is nothing to wait for.
@@ -121,20 +154,24 @@ impl AspRequester {
     ) -> bool {
         self.stopping = true;
         connection.cancel();
-        Self::continue_stop(now, asp)
+        self.continue_stop(now, asp)
     }
 
-    /// Requests what is due next during the end. Returns whether the association is to be shut down.
-    pub(crate) fn continue_stop(now: Time, asp: &mut Asp) -> bool {
+    /// Requests what is due next during the end: ASP Inactive, deregistration, ASP Down. Returns whether the association
+    /// is to be shut down.
+    pub(crate) fn continue_stop(&self, now: Time, asp: &mut Asp) -> bool {
         if !asp.is_up() {
             return true;
         }
         let mut contexts = asp.routing_contexts();
         let is_active = contexts.any(|context| asp.state(context) == Some(AspState::Active));
         drop(contexts);
+        let registered = RoutingContexts::new(self.registered.values().copied());
         // Repeats no request that is outstanding.
         if is_active {
             let _ = asp.asp_inactive(now, &[]);
+        } else if let Some(registered) = registered {
+            let _ = asp.deregister(now, registered);
         } else {
             let _ = asp.asp_down(now);
         }
@@ -162,9 +199,18 @@ impl AspLink {
         })
     }
 
+    /// Returns the routing context of a message's application server; without one, that of the only application server.
+    pub(crate) fn resolve(&self, context: Option<RoutingContext>) -> Option<RoutingContext> {
+        let mut contexts = self.asp.routing_contexts();
+        match (context, contexts.next(), contexts.next()) {
+            (None, Some(only), None) => only,
+            _ => context,
+        }
+    }
+
     /// Returns whether the ASP is active in an application server.
     pub(crate) fn is_active(&self, context: Option<RoutingContext>) -> bool {
-        self.asp.state(context) == Some(AspState::Active)
+        self.asp.state(self.resolve(context)) == Some(AspState::Active)
     }
 
     /// Returns the availability of a destination, or of a range as a whole, for messages of an application server.
@@ -246,7 +292,7 @@ impl AspLink {
 
     /// Requests what is due next while the link ends. Returns whether the association is to be shut down.
     pub(crate) fn continue_stop(&mut self, now: Time) -> bool {
-        AspRequester::continue_stop(now, &mut self.asp)
+        self.requester.continue_stop(now, &mut self.asp)
     }
 }
 

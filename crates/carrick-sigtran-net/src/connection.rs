@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick::{Association, ConnectOptions, Endpoint};
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::PORT;
+use carrick_sigtran::m3ua::{PORT, RoutingKey};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -27,6 +27,9 @@ pub struct RemoteGateway {
     pub min_backoff: Duration,
     /// Longest time between attempts, 30 s by default.
     pub max_backoff: Duration,
+    /// Routing keys that an ASP registers before it becomes active, none by default. It leaves their application servers
+    /// at its end.
+    pub routing_keys: Vec<RoutingKey>,
 }
 
 impl RemoteGateway {
@@ -39,6 +42,7 @@ impl RemoteGateway {
             udp_port: None,
             min_backoff: Duration::from_millis(500),
             max_backoff: Duration::from_secs(30),
+            routing_keys: Vec::new(),
         }
     }
 }

@@ -109,6 +109,19 @@ fn show_asp(f: &mut fmt::Formatter<'_>, indication: &AspIndication) -> fmt::Resu
         AspIndication::AspStatus(context, state) => {
             write!(f, "ASP is {state:?} in {}", Context(*context))
         }
+        AspIndication::Registered(key, Ok(context)) => {
+            write!(
+                f,
+                "routing key {} is registered, {}",
+                key.0,
+                Context(Some(*context))
+            )
+        }
+        AspIndication::Registered(key, Err(status)) => {
+            let status = status.map_or(Some("no response"), |status| status.name());
+            let status = status.unwrap_or("undefined status");
+            write!(f, "routing key {} is not registered: {status}", key.0)
+        }
         AspIndication::Error(error) => show_error(f, "received error", error),
         AspIndication::PeerError(error) => show_error(f, "sent error", error),
         AspIndication::Notify(notify) => write!(f, "notified of {:?}", notify.status),
@@ -139,6 +152,12 @@ fn show_sgp(f: &mut fmt::Formatter<'_>, indication: &SgpIndication) -> fmt::Resu
             "{count} buffered messages discarded, {}: T(r) expired",
             Context(Some(*context))
         ),
+        SgpIndication::Registered(_, context) => {
+            write!(f, "ASP has registered for {}", Context(Some(*context)))
+        }
+        SgpIndication::Deregistered(_, context) => {
+            write!(f, "registration has ended for {}", Context(Some(*context)))
+        }
         SgpIndication::Error(_, error) => show_error(f, "received error", error),
         SgpIndication::PeerError(_, error) => show_error(f, "sent error", error),
         SgpIndication::Notify(_, notify) => write!(f, "notified of {:?}", notify.status),

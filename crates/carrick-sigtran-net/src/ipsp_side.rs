@@ -151,7 +151,7 @@ impl IpspSide {
         if let Some(peer) = self.peers.get_mut(&key) {
             peer.connection.on_opened(id);
             peer.requester.reactivate();
-            let requester = &peer.requester;
+            let requester = &mut peer.requester;
             self.ipsp
                 .local(now, peer.key, |asp| requester.on_connected(now, asp));
         }
@@ -197,7 +197,7 @@ impl IpspSide {
         } = peer;
         let closes = self.ipsp.local(now, *key, |asp| {
             requester.on_indication(now, asp, connection, indication);
-            requester.is_stopping() && AspRequester::continue_stop(now, asp)
+            requester.is_stopping() && requester.continue_stop(now, asp)
         });
         closes == Some(true) && connection.association().is_some()
     }

@@ -372,6 +372,7 @@ impl Node {
     ) -> Result<(), AspRequestError> {
         let link = self.links.get_mut(&key);
         let link = link.ok_or(AspRequestError::NoAssociation)?;
+        let context = link.resolve(context);
         link.asp.transfer(context, data)
     }
 

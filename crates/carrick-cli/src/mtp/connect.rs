@@ -7,12 +7,16 @@ use carrick::{DEFAULT_ENCAPSULATION_PORT, Endpoint};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
 use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
-use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, PORT, RoutingContext, TrafficMode};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, LocalRoutingKeyIdentifier, NetworkAppearance, PORT, RoutingContext, RoutingKey,
+    RoutingKeyDestination, TrafficMode,
+};
 use carrick_sigtran_net::{
     EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, endpoint_config, start_asp, start_ipsp,
 };
 use clap::Args;
 
+use super::message::Variant;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::failure::Failure;
 use crate::units;
@@ -72,6 +76,10 @@ pub(super) struct ConnectArguments {
     /// Routing context of this IPSP's application server [default: that of --routing-context].
     #[arg(long, value_name = "N", requires = "ipsp")]
     local_routing_context: Option<u32>,
+    /// Register the routing key of this destination point code, or of CODE/SI,SI for these service indicators, in place of
+    /// a configured routing context; may be given several times.
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["routing_context", "ipsp"])]
+    register: Vec<String>,
     /// Network appearance.
     #[arg(long, value_name = "N")]
     network_appearance: Option<u32>,
@@ -108,6 +116,32 @@ impl ConnectArguments {
         self.routing_context.map(RoutingContext)
     }
 
+    /// Returns the routing keys to register.
+    fn routing_keys(&self, variant: Variant) -> Result<Vec<RoutingKey>, Failure> {
+        let keys = (1..).zip(&self.register).map(|(number, text)| {
+            let (code, indicators) = text.split_once('/').unwrap_or((text, ""));
+            let indicators = indicators.split(',').filter(|text| !text.is_empty());
+            let indicators = indicators.map(|si| match si.parse() {
+                Ok(si) if si < 16 => Ok(si),
+                _ => Err(Failure::Usage(format!(
+                    "{si:?} is no service indicator: give 0 to 15"
+                ))),
+            });
+            let destination = RoutingKeyDestination {
+                service_indicators: indicators.collect::<Result<_, _>>()?,
+                ..RoutingKeyDestination::all(variant.parse(code)?)
+            };
+            Ok(RoutingKey {
+                local_id: LocalRoutingKeyIdentifier(number),
+                routing_context: None,
+                traffic_mode: self.traffic_mode.map(Mode::traffic_mode),
+                network_appearance: self.network_appearance.map(NetworkAppearance),
+                destinations: vec![destination],
+            })
+        });
+        keys.collect()
+    }
+
     /// Starts the ASP or IPSP.
     fn start(&self, endpoint: Endpoint, gateways: Vec<RemoteGateway>) -> Result<Session, Failure> {
         let identifier = self.identifier.map(AspIdentifier);
@@ -122,7 +156,10 @@ impl ConnectArguments {
         let (Some(exchange), Some(remote)) = (self.ipsp, self.routing_context()) else {
             let config = AspConfig {
                 identifier,
-                application_servers: vec![server(self.routing_context())],
+                application_servers: match self.register[..] {
+                    [] => vec![server(self.routing_context())],
+                    _ => Vec::new(),
+                },
                 ..AspConfig::default()
             };
             return start_asp(endpoint, gateways, &config).map_err(|error| failed(&error));
@@ -152,12 +189,14 @@ impl ConnectArguments {
     ///
     /// # Errors
     /// A name is unknown, the endpoint can't be opened, or the ASP is not active in time; the last event is the reason.
-    pub(super) async fn connect(&self) -> Result<Session, Failure> {
+    pub(super) async fn connect(&self, variant: Variant) -> Result<Session, Failure> {
+        let routing_keys = self.routing_keys(variant)?;
         let mut gateways = Vec::new();
         for names in &self.gateway {
             gateways.push(RemoteGateway {
                 port: self.port,
                 udp_port: (!self.raw).then_some(self.peer_udp_port),
+                routing_keys: routing_keys.clone(),
                 ..RemoteGateway::new(names, endpoint::resolve(names).await?)
             });
         }

@@ -328,6 +328,29 @@ fn a_cut_path_loses_no_message_of_an_asp() {
     );
 }
 
+/// RFC 4666, section 4.4
+#[test]
+fn a_registered_routing_key_gets_its_messages() {
+    let stp = Stp::start("register", &format!("registration = \"new-keys\"\n{FILE}"));
+    let asp = [
+        "mtp",
+        "receive",
+        "--gateway",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+    ];
+    let ports = ["--port", &stp.port, "--peer-udp-port", &stp.udp_port];
+    let key = ["--identifier", "1", "--register", "4-1-1/3", "--count", "2"];
+    let mut receiver = start(&[&asp[..], &ports, &key].concat());
+    wait_for(&mut receiver, "is active");
+    let options = ["--opc", "2-1-1", "--dpc", "4-1-1", "01", "02"];
+    let sent = stp.mtp("send", "200", "3", &options).finish();
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert_eq!(received(&receiver.finish()), 2);
+    run(&[&asp[..], &["--register", "4-1-1/16"]].concat()).assert_failed(2, "0 to 15");
+}
+
 /// RFC 4666, section 5.6
 #[test]
 fn messages_pass_to_and_from_an_ipsp() {

@@ -117,9 +117,7 @@ impl StpCore {
         reports: &[(AffectedPointCode, bool)],
     ) {
         let concerned: Vec<_> = self
-            .config
-            .servers
-            .iter()
+            .servers()
             .map(|server| {
                 (
                     server.config.routing_context,

@@ -69,7 +69,7 @@ impl StpCore {
         let sgp = &self.node.gateway.sgp;
         let servers: Family<Labels, Gauge> = Family::default();
         let asps: Family<Labels, Gauge> = Family::default();
-        for server in &self.config.servers {
+        for server in self.servers() {
             let context = server.config.routing_context;
             let labels = vec![("application_server", escaped(&server.name))];
             let is_active = sgp.as_state(context) == Some(AsState::Active);

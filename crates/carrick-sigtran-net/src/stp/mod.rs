@@ -42,6 +42,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
+use self::config::ServerSettings;
 use self::discard::Discard;
 use self::router::{Router, Target};
 use crate::association::Input;
@@ -179,7 +180,11 @@ impl Stp {
             None => None,
         };
         let metrics = listener.as_ref().and_then(|l| l.local_addr().ok());
-        let (node, inputs, _) = Node::new(connecting, SgpConfig::default());
+        let sgp = SgpConfig {
+            registration: config.registration,
+            ..SgpConfig::default()
+        };
+        let (node, inputs, _) = Node::new(connecting, sgp);
         node.accept_on(listening);
         let mut core = StpCore::new(node, config.clone());
         core.apply(config)?;
@@ -271,6 +276,8 @@ struct StpCore {
     /// Availability of destinations, as it is reported to a view.
     available: BTreeMap<(View, Network, AffectedPointCode), bool>,
     discarded: BTreeMap<Discard, u64>,
+    /// Application servers that registrations have created.
+    registered: Vec<ServerSettings>,
 }
 
 impl StpCore {
@@ -292,6 +299,7 @@ impl StpCore {
             asps: BTreeMap::new(),
             available: BTreeMap::new(),
             discarded: BTreeMap::new(),
+            registered: Vec::new(),
         }
     }
 
@@ -355,6 +363,12 @@ impl StpCore {
                 EventKind::Link(_)
                 | EventKind::Asp(AspIndication::AspStatus(..))
                 | EventKind::Sgp(SgpIndication::AsStatus(..)) => changed = true,
+                EventKind::Sgp(
+                    SgpIndication::Registered(_, context) | SgpIndication::Deregistered(_, context),
+                ) => {
+                    self.update_registered(*context);
+                    changed = true;
+                }
                 EventKind::Sgp(SgpIndication::AspActive(key, context)) => {
                     self.update_destinations();
                     self.report_unavailable(*key, *context);

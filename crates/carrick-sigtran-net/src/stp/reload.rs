@@ -26,6 +26,9 @@ impl StpCore {
         if config.metrics != self.config.metrics {
             fixed.push("metrics");
         }
+        if config.registration != self.config.registration {
+            fixed.push("registration");
+        }
         let old = std::mem::replace(&mut self.config, config);
         let new = self.config.clone();
         for set in old
@@ -61,6 +64,15 @@ impl StpCore {
             self.targets.remove(&Target::Server(context));
         }
         let added = |server: &&ServerSettings| !old.servers.contains(server);
+        if new.servers.iter().any(|server| added(&server)) {
+            // They could have the routing context or keys of a new one.
+            for server in std::mem::take(&mut self.registered) {
+                let context = server.config.routing_context;
+                let sgp = &mut self.node.gateway.sgp;
+                sgp.remove_application_server(now, context)?;
+                self.targets.remove(&Target::Server(context));
+            }
+        }
         for server in new.servers.iter().filter(added) {
             let sgp = &mut self.node.gateway.sgp;
             sgp.add_application_server(server.config.clone())?;
@@ -82,9 +94,46 @@ impl StpCore {
         {
             self.add_link_set(set)?;
         }
-        self.router = Router::new(&new.servers, &new.routes);
+        self.update_router();
         self.update_destinations();
         Ok(fixed)
+    }
+
+    fn update_router(&mut self) {
+        let servers: Vec<_> = self.servers().cloned().collect();
+        self.router = Router::new(&servers, &self.config.routes);
+    }
+
+    /// Returns the application servers, those from registration included.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerSettings> {
+        self.config.servers.iter().chain(&self.registered)
+    }
+
+    /// An ASP has registered for an application server, or has left it: adds or removes the application server if it is
+    /// not of the configuration.
+    pub(super) fn update_registered(&mut self, context: RoutingContext) {
+        let is = |server: &ServerSettings| server.config.routing_context == context;
+        if self.config.servers.iter().any(is) {
+            return;
+        }
+        let target = Target::Server(context);
+        match self.node.gateway.sgp.application_server(context) {
+            Some(config) if !self.registered.iter().any(is) => {
+                let server = ServerSettings {
+                    name: format!("registered-{}", context.0),
+                    config: config.clone(),
+                };
+                let (name, network) = (server.name.as_str().into(), config.network_appearance);
+                self.add_target(target, name, network, TargetKind::Server);
+                self.registered.push(server);
+            }
+            Some(_) => return,
+            None => {
+                self.registered.retain(|server| !is(server));
+                self.targets.remove(&target);
+            }
+        }
+        self.update_router();
     }
 
     fn add_target(

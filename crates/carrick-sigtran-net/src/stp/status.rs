@@ -34,7 +34,7 @@ impl StpCore {
     pub(super) fn status(&self) -> String {
         let mut text = String::new();
         let sgp = &self.node.gateway.sgp;
-        for server in &self.config.servers {
+        for server in self.servers() {
             let context = server.config.routing_context;
             let name = &server.name;
             let state = sgp.as_state(context).unwrap_or(AsState::Down);

@@ -74,6 +74,7 @@ impl File {
             json_log: self.log == LogFormat::Json,
             listen: self.listen,
             format,
+            registration: self.registration.policy(),
             servers,
             asps,
             link_sets,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use carrick_sigtran::m2pa;
 use carrick_sigtran::m3ua::TrafficMode;
 use carrick_sigtran::m3ua::ipsp::IpspExchange;
+use carrick_sigtran::m3ua::sgp::RegistrationPolicy;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -19,6 +20,8 @@ pub(super) struct File {
     /// Own point code, for links over M2PA.
     pub(super) point_code: Option<Code>,
     pub(super) metrics: Option<SocketAddr>,
+    #[serde(default)]
+    pub(super) registration: Registration,
     #[serde(default)]
     pub(super) log: LogFormat,
     pub(super) listen: ListenSettings,
@@ -40,6 +43,26 @@ pub(super) enum LogFormat {
     #[default]
     Text,
     Json,
+}
+
+/// Routing keys that ASPs may register.
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Registration {
+    #[default]
+    None,
+    ConfiguredKeys,
+    NewKeys,
+}
+
+impl Registration {
+    pub(super) const fn policy(self) -> RegistrationPolicy {
+        match self {
+            Self::None => RegistrationPolicy::Unsupported,
+            Self::ConfiguredKeys => RegistrationPolicy::ConfiguredKeys,
+            Self::NewKeys => RegistrationPolicy::NewKeys,
+        }
+    }
 }
 
 /// Format of point codes.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use carrick::Config;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
-use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
+use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
 use carrick_sigtran::m3ua::{
     AspIdentifier, NetworkAppearance, PORT, PointCode, PointCodeFormat, RoutingContext,
 };
@@ -70,6 +70,8 @@ pub struct StpConfig {
     pub listen: ListenSettings,
     /// Display form of point codes.
     pub format: PointCodeFormat,
+    /// Registration of routing keys by ASPs.
+    pub registration: RegistrationPolicy,
     pub(in crate::stp) servers: Vec<ServerSettings>,
     pub(in crate::stp) asps: Vec<AspSettings>,
     pub(in crate::stp) link_sets: Vec<LinkSetSettings>,

@@ -282,6 +282,11 @@ impl SignallingGatewayProcess {
         Ok(())
     }
 
+    /// Returns the configuration of an application server, also of one that a registration has created.
+    pub fn application_server(&self, context: RoutingContext) -> Option<&ApplicationServerConfig> {
+        self.servers.get(&context).map(|server| &server.config)
+    }
+
     /// Returns the state of an application server, `None` if it does not exist. This is the answer to an
     /// M-AS_STATUS request.
     pub fn as_state(&self, context: RoutingContext) -> Option<AsState> {
