@@ -171,8 +171,13 @@ impl OpenAssociation {
 
     /// Returns whether the queue is less than half full.
     pub(crate) fn has_room(&self) -> bool {
+        self.fill() < 4
+    }
+
+    /// Returns how many eighths of the queue are full.
+    pub(crate) fn fill(&self) -> usize {
         let queued = self.queue.lock();
-        queued.messages.len() < MAX_QUEUED / 2 && queued.octets < MAX_QUEUED_OCTETS / 2
+        (8 * queued.messages.len() / MAX_QUEUED).max(8 * queued.octets / MAX_QUEUED_OCTETS)
     }
 
     /// Shuts the association down after what is queued was delivered.

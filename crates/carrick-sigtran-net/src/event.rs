@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::SgpIndication;
 use carrick_sigtran::m3ua::{ErrorMessage, RoutingContext};
 
@@ -38,8 +39,8 @@ pub enum EventKind {
     Link(bool),
     /// Congestion of a link set over M2PA began or ended.
     Congestion(bool),
-    /// A destination of a signal transfer point is available or not.
-    Destination(String, bool),
+    /// Availability of a destination of a signal transfer point.
+    Destination(String, Availability),
 }
 
 impl fmt::Display for Event {
@@ -62,11 +63,13 @@ impl fmt::Display for Event {
             EventKind::Link(false) => f.write_str("link is out of service"),
             EventKind::Congestion(true) => f.write_str("link set is congested"),
             EventKind::Congestion(false) => f.write_str("congestion of the link set has ended"),
-            EventKind::Destination(destination, true) => {
-                write!(f, "destination {destination} is available")
-            }
-            EventKind::Destination(destination, false) => {
-                write!(f, "destination {destination} is unavailable")
+            EventKind::Destination(destination, availability) => {
+                let availability = match availability {
+                    Availability::Available => "available",
+                    Availability::Restricted => "restricted",
+                    Availability::Unavailable => "unavailable",
+                };
+                write!(f, "destination {destination} is {availability}")
             }
         }
     }

@@ -111,6 +111,11 @@ impl IpspSide {
         matches!(state, Some(AsState::Active | AsState::Pending))
     }
 
+    /// Returns the number of messages to the peers that wait, and their octets.
+    pub(crate) fn buffered(&self) -> Option<(usize, usize)> {
+        self.ipsp.gateway().buffered(self.remote)
+    }
+
     /// Returns whether the peer is active, and this process towards it.
     pub(crate) fn is_active(&self, key: LinkKey) -> bool {
         let active = |peer: &ConnectedPeer| {

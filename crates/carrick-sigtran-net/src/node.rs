@@ -344,6 +344,12 @@ impl Node {
         associations.all(|association| association.open.has_room())
     }
 
+    /// Returns the eighths of an association's send queue that are full, 0 without an association.
+    pub(crate) fn fill(&self, id: Option<AssociationId>) -> usize {
+        let association = id.and_then(|id| self.associations.get(&id));
+        association.map_or(0, |association| association.open.fill())
+    }
+
     /// Returns the link for a message with this SLS: one of those that are active and reach the destination.
     pub(crate) fn choose_link(
         &self,
@@ -1122,7 +1128,7 @@ impl Node {
     }
 
     /// Adds an event about a destination.
-    pub(crate) fn notify_destination(&mut self, destination: String, available: bool) {
+    pub(crate) fn notify_destination(&mut self, destination: String, available: Availability) {
         self.notify("".into(), EventKind::Destination(destination, available));
     }
 }

@@ -3,33 +3,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carrick_sigtran::m3ua::asp::AspState;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::{AspKey, DestinationEvent};
 use carrick_sigtran::m3ua::{
     AffectedPointCode, AffectedPointCodes, DestinationState, RoutingContext, RoutingContexts,
 };
 
+use super::congestion::{ONSET, congestion};
 use super::router::Target;
 use super::{Network, StpCore, View};
 
-/// Maximum number of point codes of a DUNA or DAVA.
+/// Maximum number of point codes of a report.
 const MAX_REPORTED: usize = 1024;
 
 impl StpCore {
-    /// Returns whether a destination, or a range as a whole, is available to a view; `None` without a route.
-    pub(super) fn is_available(
+    /// Returns the availability of a destination, or of a range as a whole, to a view; `None` without a route.
+    fn availability_to(
         &self,
         view: View,
         network: Network,
         destination: AffectedPointCode,
-    ) -> Option<bool> {
+    ) -> Option<Availability> {
         let viewer = view.map(Target::Server);
-        let usable = |target: &Target| {
-            let is_back = viewer
-                .as_ref()
-                .is_some_and(|v| self.is_same_peer(v, target));
-            !is_back && self.is_usable(target, destination)
-        };
-        self.router.is_available(network, destination, usable)
+        self.router.availability(network, destination, |target| {
+            let is_back = |viewer| self.is_same_peer(viewer, target);
+            match viewer.as_ref().is_some_and(is_back) {
+                true => Availability::Unavailable,
+                false => self.availability(target, destination),
+            }
+        })
     }
 
     /// Returns the view of an application server.
@@ -50,19 +52,21 @@ impl StpCore {
         for view in self.views() {
             for (network, destination) in self.router.destinations() {
                 let key = (view, network, destination);
-                let is_available = self.is_available(view, network, destination) == Some(true);
+                let availability = self.availability_to(view, network, destination);
+                let availability = availability.unwrap_or_default();
                 let known = before.remove(&key);
-                self.available.insert(key, is_available);
-                if known == Some(is_available) {
+                self.available.insert(key, availability);
+                if known == Some(availability) {
                     continue;
                 }
                 changes
                     .entry((view, network))
                     .or_default()
                     .push(destination);
-                if view.is_none() && (known.is_some() || is_available) {
+                let is_new = known.is_none() && availability == Availability::Unavailable;
+                if view.is_none() && !is_new {
                     let text = self.show(destination);
-                    self.node.notify_destination(text, is_available);
+                    self.node.notify_destination(text, availability);
                 }
             }
         }
@@ -75,8 +79,8 @@ impl StpCore {
         }
         for ((view, network), changed) in changes {
             let reports = self.with_parts(view, network, &changed);
-            for run in reports.chunk_by(|(_, a), (_, b)| a == b) {
-                self.report(view, network, run);
+            for (destinations, event) in runs(&reports) {
+                self.report(view, network, &destinations, &event);
             }
         }
     }
@@ -88,7 +92,7 @@ impl StpCore {
         view: View,
         network: Network,
         destinations: &[AffectedPointCode],
-    ) -> Vec<(AffectedPointCode, bool)> {
+    ) -> Vec<(AffectedPointCode, Availability)> {
         let known = |destination| {
             let available = self.available.get(&(view, network, destination));
             available.copied().unwrap_or_default()
@@ -109,12 +113,13 @@ impl StpCore {
             .collect()
     }
 
-    /// Sends DUNA or DAVA to the ASPs of a view that are active in the network. All have the same availability.
+    /// Sends an event to the ASPs of a view that are active in the network.
     pub(super) fn report(
         &mut self,
         view: View,
         network: Network,
-        reports: &[(AffectedPointCode, bool)],
+        destinations: &[AffectedPointCode],
+        event: &dyn Fn(AffectedPointCodes) -> DestinationEvent,
     ) {
         let concerned: Vec<_> = self
             .servers()
@@ -133,33 +138,30 @@ impl StpCore {
             for asp in &asps {
                 let state = self.node.gateway.sgp.asp_state(*asp, context);
                 if state == Some(AspState::Active) {
-                    self.send_report(*asp, context, network, reports);
+                    self.send_report(*asp, context, network, destinations, event);
                 }
             }
         }
     }
 
-    /// Sends DUNA or DAVA to one ASP, at most 1,024 point codes in a message.
+    /// Sends an event to one ASP, at most 1,024 point codes in a message.
     pub(super) fn send_report(
         &mut self,
         asp: AspKey,
         context: RoutingContext,
         network: Network,
-        reports: &[(AffectedPointCode, bool)],
+        destinations: &[AffectedPointCode],
+        event: &dyn Fn(AffectedPointCodes) -> DestinationEvent,
     ) {
-        for reports in reports.chunks(MAX_REPORTED) {
-            let destinations = reports.iter().map(|(destination, _)| *destination);
-            let affected = AffectedPointCodes(destinations.collect());
+        for destinations in destinations.chunks(MAX_REPORTED) {
+            let affected = AffectedPointCodes(destinations.to_vec());
             let concerned = DestinationState {
                 network_appearance: network,
                 routing_contexts: RoutingContexts::new([context]),
                 affected: affected.clone(),
                 info: None,
             };
-            let event = match reports.first() {
-                Some((_, true)) => DestinationEvent::Available(affected),
-                _ => DestinationEvent::Unavailable(affected),
-            };
+            let event = event(affected);
             // The ASP may have gone down since.
             let _ = self.node.gateway.sgp.answer_audit(asp, &concerned, &event);
         }
@@ -174,35 +176,46 @@ impl StpCore {
                 if is_own || affected.mask >= 24 {
                     continue;
                 }
-                if let Some(is_available) = self.is_available(view, network, *affected) {
-                    self.report(view, network, &[(*affected, is_available)]);
+                if let Some(availability) = self.availability_to(view, network, *affected) {
+                    self.report(view, network, &[*affected], &event_of(availability));
                 }
             }
         }
     }
 
-    /// Sends a DUNA with the unavailable destinations to an ASP that has become active.
-    pub(super) fn report_unavailable(&mut self, key: AspKey, context: RoutingContext) {
+    /// Sends DUNA, DRST and SCON with the destinations that are not available, or congested, to an ASP that has become
+    /// active.
+    pub(super) fn report_exceptions(&mut self, key: AspKey, context: RoutingContext) {
         let target = Target::Server(context);
         let Some(state) = self.targets.get(&target) else {
             return;
         };
         let (view, network) = (self.view_of(context), state.network_appearance);
         let mut unavailable: BTreeMap<Network, Vec<AffectedPointCode>> = BTreeMap::new();
-        for ((to, of, destination), is_available) in &self.available {
-            if !is_available && *to == view && (of.is_none() || *of == network) {
+        for ((to, of, destination), availability) in &self.available {
+            let is_exception = *availability != Availability::Available;
+            if is_exception && *to == view && (of.is_none() || *of == network) {
                 unavailable.entry(*of).or_default().push(*destination);
             }
         }
         for (of, destinations) in unavailable {
             let reports = self.with_parts(view, of, &destinations);
-            for run in reports.chunk_by(|(_, a), (_, b)| a == b) {
-                self.send_report(key, context, network, run);
+            for (destinations, event) in runs(&reports) {
+                self.send_report(key, context, network, &destinations, &event);
+            }
+        }
+        let congested = self.targets.iter().filter(|(_, state)| state.is_congested);
+        let congested: Vec<_> = congested.map(|(target, _)| target.clone()).collect();
+        for target in congested {
+            for (of, destinations) in self.destinations_over(view, &target) {
+                if of.is_none() || of == network {
+                    self.send_report(key, context, network, &destinations, &congestion(ONSET));
+                }
             }
         }
     }
 
-    /// Answers a DAUD: DUNA or DAVA, or the Error message Destination Status Unknown without a route.
+    /// Answers a DAUD: SCON if the destination is congested, then DUNA, DAVA or DRST, or the Error message Destination Status Unknown without a route.
     pub(super) fn answer_audit(&mut self, key: AspKey, audit: &DestinationState) {
         let network = audit.network_appearance;
         let contexts = audit.routing_contexts.as_ref();
@@ -212,22 +225,31 @@ impl StpCore {
             asp.settings.application_servers.first().copied()
         });
         let view = context.and_then(|context| self.view_of(context));
-        let (mut available, mut unavailable, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let mut known: BTreeMap<Availability, Vec<AffectedPointCode>> = BTreeMap::new();
+        let (mut congested, mut unknown) = (Vec::new(), Vec::new());
         for affected in &audit.affected.0 {
-            match self.is_available(view, network, *affected) {
-                Some(true) => available.push(*affected),
-                Some(false) => unavailable.push(*affected),
-                None => unknown.push(*affected),
+            let Some(availability) = self.availability_to(view, network, *affected) else {
+                unknown.push(*affected);
+                continue;
+            };
+            known.entry(availability).or_default().push(*affected);
+            let usable = |target: &Target| self.is_usable(target, *affected);
+            let mut current = self.router.current(network, *affected, usable).into_iter();
+            if current.any(|target| self.targets.get(&target).is_some_and(|s| s.is_congested)) {
+                congested.push(*affected);
             }
         }
         let sgp = &mut self.node.gateway.sgp;
         // The ASP may have gone down since.
-        if !available.is_empty() {
-            let event = DestinationEvent::Available(AffectedPointCodes(available));
-            let _ = sgp.answer_audit(key, audit, &event);
+        if !congested.is_empty() {
+            let _ = sgp.answer_audit(
+                key,
+                audit,
+                &congestion(ONSET)(AffectedPointCodes(congested)),
+            );
         }
-        if !unavailable.is_empty() {
-            let event = DestinationEvent::Unavailable(AffectedPointCodes(unavailable));
+        for (availability, destinations) in known {
+            let event = event_of(availability)(AffectedPointCodes(destinations));
             let _ = sgp.answer_audit(key, audit, &event);
         }
         if !unknown.is_empty() {
@@ -237,5 +259,30 @@ impl StpCore {
             };
             let _ = sgp.refuse_audit(key, &audit);
         }
+    }
+}
+
+/// Returns runs of destinations with the same availability, and the event that reports it.
+fn runs(
+    reports: &[(AffectedPointCode, Availability)],
+) -> impl Iterator<
+    Item = (
+        Vec<AffectedPointCode>,
+        fn(AffectedPointCodes) -> DestinationEvent,
+    ),
+> {
+    let runs = reports.chunk_by(|(_, a), (_, b)| a == b);
+    runs.filter_map(|run| {
+        let destinations = run.iter().map(|(destination, _)| *destination);
+        Some((destinations.collect(), event_of(run.first()?.1)))
+    })
+}
+
+/// Returns the event that reports an availability: DAVA, DRST or DUNA.
+fn event_of(availability: Availability) -> fn(AffectedPointCodes) -> DestinationEvent {
+    match availability {
+        Availability::Available => DestinationEvent::Available,
+        Availability::Restricted => DestinationEvent::Restricted,
+        Availability::Unavailable => DestinationEvent::Unavailable,
     }
 }

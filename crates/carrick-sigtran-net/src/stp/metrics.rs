@@ -2,6 +2,7 @@
 
 use carrick_metrics::encode_metrics;
 use carrick_sigtran::m3ua::asp::AspState;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::AsState;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -107,9 +108,9 @@ impl StpCore {
             .available
             .iter()
             .filter(|((view, ..), _)| view.is_none());
-        for ((.., destination), is_available) in own {
+        for ((.., destination), availability) in own {
             let labels = vec![("destination", self.show(*destination))];
-            let available = i64::from(*is_available);
+            let available = i64::from(*availability != Availability::Unavailable);
             destinations.get_or_create(&labels).set(available);
         }
         let help = "1 if a route to the destination is available";

@@ -8,12 +8,14 @@
 //! 3. Transfer: in an application server by its traffic mode, in a link set by SLS.
 //!
 //! Destinations without an available target are reported to the concerned ASPs (DUNA), and again when one is available
-//! (DAVA).
+//! (DAVA, or DRST if only a target of lower priority is). So are congested targets (SCON) and, to the sender of a message,
+//! unavailable user parts (DUPU).
 //!
 //! A mated gateway is both a link set and an application server. Messages from it are not sent back to it, and
 //! destinations that are reached only over it are reported to it as unavailable.
 
 mod config;
+mod congestion;
 mod destinations;
 mod discard;
 mod metrics;
@@ -25,7 +27,7 @@ mod transfer;
 
 pub use config::{ConfigError, ListenSettings, StpConfig};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +38,9 @@ use carrick_proto::Time;
 use carrick_sigtran::m2pa::link::LinkConfigError;
 use carrick_sigtran::m3ua::asp::{AspConfigError, AspIndication};
 use carrick_sigtran::m3ua::ipsp::IpspConfigError;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpConfigError, SgpIndication};
-use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, RoutingContext};
+use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, PointCode, RoutingContext};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -105,6 +108,9 @@ struct TargetState {
     network_appearance: Option<NetworkAppearance>,
     traffic: Traffic,
     kind: TargetKind,
+    is_congested: bool,
+    /// Messages sent when the congestion was examined last.
+    checked: u64,
 }
 
 /// Kind of a target, with its links.
@@ -184,7 +190,7 @@ impl Stp {
             registration: config.registration,
             ..SgpConfig::default()
         };
-        let (node, inputs, _) = Node::new(connecting, sgp);
+        let (node, inputs, room) = Node::new(connecting, sgp);
         node.accept_on(listening);
         let mut core = StpCore::new(node, config.clone());
         core.apply(config)?;
@@ -204,7 +210,7 @@ impl Stp {
             let failures = AcceptFailures::default();
             tokio::spawn(serve_metrics(listener, failures, collect)).abort_handle()
         });
-        let run = core.run(inputs, requests, notifications, Arc::clone(&stop));
+        let run = core.run(inputs, room, requests, notifications, Arc::clone(&stop));
         Ok(Self {
             control,
             events,
@@ -274,10 +280,13 @@ struct StpCore {
     /// Key of each ASP by its name.
     asps: BTreeMap<String, AspKey>,
     /// Availability of destinations, as it is reported to a view.
-    available: BTreeMap<(View, Network, AffectedPointCode), bool>,
+    available: BTreeMap<(View, Network, AffectedPointCode), Availability>,
     discarded: BTreeMap<Discard, u64>,
     /// Application servers that registrations have created.
     registered: Vec<ServerSettings>,
+    /// User parts about which ASPs got a DUPU since this time.
+    dupus: BTreeSet<(AspKey, PointCode, u8)>,
+    dupus_since: Time,
 }
 
 impl StpCore {
@@ -300,12 +309,15 @@ impl StpCore {
             available: BTreeMap::new(),
             discarded: BTreeMap::new(),
             registered: Vec::new(),
+            dupus: BTreeSet::new(),
+            dupus_since: Time::ZERO,
         }
     }
 
     async fn run(
         mut self,
         mut inputs: mpsc::Receiver<Input>,
+        room: Arc<Notify>,
         mut requests: mpsc::Receiver<Control>,
         notifications: mpsc::Sender<Event>,
         stop: Arc<Notify>,
@@ -316,6 +328,9 @@ impl StpCore {
             self.route_all();
             self.handle_events(&notifications);
             self.node.flush();
+            if self.update_congestion() {
+                self.node.flush();
+            }
             if deadline.is_some_and(|deadline| self.node.is_ended() || deadline <= clock.now()) {
                 return;
             }
@@ -324,10 +339,13 @@ impl StpCore {
                 continue;
             }
             let timeout = self.node.poll_timeout().into_iter().chain(deadline).min();
+            let is_congested = self.targets.values().any(|target| target.is_congested);
             tokio::select! {
                 Some(input) = inputs.recv() => self.node.handle(input),
                 Some(request) = requests.recv() => self.answer(request),
                 () = clock.sleep_until(timeout) => self.node.handle_timeout(),
+                // The end of the congestion is reported.
+                () = room.notified(), if is_congested => {}
                 () = stop.notified(), if deadline.is_none() => {
                     deadline = Some(clock.now() + STOP);
                     self.node.stop();
@@ -360,6 +378,13 @@ impl StpCore {
                     changed = true;
                     self.report_parts(state);
                 }
+                EventKind::Asp(
+                    indication @ (AspIndication::Congestion(_)
+                    | AspIndication::UserPartUnavailable(_)),
+                ) => {
+                    is_logged = false;
+                    self.pass_on(&event.peer, indication);
+                }
                 EventKind::Link(_)
                 | EventKind::Asp(AspIndication::AspStatus(..))
                 | EventKind::Sgp(SgpIndication::AsStatus(..)) => changed = true,
@@ -371,7 +396,7 @@ impl StpCore {
                 }
                 EventKind::Sgp(SgpIndication::AspActive(key, context)) => {
                     self.update_destinations();
-                    self.report_unavailable(*key, *context);
+                    self.report_exceptions(*key, *context);
                 }
                 EventKind::Sgp(SgpIndication::Audit(key, audit)) => {
                     is_logged = false;

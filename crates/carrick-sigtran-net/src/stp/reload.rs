@@ -148,6 +148,8 @@ impl StpCore {
             network_appearance: network,
             traffic: Traffic::default(),
             kind,
+            is_congested: false,
+            checked: 0,
         };
         self.targets.insert(target, state);
     }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use carrick_sigtran::m3ua::AffectedPointCode;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::AsState;
 
 use super::router::Target;
@@ -62,21 +63,29 @@ impl StpCore {
             };
             let _ = writeln!(text, "link set {name}, gateway {peer}: {state}");
         }
-        for ((view, _, destination), is_available) in &self.available {
+        for ((view, _, destination), availability) in &self.available {
             if view.is_some() {
                 continue;
             }
-            let state = if *is_available {
-                "available"
-            } else {
-                "unavailable"
+            let state = match availability {
+                Availability::Available => "available",
+                Availability::Restricted => "restricted",
+                Availability::Unavailable => "unavailable",
             };
             let _ = writeln!(text, "destination {}: {state}", self.show(*destination));
         }
         for state in self.targets.values() {
             let Traffic { received, sent, .. } = state.traffic;
             let name = &state.name;
-            let _ = writeln!(text, "traffic of {name}: {received} received, {sent} sent");
+            let congested = if state.is_congested {
+                ", congested"
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "traffic of {name}: {received} received, {sent} sent{congested}"
+            );
         }
         for (reason, count) in self.discards().filter(|(_, count)| *count > 0) {
             let _ = writeln!(text, "discarded, {reason}: {count}");

@@ -51,7 +51,12 @@ impl StpCore {
         let destination = AffectedPointCode::single(data.dpc);
         let usable = |target: &Target| self.is_usable(target, destination);
         let back = |target: &Target| self.is_same_peer(&from, target);
-        let (target, sls) = self.router.choose(network, &data, back, usable)?;
+        let chosen = self.router.choose(network, &data, back, usable);
+        if let (Err(_), Origin::Asp(asp, context)) = (&chosen, transfer.origin) {
+            let now = self.node.clock().now();
+            self.report_user_part(now, asp, context, network, &data);
+        }
+        let (target, sls) = chosen?;
         self.send(&target, sls, data)?;
         if let Some(state) = self.targets.get_mut(&target) {
             state.traffic.sent += 1;

@@ -3,7 +3,7 @@
 use carrick_sigtran::m3ua::asp::{AspConfig, AspIndication};
 use carrick_sigtran::m3ua::{
     AspIdentifier, LocalRoutingKeyIdentifier, PointCode, RegistrationStatus, RoutingContext,
-    RoutingKey, RoutingKeyDestination, TrafficMode,
+    RoutingKey, RoutingKeyDestination, TrafficMode, UnavailabilityCause, UserCause, UserIdentity,
 };
 use carrick_sigtran_net::stp::{Stp, StpConfig};
 use carrick_sigtran_net::{EventKind, RemoteGateway, Session, start_asp};
@@ -212,6 +212,8 @@ link-set = \"mate\"
     let two = active_asp(&gateway_a, 2, 3).await;
     send(&two, messages(2, 1, 1000)).await;
     check_order(&receive(&mut one, 1000).await, 1000);
+    // The own application server is the better route (DRST).
+    status_with(&a, "destination 0-0-1: restricted").await;
     // Neither reaches other destinations, and each reports that to the other.
     status_with(&a, "destination 0-0-0 mask 14: unavailable").await;
     status_with(&b, "destination 0-0-0 mask 14: unavailable").await;
@@ -219,6 +221,63 @@ link-set = \"mate\"
     one.close();
     status_with(&a, "destination 0-0-1: unavailable").await;
     status_with(&b, "destination 0-0-1: unavailable").await;
+}
+
+/// RFC 4666, sections 3.4.4 and 4.5.1
+#[tokio::test]
+async fn congestion_is_reported_until_it_ends() {
+    let (stp, gateway) = start(FILE).await;
+    let mut one = active_asp(&gateway, 1, 1).await;
+    let mut two = active_asp(&gateway, 2, 3).await;
+    // More than all queues to an ASP that does not read take.
+    send(&two, messages(2, 1, 120_000)).await;
+    let report = async |asp: &mut Session| {
+        let event = wait_for(asp, |kind| {
+            matches!(kind, EventKind::Asp(AspIndication::Congestion(_)))
+        });
+        let EventKind::Asp(AspIndication::Congestion(state)) = event.await.kind else {
+            unreachable!("waited for congestion");
+        };
+        let code = state.affected.0[0].point_code.value();
+        (code, state.level.map(|level| level.level()))
+    };
+    assert_eq!(report(&mut two).await, (1, Some(1)));
+    status_with(&stp, "120000 received, 0 sent").await;
+    // An ASP that becomes active later gets the report, too.
+    let mut late = active_asp(&gateway, 1, 2).await;
+    assert_eq!(report(&mut late).await, (1, Some(1)));
+    let mut received = Vec::new();
+    let ended = in_time(async {
+        loop {
+            tokio::select! {
+                ended = report(&mut two) => return ended,
+                _ = one.receiver.recv_many(&mut received, 1000) => {}
+            }
+        }
+    });
+    assert_eq!(ended.await, (1, Some(0)));
+}
+
+/// RFC 4666, section 3.4.5
+#[tokio::test]
+async fn an_unavailable_user_part_is_reported() {
+    let text = FILE.replace("keys = [{ dpc = 1 }]", "keys = [{ dpc = 1, si = [5] }]");
+    let (_stp, gateway) = start(&text).await;
+    let _one = active_asp(&gateway, 1, 1).await;
+    let mut two = active_asp(&gateway, 2, 3).await;
+    send(&two, messages(2, 1, 3)).await;
+    let event = wait_for(&mut two, |kind| {
+        matches!(kind, EventKind::Asp(AspIndication::UserPartUnavailable(_)))
+    });
+    let EventKind::Asp(AspIndication::UserPartUnavailable(dupu)) = event.await.kind else {
+        unreachable!("waited for a DUPU");
+    };
+    assert_eq!(dupu.affected.0.value(), 1);
+    let cause = UserCause {
+        cause: UnavailabilityCause::UNEQUIPPED,
+        user: UserIdentity::SCCP,
+    };
+    assert_eq!(dupu.user_cause, cause);
 }
 
 /// Starts an ASP that registers a routing key.
