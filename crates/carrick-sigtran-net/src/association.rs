@@ -141,8 +141,8 @@ impl OpenAssociation {
         self.staged.push_back((octets, options));
     }
 
-    /// Queues the staged messages. DATA of M3UA beyond the limits of the queue is discarded; returns its number. M2PA has
-    /// limits of its own, and its messages are in sequence.
+    /// Queues the staged messages. DATA of M3UA beyond the limits of the queue is discarded; returns its number. M2PA limits
+    /// its messages itself, and they are in sequence.
     pub(crate) fn flush(&mut self) -> u64 {
         if self.staged.is_empty() {
             return 0;

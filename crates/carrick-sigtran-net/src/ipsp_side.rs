@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::Time;
@@ -253,11 +252,6 @@ impl IpspSide {
     pub(crate) fn is_stopping(&self, key: LinkKey) -> bool {
         let peer = self.peers.get(&key);
         peer.is_none_or(|peer| peer.requester.is_stopping())
-    }
-
-    pub(crate) fn name(&self, key: LinkKey) -> Option<Arc<str>> {
-        let peer = self.peers.get(&key)?;
-        Some(Arc::clone(&peer.connection.name))
     }
 
     /// Sends a message to the peers, as their traffic mode demands.

@@ -1,7 +1,6 @@
 //! Link set over M2PA: the state machine with the connections of its links (RFC 4165).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,17 +82,15 @@ impl M2paLink {
         key: LinkKey,
         inputs: &mpsc::Sender<Input>,
     ) -> Result<(), String> {
-        let endpoint = match &self.endpoint {
-            Some(endpoint) => endpoint,
-            None => {
-                let endpoint = Endpoint::bind(self.config.clone()).map_err(|e| e.to_string())?;
-                if !self.connects {
-                    let accepting =
-                        crate::node::accept(endpoint.clone(), Some(key), inputs.clone());
-                    self.accepting = Some(tokio::spawn(accepting).abort_handle());
-                }
-                self.endpoint.insert(endpoint)
+        let endpoint = if let Some(endpoint) = &self.endpoint {
+            endpoint
+        } else {
+            let endpoint = Endpoint::bind(self.config.clone()).map_err(|e| e.to_string())?;
+            if !self.connects {
+                let accepting = crate::node::accept(endpoint.clone(), Some(key), inputs.clone());
+                self.accepting = Some(tokio::spawn(accepting).abort_handle());
             }
+            self.endpoint.insert(endpoint)
         };
         self.connection.connect(key, endpoint, inputs);
         Ok(())
@@ -158,11 +155,6 @@ impl M2paSide {
     /// Returns the link with this Signalling Link Code.
     pub(crate) fn link_at(&self, index: usize) -> Option<&M2paLink> {
         self.links.values().find(|link| link.index == index)
-    }
-
-    pub(crate) fn name(&self, key: LinkKey) -> Option<Arc<str>> {
-        let link = self.links.get(&key)?;
-        Some(Arc::clone(&link.connection.name))
     }
 
     pub(crate) fn on_connected(

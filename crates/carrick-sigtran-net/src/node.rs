@@ -204,7 +204,7 @@ impl Node {
         let now = self.clock.now();
         let mut side = IpspSide::new(now, config, sgp, LinkKey(self.next_link))?;
         let peers: Vec<_> = side.peers.keys().copied().collect();
-        // A process without peers has a key of its own as well.
+        // A process without peers has a key as well.
         self.next_link += peers.len().max(1) as u32;
         for (link, peer) in &mut side.peers {
             peer.connection.connect(*link, &self.endpoint, &self.inputs);
@@ -285,7 +285,7 @@ impl Node {
 
     /// Shuts the association with a configured peer down; returns whether there is one.
     fn close_configured(&mut self, key: LinkKey) -> bool {
-        let id = self.connection(key).and_then(|c| c.association());
+        let id = self.connection(key).and_then(PeerConnection::association);
         let association = id.and_then(|id| self.associations.get(&id));
         association.inspect(|a| a.open.close()).is_some()
     }
@@ -422,24 +422,17 @@ impl Node {
         key: LinkKey,
         context: Option<RoutingContext>,
     ) -> Option<PeerState> {
-        let (connection, is_active) = match self.links.get(&key) {
-            Some(link) => (&link.connection, link.is_active(context)),
-            None => {
-                let mut ipsps = self.ipsps.values();
-                let ipsp = ipsps.find_map(|side| {
-                    let peer = side.peers.get(&key)?;
-                    Some((&peer.connection, side.is_active(key)))
-                });
-                let mut m2pas = self.m2pas.values();
-                ipsp.or_else(|| {
-                    m2pas.find_map(|side| {
-                        let link = side.links.get(&key)?;
-                        let is_available = side.set.is_link_available(link.index);
-                        Some((&link.connection, is_available))
-                    })
-                })?
-            }
-        };
+        let connection = self.connection(key)?;
+        let mut m2pas = self.m2pas.values();
+        let is_active = self
+            .links
+            .get(&key)
+            .is_some_and(|link| link.is_active(context))
+            || self.ipsps.values().any(|side| side.is_active(key))
+            || m2pas.any(|side| {
+                let link = side.links.get(&key);
+                link.is_some_and(|link| side.set.is_link_available(link.index))
+            });
         Some(match connection.association() {
             None => PeerState::NoAssociation,
             Some(_) if is_active => PeerState::Active,
@@ -449,10 +442,16 @@ impl Node {
 
     /// Returns the name of a configured peer.
     pub(crate) fn name(&self, key: LinkKey) -> Option<Arc<str>> {
-        let link = self.links.get(&key);
-        let name = link.map(|link| Arc::clone(&link.connection.name));
-        let name = name.or_else(|| self.ipsps.values().find_map(|side| side.name(key)));
-        name.or_else(|| self.m2pas.values().find_map(|side| side.name(key)))
+        Some(Arc::clone(&self.connection(key)?.name))
+    }
+
+    /// Returns the connection with a configured peer.
+    fn connection(&self, key: LinkKey) -> Option<&PeerConnection> {
+        let link = self.links.get(&key).map(|link| &link.connection);
+        let mut peers = self.ipsps.values().filter_map(|side| side.peers.get(&key));
+        let mut links = self.m2pas.values().filter_map(|side| side.links.get(&key));
+        link.or_else(|| peers.next().map(|peer| &peer.connection))
+            .or_else(|| links.next().map(|link| &link.connection))
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
@@ -545,7 +544,7 @@ impl Node {
     }
 
     /// Returns the connection with a configured peer.
-    fn connection(&mut self, key: LinkKey) -> Option<&mut PeerConnection> {
+    fn connection_mut(&mut self, key: LinkKey) -> Option<&mut PeerConnection> {
         if let Some(link) = self.links.get_mut(&key) {
             return Some(&mut link.connection);
         }
@@ -564,9 +563,9 @@ impl Node {
             return;
         };
         match connected {
-            Ok(association) => self.open_configured(now, association, role, name),
+            Ok(association) => self.open_configured(now, association, &role, name),
             Err(reason) => {
-                if let Some(connection) = self.connection(key) {
+                if let Some(connection) = self.connection_mut(key) {
                     let wait = connection.on_closed(now);
                     self.notify(name, EventKind::ConnectFailed(reason, wait));
                 }
@@ -575,11 +574,17 @@ impl Node {
     }
 
     /// Opens an association with a configured peer.
-    fn open_configured(&mut self, now: Time, association: Association, role: Role, name: Arc<str>) {
+    fn open_configured(
+        &mut self,
+        now: Time,
+        association: Association,
+        role: &Role,
+        name: Arc<str>,
+    ) {
         let addresses = association.peer_addresses().to_vec();
         let streams = association.outbound_streams();
         let id = self.open(association, role.clone());
-        match role {
+        match *role {
             Role::Link(key) => {
                 if let Some(link) = self.links.get_mut(&key) {
                     link.on_connected(now, id, streams);
@@ -601,11 +606,11 @@ impl Node {
     }
 
     /// Accepts an association of a configured peer. It replaces an earlier one, whose end the peer may have lost.
-    fn accept_configured(&mut self, now: Time, role: Role, key: LinkKey, incoming: Incoming) {
-        let earlier = self.connection(key).and_then(|c| c.association());
+    fn accept_configured(&mut self, now: Time, role: &Role, key: LinkKey, incoming: Incoming) {
+        let earlier = self.connection(key).and_then(PeerConnection::association);
         if let Some(earlier) = earlier {
             self.replace(earlier);
-            self.notify_machine(now, &role, SctpNotification::Down);
+            self.notify_machine(now, role, SctpNotification::Down);
         }
         if let Some(name) = self.name(key) {
             self.open_configured(now, incoming.accept(), role, name);
@@ -614,20 +619,23 @@ impl Node {
 
     /// A peer has set up an association at the endpoint of a link over M2PA.
     fn on_accepted_link(&mut self, now: Time, key: LinkKey, incoming: Incoming) {
-        let addresses = incoming.peer_addresses().to_vec();
+        let first = incoming.peer_addresses().first().copied();
         let connection = self.connection(key);
-        let is_peer = connection.is_some_and(|connection| {
-            let first = addresses.first();
-            first.is_some_and(|address| connection.accepts(address))
-        });
-        match self.role_of(key).filter(|_| is_peer) {
-            Some(role) => self.accept_configured(now, role, key, incoming),
-            None => {
-                let reason = "no link is configured with this address";
-                incoming.refuse(reason.as_bytes());
-                self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
-            }
+        let is_peer = connection
+            .zip(first)
+            .is_some_and(|(connection, address)| connection.accepts(&address));
+        if let Some(role) = self.role_of(key).filter(|_| is_peer) {
+            self.accept_configured(now, &role, key, incoming);
+        } else {
+            let reason = "no link is configured with this address";
+            self.refuse(incoming, reason);
         }
+    }
+
+    fn refuse(&mut self, incoming: Incoming, reason: &str) {
+        let addresses = incoming.peer_addresses().to_vec();
+        incoming.refuse(reason.as_bytes());
+        self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
     }
 
     /// Notifies the state machine of an association's role.
@@ -672,7 +680,7 @@ impl Node {
             ipsps.find_map(|(ipsp, side)| Some((*ipsp, side.accepting(address)?)))
         });
         if let Some((ipsp, key)) = ipsp {
-            self.accept_configured(now, Role::Ipsp(ipsp, key), key, incoming);
+            self.accept_configured(now, &Role::Ipsp(ipsp, key), key, incoming);
             return;
         }
         let candidates = self.gateway.candidates(addresses.first());
@@ -688,8 +696,7 @@ impl Node {
             None
         };
         if let Some(reason) = refusal {
-            incoming.refuse(reason.as_bytes());
-            self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
+            self.refuse(incoming, reason);
             return;
         }
         let identified = self.gateway.identified_by_address(&candidates);
@@ -858,7 +865,7 @@ impl Node {
 
     /// The association with a peer has ended: another one follows.
     fn on_configured_ended(&mut self, now: Time, role: &Role, key: LinkKey, kind: EventKind) {
-        if let (Some(name), Some(connection)) = (self.name(key), self.connection(key)) {
+        if let (Some(name), Some(connection)) = (self.name(key), self.connection_mut(key)) {
             connection.on_closed(now);
             self.notify(name, kind);
         }

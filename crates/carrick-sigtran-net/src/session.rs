@@ -201,7 +201,7 @@ pub fn start_asp(
     for gateway in gateways {
         node.add_link(gateway, config.clone())?;
     }
-    Ok(start(node, inputs, room, Side::Asp))
+    Ok(start(node, inputs, room, SessionSide::Asp))
 }
 
 /// Starts a gateway that accepts associations of its ASPs on an endpoint with the parameters of
@@ -218,7 +218,7 @@ pub fn start_gateway(endpoint: Endpoint, config: GatewayConfig) -> Result<Sessio
     for asp in config.asps {
         node.gateway.add_asp(asp)?;
     }
-    Ok(start(node, inputs, room, Side::Gateway))
+    Ok(start(node, inputs, room, SessionSide::Gateway))
 }
 
 /// Starts an IP server process. It sets up the associations with peers that it connects to, and accepts those of the
@@ -235,18 +235,23 @@ pub fn start_ipsp(
     let (mut node, inputs, room) = Node::new(endpoint.clone(), SgpConfig::default());
     node.accept_on(endpoint);
     let (key, _) = node.add_ipsp(config, sgp)?;
-    Ok(start(node, inputs, room, Side::Ipsp(key)))
+    Ok(start(node, inputs, room, SessionSide::Ipsp(key)))
 }
 
-/// Side of a session, which determines where its messages go.
+/// Part of a node that a session uses; it determines where messages go.
 #[derive(Clone, Copy)]
-enum Side {
+enum SessionSide {
     Asp,
     Gateway,
     Ipsp(IpspKey),
 }
 
-fn start(node: Node, inputs: mpsc::Receiver<Input>, room: Arc<Notify>, side: Side) -> Session {
+fn start(
+    node: Node,
+    inputs: mpsc::Receiver<Input>,
+    room: Arc<Notify>,
+    side: SessionSide,
+) -> Session {
     let (commands, requested) = mpsc::channel(BATCHES);
     let (deliveries, batches) = mpsc::channel(BATCHES);
     let (notifications, events) = mpsc::channel(EVENTS);
@@ -278,7 +283,7 @@ struct Driver {
     node: Node,
     inputs: mpsc::Receiver<Input>,
     room: Arc<Notify>,
-    side: Side,
+    side: SessionSide,
     commands: mpsc::Receiver<Command>,
     deliveries: mpsc::Sender<Vec<Received>>,
     notifications: mpsc::Sender<Event>,
@@ -331,16 +336,16 @@ impl Driver {
     }
 }
 
-fn send(node: &mut Node, side: Side, command: Command) {
+fn send(node: &mut Node, side: SessionSide, command: Command) {
     let Command { mut batch, answer } = command;
     let mut result = Ok(());
     while let Some(message) = batch.front() {
         // The state machine takes the message, whose data is shared.
         let message = message.clone();
         result = match side {
-            Side::Asp => send_to_gateway(node, message),
-            Side::Gateway => send_to_server(node, message),
-            Side::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
+            SessionSide::Asp => send_to_gateway(node, message),
+            SessionSide::Gateway => send_to_server(node, message),
+            SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
                 Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
                 result => result.map_err(SendError::Gateway),
             },

@@ -199,7 +199,7 @@ mod tests {
         for (bits, dpc, opc, sls, label) in [
             (14, 0x3fff, 1, 5, &[0xff, 0x7f, 0x00, 0x50][..]),
             (16, 0xabcd, 2, 5, &[0xcd, 0xab, 2, 0, 5][..]),
-            (24, 0x0102_03, 4, 200, &[3, 2, 1, 4, 0, 0, 200][..]),
+            (24, 0x1_0203, 4, 200, &[3, 2, 1, 4, 0, 0, 200][..]),
         ] {
             let data = ProtocolData {
                 opc: PointCode::new(opc).unwrap(),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn messages_about_links_are_read_as_written() {
-        let fsn = SequenceNumber::new(0x01_0203).unwrap();
+        let fsn = SequenceNumber::new(0x1_0203).unwrap();
         let codes = [1, 2].map(|code| PointCode::new(code).unwrap());
         for bits in [14, 16, 24] {
             let format = LabelFormat::new(bits);

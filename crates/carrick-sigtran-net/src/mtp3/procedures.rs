@@ -20,7 +20,7 @@ use super::label::{LinkMessage, NETWORK_MANAGEMENT};
 use super::link_set::{Changeback, LinkSet, LinkSetIndication, Wait};
 
 impl LinkSet {
-    /// Returns the link of an SLS: its own if that is available, otherwise one of the others.
+    /// Returns the link of an SLS: its own if that is available, otherwise another one.
     fn preferred(&self, sls: usize) -> Option<usize> {
         // Bits are exchanged, so that the choice does not depend on bits that chose the link set.
         let nibble = |bits: usize| (bits & 0x0f).reverse_bits() >> (usize::BITS - 4);

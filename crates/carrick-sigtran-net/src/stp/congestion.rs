@@ -57,9 +57,10 @@ impl StpCore {
                 continue;
             };
             state.is_congested = !state.is_congested;
-            let level = match state.is_congested {
-                true => ONSET,
-                false => CongestionLevel::NONE,
+            let level = if state.is_congested {
+                ONSET
+            } else {
+                CongestionLevel::NONE
             };
             for view in self.views() {
                 for (network, destinations) in self.destinations_over(view, &target) {
@@ -203,9 +204,10 @@ impl StpCore {
             return;
         }
         let cause = UserCause {
-            cause: match is_equipped {
-                true => UnavailabilityCause::INACCESSIBLE,
-                false => UnavailabilityCause::UNEQUIPPED,
+            cause: if is_equipped {
+                UnavailabilityCause::INACCESSIBLE
+            } else {
+                UnavailabilityCause::UNEQUIPPED
             },
             user: UserIdentity(si.into()),
         };

@@ -27,9 +27,10 @@ impl StpCore {
         let viewer = view.map(Target::Server);
         self.router.availability(network, destination, |target| {
             let is_back = |viewer| self.is_same_peer(viewer, target);
-            match viewer.as_ref().is_some_and(is_back) {
-                true => Availability::Unavailable,
-                false => self.availability(target, destination),
+            if viewer.as_ref().is_some_and(is_back) {
+                Availability::Unavailable
+            } else {
+                self.availability(target, destination)
             }
         })
     }

@@ -300,9 +300,12 @@ mod tests {
         let availability = |mask, code, down: &str| {
             let point_code = PointCode::new(code).unwrap();
             let range = AffectedPointCode { mask, point_code };
-            let of = |target: &Target| match *target != Target::LinkSet(down.into()) {
-                true => Availability::Available,
-                false => Availability::Unavailable,
+            let of = |target: &Target| {
+                if *target == Target::LinkSet(down.into()) {
+                    Availability::Unavailable
+                } else {
+                    Availability::Available
+                }
             };
             router.availability(None, range, of)
         };

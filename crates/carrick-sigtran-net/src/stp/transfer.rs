@@ -110,9 +110,12 @@ impl StpCore {
         target: &Target,
         destination: AffectedPointCode,
     ) -> Availability {
-        let available = |is_usable| match is_usable {
-            true => Availability::Available,
-            false => Availability::Unavailable,
+        let available = |is_usable| {
+            if is_usable {
+                Availability::Available
+            } else {
+                Availability::Unavailable
+            }
         };
         let Some(state) = self.targets.get(target) else {
             return Availability::Unavailable;

@@ -7,7 +7,7 @@ use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
 use carrick_sigtran_net::{EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, start_ipsp};
 
-use super::stp::{active_asp, config, start, status_with};
+use super::stp::{active_asp, config, start, status_with, with_one_asp};
 use super::support::{check_order, endpoint, gateway, in_time, messages, receive, send, wait_for};
 
 /// Starts an IPSP with one peer, whose application server has the second context.
@@ -74,26 +74,6 @@ async fn messages_pass_between_ipsps() {
     }
 }
 
-/// Signal transfer point on these loopback addresses with one ASP; its link set to the other one is added.
-fn side(dpc: u32, addresses: &str, link_set: &str) -> String {
-    format!(
-        "[listen]
-addresses = [{addresses}]
-port = 0
-udp-port = 0
-[[asp]]
-name = \"asp\"
-identifier = 1
-[[application-server]]
-name = \"own\"
-routing-context = {dpc}
-traffic-mode = \"loadshare\"
-asps = [\"asp\"]
-keys = [{{ dpc = {dpc} }}]
-{link_set}"
-    )
-}
-
 fn link_set(addresses: &str, peer: &str, contexts: &str) -> String {
     format!(
         "[[link-set]]
@@ -120,10 +100,12 @@ async fn signal_transfer_points_are_linked_as_ipsps() {
     ] {
         let [of_a, of_b] = contexts;
         let (at_a, at_b) = (r#""127.0.0.1", "127.0.0.2""#, r#""127.0.0.3", "127.0.0.4""#);
-        let (a, gateway_a) = start(&side(1, at_a, &link_set(at_b, "accept = true", of_a))).await;
+        let (a, gateway_a) =
+            start(&(with_one_asp(1, at_a) + &link_set(at_b, "accept = true", of_a))).await;
         let (port, udp_port) = a.ports();
         let ports = format!("port = {port}, udp-port = {}", udp_port.unwrap());
-        let (mut b, mut gateway_b) = start(&side(2, at_b, &link_set(at_a, &ports, of_b))).await;
+        let (mut b, mut gateway_b) =
+            start(&(with_one_asp(2, at_b) + &link_set(at_a, &ports, of_b))).await;
         gateway_b.addresses = vec![[127, 0, 0, 3].into()];
         let mut one = active_asp(&gateway_a, 1, 1).await;
         let mut two = active_asp(&gateway_b, 2, 1).await;
@@ -136,7 +118,7 @@ async fn signal_transfer_points_are_linked_as_ipsps() {
         check_order(&receive(&mut one, 1000).await, 1000);
         // A changed link set ends its association; the peer sets up another one.
         let changed = format!("identifier = 4\n{of_a}");
-        let changed = side(1, at_a, &link_set(at_b, "accept = true", &changed));
+        let changed = with_one_asp(1, at_a) + &link_set(at_b, "accept = true", &changed);
         a.reload(config(&changed)).await.unwrap();
         in_time(async {
             while !matches!(b.event().await.unwrap().kind, EventKind::Disconnected(_)) {}

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::stp::{active_asp, start, status_with};
+use super::stp::{active_asp, start, status_with, with_one_asp};
 use super::support::{LOOPBACK, check_order, messages, receive, send};
 
 fn free_udp_port() -> u16 {
@@ -37,22 +37,10 @@ async fn relay(to: u16, is_cut: Arc<AtomicBool>) -> u16 {
 /// Signal transfer point with one ASP and two links to the other one.
 fn side(own: u32, adjacent: u32, links: [String; 2]) -> String {
     let [first, second] = links;
+    let stp = with_one_asp(own, "\"127.0.0.1\"");
     format!(
         "point-code = {own}0
-[listen]
-addresses = [\"127.0.0.1\"]
-port = 0
-udp-port = 0
-[[asp]]
-name = \"asp\"
-identifier = 1
-[[application-server]]
-name = \"own\"
-routing-context = {own}
-traffic-mode = \"loadshare\"
-asps = [\"asp\"]
-keys = [{{ dpc = {own} }}]
-[[link-set]]
+{stp}[[link-set]]
 name = \"east\"
 point-code = {adjacent}0
 emergency-alignment = true

@@ -41,6 +41,26 @@ asps = ["asp3"]
 keys = [{ dpc = 2 }]
 "#;
 
+/// Configuration of a signal transfer point on these addresses, with one ASP for a point code.
+pub(crate) fn with_one_asp(dpc: u32, addresses: &str) -> String {
+    format!(
+        "[listen]
+addresses = [{addresses}]
+port = 0
+udp-port = 0
+[[asp]]
+name = \"asp\"
+identifier = 1
+[[application-server]]
+name = \"own\"
+routing-context = {dpc}
+traffic-mode = \"loadshare\"
+asps = [\"asp\"]
+keys = [{{ dpc = {dpc} }}]
+"
+    )
+}
+
 pub(crate) fn config(text: &str) -> StpConfig {
     StpConfig::parse("stp.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
