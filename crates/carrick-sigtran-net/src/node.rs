@@ -1013,6 +1013,9 @@ impl Node {
     }
 
     fn drain_m2pa(&mut self, m2pa: M2paKey) {
+        if let Some(side) = self.m2pas.get_mut(&m2pa) {
+            self.counters.not_diverted += side.set.take_lost();
+        }
         while let Some(side) = self.m2pas.get_mut(&m2pa)
             && let Some((index, transmit)) = side.set.poll_transmit()
         {
@@ -1023,7 +1026,6 @@ impl Node {
         while let Some(side) = self.m2pas.get_mut(&m2pa)
             && let Some(indication) = side.set.poll_indication()
         {
-            self.counters.not_diverted += side.set.take_lost();
             let Some(first) = side.links.keys().next().copied() else {
                 return;
             };
