@@ -13,10 +13,10 @@ use crate::runtime::{self, HangUp};
 /// One thread drives the associations, the other one routes.
 const THREADS: usize = 2;
 
-/// Run a signal transfer point: transfer SS7 messages between ASPs and other gateways over M3UA (RFC 4666).
+/// Run a signal transfer point: transfer SS7 messages over M3UA (RFC 4666) and M2PA (RFC 4165).
 ///
 /// Routes by point code and priority over link sets and application servers, screens messages, and reports
-/// destinations that are unavailable. SIGHUP reloads the configuration without touching what did not change; an
+/// destinations that are unavailable, restricted or congested. SIGHUP reloads the configuration without touching what did not change; an
 /// invalid one changes nothing. SIGUSR1 logs the states. SIGTERM and SIGINT end it: associations are shut down.
 ///
 /// Exit code 0: ended by a signal; 1: the configuration is invalid or a socket could not be opened; 2: invalid

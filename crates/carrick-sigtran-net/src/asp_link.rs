@@ -1,93 +1,190 @@
-//! Association of an ASP with one gateway: set-up with back-off, and the requests that bring the ASP to ASP-ACTIVE.
+//! Requests that bring an ASP to ASP-ACTIVE, and its link to a gateway.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use carrick::{Association, ConnectOptions, Endpoint};
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState};
 use carrick_sigtran::m3ua::route::{Availability, DestinationEvent, DestinationTable};
 use carrick_sigtran::m3ua::{
-    AffectedPointCode, DestinationState, PORT, RoutingContext, SctpNotification,
+    AffectedPointCode, DestinationState, LocalRoutingKeyIdentifier, RoutingContext,
+    RoutingContexts, SctpNotification,
 };
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 
-use crate::association::{AssociationId, Input};
+use crate::association::AssociationId;
+use crate::connection::{PeerConnection, RemoteGateway};
 
 /// Maximum number of destinations and ranges that a gateway reports; further ones count as available.
 const MAX_DESTINATIONS: usize = 16_384;
 
-/// Gateway to which an ASP connects.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RemoteGateway {
-    /// Name in events.
-    pub name: String,
-    /// Addresses, the first one is tried first.
-    pub addresses: Vec<IpAddr>,
-    /// SCTP port.
-    pub port: u16,
-    /// UDP port of the encapsulation; that of the endpoint if absent.
-    pub udp_port: Option<u16>,
-    /// Time until the second attempt of a set-up, 500 ms by default. It doubles with each further one.
-    pub min_backoff: Duration,
-    /// Longest time between attempts, 30 s by default.
-    pub max_backoff: Duration,
-}
-
-impl RemoteGateway {
-    /// Gateway with these addresses, on port 2905.
-    pub fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> Self {
-        Self {
-            name: name.into(),
-            addresses,
-            port: PORT,
-            udp_port: None,
-            min_backoff: Duration::from_millis(500),
-            max_backoff: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Key of a link, unique in a process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct LinkKey(pub(crate) u32);
-
-/// Result of a set-up.
-pub(crate) type Connected = Result<Association, String>;
-
-enum Connection {
-    Idle,
-    Connecting(AbortHandle),
-    Open(AssociationId),
-}
-
-/// Link to a gateway: association and state machine.
-pub(crate) struct AspLink {
-    pub(crate) gateway: RemoteGateway,
-    pub(crate) name: Arc<str>,
-    pub(crate) asp: Asp,
-    /// Status of destinations, as the gateway reports it.
-    destinations: DestinationTable,
-    connection: Connection,
-    /// Time before the next attempt.
-    backoff: Duration,
-    /// Time of the next set-up, ASP Up or ASP Active.
-    retry: Option<Time>,
+/// Requests of an ASP, which it repeats after failures, towards one peer.
+pub(crate) struct AspRequester {
+    /// ASP Up is requested.
+    requests_up: bool,
+    /// ASP Active is requested.
+    requests_active: bool,
     /// ASP Active is to be requested when the ASP is up. Afterwards the state machine returns to ASP-ACTIVE itself, but
     /// not where another ASP has taken over.
     activates: bool,
-    /// The link is being ended.
+    /// Application servers by registration: routing context of each key.
+    registered: BTreeMap<LocalRoutingKeyIdentifier, RoutingContext>,
+    /// The ASP is being ended.
     stopping: bool,
 }
 
-impl Drop for AspLink {
-    fn drop(&mut self) {
-        if let Connection::Connecting(task) = &self.connection {
-            task.abort();
+impl AspRequester {
+    /// Requests of an ASP; an IPSP with single exchange may leave them to its peer.
+    pub(crate) const fn new(requests_up: bool, requests_active: bool) -> Self {
+        Self {
+            requests_up,
+            requests_active,
+            activates: requests_active,
+            registered: BTreeMap::new(),
+            stopping: false,
         }
     }
+
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Requests ASP Active again, after a peer's ASP Down has ended what was requested before.
+    pub(crate) const fn reactivate(&mut self) {
+        self.activates = self.requests_active;
+    }
+
+    /// The association is up: requests ASP Up.
+    pub(crate) fn on_connected(&mut self, now: Time, asp: &mut Asp) {
+        self.registered.clear();
+        if self.requests_up {
+            // The association is up; the request is not repeated if it is outstanding already.
+            let _ = asp.asp_up(now);
+        }
+    }
+
+    /// Reacts to a primitive of the state machine: registers routing keys and activates the ASP when it is up, and
+    /// schedules another attempt after a failure.
+    pub(crate) fn on_indication(
+        &mut self,
+        now: Time,
+        asp: &mut Asp,
+        connection: &mut PeerConnection,
+        indication: &AspIndication,
+    ) {
+        if let AspIndication::Deregistered(result) = indication {
+            // Without success the ASP Down that follows ends the registration.
+            self.registered
+                .retain(|_, context| *context != result.routing_context);
+        }
+        if self.stopping {
+            return;
+        }
+        match indication {
+            AspIndication::AspUp(Ok(())) if !connection.peer.routing_keys.is_empty() => {
+                // Registrations end with ASP-DOWN.
+                self.registered.clear();
+                self.activate(now, asp, connection);
+            }
+            AspIndication::Registered(key, Ok(context)) => {
+                self.registered.insert(*key, *context);
+                // The ASP serves the application server since.
+                let _ = asp.asp_active(now, &[*context]);
+            }
+            AspIndication::Registered(_, Err(_)) => {
+                connection.schedule(now);
+            }
+            // ASP-INACTIVE may follow the peer's ASP Up.
+            AspIndication::AspUp(Ok(())) | AspIndication::AspStatus(_, AspState::Inactive)
+                if self.activates && asp.is_up() =>
+            {
+                self.activate(now, asp, connection);
+            }
+            AspIndication::AspStatus(_, AspState::Active) => connection.reset_backoff(),
+            AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
+                if connection.association().is_some() =>
+            {
+                self.reactivate();
+                connection.schedule(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles a scheduled attempt. Returns whether an association is to be set up.
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Time,
+        asp: &mut Asp,
+        connection: &mut PeerConnection,
+    ) -> bool {
+        if self.stopping || !connection.is_due(now) {
+            return false;
+        }
+        if connection.is_idle() {
+            return true;
+        }
+        if !asp.is_up() {
+            self.on_connected(now, asp);
+        } else if self.requests_active {
+            self.activate(now, asp, connection);
+        }
+        false
+    }
+
+    /// Registers the routing keys that are not registered, and requests ASP Active in all application servers.
+    fn activate(&mut self, now: Time, asp: &mut Asp, connection: &PeerConnection) {
+        self.activates = false;
+        let keys = connection.peer.routing_keys.iter();
+        let keys = keys.filter(|key| !self.registered.contains_key(&key.local_id));
+        let keys: Vec<_> = keys.cloned().collect();
+        // The ASP is up; requests that are outstanding are not repeated.
+        if !keys.is_empty() {
+            let _ = asp.register(now, keys);
+        }
+        if asp.routing_contexts().next().is_some() {
+            let _ = asp.asp_active(now, &[]);
+        }
+    }
+
+    /// Begins the end: ASP Inactive, then ASP Down. Returns whether there is nothing to wait for.
+    pub(crate) fn stop(
+        &mut self,
+        now: Time,
+        asp: &mut Asp,
+        connection: &mut PeerConnection,
+    ) -> bool {
+        self.stopping = true;
+        connection.cancel();
+        self.continue_stop(now, asp)
+    }
+
+    /// Requests what is due next during the end: ASP Inactive, deregistration, ASP Down. Returns whether the association
+    /// is to be shut down.
+    pub(crate) fn continue_stop(&self, now: Time, asp: &mut Asp) -> bool {
+        if !asp.is_up() {
+            return true;
+        }
+        let mut contexts = asp.routing_contexts();
+        let is_active = contexts.any(|context| asp.state(context) == Some(AspState::Active));
+        drop(contexts);
+        let registered = RoutingContexts::new(self.registered.values().copied());
+        // Repeats no request that is outstanding.
+        if is_active {
+            let _ = asp.asp_inactive(now, &[]);
+        } else if let Some(registered) = registered {
+            let _ = asp.deregister(now, registered);
+        } else {
+            let _ = asp.asp_down(now);
+        }
+        false
+    }
+}
+
+/// Link to a gateway: connection, state machine and the destinations that the gateway reports.
+pub(crate) struct AspLink {
+    pub(crate) connection: PeerConnection,
+    pub(crate) asp: Asp,
+    requester: AspRequester,
+    destinations: DestinationTable,
 }
 
 impl AspLink {
@@ -95,94 +192,69 @@ impl AspLink {
         let mut destinations = DestinationTable::new(MAX_DESTINATIONS);
         destinations.set_default(Some(Availability::Available));
         Ok(Self {
-            name: gateway.name.as_str().into(),
+            connection: PeerConnection::new(gateway, true),
             asp: Asp::new(config)?,
+            requester: AspRequester::new(true, true),
             destinations,
-            connection: Connection::Idle,
-            backoff: gateway.min_backoff,
-            retry: None,
-            activates: true,
-            stopping: false,
-            gateway,
         })
     }
 
-    pub(crate) fn association(&self) -> Option<AssociationId> {
-        match self.connection {
-            Connection::Open(id) => Some(id),
-            Connection::Idle | Connection::Connecting(_) => None,
+    /// Returns the routing context of a message's application server; without one, that of the only application server.
+    pub(crate) fn resolve(&self, context: Option<RoutingContext>) -> Option<RoutingContext> {
+        let mut contexts = self.asp.routing_contexts();
+        match (context, contexts.next(), contexts.next()) {
+            (None, Some(only), None) => only,
+            _ => context,
         }
     }
 
     /// Returns whether the ASP is active in an application server.
     pub(crate) fn is_active(&self, context: Option<RoutingContext>) -> bool {
-        self.asp.state(context) == Some(AspState::Active)
+        self.asp.state(self.resolve(context)) == Some(AspState::Active)
     }
 
-    /// Returns whether messages of an application server may be sent to a destination, or to a range as a whole.
-    pub(crate) fn reaches(
+    /// Returns the availability of a destination, or of a range as a whole, for messages of an application server.
+    pub(crate) fn availability(
         &self,
         context: Option<RoutingContext>,
         destination: AffectedPointCode,
-    ) -> bool {
+    ) -> Availability {
         let status = self.destinations.status_of(destination);
-        self.is_active(context)
-            && status.is_some_and(|status| status.availability != Availability::Unavailable)
+        status
+            .filter(|_| self.is_active(context))
+            .map_or(Availability::Unavailable, |status| status.availability)
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
-    /// Begins to set up the association.
-    pub(crate) fn connect(
-        &mut self,
-        key: LinkKey,
-        endpoint: &Endpoint,
-        inputs: &mpsc::Sender<Input>,
-    ) {
-        let (endpoint, inputs) = (endpoint.clone(), inputs.clone());
-        let peer = (self.gateway.addresses.clone(), self.gateway.port);
-        let mut options = ConnectOptions::new();
-        if let Some(port) = self.gateway.udp_port {
-            options = options.encapsulation_port(port);
-        }
-        let connecting = tokio::spawn(async move {
-            let connected = endpoint.connect_with(peer, options).await;
-            let connected = connected.map_err(|error| error.to_string());
-            // If the receiver is dropped, the program ends.
-            let _ = inputs.send(Input::Connected(key, connected)).await;
-        });
-        self.connection = Connection::Connecting(connecting.abort_handle());
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.requester.is_stopping()
     }
 
     /// The association is established: requests ASP Up.
     pub(crate) fn on_connected(&mut self, now: Time, id: AssociationId, outbound_streams: u16) {
-        self.connection = Connection::Open(id);
-        self.retry = None;
+        self.connection.on_opened(id);
         self.destinations.clear();
         let up = SctpNotification::Up { outbound_streams };
         self.asp.handle_sctp(now, up);
-        // The association is up; the request is not repeated if it is outstanding already.
-        let _ = self.asp.asp_up(now);
+        self.requester.on_connected(now, &mut self.asp);
     }
 
-    /// No association, or it has ended: schedules the next attempt. Returns the time until then.
-    pub(crate) fn on_disconnected(&mut self, now: Time) -> Duration {
-        self.connection = Connection::Idle;
+    /// No association, or it has ended.
+    pub(crate) fn on_disconnected(&mut self, now: Time) {
         self.destinations.clear();
         self.asp.handle_sctp(now, SctpNotification::Down);
-        self.schedule(now)
     }
 
-    /// Reacts to a primitive of the state machine: activates the ASP when it is up, and schedules another attempt after
-    /// a failure.
+    /// Reacts to a primitive of the state machine: records destinations, and requests what is due.
     pub(crate) fn on_indication(&mut self, now: Time, indication: &AspIndication) {
         let affected = |state: &DestinationState| state.affected.clone();
         let event = match indication {
             AspIndication::MtpPause(state) => Some(DestinationEvent::Unavailable(affected(state))),
             AspIndication::MtpResume(state) => Some(DestinationEvent::Available(affected(state))),
             AspIndication::Restricted(state) => Some(DestinationEvent::Restricted(affected(state))),
+            AspIndication::Congestion(state) => Some(DestinationEvent::Congested(
+                state.affected.clone(),
+                state.level,
+            )),
             // The gateway reports what is not available before its ASP Active Ack (section 4.5.1), so that this clears nothing.
             AspIndication::AspStatus(_, AspState::Inactive | AspState::Down) => {
                 self.destinations.clear();
@@ -194,85 +266,33 @@ impl AspLink {
             // What has no room counts as available.
             let _ = self.destinations.record(&event);
         }
-        if self.stopping {
-            return;
-        }
-        match indication {
-            AspIndication::AspUp(Ok(())) if self.activates => self.activate(now),
-            AspIndication::AspStatus(_, AspState::Active) => {
-                self.backoff = self.gateway.min_backoff;
-            }
-            AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
-                if self.association().is_some() =>
-            {
-                self.activates = true;
-                self.schedule(now);
-            }
-            _ => {}
-        }
-    }
-
-    fn schedule(&mut self, now: Time) -> Duration {
-        let wait = self.backoff;
-        self.retry = Some(now + wait);
-        self.backoff = (wait * 2).min(self.gateway.max_backoff);
-        wait
+        let (asp, connection) = (&mut self.asp, &mut self.connection);
+        self.requester
+            .on_indication(now, asp, connection, indication);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let retry = self.retry.filter(|_| !self.stopping);
+        let retry = self.connection.poll_timeout();
+        let retry = retry.filter(|_| !self.is_stopping());
         retry.into_iter().chain(self.asp.poll_timeout()).min()
     }
 
     /// Handles the timers. Returns whether an association is to be set up.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
         self.asp.handle_timeout(now);
-        if self.stopping || self.retry.is_none_or(|retry| retry > now) {
-            return false;
-        }
-        self.retry = None;
-        if matches!(self.connection, Connection::Idle) {
-            return true;
-        }
-        if self.asp.is_up() {
-            self.activate(now);
-        } else {
-            // The association is up.
-            let _ = self.asp.asp_up(now);
-        }
-        false
-    }
-
-    /// Requests ASP Active in all application servers.
-    fn activate(&mut self, now: Time) {
-        self.activates = false;
-        // The ASP is up; a request that is outstanding is not repeated.
-        let _ = self.asp.asp_active(now, &[]);
+        let (asp, connection) = (&mut self.asp, &mut self.connection);
+        self.requester.handle_timeout(now, asp, connection)
     }
 
     /// Begins the end of the link: ASP Inactive, then ASP Down. Returns whether there is nothing to wait for.
     pub(crate) fn stop(&mut self, now: Time) -> bool {
-        self.stopping = true;
-        if let Connection::Connecting(task) = &self.connection {
-            task.abort();
-            self.connection = Connection::Idle;
-        }
-        self.continue_stop(now)
+        let (asp, connection) = (&mut self.asp, &mut self.connection);
+        self.requester.stop(now, asp, connection)
     }
 
     /// Requests what is due next while the link ends. Returns whether the association is to be shut down.
     pub(crate) fn continue_stop(&mut self, now: Time) -> bool {
-        let contexts: Vec<_> = self.asp.routing_contexts().collect();
-        if !self.asp.is_up() {
-            return true;
-        }
-        // Repeats no request that is outstanding.
-        if contexts.iter().any(|context| self.is_active(*context)) {
-            let _ = self.asp.asp_inactive(now, &[]);
-        } else {
-            let _ = self.asp.asp_down(now);
-        }
-        false
+        self.requester.continue_stop(now, &mut self.asp)
     }
 }
 
@@ -284,6 +304,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::RemoteGateway;
 
     const CONTEXT: Option<RoutingContext> = Some(RoutingContext(1));
 
@@ -323,12 +344,15 @@ mod tests {
         ];
         receive(&mut link, &up);
         receive(&mut link, &unavailable(7));
-        assert!(!link.reaches(CONTEXT, destination(8)), "not active");
+        let reaches = |link: &AspLink, code| {
+            link.availability(CONTEXT, destination(code)) != Availability::Unavailable
+        };
+        assert!(!reaches(&link, 8), "not active");
         receive(&mut link, &active);
-        assert!(link.reaches(CONTEXT, destination(8)));
-        assert!(!link.reaches(CONTEXT, destination(7)));
+        assert!(reaches(&link, 8));
+        assert!(!reaches(&link, 7));
         receive(&mut link, &Message::AspInactiveAck(AspInactive::default()));
         receive(&mut link, &active);
-        assert!(link.reaches(CONTEXT, destination(7)));
+        assert!(reaches(&link, 7));
     }
 }

@@ -9,11 +9,11 @@ use carrick::{
     Association, AssociationConfig, Config, Event, Events, Message, Notification, Ppid, RecvHalf,
     SendHalf, SendOptions, StreamId,
 };
-use carrick_sigtran::m3ua::{PAYLOAD_PROTOCOL_ID, Transmit};
+use carrick_sigtran::m3ua::PAYLOAD_PROTOCOL_ID;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
-use crate::asp_link::{Connected, LinkKey};
+use crate::connection::{Connected, LinkKey};
 
 /// Maximum number of messages that are received or sent together.
 const BATCH: usize = 128;
@@ -67,10 +67,10 @@ pub(crate) struct AssociationId(pub(crate) u64);
 
 /// Input of the task that owns the state machines.
 pub(crate) enum Input {
-    /// An association with a gateway was set up or not.
+    /// An association with a configured peer was set up or not.
     Connected(LinkKey, Connected),
-    /// A peer has set up an association.
-    Accepted(Box<carrick::Incoming>),
+    /// A peer has set up an association, at the endpoint of all or of one link.
+    Accepted(Option<LinkKey>, Box<carrick::Incoming>),
     /// Messages in their order.
     Received(AssociationId, Vec<Message>),
     /// The peer has restarted the association.
@@ -85,6 +85,8 @@ pub(crate) struct OpenAssociation {
     queue: Arc<SendQueue>,
     /// Messages of the current batch, not yet in the queue.
     staged: VecDeque<(Bytes, SendOptions)>,
+    /// Payload protocol identifier of the messages in both directions.
+    ppid: u32,
     reader: AbortHandle,
     writer: AbortHandle,
 }
@@ -101,6 +103,7 @@ impl OpenAssociation {
     pub(crate) fn start(
         id: AssociationId,
         mut association: Association,
+        ppid: u32,
         inputs: mpsc::Sender<Input>,
         room: Arc<Notify>,
     ) -> Self {
@@ -117,27 +120,29 @@ impl OpenAssociation {
             sender,
             queue,
             staged: VecDeque::new(),
+            ppid,
             reader,
             writer,
         }
     }
 
-    /// Stages a message for [`Self::flush`]. Returns whether it could be encoded.
-    pub(crate) fn stage(&mut self, transmit: &Transmit) -> bool {
-        let Ok(octets) = transmit.message.encode() else {
-            return false;
-        };
+    pub(crate) const fn ppid(&self) -> u32 {
+        self.ppid
+    }
+
+    /// Stages a message for [`Self::flush`].
+    pub(crate) fn stage(&mut self, stream: u16, unordered: bool, octets: Bytes) {
         let options = SendOptions {
-            stream: StreamId(transmit.stream),
-            ppid: Ppid(PAYLOAD_PROTOCOL_ID),
-            unordered: transmit.unordered,
+            stream: StreamId(stream),
+            ppid: Ppid(self.ppid),
+            unordered,
             ..SendOptions::default()
         };
         self.staged.push_back((octets, options));
-        true
     }
 
-    /// Queues the staged messages. DATA beyond the limits of the queue is discarded; returns its number.
+    /// Queues the staged messages. DATA of M3UA beyond the limits of the queue is discarded; returns its number. M2PA limits
+    /// its messages itself, and they are in sequence.
     pub(crate) fn flush(&mut self) -> u64 {
         if self.staged.is_empty() {
             return 0;
@@ -148,7 +153,7 @@ impl OpenAssociation {
             let is_full = queued.messages.len() >= MAX_QUEUED
                 || queued.octets + octets.len() > MAX_QUEUED_OCTETS;
             // Stream 0 is for management.
-            if is_full && options.stream.0 != 0 {
+            if is_full && options.stream.0 != 0 && self.ppid == PAYLOAD_PROTOCOL_ID {
                 discarded += 1;
                 continue;
             }
@@ -166,8 +171,13 @@ impl OpenAssociation {
 
     /// Returns whether the queue is less than half full.
     pub(crate) fn has_room(&self) -> bool {
+        self.fill() < 4
+    }
+
+    /// Returns how many eighths of the queue are full.
+    pub(crate) fn fill(&self) -> usize {
         let queued = self.queue.lock();
-        queued.messages.len() < MAX_QUEUED / 2 && queued.octets < MAX_QUEUED_OCTETS / 2
+        (8 * queued.messages.len() / MAX_QUEUED).max(8 * queued.octets / MAX_QUEUED_OCTETS)
     }
 
     /// Shuts the association down after what is queued was delivered.

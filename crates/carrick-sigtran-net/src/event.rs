@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::SgpIndication;
 use carrick_sigtran::m3ua::{ErrorMessage, RoutingContext};
 
@@ -34,8 +35,12 @@ pub enum EventKind {
     Asp(AspIndication),
     /// Primitive of the SGP.
     Sgp(SgpIndication),
-    /// A destination of a signal transfer point is available or not.
-    Destination(String, bool),
+    /// A link of MTP3 over M2PA is in service or not.
+    Link(bool),
+    /// Congestion of a link set over M2PA began or ended.
+    Congestion(bool),
+    /// Availability of a destination of a signal transfer point.
+    Destination(String, Availability),
 }
 
 impl fmt::Display for Event {
@@ -54,11 +59,17 @@ impl fmt::Display for Event {
             }
             EventKind::Asp(indication) => show_asp(f, indication),
             EventKind::Sgp(indication) => show_sgp(f, indication),
-            EventKind::Destination(destination, true) => {
-                write!(f, "destination {destination} is available")
-            }
-            EventKind::Destination(destination, false) => {
-                write!(f, "destination {destination} is unavailable")
+            EventKind::Link(true) => f.write_str("link is in service"),
+            EventKind::Link(false) => f.write_str("link is out of service"),
+            EventKind::Congestion(true) => f.write_str("link set is congested"),
+            EventKind::Congestion(false) => f.write_str("congestion of the link set has ended"),
+            EventKind::Destination(destination, availability) => {
+                let availability = match availability {
+                    Availability::Available => "available",
+                    Availability::Restricted => "restricted",
+                    Availability::Unavailable => "unavailable",
+                };
+                write!(f, "destination {destination} is {availability}")
             }
         }
     }
@@ -101,6 +112,19 @@ fn show_asp(f: &mut fmt::Formatter<'_>, indication: &AspIndication) -> fmt::Resu
         AspIndication::AspStatus(context, state) => {
             write!(f, "ASP is {state:?} in {}", Context(*context))
         }
+        AspIndication::Registered(key, Ok(context)) => {
+            write!(
+                f,
+                "routing key {} is registered, {}",
+                key.0,
+                Context(Some(*context))
+            )
+        }
+        AspIndication::Registered(key, Err(status)) => {
+            let status = status.map_or(Some("no response"), |status| status.name());
+            let status = status.unwrap_or("undefined status");
+            write!(f, "routing key {} is not registered: {status}", key.0)
+        }
         AspIndication::Error(error) => show_error(f, "received error", error),
         AspIndication::PeerError(error) => show_error(f, "sent error", error),
         AspIndication::Notify(notify) => write!(f, "notified of {:?}", notify.status),
@@ -131,6 +155,12 @@ fn show_sgp(f: &mut fmt::Formatter<'_>, indication: &SgpIndication) -> fmt::Resu
             "{count} buffered messages discarded, {}: T(r) expired",
             Context(Some(*context))
         ),
+        SgpIndication::Registered(_, context) => {
+            write!(f, "ASP has registered for {}", Context(Some(*context)))
+        }
+        SgpIndication::Deregistered(_, context) => {
+            write!(f, "registration has ended for {}", Context(Some(*context)))
+        }
         SgpIndication::Error(_, error) => show_error(f, "received error", error),
         SgpIndication::PeerError(_, error) => show_error(f, "sent error", error),
         SgpIndication::Notify(_, notify) => write!(f, "notified of {:?}", notify.status),

@@ -2,6 +2,7 @@
 //!
 //! - [`start_asp`]: an application server process on its associations with signalling gateways.
 //! - [`start_gateway`]: a signalling gateway process with its application servers and ASPs.
+//! - [`start_ipsp`]: an IP server process with its peers.
 //! - [`stp`]: a signal transfer point as a program: routes, link sets, screening, metrics.
 //!
 //! A [`Session`] sends and receives MTP-TRANSFERs in batches and reports states as events. One task owns all state
@@ -17,17 +18,22 @@ struct Readme;
 mod asp_link;
 mod association;
 mod clock;
+mod connection;
 mod event;
 mod gateway;
+mod ipsp_side;
+mod m2pa_side;
+mod mtp3;
 mod node;
 mod session;
 pub mod stp;
 
-pub use asp_link::RemoteGateway;
 pub use association::endpoint_config;
+pub use connection::RemoteGateway;
 pub use event::{Event, EventKind};
 pub use gateway::AspSettings;
+pub use ipsp_side::{IpspConfig, IpspPeer};
 pub use session::{
     GatewayConfig, Outgoing, Received, SendError, Session, TransferReceiver, TransferSender,
-    start_asp, start_gateway,
+    start_asp, start_gateway, start_ipsp,
 };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carrick::Endpoint;
 use carrick_sigtran::m3ua::asp::{AspConfig, AspConfigError, AspRequestError};
+use carrick_sigtran::m3ua::ipsp::IpspConfigError;
 use carrick_sigtran::m3ua::sgp::{
     ApplicationServerConfig, SgpConfig, SgpConfigError, TransferError,
 };
@@ -13,10 +14,11 @@ use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, ProtocolData, 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::asp_link::RemoteGateway;
 use crate::association::Input;
+use crate::connection::RemoteGateway;
 use crate::event::Event;
 use crate::gateway::AspSettings;
+use crate::ipsp_side::{IpspConfig, IpspKey};
 use crate::node::{Node, NodeTransfer, Origin};
 
 /// Batches that wait between a session and its user, in each direction.
@@ -56,8 +58,10 @@ pub struct Received {
 /// Reason for which a message was not sent. It is the first one of those that are left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
-    /// The ASP is not active at any gateway at which the destination is available.
-    #[error("the ASP is not active at a gateway that reaches the destination")]
+    /// The ASP is not active at any gateway at which the destination is available, or no peer of the IPSP is active.
+    #[error(
+        "the ASP is not active at a gateway that reaches the destination, or no IPSP is active"
+    )]
     NotActive,
     /// The state machine of the ASP refused the message.
     #[error(transparent)]
@@ -197,7 +201,7 @@ pub fn start_asp(
     for gateway in gateways {
         node.add_link(gateway, config.clone())?;
     }
-    Ok(start(node, inputs, room, false))
+    Ok(start(node, inputs, room, SessionSide::Asp))
 }
 
 /// Starts a gateway that accepts associations of its ASPs on an endpoint with the parameters of
@@ -214,14 +218,39 @@ pub fn start_gateway(endpoint: Endpoint, config: GatewayConfig) -> Result<Sessio
     for asp in config.asps {
         node.gateway.add_asp(asp)?;
     }
-    Ok(start(node, inputs, room, true))
+    Ok(start(node, inputs, room, SessionSide::Gateway))
+}
+
+/// Starts an IP server process. It sets up the associations with peers that it connects to, and accepts those of the
+/// other peers, on an endpoint with the parameters of [`crate::endpoint_config`]. Messages go to the application server
+/// of the peers; routing contexts of messages to send are not read.
+///
+/// # Errors
+/// [`IpspConfigError`] if the application servers are contradictory.
+pub fn start_ipsp(
+    endpoint: Endpoint,
+    config: IpspConfig,
+    sgp: SgpConfig,
+) -> Result<Session, IpspConfigError> {
+    let (mut node, inputs, room) = Node::new(endpoint.clone(), SgpConfig::default());
+    node.accept_on(endpoint);
+    let (key, _) = node.add_ipsp(config, sgp)?;
+    Ok(start(node, inputs, room, SessionSide::Ipsp(key)))
+}
+
+/// Part of a node that a session uses; it determines where messages go.
+#[derive(Clone, Copy)]
+enum SessionSide {
+    Asp,
+    Gateway,
+    Ipsp(IpspKey),
 }
 
 fn start(
     node: Node,
     inputs: mpsc::Receiver<Input>,
     room: Arc<Notify>,
-    is_gateway: bool,
+    side: SessionSide,
 ) -> Session {
     let (commands, requested) = mpsc::channel(BATCHES);
     let (deliveries, batches) = mpsc::channel(BATCHES);
@@ -231,7 +260,7 @@ fn start(
         node,
         inputs,
         room,
-        is_gateway,
+        side,
         commands: requested,
         deliveries,
         notifications,
@@ -254,7 +283,7 @@ struct Driver {
     node: Node,
     inputs: mpsc::Receiver<Input>,
     room: Arc<Notify>,
-    is_gateway: bool,
+    side: SessionSide,
     commands: mpsc::Receiver<Command>,
     deliveries: mpsc::Sender<Vec<Received>>,
     notifications: mpsc::Sender<Event>,
@@ -267,7 +296,7 @@ impl Driver {
             mut node,
             mut inputs,
             room,
-            is_gateway,
+            side,
             mut commands,
             deliveries,
             notifications,
@@ -295,7 +324,7 @@ impl Driver {
                         permit.send(batch.into_iter().map(|t| received(&node, t)).collect());
                     }
                 }
-                Some(command) = commands.recv(), if has_room => send(&mut node, is_gateway, command),
+                Some(command) = commands.recv(), if has_room => send(&mut node, side, command),
                 () = room.notified(), if !has_room => {}
                 () = clock.sleep_until(timeout) => node.handle_timeout(),
                 () = stop.notified(), if deadline.is_none() => {
@@ -307,16 +336,19 @@ impl Driver {
     }
 }
 
-fn send(node: &mut Node, is_gateway: bool, command: Command) {
+fn send(node: &mut Node, side: SessionSide, command: Command) {
     let Command { mut batch, answer } = command;
     let mut result = Ok(());
     while let Some(message) = batch.front() {
         // The state machine takes the message, whose data is shared.
         let message = message.clone();
-        result = if is_gateway {
-            send_to_server(node, message)
-        } else {
-            send_to_gateway(node, message)
+        result = match side {
+            SessionSide::Asp => send_to_gateway(node, message),
+            SessionSide::Gateway => send_to_server(node, message),
+            SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
+                Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
+                result => result.map_err(SendError::Gateway),
+            },
         };
         if result.is_err() {
             break;
@@ -347,11 +379,11 @@ fn send_to_gateway(node: &mut Node, message: Outgoing) -> Result<(), SendError> 
 
 fn received(node: &Node, transfer: NodeTransfer) -> Received {
     let peer = match transfer.origin {
-        Origin::Link(key) => node.links.get(&key).map(|link| Arc::clone(&link.name)),
+        Origin::Link(key) | Origin::Returned(key) => node.name(key),
         Origin::Asp(key, _) => node.gateway.asps.get(&key).map(|asp| Arc::clone(&asp.name)),
     };
     let context = match transfer.origin {
-        Origin::Link(_) => transfer.data.routing_context,
+        Origin::Link(_) | Origin::Returned(_) => transfer.data.routing_context,
         Origin::Asp(_, context) => Some(context),
     };
     Received {

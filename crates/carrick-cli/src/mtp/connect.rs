@@ -1,14 +1,22 @@
-//! Options of the ASP and its gateways, and the session.
+//! Options of the ASP or IPSP and its peers, and the session.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick::DEFAULT_ENCAPSULATION_PORT;
+use carrick::{DEFAULT_ENCAPSULATION_PORT, Endpoint};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
-use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, PORT, RoutingContext, TrafficMode};
-use carrick_sigtran_net::{Event, EventKind, RemoteGateway, Session, endpoint_config, start_asp};
+use carrick_sigtran::m3ua::ipsp::IpspExchange;
+use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, LocalRoutingKeyIdentifier, NetworkAppearance, PORT, RoutingContext, RoutingKey,
+    RoutingKeyDestination, TrafficMode,
+};
+use carrick_sigtran_net::{
+    EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, endpoint_config, start_asp, start_ipsp,
+};
 use clap::Args;
 
+use super::message::Variant;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::failure::Failure;
 use crate::units;
@@ -21,10 +29,38 @@ enum Mode {
     Broadcast,
 }
 
-/// Options of the ASP.
+impl Mode {
+    const fn traffic_mode(self) -> TrafficMode {
+        match self {
+            Self::Override => TrafficMode::OVERRIDE,
+            Self::Loadshare => TrafficMode::LOADSHARE,
+            Self::Broadcast => TrafficMode::BROADCAST,
+        }
+    }
+}
+
+/// Exchange of ASPSM and ASPTM messages between IPSPs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Exchange {
+    Single,
+    Double,
+    DoubleWithSingleAspsm,
+}
+
+impl Exchange {
+    const fn model(self) -> IpspExchange {
+        match self {
+            Self::Single => IpspExchange::Single,
+            Self::Double => IpspExchange::Double,
+            Self::DoubleWithSingleAspsm => IpspExchange::DoubleWithSingleAspsm,
+        }
+    }
+}
+
+/// Options of the ASP or IPSP.
 #[derive(Debug, Args)]
 pub(super) struct ConnectArguments {
-    /// Gateway: its addresses or names, separated by commas if it is multi-homed; may be given several times.
+    /// Gateway or IPSP: its addresses or names, separated by commas if it is multi-homed; may be given several times.
     #[arg(long, value_name = "ADDRESS", required = true)]
     gateway: Vec<String>,
     /// SCTP port of the gateways.
@@ -33,6 +69,17 @@ pub(super) struct ConnectArguments {
     /// Routing context of the application server [default: none, for a gateway with a single one].
     #[arg(long, value_name = "N")]
     routing_context: Option<u32>,
+    /// Connect as an IPSP to IPSPs, with this exchange of ASPSM and ASPTM messages; needs --routing-context, that of the
+    /// peers' application server.
+    #[arg(long, value_name = "MODEL", requires = "routing_context")]
+    ipsp: Option<Exchange>,
+    /// Routing context of this IPSP's application server [default: that of --routing-context].
+    #[arg(long, value_name = "N", requires = "ipsp")]
+    local_routing_context: Option<u32>,
+    /// Register the routing key of this destination point code, or of CODE/SI,SI for these service indicators, in place of
+    /// a configured routing context; may be given several times.
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["routing_context", "ipsp"])]
+    register: Vec<String>,
     /// Network appearance.
     #[arg(long, value_name = "N")]
     network_appearance: Option<u32>,
@@ -69,16 +116,87 @@ impl ConnectArguments {
         self.routing_context.map(RoutingContext)
     }
 
-    /// Starts the ASP, and waits until it is active at a gateway.
+    /// Returns the routing keys to register.
+    fn routing_keys(&self, variant: Variant) -> Result<Vec<RoutingKey>, Failure> {
+        let keys = (1..).zip(&self.register).map(|(number, text)| {
+            let (code, indicators) = text.split_once('/').unwrap_or((text, ""));
+            let indicators = indicators.split(',').filter(|text| !text.is_empty());
+            let indicators = indicators.map(|si| match si.parse() {
+                Ok(si) if si < 16 => Ok(si),
+                _ => Err(Failure::Usage(format!(
+                    "{si:?} is no service indicator: give 0 to 15"
+                ))),
+            });
+            let destination = RoutingKeyDestination {
+                service_indicators: indicators.collect::<Result<_, _>>()?,
+                ..RoutingKeyDestination::all(variant.parse(code)?)
+            };
+            Ok(RoutingKey {
+                local_id: LocalRoutingKeyIdentifier(number),
+                routing_context: None,
+                traffic_mode: self.traffic_mode.map(Mode::traffic_mode),
+                network_appearance: self.network_appearance.map(NetworkAppearance),
+                destinations: vec![destination],
+            })
+        });
+        keys.collect()
+    }
+
+    /// Starts the ASP or IPSP.
+    fn start(&self, endpoint: Endpoint, gateways: Vec<RemoteGateway>) -> Result<Session, Failure> {
+        let identifier = self.identifier.map(AspIdentifier);
+        let network_appearance = self.network_appearance.map(NetworkAppearance);
+        let traffic_mode = self.traffic_mode.map(Mode::traffic_mode);
+        let server = |routing_context| AspApplicationServer {
+            routing_context,
+            traffic_mode,
+            network_appearance,
+        };
+        let failed = |error: &dyn std::error::Error| Failure::Run(error.to_string());
+        let (Some(exchange), Some(remote)) = (self.ipsp, self.routing_context()) else {
+            let config = AspConfig {
+                identifier,
+                application_servers: match self.register[..] {
+                    [] => vec![server(self.routing_context())],
+                    _ => Vec::new(),
+                },
+                ..AspConfig::default()
+            };
+            return start_asp(endpoint, gateways, &config).map_err(|error| failed(&error));
+        };
+        let local = self.local_routing_context.map_or(remote, RoutingContext);
+        let config = IpspConfig {
+            exchange: exchange.model(),
+            remote: ApplicationServerConfig {
+                network_appearance,
+                traffic_mode,
+                ..ApplicationServerConfig::new(remote, Vec::new())
+            },
+            local: server(Some(local)),
+            identifier,
+            peers: gateways
+                .into_iter()
+                .map(|remote| IpspPeer {
+                    remote,
+                    connects: true,
+                })
+                .collect(),
+        };
+        start_ipsp(endpoint, config, SgpConfig::default()).map_err(|error| failed(&error))
+    }
+
+    /// Starts the ASP or IPSP, and waits until it is active at a gateway, an IPSP until its peers are active, too.
     ///
     /// # Errors
     /// A name is unknown, the endpoint can't be opened, or the ASP is not active in time; the last event is the reason.
-    pub(super) async fn connect(&self) -> Result<Session, Failure> {
+    pub(super) async fn connect(&self, variant: Variant) -> Result<Session, Failure> {
+        let routing_keys = self.routing_keys(variant)?;
         let mut gateways = Vec::new();
         for names in &self.gateway {
             gateways.push(RemoteGateway {
                 port: self.port,
                 udp_port: (!self.raw).then_some(self.peer_udp_port),
+                routing_keys: routing_keys.clone(),
                 ..RemoteGateway::new(names, endpoint::resolve(names).await?)
             });
         }
@@ -93,25 +211,16 @@ impl ConnectArguments {
         let streams = self.streams;
         let change = |config| endpoint_config(config, streams);
         let endpoint = endpoint.open_towards_with(&peers, change)?.endpoint;
-        let config = AspConfig {
-            identifier: self.identifier.map(AspIdentifier),
-            application_servers: vec![AspApplicationServer {
-                routing_context: self.routing_context(),
-                traffic_mode: self.traffic_mode.map(|mode| match mode {
-                    Mode::Override => TrafficMode::OVERRIDE,
-                    Mode::Loadshare => TrafficMode::LOADSHARE,
-                    Mode::Broadcast => TrafficMode::BROADCAST,
-                }),
-                network_appearance: self.network_appearance.map(NetworkAppearance),
-            }],
-            ..AspConfig::default()
+        let mut session = self.start(endpoint, gateways)?;
+        let mut waiting = Waiting {
+            own: true,
+            peers: self.ipsp.is_some(),
         };
-        let session = start_asp(endpoint, gateways, &config);
-        let mut session = session.map_err(|error| Failure::Run(error.to_string()))?;
         let mut last = None;
         let active = tokio::time::timeout(self.connect_timeout, async {
             while let Some(event) = session.events.recv().await {
-                if is_active(&event) {
+                waiting.update(&event.kind);
+                if !waiting.own && !waiting.peers {
                     return;
                 }
                 last = Some(event);
@@ -130,12 +239,24 @@ impl ConnectArguments {
     }
 }
 
-/// Returns whether the ASP has become active.
-fn is_active(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::Asp(AspIndication::AspStatus(_, AspState::Active))
-    )
+/// Application servers that are not active yet.
+struct Waiting {
+    own: bool,
+    peers: bool,
+}
+
+impl Waiting {
+    fn update(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Asp(AspIndication::AspStatus(_, state)) => {
+                self.own = *state != AspState::Active;
+            }
+            EventKind::Sgp(SgpIndication::AsStatus(_, state)) => {
+                self.peers = *state != AsState::Active;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Ends a session: messages that were accepted are delivered.

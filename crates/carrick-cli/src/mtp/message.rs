@@ -58,6 +58,10 @@ pub(super) struct LabelArguments {
 }
 
 impl LabelArguments {
+    pub(super) const fn variant(&self) -> Variant {
+        self.variant
+    }
+
     /// Returns a message without user data.
     pub(super) fn message(&self, sls: u8) -> Result<ProtocolData, Failure> {
         Ok(ProtocolData {

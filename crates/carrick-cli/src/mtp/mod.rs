@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use crate::failure::Failure;
 use crate::runtime;
 
-/// Send and receive MTP3 user messages as an application server process (M3UA, RFC 4666).
+/// Send and receive MTP3 user messages as an application server process or IPSP (M3UA, RFC 4666).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let session = runtime::until_signal(arguments.connect.connect());
+    let session = runtime::until_signal(arguments.connect.connect(arguments.variant));
     let mut session = session.await?;
     eprintln!("carrick: the ASP is active");
     let sender = session.sender.clone();

@@ -79,7 +79,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
         let parsed = arguments.parse(&base, text);
         messages.push_back(parsed.map_err(|why| Failure::Usage(format!("{text:?}: {why}")))?);
     }
-    let mut session = arguments.connect.connect().await?;
+    let mut session = arguments.connect.connect(arguments.label.variant()).await?;
     send_all(&mut session, &mut messages).await?;
     if arguments.data.is_empty() {
         let mut lines = read_lines()?;

@@ -238,8 +238,9 @@ fn error_names_a_wrong_sctp_port() {
 /// On plain IP the first process owns the port, so that the second one is refused.
 #[test]
 fn a_second_process_on_plain_ip_is_refused() {
+    // Addresses of this process alone: a daemon may have all ports of 127.0.0.1.
     let [.., high, low] = std::process::id().to_be_bytes();
-    let address = format!("127.68.{high}.{low}");
+    let [address, own] = [68, 69].map(|network| format!("127.{network}.{high}.{low}"));
     let listener = [
         "cat",
         "-l",
@@ -257,7 +258,7 @@ fn a_second_process_on_plain_ip_is_refused() {
     assert!(line.contains("listening"), "{line}");
     run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is in use"));
     // A wildcard address would be refused as well: of 127/8 the addresses of a host contain only one.
-    let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
+    let mut client = start(&["cat", &address, "5000", "--raw", "--bind", &own]);
     client.feed(b"hello\n".to_vec());
     succeeded(&client.finish());
     let first = first.finish();

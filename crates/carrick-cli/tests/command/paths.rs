@@ -1,4 +1,4 @@
-//! SIMCO over two paths between network namespaces, one of which is cut.
+//! Two paths between network namespaces, one of which is cut: SIMCO. `crate::sigtran` uses them for M3UA.
 
 use std::process::Command;
 use std::thread;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::support::{Running, start_with};
 
 /// Two hosts with two links.
-struct Hosts {
-    near: String,
-    far: String,
+pub(crate) struct Hosts {
+    pub(crate) near: String,
+    pub(crate) far: String,
 }
 
 fn ip(arguments: &[&str]) {
@@ -18,7 +18,7 @@ fn ip(arguments: &[&str]) {
 }
 
 /// Starts the program on a host.
-fn start_on(host: &str, arguments: &[&str]) -> Running {
+pub(crate) fn start_on(host: &str, arguments: &[&str]) -> Running {
     let program = env!("CARGO_BIN_EXE_carrick");
     let mut line = vec!["netns", "exec", host, program];
     line.extend(arguments);
@@ -26,7 +26,7 @@ fn start_on(host: &str, arguments: &[&str]) -> Running {
 }
 
 impl Hosts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let id = std::process::id();
         let hosts = Self {
             near: format!("carricks{id}near"),
@@ -71,7 +71,7 @@ impl Hosts {
     }
 
     /// Drops all packets of a path from now on, without ICMP errors.
-    fn cut(&self, path: usize) {
+    pub(crate) fn cut(&self, path: usize) {
         self.nft("add table inet cut");
         self.nft("add chain inet cut come { type filter hook input priority 0; }");
         self.nft("add chain inet cut go { type filter hook output priority 0; }");
@@ -82,7 +82,7 @@ impl Hosts {
     }
 
     /// Number of packets dropped on the path that was cut.
-    fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         let listed = self.nft("list table inet cut");
         let (_, rest) = listed.split_once("counter packets ").unwrap();
         rest.split_whitespace().next().unwrap().parse().unwrap()

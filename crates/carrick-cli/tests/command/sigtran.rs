@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Finished, Running, run, start};
+use serde_json::Value;
+
+use crate::paths::{self, Hosts};
+use crate::support::{Finished, Running, free_udp_port, run, start};
 
 /// ASPs 1 and 2 share the load of point code 2-117-3, ASP 3 has 2-1-1.
 const FILE: &str = r#"
@@ -73,6 +76,11 @@ struct Stp {
 
 impl Stp {
     fn start(name: &str, text: &str) -> Self {
+        Self::start_by(name, text, start)
+    }
+
+    /// Starts it with this function, such as on a host.
+    fn start_by(name: &str, text: &str, start: impl FnOnce(&[&str]) -> Running) -> Self {
         let file = ConfigFile::write(name, text);
         let mut running = start(&["stp", "--config", file.path()]);
         let ports = wait_for(&mut running, "sctp port");
@@ -219,6 +227,160 @@ fn an_asp_that_ends_under_load_loses_no_message() {
     assert_eq!(first + second, 30_000);
 }
 
+/// Serial number of a message of `carrick mtp load`, with its SLS.
+fn serial(message: &Value) -> (u64, u64) {
+    let data = message["data"].as_str().unwrap();
+    let number = u64::from_str_radix(&data[16..32], 16).unwrap();
+    (number, message["sls"].as_u64().unwrap())
+}
+
+/// Checks that the serial numbers rise within each SLS; returns the first one and their count.
+fn check_order(messages: &[Value]) -> (u64, u64) {
+    let mut last = [None; 16];
+    for message in messages {
+        let (number, sls) = serial(message);
+        let last = &mut last[sls as usize];
+        assert!(last.is_none_or(|last| last < number), "{number}");
+        *last = Some(number);
+    }
+    let first = messages.iter().map(|message| serial(message).0).min();
+    (first.unwrap(), messages.len() as u64)
+}
+
+/// RFC 4666, section 4.3.3: the ASP is killed without an ABORT, and returns from the same address and UDP port.
+#[test]
+fn a_crashed_asp_is_replaced_by_its_next_process() {
+    let stp = Stp::start("crash", FILE);
+    let udp_port = free_udp_port();
+    let receiver = || {
+        let asp = ["mtp", "receive", "--gateway", "127.0.0.1", "--json"];
+        let ports = ["--port", &stp.port, "--peer-udp-port", &stp.udp_port];
+        let own = ["--udp-port", &udp_port, "--routing-context", "100"];
+        let mut receiver = start(&[&asp[..], &ports, &own, &["--identifier", "1"]].concat());
+        wait_for(&mut receiver, "is active");
+        receiver
+    };
+    let mut first = receiver();
+    let options = [
+        "--count", "8000", "--rate", "4000", "--time", "60", "--json",
+    ];
+    let mut load = stp.mtp("load", "200", "3", &[&LABEL[..], &options].concat());
+    let mut before = vec![first.json_line()];
+    while before.len() < 100 {
+        before.push(first.json_line());
+    }
+    check_order(&before);
+    first.kill();
+    let mut second = receiver();
+    second.read_on();
+    load.read_on();
+    let sent = load.finish().json().pop().unwrap();
+    assert_eq!(sent["sent"], 8000);
+    second.terminate();
+    let after = second.finish();
+    assert_eq!(after.code, Some(0), "{after:?}");
+    // What its predecessor did not acknowledge is lost; nothing that follows is.
+    let (first, count) = check_order(&after.json());
+    assert!(first > 0 && first + count == 8000, "{count} from {first}");
+}
+
+/// RFC 4666, section 1.4.8: both ends are multi-homed, and a path fails.
+#[test]
+#[ignore = "needs root"]
+fn a_cut_path_loses_no_message_of_an_asp() {
+    let hosts = Hosts::new();
+    let listen = "[listen]\naddresses = [\"10.78.0.2\", \"10.78.1.2\"]";
+    let text = FILE.replace("[listen]\naddresses = [\"127.0.0.1\"]", listen);
+    let text = text.replace("addresses = [\"127.0.0.1\"]", "");
+    let stp = Stp::start_by("paths", &text, |line| paths::start_on(&hosts.far, line));
+    let mtp = |command: &str, asp: [&str; 2], options: &[&str]| {
+        let peer = ["mtp", command, "--gateway", "10.78.0.2,10.78.1.2"];
+        let own = ["--bind", "10.78.0.1", "--bind", "10.78.1.1"];
+        let ports = ["--port", &stp.port, "--peer-udp-port", &stp.udp_port];
+        let asp = ["--routing-context", asp[0], "--identifier", asp[1]];
+        let more = [&["--udp-port", "0", "--json"], options].concat();
+        paths::start_on(
+            &hosts.near,
+            &[&peer[..], &own, &ports, &asp, &more].concat(),
+        )
+    };
+    let mut receiver = mtp("receive", ["100", "1"], &["--echo"]);
+    wait_for(&mut receiver, "is active");
+    let options = ["--count", "12000", "--rate", "2000", "--time", "60"];
+    let mut load = mtp("load", ["200", "3"], &[&LABEL[..], &options].concat());
+    receiver.read_on();
+    assert_eq!(load.json_line()["event"], "interval");
+    hosts.cut(0);
+    let result = load.finish().json().pop().unwrap();
+    assert_eq!(
+        (&result["sent"], &result["received"]),
+        (&12_000.into(), &12_000.into())
+    );
+    receiver.terminate();
+    let received = receiver.finish();
+    assert_eq!(received.code, Some(0), "{received:?}");
+    assert_eq!(check_order(&received.json()), (0, 12_000));
+    let lost = hosts.lost();
+    assert!(lost > 0, "the path that was cut had nothing to carry");
+    println!(
+        "measured: delay {}, {lost} packets on the cut path",
+        result["delay"]
+    );
+}
+
+/// RFC 4666, section 4.4
+#[test]
+fn a_registered_routing_key_gets_its_messages() {
+    let stp = Stp::start("register", &format!("registration = \"new-keys\"\n{FILE}"));
+    let asp = [
+        "mtp",
+        "receive",
+        "--gateway",
+        "127.0.0.1",
+        "--udp-port",
+        "0",
+    ];
+    let ports = ["--port", &stp.port, "--peer-udp-port", &stp.udp_port];
+    let key = ["--identifier", "1", "--register", "4-1-1/3", "--count", "2"];
+    let mut receiver = start(&[&asp[..], &ports, &key].concat());
+    wait_for(&mut receiver, "is active");
+    let options = ["--opc", "2-1-1", "--dpc", "4-1-1", "01", "02"];
+    let sent = stp.mtp("send", "200", "3", &options).finish();
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert_eq!(received(&receiver.finish()), 2);
+    run(&[&asp[..], &["--register", "4-1-1/16"]].concat()).assert_failed(2, "0 to 15");
+}
+
+/// RFC 4666, section 5.6
+#[test]
+fn messages_pass_to_and_from_an_ipsp() {
+    let text = format!(
+        "{FILE}[[link-set]]\nname = \"east\"\nipsp = \"double\"\nrouting-context = 20\n\
+         local-routing-context = 10\npeers = [{{ addresses = [\"127.0.0.2\"], accept = true }}]\n\
+         [[route]]\ndpc = \"3-0-0\"\nlink-set = \"east\"\n"
+    );
+    let stp = Stp::start("ipsp", &text);
+    let ipsp = ["--ipsp", "double", "--local-routing-context", "20"];
+    let ipsp = [&ipsp[..], &["--bind", "127.0.0.2"]].concat();
+    let mut receiver = stp.mtp(
+        "receive",
+        "10",
+        "9",
+        &[&ipsp[..], &["--echo", "--quiet"]].concat(),
+    );
+    wait_for(&mut receiver, "is active");
+    let label = ["--opc", "2-1-1", "--dpc", "3-0-0"];
+    let options = ["--count", "2000", "--rate", "10000", "--json"];
+    let load = stp.mtp("load", "200", "3", &[&label[..], &options].concat());
+    let result = load.finish().json().pop().unwrap();
+    assert_eq!(
+        (&result["sent"], &result["received"]),
+        (&2000.into(), &2000.into())
+    );
+    receiver.terminate();
+    assert_eq!(received(&receiver.finish()), 2000);
+}
+
 #[test]
 fn a_reload_changes_the_configuration_or_nothing() {
     let mut stp = Stp::start("reload", FILE);
@@ -308,5 +470,5 @@ fn configurations_of_the_manual_are_valid() {
         assert_eq!(checked.code, Some(0), "{checked:?}");
         count += 1;
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 6);
 }

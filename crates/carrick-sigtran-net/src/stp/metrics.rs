@@ -2,6 +2,7 @@
 
 use carrick_metrics::encode_metrics;
 use carrick_sigtran::m3ua::asp::AspState;
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::AsState;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -10,6 +11,7 @@ use prometheus_client::registry::Registry;
 
 use super::router::Target;
 use super::{StpCore, Traffic};
+use crate::node::PeerState;
 
 /// Labels of one series, in the order in which they are shown.
 type Labels = Vec<(&'static str, String)>;
@@ -68,7 +70,7 @@ impl StpCore {
         let sgp = &self.node.gateway.sgp;
         let servers: Family<Labels, Gauge> = Family::default();
         let asps: Family<Labels, Gauge> = Family::default();
-        for server in &self.config.servers {
+        for server in self.servers() {
             let context = server.config.routing_context;
             let labels = vec![("application_server", escaped(&server.name))];
             let is_active = sgp.as_state(context) == Some(AsState::Active);
@@ -89,16 +91,16 @@ impl StpCore {
         registry.register("asp_active", help, asps);
         let links: Family<Labels, Gauge> = Family::default();
         for (key, set) in &self.link_sets {
-            let Some(link) = self.node.links.get(key) else {
+            let (Some(state), Some(peer)) = (self.link_state(*key), self.node.name(*key)) else {
                 continue;
             };
-            let labels = vec![("link_set", escaped(set)), ("gateway", escaped(&link.name))];
-            let is_active = link.is_active(self.context_of(set));
+            let labels = vec![("link_set", escaped(set)), ("gateway", escaped(&peer))];
+            let is_active = state == PeerState::Active;
             links.get_or_create(&labels).set(is_active.into());
         }
         registry.register(
             "link_active",
-            "1 if the link to the gateway is active",
+            "1 if the link to the gateway or peer is active",
             links,
         );
         let destinations: Family<Labels, Gauge> = Family::default();
@@ -106,9 +108,9 @@ impl StpCore {
             .available
             .iter()
             .filter(|((view, ..), _)| view.is_none());
-        for ((.., destination), is_available) in own {
+        for ((.., destination), availability) in own {
             let labels = vec![("destination", self.show(*destination))];
-            let available = i64::from(*is_available);
+            let available = i64::from(*availability != Availability::Unavailable);
             destinations.get_or_create(&labels).set(available);
         }
         let help = "1 if a route to the destination is available";

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::{
     AffectedPointCode, NetworkAppearance, PointCode, ProtocolData, RoutingContext,
     RoutingKeyDestination,
@@ -124,24 +125,68 @@ impl Router {
         Err(why)
     }
 
-    /// Returns whether any target of a destination, or of a range as a whole, is usable; `None` without a route.
-    pub(super) fn is_available(
+    /// Returns the availability of a destination, or of a range as a whole: that of the first targets that are usable,
+    /// restricted if others precede them. `None` without a route.
+    pub(super) fn availability(
+        &self,
+        network: Network,
+        destination: AffectedPointCode,
+        of: impl Fn(&Target) -> Availability,
+    ) -> Option<Availability> {
+        let groups = self.groups(network, destination);
+        let best = |group: &Vec<Target>| group.iter().map(&of).max().unwrap_or_default();
+        let preferred = groups.first().map(best)?;
+        let found = groups
+            .iter()
+            .map(best)
+            .find(|found| *found != Availability::Unavailable);
+        Some(match found {
+            Some(found) if preferred == Availability::Unavailable => {
+                found.min(Availability::Restricted)
+            }
+            Some(found) => found,
+            None => Availability::Unavailable,
+        })
+    }
+
+    /// Returns the targets that carry the traffic of a destination, those with the same priority.
+    pub(super) fn current(
         &self,
         network: Network,
         destination: AffectedPointCode,
         is_usable: impl Fn(&Target) -> bool,
-    ) -> Option<bool> {
+    ) -> Vec<Target> {
+        let groups = self.groups(network, destination).into_iter();
+        let mut usable = groups.map(|mut group| {
+            group.retain(&is_usable);
+            group
+        });
+        usable.find(|group| !group.is_empty()).unwrap_or_default()
+    }
+
+    /// Returns the targets of a destination, those of routing keys first, then routes of the same priority together.
+    fn groups(&self, network: Network, destination: AffectedPointCode) -> Vec<Vec<Target>> {
         let single = (destination.mask == 0).then_some(destination.point_code);
         let keys = networks(network).filter_map(|network| self.keys.get(&(network, single?)));
-        let servers = keys.flatten().map(|(_, context)| Target::Server(*context));
-        let mut found = None;
-        for target in servers {
-            found = Some(found == Some(true) || is_usable(&target));
-        }
-        for (_, target) in self.routes_of(network, destination).into_iter().flatten() {
-            found = Some(found == Some(true) || is_usable(target));
-        }
-        found
+        let servers: Vec<_> = keys
+            .flatten()
+            .map(|(_, context)| Target::Server(*context))
+            .collect();
+        let routes = self.routes_of(network, destination).into_iter();
+        let routes = routes.flat_map(|routes| routes.chunk_by(|(a, _), (b, _)| a == b));
+        let routes = routes.map(|group| group.iter().map(|(_, target)| target.clone()).collect());
+        let servers = (!servers.is_empty()).then_some(servers);
+        servers.into_iter().chain(routes).collect()
+    }
+
+    /// Returns the application servers with routing keys for a point code, whatever limits the keys.
+    pub(super) fn servers_of(
+        &self,
+        network: Network,
+        dpc: PointCode,
+    ) -> impl Iterator<Item = (&RoutingKeyDestination, RoutingContext)> {
+        let keys = networks(network).filter_map(move |network| self.keys.get(&(network, dpc)));
+        keys.flatten().map(|(key, context)| (key, *context))
     }
 
     /// Returns the destinations of routing keys and routes, with their networks.
@@ -252,16 +297,26 @@ mod tests {
     #[test]
     fn a_destination_is_available_by_any_of_its_routes() {
         let router = Router::new(&[], &[route(17, 0, 1, "a"), route(16, 3, 1, "b")]);
-        let available = |mask, code, down: &str| {
+        let availability = |mask, code, down: &str| {
             let point_code = PointCode::new(code).unwrap();
             let range = AffectedPointCode { mask, point_code };
-            let usable = |target: &Target| *target != Target::LinkSet(down.into());
-            router.is_available(None, range, usable)
+            let of = |target: &Target| {
+                if *target == Target::LinkSet(down.into()) {
+                    Availability::Unavailable
+                } else {
+                    Availability::Available
+                }
+            };
+            router.availability(None, range, of)
         };
-        assert_eq!(available(0, 17, "a"), Some(true));
-        assert_eq!(available(0, 18, "b"), Some(false));
-        assert_eq!(available(3, 16, "b"), Some(false));
-        assert_eq!(available(0, 99, ""), None);
+        assert_eq!(availability(0, 17, ""), Some(Availability::Available));
+        assert_eq!(availability(0, 17, "a"), Some(Availability::Restricted));
+        assert_eq!(availability(0, 18, "b"), Some(Availability::Unavailable));
+        assert_eq!(availability(3, 16, "b"), Some(Availability::Unavailable));
+        assert_eq!(availability(0, 99, ""), None);
         assert_eq!(router.destinations().len(), 2);
+        let range = AffectedPointCode::single(PointCode::new(17).unwrap());
+        let current = router.current(None, range, |target| *target != Target::LinkSet("a".into()));
+        assert_eq!(current, [Target::LinkSet("b".into())]);
     }
 }

@@ -1,5 +1,7 @@
 //! Sessions and the signal transfer point over loopback sockets.
 
+mod ipsp;
+mod m2pa;
 mod session;
 mod stp;
 mod support;

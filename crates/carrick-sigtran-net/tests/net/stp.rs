@@ -1,11 +1,15 @@
 //! Signal transfer point.
 
-use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::m3ua::asp::{AspConfig, AspIndication};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, LocalRoutingKeyIdentifier, PointCode, RegistrationStatus, RoutingContext,
+    RoutingKey, RoutingKeyDestination, TrafficMode, UnavailabilityCause, UserCause, UserIdentity,
+};
 use carrick_sigtran_net::stp::{Stp, StpConfig};
-use carrick_sigtran_net::{EventKind, RemoteGateway, Session};
+use carrick_sigtran_net::{EventKind, RemoteGateway, Session, start_asp};
 
 use super::support::{
-    active, asp, check_order, gateway, in_time, messages, number, receive, send, wait_for,
+    active, asp, check_order, endpoint, gateway, in_time, messages, number, receive, send, wait_for,
 };
 
 /// ASPs 1 and 2 serve point code 1 in application server `one`, ASP 3 serves point code 2 in `two`.
@@ -37,17 +41,37 @@ asps = ["asp3"]
 keys = [{ dpc = 2 }]
 "#;
 
-fn config(text: &str) -> StpConfig {
+/// Configuration of a signal transfer point on these addresses, with one ASP for a point code.
+pub(crate) fn with_one_asp(dpc: u32, addresses: &str) -> String {
+    format!(
+        "[listen]
+addresses = [{addresses}]
+port = 0
+udp-port = 0
+[[asp]]
+name = \"asp\"
+identifier = 1
+[[application-server]]
+name = \"own\"
+routing-context = {dpc}
+traffic-mode = \"loadshare\"
+asps = [\"asp\"]
+keys = [{{ dpc = {dpc} }}]
+"
+    )
+}
+
+pub(crate) fn config(text: &str) -> StpConfig {
     StpConfig::parse("stp.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn start(text: &str) -> (Stp, RemoteGateway) {
+pub(crate) async fn start(text: &str) -> (Stp, RemoteGateway) {
     let stp = Stp::start(config(text)).await.unwrap();
     let (port, udp_port) = stp.ports();
     (stp, gateway(port, udp_port))
 }
 
-async fn active_asp(gateway: &RemoteGateway, context: u32, identifier: u32) -> Session {
+pub(crate) async fn active_asp(gateway: &RemoteGateway, context: u32, identifier: u32) -> Session {
     let mut asp = asp(gateway.clone(), context, Some(identifier));
     active(&mut asp).await;
     asp
@@ -208,6 +232,8 @@ link-set = \"mate\"
     let two = active_asp(&gateway_a, 2, 3).await;
     send(&two, messages(2, 1, 1000)).await;
     check_order(&receive(&mut one, 1000).await, 1000);
+    // The own application server is the better route (DRST).
+    status_with(&a, "destination 0-0-1: restricted").await;
     // Neither reaches other destinations, and each reports that to the other.
     status_with(&a, "destination 0-0-0 mask 14: unavailable").await;
     status_with(&b, "destination 0-0-0 mask 14: unavailable").await;
@@ -217,8 +243,186 @@ link-set = \"mate\"
     status_with(&b, "destination 0-0-1: unavailable").await;
 }
 
+/// RFC 4666, sections 3.4.4 and 4.5.1
+#[tokio::test]
+async fn congestion_is_reported_until_it_ends() {
+    let (stp, gateway) = start(FILE).await;
+    let mut one = active_asp(&gateway, 1, 1).await;
+    let mut two = active_asp(&gateway, 2, 3).await;
+    // More than all queues to an ASP that does not read take.
+    send(&two, messages(2, 1, 120_000)).await;
+    let report = async |asp: &mut Session| {
+        let event = wait_for(asp, |kind| {
+            matches!(kind, EventKind::Asp(AspIndication::Congestion(_)))
+        });
+        let EventKind::Asp(AspIndication::Congestion(state)) = event.await.kind else {
+            unreachable!("waited for congestion");
+        };
+        let code = state.affected.0[0].point_code.value();
+        (code, state.level.map(|level| level.level()))
+    };
+    assert_eq!(report(&mut two).await, (1, Some(1)));
+    status_with(&stp, "120000 received, 0 sent").await;
+    // An ASP that becomes active later gets the report, too.
+    let mut late = active_asp(&gateway, 1, 2).await;
+    assert_eq!(report(&mut late).await, (1, Some(1)));
+    let mut received = Vec::new();
+    let ended = in_time(async {
+        loop {
+            tokio::select! {
+                ended = report(&mut two) => return ended,
+                _ = one.receiver.recv_many(&mut received, 1000) => {}
+            }
+        }
+    });
+    assert_eq!(ended.await, (1, Some(0)));
+}
+
+/// RFC 4666, section 3.4.5
+#[tokio::test]
+async fn an_unavailable_user_part_is_reported() {
+    let text = FILE.replace("keys = [{ dpc = 1 }]", "keys = [{ dpc = 1, si = [5] }]");
+    let (_stp, gateway) = start(&text).await;
+    let _one = active_asp(&gateway, 1, 1).await;
+    let mut two = active_asp(&gateway, 2, 3).await;
+    send(&two, messages(2, 1, 3)).await;
+    let event = wait_for(&mut two, |kind| {
+        matches!(kind, EventKind::Asp(AspIndication::UserPartUnavailable(_)))
+    });
+    let EventKind::Asp(AspIndication::UserPartUnavailable(dupu)) = event.await.kind else {
+        unreachable!("waited for a DUPU");
+    };
+    assert_eq!(dupu.affected.0.value(), 1);
+    let cause = UserCause {
+        cause: UnavailabilityCause::UNEQUIPPED,
+        user: UserIdentity::SCCP,
+    };
+    assert_eq!(dupu.user_cause, cause);
+}
+
+/// Starts an ASP that registers a routing key.
+fn registering(gateway: &RemoteGateway, identifier: u32, key: RoutingKey) -> Session {
+    let config = AspConfig {
+        identifier: Some(AspIdentifier(identifier)),
+        ..AspConfig::default()
+    };
+    let gateway = RemoteGateway {
+        routing_keys: vec![key],
+        ..gateway.clone()
+    };
+    start_asp(endpoint(), vec![gateway], &config).unwrap()
+}
+
+fn key(dpc: u32, mode: TrafficMode) -> RoutingKey {
+    RoutingKey {
+        local_id: LocalRoutingKeyIdentifier(1),
+        routing_context: None,
+        traffic_mode: Some(mode),
+        network_appearance: None,
+        destinations: vec![RoutingKeyDestination::all(PointCode::new(dpc).unwrap())],
+    }
+}
+
+/// RFC 4666, section 4.4
+#[tokio::test]
+async fn asps_register_routing_keys() {
+    let text = format!("registration = \"new-keys\"\n{FILE}");
+    let (stp, gateway) = start(&text).await;
+    let two = active_asp(&gateway, 2, 3).await;
+    // A new key is a new application server, with the same key another ASP of it.
+    let mut first = registering(&gateway, 1, key(7, TrafficMode::LOADSHARE));
+    let mut second = registering(&gateway, 2, key(7, TrafficMode::LOADSHARE));
+    active(&mut first).await;
+    active(&mut second).await;
+    send(&two, messages(2, 7, 1000)).await;
+    let mut received = receive(&mut first, 500).await;
+    received.extend(receive(&mut second, 500).await);
+    check_order(&received, 1000);
+    // Without a routing context, a message is one of the only application server.
+    let mut sent = messages(0, 2, 1);
+    sent[0].routing_context = None;
+    send(&first, sent).await;
+    status_with(&stp, "traffic of two: 1000 received, 1 sent").await;
+    // The application server ends with its last ASP.
+    first.close();
+    second.close();
+    in_time(first.ended()).await;
+    in_time(second.ended()).await;
+    in_time(async {
+        while stp.status().await.unwrap().contains("registered-") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // A DUNA reports that its destination has no route any more.
+    in_time(async {
+        while two.sender.send_many(&mut messages(2, 7, 1)).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// RFC 4666, section 3.6.2
+#[tokio::test]
+async fn registrations_have_their_results() {
+    for (policy, key, expected) in [
+        (
+            "configured-keys",
+            key(1, TrafficMode::LOADSHARE),
+            Ok(RoutingContext(1)),
+        ),
+        (
+            "configured-keys",
+            key(1, TrafficMode::OVERRIDE),
+            Err(Some(RegistrationStatus::UNSUPPORTED_TRAFFIC_MODE)),
+        ),
+        (
+            "configured-keys",
+            key(7, TrafficMode::LOADSHARE),
+            Err(Some(RegistrationStatus::NOT_PROVISIONED)),
+        ),
+        (
+            "new-keys",
+            RoutingKey {
+                destinations: vec![RoutingKeyDestination {
+                    service_indicators: vec![3],
+                    ..key(1, TrafficMode::LOADSHARE).destinations.remove(0)
+                }],
+                ..key(1, TrafficMode::LOADSHARE)
+            },
+            Err(Some(RegistrationStatus::NO_UNIQUE_ROUTING)),
+        ),
+        (
+            "new-keys",
+            RoutingKey {
+                routing_context: Some(RoutingContext(1)),
+                ..key(1, TrafficMode::LOADSHARE)
+            },
+            Err(Some(RegistrationStatus::CHANGE_REFUSED)),
+        ),
+    ] {
+        let text =
+            format!("registration = \"{policy}\"\n{FILE}[[asp]]\nname = \"x\"\nidentifier = 9\n");
+        let (_stp, gateway) = start(&text).await;
+        let mut asp = registering(&gateway, 9, key);
+        let result = wait_for(&mut asp, |kind| {
+            matches!(kind, EventKind::Asp(AspIndication::Registered(..)))
+        });
+        let expected = AspIndication::Registered(LocalRoutingKeyIdentifier(1), expected);
+        assert_eq!(result.await.kind, EventKind::Asp(expected));
+    }
+    let (_stp, gateway) = start(FILE).await;
+    let mut asp = registering(&gateway, 1, key(7, TrafficMode::LOADSHARE));
+    let error = wait_for(&mut asp, |kind| {
+        matches!(kind, EventKind::Asp(AspIndication::Error(_)))
+    });
+    let error = error.await.to_string();
+    assert!(error.contains("Unsupported Message Class"), "{error}");
+}
+
 /// Waits until the status has these words.
-async fn status_with(stp: &Stp, words: &str) {
+pub(crate) async fn status_with(stp: &Stp, words: &str) {
     in_time(async {
         while !stp.status().await.unwrap().contains(words) {
             tokio::task::yield_now().await;

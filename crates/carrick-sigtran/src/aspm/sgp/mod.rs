@@ -240,6 +240,12 @@ impl<L: Layer> Gateway<L> {
         Ok(())
     }
 
+    /// Returns the configuration of an application server, also of one that a registration has created.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
+    pub fn application_server(&self, id: L::AsId) -> Option<&L::Server> {
+        self.servers.get(&id).map(|server| &server.config)
+    }
+
     /// Returns the state of an application server, `None` if it does not exist. This is the answer to an
     /// M-AS_STATUS request.
     #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]

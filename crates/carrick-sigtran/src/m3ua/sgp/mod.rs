@@ -102,6 +102,29 @@ pub enum SgpIndication {
     Congestion(AspKey, SignallingCongestion),
 }
 
+impl SgpIndication {
+    /// Returns the ASP that the primitive concerns, `None` if it concerns an application server.
+    pub const fn asp(&self) -> Option<AspKey> {
+        match self {
+            Self::SctpStatus(asp, _)
+            | Self::AspUp(asp)
+            | Self::AspDown(asp)
+            | Self::AspActive(asp, _)
+            | Self::AspInactive(asp, _)
+            | Self::Registered(asp, _)
+            | Self::Deregistered(asp, _)
+            | Self::Notify(asp, _)
+            | Self::Error(asp, _)
+            | Self::PeerError(asp, _)
+            | Self::PeerUnresponsive(asp)
+            | Self::Transfer(asp, ..)
+            | Self::Audit(asp, _)
+            | Self::Congestion(asp, _) => Some(*asp),
+            Self::AsStatus(..) | Self::Discarded(..) => None,
+        }
+    }
+}
+
 impl From<GatewayEvent<M3ua>> for SgpIndication {
     fn from(event: GatewayEvent<M3ua>) -> Self {
         match event {

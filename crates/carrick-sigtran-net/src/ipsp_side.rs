@@ -1,0 +1,263 @@
+//! IP server process: the state machine with the connections of its peers (RFC 4666, sections 4.3 and 5.6).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_proto::Time;
+use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
+use carrick_sigtran::m3ua::ipsp::{Ipsp, IpspConfigError, IpspExchange};
+use carrick_sigtran::m3ua::sgp::{
+    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, TransferError,
+};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, DecodeError, Message, ProtocolData, RoutingContext, SctpNotification,
+};
+
+use crate::asp_link::AspRequester;
+use crate::association::AssociationId;
+use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
+
+/// IP server process: M3UA between two processes without a gateway.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IpspConfig {
+    /// Model of the exchange of ASPSM and ASPTM messages, the same at both ends.
+    pub exchange: IpspExchange,
+    /// Application server that the peers serve.
+    pub remote: ApplicationServerConfig,
+    /// Application server that this process serves; with single exchange it has the routing context of `remote`.
+    pub local: AspApplicationServer,
+    /// ASP Identifier of this process.
+    pub identifier: Option<AspIdentifier>,
+    /// Peers.
+    pub peers: Vec<IpspPeer>,
+}
+
+/// Peer of an IP server process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IpspPeer {
+    /// Name, addresses and ports.
+    pub remote: RemoteGateway,
+    /// This end sets the association up, and requests ASP Up and ASP Active with single exchange. Otherwise the peer
+    /// does, from one of its addresses.
+    pub connects: bool,
+}
+
+/// Key of an IP server process in a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct IpspKey(pub(crate) u32);
+
+/// Peer with its connection.
+pub(crate) struct ConnectedPeer {
+    pub(crate) connection: PeerConnection,
+    key: AspKey,
+    requester: AspRequester,
+}
+
+/// State machine with the connections of its peers.
+pub(crate) struct IpspSide {
+    pub(crate) ipsp: Ipsp,
+    remote: RoutingContext,
+    local: Option<RoutingContext>,
+    pub(crate) peers: BTreeMap<LinkKey, ConnectedPeer>,
+}
+
+impl IpspSide {
+    /// Process with these peers, whose keys begin with `first`.
+    pub(crate) fn new(
+        now: Time,
+        config: IpspConfig,
+        sgp: SgpConfig,
+        first: LinkKey,
+    ) -> Result<Self, IpspConfigError> {
+        let mut ipsp = Ipsp::new(config.exchange, sgp);
+        let (remote, local) = (config.remote.routing_context, config.local.routing_context);
+        ipsp.remote(now, |gateway| gateway.add_application_server(config.remote))?;
+        let mut peers = BTreeMap::new();
+        for (number, peer) in (first.0..).zip(config.peers) {
+            let of_peer = SgpAspConfig {
+                identifier: None,
+                application_servers: vec![remote],
+            };
+            let own = AspConfig {
+                identifier: config.identifier,
+                application_servers: vec![config.local],
+                ..AspConfig::default()
+            };
+            let (up, active) = match config.exchange {
+                IpspExchange::Single => (peer.connects, peer.connects),
+                IpspExchange::DoubleWithSingleAspsm => (peer.connects, true),
+                IpspExchange::Double => (true, true),
+            };
+            let connected = ConnectedPeer {
+                connection: PeerConnection::new(peer.remote, peer.connects),
+                key: ipsp.add_peer(of_peer, own)?,
+                requester: AspRequester::new(up, active),
+            };
+            peers.insert(LinkKey(number), connected);
+        }
+        Ok(Self {
+            ipsp,
+            remote,
+            local,
+            peers,
+        })
+    }
+
+    /// Returns whether messages to the peers are sent or buffered.
+    pub(crate) fn is_usable(&self) -> bool {
+        let state = self.ipsp.gateway().as_state(self.remote);
+        matches!(state, Some(AsState::Active | AsState::Pending))
+    }
+
+    /// Returns the number of messages to the peers that wait, and their octets.
+    pub(crate) fn buffered(&self) -> Option<(usize, usize)> {
+        self.ipsp.gateway().buffered(self.remote)
+    }
+
+    /// Returns whether the peer is active, and this process towards it.
+    pub(crate) fn is_active(&self, key: LinkKey) -> bool {
+        let active = |peer: &ConnectedPeer| {
+            let local = self
+                .ipsp
+                .asp(peer.key)
+                .and_then(|asp| asp.state(self.local));
+            let remote = self.ipsp.gateway().asp_state(peer.key, self.remote);
+            local == Some(AspState::Active) && remote == Some(AspState::Active)
+        };
+        self.peers.get(&key).is_some_and(active)
+    }
+
+    /// Returns the peer with this key in the state machine.
+    pub(crate) fn peer_of(&self, key: AspKey) -> Option<(LinkKey, &ConnectedPeer)> {
+        let mut peers = self.peers.iter();
+        let found = peers.find(|(_, peer)| peer.key == key);
+        found.map(|(key, peer)| (*key, peer))
+    }
+
+    /// Returns the peer that an association from this address belongs to.
+    pub(crate) fn accepting(&self, address: &IpAddr) -> Option<LinkKey> {
+        let mut peers = self.peers.iter();
+        let found = peers.find(|(_, peer)| peer.connection.accepts(address));
+        found.map(|(key, _)| *key)
+    }
+
+    /// The association is established: makes the requests that are this end's.
+    pub(crate) fn on_connected(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        id: AssociationId,
+        outbound_streams: u16,
+    ) {
+        let up = SctpNotification::Up { outbound_streams };
+        self.handle_sctp(now, key, up);
+        if let Some(peer) = self.peers.get_mut(&key) {
+            peer.connection.on_opened(id);
+            peer.requester.reactivate();
+            let requester = &mut peer.requester;
+            self.ipsp
+                .local(now, peer.key, |asp| requester.on_connected(now, asp));
+        }
+    }
+
+    pub(crate) fn handle_sctp(&mut self, now: Time, key: LinkKey, notification: SctpNotification) {
+        if let Some(peer) = self.peers.get(&key) {
+            self.ipsp.handle_sctp(now, peer.key, notification);
+        }
+    }
+
+    pub(crate) fn on_message(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        stream: u16,
+        decoded: &Result<Message, DecodeError>,
+        octets: &Bytes,
+    ) {
+        let Some(peer) = self.peers.get(&key) else {
+            return;
+        };
+        match decoded {
+            Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
+            Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
+        }
+    }
+
+    /// Reacts to a primitive of this process towards a peer. Returns whether the association is to be shut down.
+    pub(crate) fn on_indication(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        indication: &AspIndication,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&key) else {
+            return false;
+        };
+        let ConnectedPeer {
+            connection,
+            key,
+            requester,
+        } = peer;
+        let closes = self.ipsp.local(now, *key, |asp| {
+            requester.on_indication(now, asp, connection, indication);
+            requester.is_stopping() && requester.continue_stop(now, asp)
+        });
+        closes == Some(true) && connection.association().is_some()
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let peers = self.peers.values();
+        let peers = peers.filter(|peer| !peer.requester.is_stopping());
+        let retries = peers.filter_map(|peer| peer.connection.poll_timeout());
+        retries.chain(self.ipsp.poll_timeout()).min()
+    }
+
+    /// Handles the timers. Returns the peers whose associations are to be set up.
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> Vec<LinkKey> {
+        self.ipsp.handle_timeout(now);
+        let mut due = Vec::new();
+        for (link, peer) in &mut self.peers {
+            let ConnectedPeer {
+                connection,
+                key,
+                requester,
+            } = peer;
+            let connects = self.ipsp.local(now, *key, |asp| {
+                requester.handle_timeout(now, asp, connection)
+            });
+            if connects == Some(true) {
+                due.push(*link);
+            }
+        }
+        due
+    }
+
+    /// Begins the end of a peer's connection. Returns whether there is nothing to wait for.
+    pub(crate) fn stop(&mut self, now: Time, key: LinkKey) -> bool {
+        let Some(peer) = self.peers.get_mut(&key) else {
+            return true;
+        };
+        let ConnectedPeer {
+            connection,
+            key,
+            requester,
+        } = peer;
+        let stopped = self
+            .ipsp
+            .local(now, *key, |asp| requester.stop(now, asp, connection));
+        stopped == Some(true)
+    }
+
+    pub(crate) fn is_stopping(&self, key: LinkKey) -> bool {
+        let peer = self.peers.get(&key);
+        peer.is_none_or(|peer| peer.requester.is_stopping())
+    }
+
+    /// Sends a message to the peers, as their traffic mode demands.
+    pub(crate) fn transfer(&mut self, now: Time, data: ProtocolData) -> Result<(), TransferError> {
+        let remote = self.remote;
+        self.ipsp
+            .remote(now, |gateway| gateway.transfer_to(remote, data))
+    }
+}

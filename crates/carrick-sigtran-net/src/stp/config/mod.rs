@@ -1,0 +1,327 @@
+//! Configuration file of a signal transfer point: TOML with known keys only. Errors name the line.
+//!
+//! `file` has the entries as they are written; `check` and `link_sets` turn them into settings.
+
+mod check;
+mod file;
+mod link_sets;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use carrick::Config;
+use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
+use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
+use carrick_sigtran::m3ua::{
+    AspIdentifier, NetworkAppearance, PORT, PointCode, PointCodeFormat, RoutingContext,
+};
+use serde::Deserialize;
+
+use self::check::Wrong;
+use self::file::File;
+use super::router::Route;
+use super::screening::ScreeningRule;
+use crate::association::endpoint_config;
+use crate::m2pa_side::{M2paConfig, M2paLinkConfig};
+use crate::{AspSettings, IpspConfig, RemoteGateway};
+
+/// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
+const STREAMS: u16 = 17;
+
+/// Error of a configuration file.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// Not TOML, or an unknown key or value.
+    #[error("{path}: {reason}")]
+    Form {
+        /// The file.
+        path: String,
+        /// Line and error.
+        reason: String,
+    },
+    /// A value is out of range or contradicts another one.
+    #[error("{path}, line {line}: {reason}")]
+    Value {
+        /// The file.
+        path: String,
+        /// The line.
+        line: usize,
+        /// The error and how to correct it.
+        reason: String,
+    },
+}
+
+/// Configuration of a signal transfer point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StpConfig {
+    /// Address for metrics over HTTP.
+    pub metrics: Option<SocketAddr>,
+    /// The log has a JSON object a line.
+    pub json_log: bool,
+    /// Endpoint.
+    pub listen: ListenSettings,
+    /// Display form of point codes.
+    pub format: PointCodeFormat,
+    /// Registration of routing keys by ASPs.
+    pub registration: RegistrationPolicy,
+    pub(in crate::stp) servers: Vec<ServerSettings>,
+    pub(in crate::stp) asps: Vec<AspSettings>,
+    pub(in crate::stp) link_sets: Vec<LinkSetSettings>,
+    pub(in crate::stp) routes: Vec<Route>,
+    pub(in crate::stp) screening: Vec<ScreeningRule>,
+}
+
+/// Application server with its name.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct ServerSettings {
+    pub(in crate::stp) name: String,
+    pub(in crate::stp) config: ApplicationServerConfig,
+}
+
+/// Link set: associations with the same adjacent node or pair of nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct LinkSetSettings {
+    pub(in crate::stp) name: String,
+    pub(in crate::stp) network_appearance: Option<NetworkAppearance>,
+    pub(in crate::stp) kind: LinkSetKind,
+    /// Application server whose ASPs are the same peers.
+    pub(in crate::stp) peer: Option<RoutingContext>,
+}
+
+/// Kind of a link set.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) enum LinkSetKind {
+    /// To gateways, as ASP.
+    Asp(AspSet),
+    /// To IP server processes.
+    Ipsp(IpspConfig),
+    /// MTP3 over M2PA.
+    M2pa(M2paSet),
+}
+
+/// Link set of MTP3 over M2PA.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct M2paSet {
+    point_code_bits: u8,
+    own: PointCode,
+    adjacent: PointCode,
+    network_indicator: u8,
+    network_appearance: Option<NetworkAppearance>,
+    emergency: bool,
+    links: Vec<M2paLinkSettings>,
+}
+
+/// Link with its own endpoint.
+#[derive(Clone, PartialEq, Debug)]
+struct M2paLinkSettings {
+    remote: RemoteGateway,
+    accept: bool,
+    listen: ListenSettings,
+}
+
+impl M2paSet {
+    pub(in crate::stp) fn config(&self) -> M2paConfig {
+        let links = self.links.iter().map(|link| M2paLinkConfig {
+            remote: link.remote.clone(),
+            connects: !link.accept,
+            endpoint: link.listen.endpoint().accept(link.accept),
+        });
+        M2paConfig {
+            point_code_bits: self.point_code_bits,
+            own: self.own,
+            adjacent: self.adjacent,
+            network_indicator: self.network_indicator,
+            network_appearance: self.network_appearance,
+            emergency: self.emergency,
+            links: links.collect(),
+        }
+    }
+}
+
+/// Gateways, and the application server in which this process is an ASP there.
+#[derive(Clone, PartialEq, Debug)]
+pub(in crate::stp) struct AspSet {
+    pub(in crate::stp) gateways: Vec<RemoteGateway>,
+    pub(in crate::stp) identifier: Option<AspIdentifier>,
+    pub(in crate::stp) server: AspApplicationServer,
+}
+
+impl AspSet {
+    pub(in crate::stp) fn asp_config(&self) -> AspConfig {
+        AspConfig {
+            identifier: self.identifier,
+            application_servers: vec![self.server],
+            ..AspConfig::default()
+        }
+    }
+}
+
+/// SCTP endpoint with one or more addresses.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ListenSettings {
+    /// Its addresses; empty for all of the host.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
+    /// The SCTP port.
+    #[serde(default = "default_port")]
+    pub port: u16,
+    /// UDP port for SCTP in UDP (RFC 6951); 0 lets the system choose. 9899 without `raw`.
+    pub udp_port: Option<u16>,
+    /// SCTP directly over IP, which needs `CAP_NET_RAW`; combined with `udp-port`, both.
+    #[serde(default)]
+    pub raw: bool,
+    /// Number of streams in each direction.
+    #[serde(default = "default_streams")]
+    pub streams: u16,
+}
+
+fn default_port() -> u16 {
+    PORT
+}
+
+fn default_streams() -> u16 {
+    STREAMS
+}
+
+impl ListenSettings {
+    /// Returns the configuration of the endpoint.
+    pub fn endpoint(&self) -> Config {
+        let config = if self.raw {
+            Config::raw(self.addresses.iter().copied())
+        } else {
+            Config::udp(self.addresses.iter().copied())
+        };
+        let config = match (self.raw, self.udp_port) {
+            (true, Some(port)) => config.and_plain_ip().encapsulation_port(port),
+            (false, Some(port)) => config.encapsulation_port(port),
+            (_, None) => config,
+        };
+        endpoint_config(config.port(self.port), self.streams)
+    }
+}
+
+impl StpConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the line.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&name, &text),
+            Err(source) => Err(ConfigError::Read { path: name, source }),
+        }
+    }
+
+    /// Parses the text of a file with this name.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the line.
+    pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|error| ConfigError::Form {
+            path: path.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        })?;
+        file.check().map_err(|Wrong { at, reason }| {
+            let before = text.get(..at.start).unwrap_or_default();
+            ConfigError::Value {
+                path: path.to_owned(),
+                line: before.matches('\n').count() + 1,
+                reason,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+[listen]
+addresses = ["127.0.0.1"]
+[[asp]]
+name = "a"
+identifier = 1
+[[application-server]]
+name = "one"
+routing-context = 1
+asps = ["a"]
+keys = [{ dpc = "2-117-3", si = [3] }]
+[[link-set]]
+name = "mate"
+routing-context = 9
+gateways = [{ addresses = ["127.0.0.2", "127.0.0.3"] }]
+[[route]]
+dpc = "2-117-0"
+mask = 3
+link-set = "mate"
+[[screening]]
+action = "deny"
+link-set = "mate"
+opc = 5
+"#;
+
+    fn error(from: &str, to: &str) -> String {
+        assert!(FILE.contains(from), "{from}");
+        let text = FILE.replacen(from, to, 1);
+        StpConfig::parse("f", &text).expect_err(to).to_string()
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let config = StpConfig::parse("f", FILE).unwrap();
+        assert_eq!(config.listen.port, 2905);
+        assert_eq!(config.asps[0].application_servers, [RoutingContext(1)]);
+        let LinkSetKind::Asp(set) = &config.link_sets[0].kind else {
+            panic!("{config:?}");
+        };
+        assert_eq!(set.gateways[0].addresses.len(), 2);
+        assert_eq!(config.routes[0].destination.mask, 3);
+        assert_eq!(config.screening.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_its_line() {
+        let why = error("addresses = [\"127.0.0.1\"]", "adresses = []");
+        assert!(
+            why.contains("line 3") && why.contains("`adresses`"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (from, to, line, words) in [
+            ("identifier = 1", "", 5, "needs addresses"),
+            ("asps = [\"a\"]", "asps = [\"b\"]", 10, "\"b\""),
+            ("\"2-117-3\"", "\"2-117-8\"", 11, "2-117-8"),
+            ("si = [3]", "si = [16]", 11, "0 to 15"),
+            ("mask = 3", "mask = 15", 18, "0 to 14"),
+            ("mask = 3", "mask = 4", 17, "must be 0"),
+            (
+                "link-set = \"mate\"\n[[s",
+                "link-set = \"x\"\n[[s",
+                19,
+                "\"x\"",
+            ),
+            ("name = \"mate\"", "name = \"one\"", 13, "another"),
+            ("opc = 5", "opc-mask = 1", 23, "point code"),
+        ] {
+            let why = error(from, to);
+            assert!(
+                why.contains(&format!("line {line}:")) && why.contains(words),
+                "{why}"
+            );
+        }
+    }
+}
