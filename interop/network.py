@@ -56,9 +56,10 @@ def _delete(namespace):
 
 
 def _alive(pid):
+    """Returns whether the process is a Python program, such as one of those that have scenarios."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return b"run.py" in file.read()
+            return b"python" in file.read()
     except OSError:
         return False
 
