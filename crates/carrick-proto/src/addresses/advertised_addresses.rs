@@ -14,7 +14,7 @@ use super::{AddressVersion, LocalAddresses};
 use crate::route::{Route, in_scope};
 
 /// Addresses in an INIT or INIT ACK at most.
-const MAX_ADVERTISED: usize = 100;
+pub(crate) const MAX_ADVERTISED: usize = 100;
 
 /// Returns the local addresses to advertise in a packet on this route: those that the peer can use. Empty
 /// if that is only the source, which the peer learns from the packet, also behind a NAT (RFC 9260

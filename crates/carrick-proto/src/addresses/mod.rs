@@ -26,7 +26,9 @@ use carrick_wire::{
 };
 
 use crate::path::PathId;
-pub(crate) use advertised_addresses::{AdvertisedAddresses, InitAckAddresses, write_addresses};
+pub(crate) use advertised_addresses::{
+    AdvertisedAddresses, InitAckAddresses, MAX_ADVERTISED, write_addresses,
+};
 pub(crate) use local::{AddressVersion, LocalAddresses};
 pub(crate) use local_requests::IllegalAsconfAck;
 use local_requests::PendingAsconf;

@@ -23,7 +23,7 @@ use super::peer_parameters::{
 };
 use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
 use super::{Association, Context};
-use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses};
+use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses, MAX_ADVERTISED};
 use crate::auth::{Auth, KeyVector};
 use crate::cookie::Cookie;
 use crate::error::AbortCause;
@@ -105,7 +105,7 @@ impl Association {
         if !matches!(self.state, AssociationState::CookieWait(_)) {
             return false;
         }
-        let mut refused: Vec<IpAddr> = ip_addresses(refused).collect();
+        let mut refused: Vec<IpAddr> = ip_addresses(refused).take(MAX_ADVERTISED).collect();
         refused.retain(|a| cx.local_addresses.all().contains(a));
         if refused.is_empty() {
             return false;

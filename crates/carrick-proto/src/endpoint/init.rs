@@ -37,7 +37,7 @@ struct InitAckParameters {
     /// Version of the local addresses to advertise: that of the association's own INIT if there was one.
     address_version: AddressVersion,
     /// The local addresses that this INIT listed, and the last of the version up to which it listed
-    /// all. `None` without an INIT of this side.
+    /// all. `None` without an INIT of this side, or if the destination is not confirmed.
     own_init: Option<(Vec<IpAddr>, AddressVersion)>,
     /// Other peers have the same address and port.
     is_additional: bool,
@@ -160,7 +160,10 @@ impl Endpoint {
             let vector = new_vector(association.config(), cx.random);
             (tag, tsn, cx.local_addresses.latest(), vector)
         };
-        let own_init = setting_up.then(|| association.addresses_of_init(cx.local_addresses));
+        // The destination of anything longer has to be confirmed (section 5.4).
+        let is_confirmed = |path: &Path| path.remote() == route.remote && path.is_confirmed();
+        let own_init = (setting_up && association.paths().iter().any(is_confirmed))
+            .then(|| association.addresses_of_init(cx.local_addresses));
         Some(InitAckParameters {
             route,
             config: Arc::clone(association.config()),
@@ -177,8 +180,8 @@ impl Endpoint {
     /// Sends INIT ACK in reply to an INIT of length `len` from the address `from`.
     ///
     /// 1. Negotiate the extensions and key vectors.
-    /// 2. Select the addresses to advertise (RFC 9260, section 5.1.2): those of this side's INIT, whose
-    ///    destination the user gave, or else no more than RFC 5062, section 3, allows.
+    /// 2. Select the addresses to advertise (RFC 9260, section 5.1.2): those of this side's INIT, if the
+    ///    destination is confirmed, or else no more than RFC 5062, section 3, allows.
     /// 3. Seal the cookie with the current secret (section 5.1.3).
     /// 4. Queue INIT ACK (section 3.3.3).
     fn send_init_ack(

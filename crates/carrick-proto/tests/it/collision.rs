@@ -204,6 +204,17 @@ fn cookie_wait_answers_with_the_addresses_of_its_init() {
     assert_eq!(inits[0].listed(), own.listed()[..20]);
     let answers = peer.init(&mut w, |_| {});
     assert_eq!(answers[0].listed(), own.listed()[..20]);
+
+    // An address that the peer only claims gets no more than one without an association.
+    let claimed = ip("10.0.0.98");
+    peer.answer_init(&mut w, |p| {
+        p.state_cookie(b"c");
+        p.ip_address(claimed);
+    });
+    peer.link.from = claimed;
+    let answers = peer.init(&mut w, |_| {});
+    assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
+    assert!(answers[0].listed().len() < 10, "{:?}", answers[0].listed());
 }
 
 /// RFC 9260, section 5.2.1
