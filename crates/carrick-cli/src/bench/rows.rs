@@ -23,8 +23,25 @@ const PINGS_PER_SECOND: f64 = 5000.0;
 const IDLE: &str = "2000";
 /// Time that a program has in addition to that of its measurement.
 const MARGIN: Duration = Duration::from_secs(60);
-/// Rate of the simulated link in kbit/s.
-const LINK_RATE: f64 = 1e6;
+
+/// Simulated link with a queue of one bandwidth-delay product.
+struct Link {
+    megabits: u32,
+    /// One way.
+    delay: &'static str,
+    queue: &'static str,
+}
+
+const FAT: Link = Link {
+    megabits: 1000,
+    delay: "50 ms",
+    queue: "8333 packets",
+};
+const THIN: Link = Link {
+    megabits: 100,
+    delay: "25 ms",
+    queue: "417 packets",
+};
 
 /// Measured quantity of a row.
 pub(super) struct Column {
@@ -255,19 +272,31 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "long-link",
         about: "1 GB over a simulated link of 1 Gbit/s with a round trip of 100 ms",
-        measure: |bench, program| link(bench, program, "0 %", 1000),
+        measure: |bench, program| link(bench, program, &FAT, "0 %", 1000),
         ..SIMULATED
     },
     Row {
         name: "long-link-loss-0.1",
         about: "300 MB over the same link with 0.1 % loss",
-        measure: |bench, program| link(bench, program, "0.1 %", 300),
+        measure: |bench, program| link(bench, program, &FAT, "0.1 %", 300),
         ..SIMULATED
     },
     Row {
         name: "long-link-loss-1",
         about: "300 MB over the same link with 1 % loss",
-        measure: |bench, program| link(bench, program, "1 %", 300),
+        measure: |bench, program| link(bench, program, &FAT, "1 %", 300),
+        ..SIMULATED
+    },
+    Row {
+        name: "lossy-link-0.1",
+        about: "250 MB over a simulated link of 100 Mbit/s with a round trip of 50 ms and 0.1 % loss",
+        measure: |bench, program| link(bench, program, &THIN, "0.1 %", 250),
+        ..SIMULATED
+    },
+    Row {
+        name: "lossy-link-1",
+        about: "250 MB over the same link with 1 % loss",
+        measure: |bench, program| link(bench, program, &THIN, "1 %", 250),
         ..SIMULATED
     },
 ];
@@ -533,14 +562,19 @@ impl Drop for ScenarioFile {
 }
 
 /// Measures a transfer over a simulated link by `carrick lab run`.
-fn link(bench: &Bench, program: &Program, loss: &str, megabytes: u32) -> Result<Vec<f64>, String> {
+fn link(
+    bench: &Bench,
+    program: &Program,
+    simulated: &Link,
+    loss: &str,
+    megabytes: u32,
+) -> Result<Vec<f64>, String> {
     let is_bbr = program.name == "carrick-bbr";
     let scenario = include_str!("link.toml")
         .replace("CONGESTION", if is_bbr { "bbr" } else { "cubic" })
-        .replace("RATE", "1 Gbit/s")
-        .replace("DELAY", "50 ms")
-        // One bandwidth-delay product.
-        .replace("QUEUE", "8333 packets")
+        .replace("RATE", &format!("{} Mbit/s", simulated.megabits))
+        .replace("DELAY", simulated.delay)
+        .replace("QUEUE", simulated.queue)
         .replace("LOSS", loss)
         .replace("BYTES", &format!("{megabytes} MB"));
     let file = ScenarioFile::new(&scenario)?;
@@ -555,7 +589,7 @@ fn link(bench: &Bench, program: &Program, loss: &str, megabytes: u32) -> Result<
     });
     let goodput = positive(goodput.unwrap_or(&Value::Null), "measured")?;
     Ok(vec![
-        goodput / LINK_RATE * 100.0,
+        goodput / (f64::from(simulated.megabits) * 1e3) * 100.0,
         finished.cpu_seconds / f64::from(megabytes) * 1e3,
     ])
 }

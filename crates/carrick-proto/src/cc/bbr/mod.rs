@@ -10,6 +10,8 @@
 //! - The rate includes the headers of DATA chunks where the association counts them.
 //! - Random times (section 5.3.3.8) are derived from the time of a SACK and the bytes delivered, so that equal
 //!   runs are equal.
+//! - The short-term bounds after a loss allow for the pacing below the rate (section 2.5), so that random losses
+//!   do not reduce them while the path delivers all that it gets.
 //! - An ECN mark, for which the draft leaves the response open (section 3.7), counts as a loss, and as too
 //!   much data in flight while the sender probes for bandwidth.
 
@@ -26,13 +28,11 @@ use super::{
     initial_window,
 };
 use crate::time::Time;
-use model::{PathModel, percent};
+use model::{PACED_SHARE, PathModel, percent};
 use phases::{BandwidthProbe, FullPipe, Phase, RttProbe};
 
 /// Window at least, in PMDCS: enough for a peer that acknowledges every second packet (section 2.8).
 const MIN_PIPE_WINDOW: usize = 4;
-/// Share of the rate at which packets are paced, in percent: 1 less than the path delivers (section 2.5).
-const PACED_SHARE: u64 = 99;
 /// Time in which a quantum of packets leaves at the pacing rate, and its limit in bytes (section 5.6.3).
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
 const MAX_QUANTUM: usize = 65_536;

@@ -19,6 +19,8 @@ const RTT_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Round trips of each of the two intervals over which aggregation is remembered (`ExtraAckedFilterLen`, section
 /// 2.12).
 const AGGREGATION_ROUNDS: u64 = 5;
+/// Share of the rate at which packets are paced, in percent: 1 less than the path delivers (section 2.5).
+pub(super) const PACED_SHARE: u64 = 99;
 
 /// Returns a percentage of a value.
 pub(super) fn percent(value: u64, percent: u64) -> u64 {
@@ -319,7 +321,8 @@ impl PathModel {
     }
 
     /// Reduces the short-term bounds towards what the round trip delivered (`AdaptLowerBoundsFromCongestion`,
-    /// section 5.5.10.3).
+    /// section 5.5.10.3). A path that delivers all it gets delivers the share of the rate at which packets are
+    /// paced: that does not reduce the bounds, or else each round trip with a random loss would, by 1 %.
     pub(super) fn reduce_bounds(&mut self, cwnd: usize) {
         let (rate, delivered) = (self.signals.rate, self.latest_delivered());
         let highest = self.highest_rate();
@@ -330,8 +333,12 @@ impl PathModel {
         if bounds.shortterm_flight == usize::MAX {
             bounds.shortterm_flight = cwnd;
         }
-        bounds.shortterm_rate = rate.max(percent(bounds.shortterm_rate, REDUCTION));
-        bounds.shortterm_flight = delivered.max(percent_of(bounds.shortterm_flight, REDUCTION));
+        let present = bounds.shortterm_rate;
+        let allowed = (rate.saturating_mul(100) / PACED_SHARE).min(present);
+        bounds.shortterm_rate = rate.max(allowed).max(percent(present, REDUCTION));
+        let present = bounds.shortterm_flight;
+        let allowed = (delivered.saturating_mul(100) / PACED_SHARE as usize).min(present);
+        bounds.shortterm_flight = delivered.max(allowed).max(percent_of(present, REDUCTION));
     }
 
     /// Forgets the losses of a round trip that ended.

@@ -304,7 +304,7 @@ fn losses_lower_short_term_bounds_until_a_probe() {
     flow.round(Round::default());
     flow.lose(1, PRODUCT);
     let delivers_less = Round {
-        packets: 99,
+        packets: 90,
         repairing: true,
         ..Round::default()
     };
@@ -313,8 +313,8 @@ fn losses_lower_short_term_bounds_until_a_probe() {
     assert_eq!(flow.bbr.model.bounds.shortterm_rate, 1_000_000);
     flow.lose(1, PRODUCT);
     flow.round(delivers_less);
-    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 990_000);
-    assert_eq!(flow.pacing(), 98);
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 909_090);
+    assert_eq!(flow.pacing(), 90);
     // No more than 30 % in a round trip.
     flow.lose(1, PRODUCT);
     for _ in 0..2 {
@@ -324,18 +324,34 @@ fn losses_lower_short_term_bounds_until_a_probe() {
             ..Round::default()
         });
     }
-    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 990_000);
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 909_090);
     flow.lose(1, PRODUCT);
     flow.round(Round {
         packets: 10,
         repairing: true,
         ..Round::default()
     });
-    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 693_000);
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 636_363);
     assert_eq!(flow.bbr.model.bounds.longterm_flight, usize::MAX);
     flow.until(Phase::ProbeRefill);
     assert_eq!(flow.bbr.model.bounds.shortterm_rate, u64::MAX);
     assert_eq!(flow.pacing(), 99);
+}
+
+/// The draft paces 1 % below the rate, section 2.5.
+#[test]
+fn random_losses_do_not_lower_the_bounds() {
+    let mut flow = Flow::steady();
+    flow.round(Round::default());
+    for _ in 0..10 {
+        flow.lose(1, PRODUCT);
+        flow.round(Round {
+            packets: 99,
+            repairing: true,
+            ..Round::default()
+        });
+    }
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 1_000_000);
 }
 
 /// draft-ietf-ccwg-bbr-06, section 5.5.10.2
