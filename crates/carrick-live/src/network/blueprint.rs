@@ -2,7 +2,11 @@
 
 use std::net::IpAddr;
 
-use carrick_netsim::{InterfaceId, Network, NodeId};
+use carrick_netsim::{Direction, InterfaceId, Network, NodeId};
+
+/// Rate of a link, in bits per second, from which on the hosts' devices have segmentation and receive offload. Below it
+/// packets are passed one by one, as in a network whose packets are that far apart.
+const OFFLOAD_RATE: u64 = 200_000_000;
 
 /// Addresses and routes of a host, copied from the network so that another thread can use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +15,7 @@ pub(crate) struct Blueprint {
     interfaces: Vec<(InterfaceId, Vec<IpAddr>)>,
     /// Addresses of the other hosts, each with the number of the interface of its route.
     remotes: Vec<(IpAddr, usize)>,
+    offload: bool,
 }
 
 impl Blueprint {
@@ -35,16 +40,26 @@ impl Blueprint {
                 }
             }
         }
+        let directions = [Direction::Forward, Direction::Backward];
+        let rates = network
+            .links()
+            .flat_map(|link| directions.map(|direction| network.link_config(link, direction).rate));
         Self {
             name: network.node_name(node).to_owned(),
             interfaces,
             remotes,
+            offload: rates.flatten().any(|rate| rate >= OFFLOAD_RATE),
         }
     }
 
     /// Name of the host in the network.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns whether the network is so fast that its devices need segmentation and receive offload.
+    pub(crate) fn offload(&self) -> bool {
+        self.offload
     }
 
     /// Interfaces in their order.
@@ -63,6 +78,7 @@ impl Blueprint {
             name: self.name.clone(),
             interfaces: self.interfaces().map(|id| (id, Vec::new())).collect(),
             remotes: Vec::new(),
+            offload: self.offload,
         }
     }
 
@@ -171,6 +187,26 @@ mod tests {
         let remotes = Blueprint::of(&network, near, &[near, far]).remotes;
         let expected = [([172, 16, 2, 7], 1), ([10, 0, 0, 7], 0)];
         assert_eq!(remotes, expected.map(|(address, at)| (address.into(), at)));
+    }
+
+    #[test]
+    fn offload_is_for_fast_networks() {
+        let offload = |rate| {
+            let mut builder = NetworkBuilder::new(1);
+            let hosts = ["near", "far"].map(|name| builder.add_host(name));
+            let ends =
+                [0, 1].map(|n| builder.add_interface(hosts[n], [[10, 0, 0, n as u8 + 1].into()]));
+            let link = LinkConfig {
+                rate,
+                ..LinkConfig::default()
+            };
+            builder.connect_both(ends[0], ends[1], link);
+            let network = builder.build().unwrap();
+            Blueprint::of(&network, hosts[0], &hosts).offload()
+        };
+        assert!(!offload(None));
+        assert!(!offload(Some(100_000_000)));
+        assert!(offload(Some(1_000_000_000)));
     }
 
     #[test]

@@ -18,14 +18,12 @@ use nix::sys::time::TimeSpec;
 
 use super::blueprint::Blueprint;
 use super::capture::{CapturedPacket, Direction, PacketObserver};
-use super::host::Tun;
+use super::host::{Tun, TunBuffers};
 use crate::error::Error;
 use crate::scheduling::{EMULATOR, set_real_time};
 
-/// Maximum number of packets read from one device before the events of the network are processed.
-const BATCH: usize = 64;
-/// Maximum length of an IP packet, in bytes.
-const MAX_PACKET: usize = 65_535;
+/// Maximum number of reads from one device before the events of the network are processed.
+const READS: usize = 64;
 /// Maximum time after which the thread checks whether it has to stop.
 const MAX_WAIT: Duration = Duration::from_millis(20);
 
@@ -256,10 +254,7 @@ struct EmulatorLoop {
     /// Nodes with their devices, as soon as these exist.
     hosts: Vec<(NodeId, Vec<Tun>)>,
     observer: Option<PacketObserver>,
-    /// Read buffer for packets of the kernels.
-    buffer: Vec<u8>,
-    /// Write buffer for packets to the kernels.
-    bytes: Vec<u8>,
+    buffers: TunBuffers,
 }
 
 impl EmulatorLoop {
@@ -278,8 +273,7 @@ impl EmulatorLoop {
             nodes: plan.hosts,
             hosts: Vec::new(),
             observer: plan.observer,
-            buffer: vec![0; MAX_PACKET],
-            bytes: Vec::new(),
+            buffers: TunBuffers::new(),
         }
     }
 
@@ -328,32 +322,52 @@ impl EmulatorLoop {
 
     /// Writes packets that have arrived at a host to its kernel.
     fn deliver(&mut self) {
-        for (host, (node, tuns)) in self.hosts.iter().enumerate() {
-            while let Some((due, arrival, packet)) = port(&mut self.network, *node).take() {
-                self.bytes.clear();
-                packet.write_ip(&mut self.bytes);
+        for host in 0..self.hosts.len() {
+            while let Some((due, arrival, packet)) =
+                port(&mut self.network, self.hosts[host].0).take()
+            {
+                let (node, tuns) = &mut self.hosts[host];
                 // A packet to a home address arrives at the interface of the care-of address; the kernel
                 // expects it at the interface that has the home address.
                 let owner = self.network.owner(packet.destination);
                 let own = owner.filter(|owner| self.network.node_of(*owner) == *node);
                 let at = own.unwrap_or(arrival);
-                let interface = tuns.iter().position(|tun| tun.interface == at);
-                let sent = interface.filter(|number| tuns[*number].send(&self.bytes).is_ok());
-                let Some(interface) = sent else {
-                    self.dropped.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                };
-                if let Some(observer) = &mut self.observer {
-                    observer(&CapturedPacket {
-                        time: now(self.epoch),
-                        host,
-                        interface,
-                        direction: Direction::Inbound { due },
-                        packet: &packet,
-                    });
+                match tuns.iter().position(|tun| tun.interface == at) {
+                    Some(interface) => {
+                        if tuns[interface].queue(due, packet) {
+                            self.flush(host, interface);
+                        }
+                    }
+                    None => self.count_dropped(1),
                 }
             }
+            for interface in 0..self.hosts[host].1.len() {
+                self.flush(host, interface);
+            }
         }
+    }
+
+    /// Writes the packets that a device has queued.
+    fn flush(&mut self, host: usize, interface: usize) {
+        let tun = &mut self.hosts[host].1[interface];
+        let (sent, refused) = tun.flush(&mut self.buffers);
+        let time = now(self.epoch);
+        for (due, packet) in sent {
+            if let Some(observer) = &mut self.observer {
+                observer(&CapturedPacket {
+                    time,
+                    host,
+                    interface,
+                    direction: Direction::Inbound { due },
+                    packet: &packet,
+                });
+            }
+        }
+        self.count_dropped(refused);
+    }
+
+    fn count_dropped(&self, packets: usize) {
+        self.dropped.fetch_add(packets as u64, Ordering::Relaxed);
     }
 
     /// Sends the packets of the kernels through the network and returns their number.
@@ -361,28 +375,36 @@ impl EmulatorLoop {
         let mut count = 0;
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
             for (interface, tun) in tuns.iter().enumerate() {
-                for _ in 0..BATCH {
-                    let Ok(Some(len)) = tun.receive(&mut self.buffer) else {
-                        break;
+                for _ in 0..READS {
+                    let received = match tun.receive(&mut self.buffers) {
+                        Ok(0) => break,
+                        Ok(received) => received,
+                        Err(error) => {
+                            // An error that is none of the system concerns a packet, which is lost.
+                            self.count_dropped(usize::from(error.raw_os_error().is_none()));
+                            break;
+                        }
                     };
-                    count += 1;
-                    let bytes = Bytes::copy_from_slice(&self.buffer[..len]);
-                    let Ok(packet) = Packet::from_ip_bytes(&bytes) else {
-                        self.dropped.fetch_add(1, Ordering::Relaxed);
-                        continue;
-                    };
+                    count += received;
                     let time = now(self.epoch);
-                    if let Some(observer) = &mut self.observer {
-                        observer(&CapturedPacket {
-                            time,
-                            host,
-                            interface,
-                            direction: Direction::Outbound,
-                            packet: &packet,
-                        });
-                    }
                     self.network.run_until(time);
-                    send(&mut self.network, *node, tun.interface, packet);
+                    for packet in self.buffers.packets(received) {
+                        let bytes = Bytes::copy_from_slice(packet);
+                        let Ok(packet) = Packet::from_ip_bytes(&bytes) else {
+                            self.dropped.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        };
+                        if let Some(observer) = &mut self.observer {
+                            observer(&CapturedPacket {
+                                time,
+                                host,
+                                interface,
+                                direction: Direction::Outbound,
+                                packet: &packet,
+                            });
+                        }
+                        send(&mut self.network, *node, tun.interface, packet);
+                    }
                 }
             }
         }

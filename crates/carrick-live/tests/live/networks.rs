@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,16 +63,11 @@ fn programs_communicate_over_every_path() {
     assert!(matches!(live.host("west"), Err(Error::UnknownHost { .. })));
 }
 
-#[test]
-#[ignore = "needs root"]
-fn kernel_tcp_passes_the_simulated_links() {
-    let live = LiveNetwork::start(&name("tcp"), network).unwrap();
+/// Sends bytes from host "near" to an address of host "far" over the kernels' TCP, and checks that they arrive.
+fn pass_over_tcp(live: &LiveNetwork, to: &'static str, length: u32) {
     let far = live.host("far").unwrap();
-    let listener = far
-        .namespace()
-        .run(|| TcpListener::bind("10.1.0.2:80"))
-        .unwrap()
-        .unwrap();
+    let listener = far.namespace().run(move || TcpListener::bind(to));
+    let listener = listener.unwrap().unwrap();
     let sink = far
         .spawn(move || {
             let mut received = Vec::new();
@@ -81,20 +76,47 @@ fn kernel_tcp_passes_the_simulated_links() {
             received
         })
         .unwrap();
-    let sent: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
     let data = sent.clone();
-    live.host("near")
-        .unwrap()
-        .namespace()
-        .run(move || {
-            TcpStream::connect("10.1.0.2:80")
-                .unwrap()
-                .write_all(&data)
-                .unwrap()
-        })
+    let near = live.host("near").unwrap().namespace();
+    near.run(move || TcpStream::connect(to).unwrap().write_all(&data).unwrap())
         .unwrap();
-    assert_eq!(sink.join().unwrap().unwrap(), sent);
+    assert!(sink.join().unwrap().unwrap() == sent, "other bytes arrived");
     assert_eq!(live.emulation().dropped_packets(), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn kernel_tcp_passes_the_simulated_links() {
+    let live = LiveNetwork::start(&name("tcp"), network).unwrap();
+    pass_over_tcp(&live, "10.1.0.2:80", 300_000);
+}
+
+/// Offload of the devices: the kernel passes several segments in one packet, which the network must not carry.
+#[test]
+#[ignore = "needs root"]
+fn a_fast_link_carries_single_segments() {
+    const LENGTH: u32 = 3_000_000;
+    let lengths = Arc::new(Mutex::new(Vec::new()));
+    let observed = lengths.clone();
+    let plan = move || {
+        let mut builder = NetworkBuilder::new(1);
+        let hosts = ["near", "far"].map(|name| builder.add_host(name));
+        let ends =
+            [0, 1].map(|n| builder.add_interface(hosts[n], [[10, 0, 0, n as u8 + 1].into()]));
+        let link = LinkConfig::new(1_000_000_000, Duration::from_millis(1));
+        builder.connect_both(ends[0], ends[1], link);
+        let plan = NetworkPlan::new(builder.build()?, hosts);
+        Ok(plan
+            .with_observer(move |packet| observed.lock().unwrap().push(packet.packet.wire_len())))
+    };
+    let live = LiveNetwork::start_at(&name("fast"), Instant::now(), 1500, plan).unwrap();
+    pass_over_tcp(&live, "10.0.0.2:80", LENGTH);
+    let lengths = lengths.lock().unwrap();
+    assert!(lengths.iter().all(|length| *length <= 1500), "{lengths:?}");
+    let full = lengths.iter().filter(|length| **length > 1400).count();
+    // Each is observed at both ends.
+    assert!(full >= 2 * (LENGTH as usize / 1460), "{full}");
 }
 
 #[test]

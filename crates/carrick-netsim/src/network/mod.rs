@@ -97,6 +97,11 @@ impl Network {
         (0..self.nodes.len() as u32).map(NodeId)
     }
 
+    /// Returns all links in the order of creation.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..self.one_way_links.len() as u32 / 2).map(LinkId)
+    }
+
     /// Returns the name of a node.
     pub fn node_name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
