@@ -12,28 +12,23 @@ from carrick_lab import Scenario
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("CARRICK", REPOSITORY / "target/debug/carrick"))
 
-#: Three cells of two repetitions, a few milliseconds each.
-SMALL = """
-duration = "2 s"
-repetitions = 2
-measure = ["goodput", "delay.p99", "failover"]
-[hosts.a]
-addresses = { l = "10.0.0.1" }
-[hosts.b]
-addresses = { l = "10.0.0.2" }
-[links.l]
-between = ["a", "b"]
-rate = "500 kbit/s"
-delay = "10 ms"
-queue = "10 packets"
-[flows.f]
-from = "a"
-to = "b"
-kind = "bulk"
-size = "500 bytes"
-[[sweep]]
-"links.l.loss" = ["0 %", "1 %", "2 %"]
-"""
+
+def _small() -> str:
+    """Return the example of the manual, shortened: three cells of two repetitions, a few milliseconds each."""
+    text = (REPOSITORY / "docs/scenario-files.md").read_text(encoding="utf-8")
+    text = text.split("```toml\n")[1].split("```")[0]
+    for old, new in [
+        ('duration = "60 s"\nwarmup = "10 s"', 'duration = "2 s"'),
+        ("repetitions = 3", "repetitions = 2"),
+        ("retransmissions", "failover"),
+        ("2 Mbit/s", "500 kbit/s"),
+    ]:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+SMALL = _small()
 
 
 @pytest.fixture

@@ -12,29 +12,29 @@ from carrick_lab import Experiment, Scenario, ScenarioError
 
 
 def test_changed_keys_are_those_of_another_file(small: Scenario) -> None:
-    text = SMALL.replace('"10 ms"', '"20 ms"').replace('"2 s"', '"3 s"')
+    text = SMALL.replace('"30 ms"', '"20 ms"').replace('"2 s"', '"3 s"')
     written = Scenario("small.toml", text).run(progress=False)
     changed = small.with_({"links.*.delay": "20 ms"}, duration="3 s")
     assert changed.run(progress=False).to_csv() == written.to_csv()
     assert small.fingerprint != changed.fingerprint != changed.with_(duration="2 s").fingerprint
-    assert len(small.with_({"flows.f": {"from": "b", "to": "a", "kind": "bulk", "size": 500}}).cells) == 3
+    assert len(small.with_({"flows.data": {"from": "b", "to": "a", "kind": "bulk", "size": 500}}).cells) == 3
 
 
 def test_added_dimensions_multiply_the_cells(small: Scenario) -> None:
-    swept = small.sweep({"links.l.delay": ["5 ms", "9 ms"]})
+    swept = small.sweep({"links.wire.delay": ["5 ms", "9 ms"]})
     assert len(swept.cells) == 6
-    assert swept.cells[1].values == {"links.l.loss": "0 %", "links.l.delay": "9 ms"}
+    assert swept.cells[1].values == {"links.wire.loss": "0 %", "links.wire.delay": "9 ms"}
 
 
 @pytest.mark.parametrize(
     "change, expected",
     [
         (lambda own: own.with_({"links.far.delay": "1 ms"}), 'links.far.delay: cannot be set to "1 ms"'),
-        (lambda own: own.with_({"links.l.delay": 7}), "links.l.delay: 7 is invalid; expected a time"),
-        (lambda own: own.with_({"links.l.loss": "1 %"}), "sets links.l.loss, which is changed, too"),
-        (lambda own: own.with_({"links.l.dely": "1 ms"}), "links.l.dely"),
+        (lambda own: own.with_({"links.wire.delay": 7}), "links.wire.delay: 7 is invalid; expected a time"),
+        (lambda own: own.with_({"links.wire.loss": "1 %"}), "sets links.wire.loss, which is changed, too"),
+        (lambda own: own.with_({"links.wire.dely": "1 ms"}), "links.wire.dely"),
         (lambda own: own.with_(duration=None), "duration: None is invalid"),
-        (lambda own: own.sweep({"links.l.rate": []}), "sweep[1].links.l.rate: a list is invalid; expected at least one value"),
+        (lambda own: own.sweep({"links.wire.rate": []}), "sweep[1].links.wire.rate: a list is invalid; expected at least one value"),
         (lambda own: own.run(repetitions=0), "repetitions: 0 is invalid"),
         (lambda own: own.run_shard("none", "3/2"), "shard: expected a shard such as 2/5"),
         (lambda own: Experiment.load("satelite"), "there is no experiment 'satelite'; known: satellite"),
@@ -55,7 +55,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_scenarios_and_errors_are_picklable(small: Scenario) -> None:
-    changed = small.with_(duration="1 s").sweep({"links.l.delay": ["5 ms", "9 ms"]})
+    changed = small.with_(duration="1 s").sweep({"links.wire.delay": ["5 ms", "9 ms"]})
     experiment = Experiment.load("failover").with_(repetitions=1)
     for own in changed, experiment, experiment.scenario:
         copy = pickle.loads(pickle.dumps(own))

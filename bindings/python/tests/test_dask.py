@@ -13,8 +13,8 @@ distributed = pytest.importorskip("distributed")
 
 def test_a_sweep_survives_the_end_of_a_worker(small: Scenario, tmp_path: Path) -> None:
     """1,000 cells on four processes, one of which is killed in the middle."""
-    wide = small.sweep({"links.l.delay": [f"{delay} ms" for delay in range(1, 335)]}).with_(duration="500 ms")
-    sweep = wide.with_({"flows.f.size": "300 bytes"})
+    wide = small.sweep({"links.wire.delay": [f"{delay} ms" for delay in range(1, 335)]}).with_(duration="500 ms")
+    sweep = wide.with_({"flows.data.size": "300 bytes"})
     assert len(sweep.cells) == 1002
     expected = sweep.run(repetitions=1, progress=False)
     with distributed.LocalCluster(
