@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy
 import pytest
 from conftest import REPOSITORY, SMALL
 
@@ -16,6 +17,7 @@ def test_changed_keys_are_those_of_another_file(small: Scenario) -> None:
     written = Scenario("small.toml", text).run(progress=False)
     changed = small.with_({"links.*.delay": "20 ms"}, duration="3 s")
     assert changed.run(progress=False).to_csv() == written.to_csv()
+    assert small.with_(repetitions=numpy.int64(3)).fingerprint == small.with_(repetitions=3).fingerprint
     assert small.fingerprint != changed.fingerprint != changed.with_(duration="2 s").fingerprint
     assert len(small.with_({"flows.data": {"from": "b", "to": "a", "kind": "bulk", "size": 500}}).cells) == 3
 

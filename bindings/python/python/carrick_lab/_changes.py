@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 from typing import Any, Mapping, Sequence
 
 from ._core import ScenarioError
@@ -26,9 +27,9 @@ def _entry(key: str, value: Any) -> str:
 def _value(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, numbers.Integral):
         return str(int(value))
-    if isinstance(value, float):
+    if isinstance(value, numbers.Real):
         return repr(float(value))
     if isinstance(value, str):
         return _text(value)

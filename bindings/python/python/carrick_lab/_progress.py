@@ -26,15 +26,20 @@ class _Bar:
     """A bar in one line of standard error."""
 
     WIDTH = 30
+    INTERVAL = 0.1
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._start = time.monotonic()
+        self._start = self._shown = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._shown < self.INTERVAL and done < total:
+            return
+        self._shown = now
         filled = self.WIDTH * done // max(total, 1)
         bar = "#" * filled + "-" * (self.WIDTH - filled)
-        seconds = time.monotonic() - self._start
+        seconds = now - self._start
         end = "\n" if done >= total else ""
         sys.stderr.write(f"\r{self._name} [{bar}] {done}/{total} {seconds:.0f} s{end}")
         sys.stderr.flush()

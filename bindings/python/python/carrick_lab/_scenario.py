@@ -224,17 +224,15 @@ class Experiment(Scenario):
 
     def __init__(
         self,
-        path: Tuple[str, Optional[str]],
-        text: List[Tuple[str, str]],
+        name: str,
+        folder: Optional[str],
+        files: List[Tuple[str, str]],
         changes: Mapping[str, Any] = {},
         sweeps: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Parse the files of an experiment, given by name and text; ``path`` is its name and folder, if it has one."""
-        self._files = text
-        self._folder = path
-        name, folder = path
-        files = dict(text)
-        super().__init__(str(Path(folder or name, "scenario.toml")), files["scenario.toml"], changes, sweeps)
+        """Parse the files of an experiment, given by their names and texts; a published experiment has no folder."""
+        self._own = name, folder, files
+        super().__init__(str(Path(folder or name, "scenario.toml")), dict(files)["scenario.toml"], changes, sweeps)
 
     @staticmethod
     def names() -> List[str]:
@@ -246,16 +244,16 @@ class Experiment(Scenario):
         """Load the published experiment of this name, or that in this folder."""
         text = os.fspath(path)
         core = _core.Scenario.load_experiment(text)
-        return Experiment((core.name, None if text in cls.names() else text), core.files)
+        return Experiment(core.name, None if text in cls.names() else text, core.files)
 
     def _parsed(self, changes: str) -> _core.Scenario:
-        return _core.Scenario.parse_experiment(*self._folder, self._files, changes)
+        return _core.Scenario.parse_experiment(*self._own, changes)
 
     def _changed(self, changes: Mapping[str, Any], sweeps: Sequence[Mapping[str, Any]]) -> "Experiment":
-        return Experiment(self._folder, self._files, changes, sweeps)
+        return Experiment(*self._own, changes, sweeps)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Experiment, (self._folder, self._files, self._changes, self._sweeps)
+        return Experiment, (*self._own, self._changes, self._sweeps)
 
     @property
     def scenario(self) -> Scenario:
