@@ -109,7 +109,7 @@ class Figure:
     @staticmethod
     def _draw(ax: "matplotlib.axes.Axes", series: Dict[str, Any]) -> None:
         x, y, error = ([point[key] for point in series["points"]] for key in ("x", "y", "error"))
-        style = {
+        style: Dict[str, Any] = {
             "color": f"C{series['style']}",
             "label": series["label"] if series["listed"] and series["label"] else None,
         }
