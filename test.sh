@@ -102,6 +102,11 @@ handover() {
     --skip messages_arrive_once_across_handovers
 }
 
+# The package for Python; in a long run as a wheel, with its notebooks and a cluster of Dask.
+python_package() {
+  build && scripts/python.sh ${long:+--long}
+}
+
 # The published experiments as a user runs them, and the check of their report.
 reproduce() {
   local out status
@@ -264,6 +269,7 @@ computing() {
   check experiments experiments
   check world world
   need python3 reproduce reproduce
+  need pip3 python python_package
   need c++ fuzz fuzz
   if [ -n "$long" ]; then
     check handover handover

@@ -66,8 +66,9 @@ struct OutputFormat {
 pub(crate) struct SweepArguments {
     #[command(flatten)]
     common: CommonOptions,
-    /// Part to run: 2/5 is the second of five.
-    #[arg(long, value_name = "I/N", conflicts_with = "merge")]
+    /// Part to run: 2/5 is the second of five; auto is that of this task of Slurm, PBS or Kubernetes, auto/5 if the
+    /// scheduler does not export the number of tasks.
+    #[arg(long, value_name = "I/N", conflicts_with = "merge", value_parser = shard)]
     shard: Option<Shard>,
     /// Directory of the parts' files.
     #[arg(long, value_name = "DIR", default_value = "sweep")]
@@ -205,6 +206,11 @@ fn print(form: &OutputFormat, result: &ScenarioResult) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// Parses a shard; `auto` has that of this task of a scheduler.
+fn shard(text: &str) -> Result<Shard, String> {
+    Shard::parse(text, |name| std::env::var(name).ok())
 }
 
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {

@@ -23,6 +23,9 @@ pub enum LabError {
         /// Description of the fault.
         what: String,
     },
+    /// The caller stopped the run.
+    #[error("stopped")]
+    Stopped,
     /// A scenario file is invalid.
     #[error("{0}")]
     File(crate::file::FileError),

@@ -35,6 +35,7 @@ pub use options::{Progress, RunOptions, Silent};
 pub use publication::{FittedSetting, Publication};
 pub use result::{
     Agreement, BoundKind, COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split,
-    SplitLine, Tally, Verdict, live_to_csv, live_to_table, to_csv, to_plain_table, to_table, wrap,
+    SplitLine, Tally, Verdict, live_to_csv, live_to_table, repetitions_to_csv, to_csv,
+    to_plain_table, to_table, wrap,
 };
 pub use trace::TraceOptions;

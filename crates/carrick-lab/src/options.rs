@@ -1,5 +1,7 @@
 //! Options of a run, and the observer of its progress.
 
+use std::sync::atomic::AtomicBool;
+
 /// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
@@ -45,6 +47,10 @@ pub trait Progress: Sync {
     fn step(&self);
     /// Completes the scenario.
     fn end(&self);
+    /// Returns the flag that ends the scenario with [`LabError::Stopped`](crate::LabError::Stopped) when it is set.
+    fn stop(&self) -> Option<&AtomicBool> {
+        None
+    }
 }
 
 /// Progress observer that does nothing.

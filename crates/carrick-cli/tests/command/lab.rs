@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Finished, run};
+use crate::support::{Finished, run, start_in};
 
 const SMALL: &str = r#"
 duration = "5 s"
@@ -175,6 +176,33 @@ fn shards_are_run_one_by_one_and_merged() {
     let merged = run(&["lab", "sweep", &file, "--out", out, "--merge", "--csv"]);
     let whole = run(&["lab", "run", &file, "--csv"]);
     assert_eq!(text(&merged), text(&whole));
+}
+
+#[test]
+fn the_shard_of_a_schedulers_task_is_found() {
+    let directory = directory("lab-shard");
+    let file = written(&directory, SMALL);
+    let out = directory.join("parts");
+    let out = out.to_str().expect("a path");
+    let arguments = ["lab", "sweep", &file, "--out", out, "--shard", "auto"];
+    let variables = [("PBS_ARRAY_INDEX", "2"), ("PBS_ARRAY_COUNT", "2")];
+    let run = |variables: &[(&str, &str)]| {
+        let program = env!("CARGO_BIN_EXE_carrick");
+        start_in(Stdio::null(), variables, program, &arguments).finish()
+    };
+    let second = run(&variables);
+    assert!(
+        text(&second).contains("small-2-of-2.csv: 1 runs added to 0"),
+        "{}",
+        text(&second)
+    );
+    let refused = run(&variables[..1]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.errors.contains("PBS_ARRAY_COUNT is not set"),
+        "{}",
+        refused.errors
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Axes: range, round ticks, and the mapping of values to positions.
 
+use serde::Serialize;
+
 /// An axis of a figure.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Axis {
     /// Name of the quantity.
     pub label: String,
@@ -18,7 +20,8 @@ pub struct Axis {
 }
 
 /// Mapping of values to positions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Linear: equal differences have equal lengths.
     #[default]

@@ -11,6 +11,8 @@ mod mark;
 mod paint;
 mod references;
 
+use serde::Serialize;
+
 use crate::result::record;
 
 pub use axis::{Axis, Scale};
@@ -20,7 +22,7 @@ pub(crate) use paint::{link, open, paint, text};
 pub const STYLE: &str = include_str!("style.css");
 
 /// A figure with one pair of axes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Figure {
     /// Identifier used as the file name: letters, digits, hyphens.
     pub id: String,
@@ -39,7 +41,7 @@ pub struct Figure {
 }
 
 /// One curve or set of points.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// Name in the legend and in the data; a series without a name is not in the legend.
     pub label: String,
@@ -72,7 +74,8 @@ impl Series {
 }
 
 /// Form of the rendering of a [`Series`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SeriesKind {
     /// A line through the points.
     Line,
@@ -93,7 +96,7 @@ impl SeriesKind {
 }
 
 /// A point of a [`Series`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Horizontal value.
     pub x: f64,
@@ -115,7 +118,7 @@ impl Point {
 }
 
 /// A horizontal reference line with a label.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Reference {
     /// Vertical value.
     pub y: f64,

@@ -31,6 +31,7 @@
 //! ```
 
 mod build;
+mod change;
 mod error;
 mod experiment;
 mod flows;
@@ -58,7 +59,7 @@ use std::time::Duration;
 
 pub use error::FileError;
 pub use experiment::Experiment;
-pub use shard::{Shard, Shards};
+pub use shard::{Job, Shard, ShardFile, Shards};
 pub use sweep::Cell;
 
 use build::Repetition;
@@ -85,6 +86,8 @@ pub struct ScenarioFile {
     name: String,
     head: Head,
     fingerprint: u64,
+    /// Document of the keys that the caller has changed; empty if there are none.
+    changes: String,
     cells: Vec<(Cell, Model)>,
     /// Repetitions of each cell that has its own number of them, of a short and of a full run.
     own_repetitions: Vec<Option<[u64; 2]>>,
@@ -121,11 +124,22 @@ impl ScenarioFile {
     /// # Errors
     /// Line, key and expected value of the first error. Every cell of the sweep is checked.
     pub fn parse(name: &str, text: &str) -> Result<Self, FileError> {
-        Self::read(name, text).map_err(|error| error.of_file(name))
+        Self::parse_changed(name, text, "")
     }
 
-    fn read(path: &str, text: &str) -> Result<Self, FileError> {
-        let tree = tree::parse(text)?;
+    /// Parses the text of a file with changes, a TOML document: each key sets that key of the file, and each
+    /// `[[sweep]]` is a further dimension.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], without a line if a changed value is invalid; if the file has no such key; if a changed
+    /// key is swept.
+    pub fn parse_changed(name: &str, text: &str, changes: &str) -> Result<Self, FileError> {
+        Self::read(name, text, changes).map_err(|error| error.of_file(name))
+    }
+
+    fn read(path: &str, text: &str, changes: &str) -> Result<Self, FileError> {
+        let mut tree = tree::parse(text)?;
+        let changed = change::apply(&mut tree, changes)?;
         let sweep = sweep::Sweep::read(&Section::root(&tree)?)?;
         let mut common = [1; 2];
         Section::root(&tree)?.set("repetitions", &mut common, repetitions)?;
@@ -134,7 +148,7 @@ impl ScenarioFile {
         let mut head: Option<Head> = None;
         for cell in sweep.cells() {
             let mut tree = tree.clone();
-            sweep.apply(&cell, &mut tree)?;
+            sweep.apply(&cell, &changed, &mut tree)?;
             let (own, model) = decode(&tree)?;
             own_repetitions.push((own.repetitions != common).then_some(own.repetitions));
             head.get_or_insert(own).repetitions = common;
@@ -148,7 +162,8 @@ impl ScenarioFile {
             path: path.into(),
             name: stem.unwrap_or("scenario").into(),
             head,
-            fingerprint: fingerprint(text),
+            fingerprint: fingerprint([text, changes]),
+            changes: changes.into(),
             cells,
             own_repetitions,
         })
@@ -237,15 +252,20 @@ impl ScenarioFile {
     }
 
     /// Returns all runs: cell and repetition.
-    fn jobs(&self, options: &RunOptions) -> Vec<(usize, u64)> {
+    fn jobs(&self, options: &RunOptions) -> Vec<Job> {
         let cells = 0..self.cells.len();
         let runs = |cell| (0..self.repetitions_of(cell, options)).map(move |number| (cell, number));
         cells.flat_map(runs).collect()
     }
 
-    /// Returns a hash of the text of the file.
+    /// Returns a hash of the text of the file and of its changes.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    /// Returns the document of the keys that the caller has changed; empty if there are none.
+    pub fn changes(&self) -> &str {
+        &self.changes
     }
 
     /// Returns the seed given in the file, if any.
@@ -290,6 +310,47 @@ impl ScenarioFile {
         wanted: &WantedDetails,
     ) -> Result<(Vec<CellRuns>, Vec<Vec<Details>>), LabError> {
         let jobs = self.jobs(options);
+        let outcomes = self.run_jobs(&jobs, options, progress, capture, wanted)?;
+        let mut cells: Vec<CellRuns> = vec![Vec::new(); self.cells.len()];
+        let mut details: Vec<Vec<Details>> = vec![Vec::new(); self.cells.len()];
+        for ((cell, _), (values, own)) in jobs.into_iter().zip(outcomes) {
+            cells[cell].push(values);
+            details[cell].push(own);
+        }
+        Ok((cells, details))
+    }
+
+    /// Runs again what is wanted of single messages.
+    fn run_details(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+        wanted: &WantedDetails,
+    ) -> Result<Vec<Vec<Details>>, LabError> {
+        let samples = |cell| wanted.samples.iter().any(|(own, _)| *own == cell);
+        let mut jobs = self.jobs(options);
+        jobs.retain(|(cell, number)| {
+            samples(*cell) || *number == 0 && wanted.messages.contains(cell)
+        });
+        let mut details: Vec<Vec<Details>> = vec![Vec::new(); self.cells.len()];
+        if !jobs.is_empty() {
+            let outcomes = self.run_jobs(&jobs, options, progress, None, wanted)?;
+            for ((cell, _), (_, own)) in jobs.into_iter().zip(outcomes) {
+                details[cell].push(own);
+            }
+        }
+        Ok(details)
+    }
+
+    /// Runs these repetitions; returns the values of all columns, and what is wanted of single messages.
+    fn run_jobs(
+        &self,
+        jobs: &[Job],
+        options: &RunOptions,
+        progress: &dyn Progress,
+        capture: Option<&Path>,
+        wanted: &WantedDetails,
+    ) -> Result<Vec<(RunValues, Details)>, LabError> {
         progress.begin(&self.name, jobs.len() as u64);
         let outcomes = parallel::run(jobs.len(), |job| {
             let (cell, number) = jobs[job];
@@ -307,20 +368,14 @@ impl ScenarioFile {
                 messages: number == 0 && wanted.messages.contains(&cell),
                 samples: &samples,
                 log: false,
+                stop: progress.stop(),
             };
             let outcome = self.run_one(cell, number, options, extras);
             progress.step();
             outcome.map(|outcome| (outcome.values, outcome.details))
         });
         progress.end();
-        let mut cells: Vec<CellRuns> = vec![Vec::new(); self.cells.len()];
-        let mut details: Vec<Vec<Details>> = vec![Vec::new(); self.cells.len()];
-        for ((cell, _), outcome) in jobs.into_iter().zip(outcomes) {
-            let (values, own) = outcome?;
-            cells[cell].push(values);
-            details[cell].push(own);
-        }
-        Ok((cells, details))
+        outcomes.into_iter().collect()
     }
 
     fn run_one(
@@ -343,9 +398,17 @@ impl ScenarioFile {
             number,
             count: self.count(cell, options),
         };
-        run::run(&model.of(options), repetition, extras).map_err(|what| LabError::Simulation {
-            scenario: self.name.clone(),
-            what: format!("cell {cell} ({}), repetition {number}: {what}", own.label()),
+        if extras.is_stopped() {
+            return Err(LabError::Stopped);
+        }
+        run::run(&model.of(options), repetition, extras).map_err(|what| {
+            if extras.is_stopped() {
+                return LabError::Stopped;
+            }
+            LabError::Simulation {
+                scenario: self.name.clone(),
+                what: format!("cell {cell} ({}), repetition {number}: {what}", own.label()),
+            }
         })
     }
 }
@@ -448,9 +511,10 @@ fn short_and_full<T: Copy>(
     })
 }
 
-/// Computes the FNV-1a hash of the text.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// Computes the FNV-1a hash of the texts.
+fn fingerprint(texts: [&str; 2]) -> u64 {
+    let bytes = texts.into_iter().flat_map(str::bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

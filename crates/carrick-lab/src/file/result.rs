@@ -70,7 +70,10 @@ pub(super) fn of(
         figures: figures(file, &rows).unwrap_or_default(),
         rows,
         settings: vec![
-            Setting::new("command", command(file, options)),
+            match file.changes() {
+                "" => Setting::new("command", command(file, options)),
+                changes => Setting::new("changes", changes),
+            },
             Setting::new("scenario file", file.name.clone()),
             Setting::new(
                 "fingerprint of the file",

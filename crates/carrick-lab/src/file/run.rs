@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use carrick_netsim::mobile::MobilityEvent;
@@ -48,6 +49,14 @@ pub(super) struct Extras<'a> {
     pub(super) messages: bool,
     /// Columns of which the values of the messages are returned.
     pub(super) samples: &'a [usize],
+    /// Flag that ends the run with an error when it is set.
+    pub(super) stop: Option<&'a AtomicBool>,
+}
+
+impl Extras<'_> {
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 /// Values of single messages of a run.
@@ -183,13 +192,17 @@ impl LinkCounts {
 }
 
 /// Runs one repetition of a cell.
-pub(super) fn run(
-    model: &Model,
+pub(super) fn run<'a>(
+    model: &'a Model,
     repetition: Repetition,
-    extras: Extras<'_>,
+    extras: Extras<'a>,
 ) -> Result<CellRunResult, String> {
     let world = build(model, repetition, extras.log)?;
-    let mut own = CellRun { model, world };
+    let mut own = CellRun {
+        model,
+        world,
+        extras,
+    };
     if let Some(directory) = extras.capture {
         capture_interfaces(&mut own.world.net, directory, |file| Box::new(file))?;
     }
@@ -267,6 +280,7 @@ type HostView<'w> = (&'w dyn HostProgram, &'w [MobilityRecord]);
 struct CellRun<'m> {
     model: &'m Model,
     world: SimulatedWorld,
+    extras: Extras<'m>,
 }
 
 impl CellRun<'_> {
@@ -291,6 +305,9 @@ impl CellRun<'_> {
         let mut active = self.model.flows.iter().filter(|flow| flow.active);
         let finite = active.all(|flow| flow.messages.is_some());
         while self.world.net.now() < end {
+            if self.extras.is_stopped() {
+                return Err("stopped".into());
+            }
             let slice = end.min(self.world.net.now() + SLICE);
             if finite {
                 while !self.is_finished()

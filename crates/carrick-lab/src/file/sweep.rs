@@ -164,8 +164,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// Writes a cell's values into a tree. No key of a cell may overwrite a value that another key
-    /// of the cell has set, because the label contains both.
-    pub(super) fn apply(&self, cell: &Cell, tree: &mut Node) -> Result<(), FileError> {
+    /// of the cell has set, because the label contains both, or one of the caller's `changed` keys.
+    pub(super) fn apply(
+        &self,
+        cell: &Cell,
+        changed: &[Vec<String>],
+        tree: &mut Node,
+    ) -> Result<(), FileError> {
         let mut set: Vec<(Vec<String>, &str, usize)> = Vec::new();
         for (dimension, &place) in self.dimensions.iter().zip(&cell.places) {
             for (key, item) in &dimension.places[place].values {
@@ -177,6 +182,12 @@ impl<'a> Sweep<'a> {
                     )));
                 }
                 for place in places {
+                    if changed.iter().any(|key| key.starts_with(&place)) {
+                        return Err(item.error(format!(
+                            "sets {}, which is changed, too: change keys that are not swept",
+                            place.join(".")
+                        )));
+                    }
                     if let Some((_, other, line)) =
                         set.iter().find(|(earlier, ..)| earlier.starts_with(&place))
                     {

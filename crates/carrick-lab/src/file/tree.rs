@@ -57,6 +57,16 @@ impl Node {
         }
     }
 
+    /// Removes the line numbers: the value is not part of a file.
+    pub(super) fn forget_lines(&mut self) {
+        self.line = 0;
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(Self::forget_lines),
+            Value::Table(entries) => entries.iter_mut().for_each(|(_, own)| own.forget_lines()),
+            _ => {}
+        }
+    }
+
     /// Returns the value of a number, if it is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self.value {

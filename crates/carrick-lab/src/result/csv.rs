@@ -26,7 +26,7 @@ pub fn live_to_csv(rows: &[LiveRow]) -> String {
 
 /// Formats the values of all repetitions as CSV with a header line: the first columns, then one for each swept
 /// key. `seed` is that of the run; a repetition draws its random numbers from it and its own number.
-pub(crate) fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
+pub fn repetitions_to_csv(seed: u64, rows: &[Row]) -> String {
     let swept = rows.iter().flat_map(|row| row.swept.keys());
     let keys: BTreeSet<&str> = swept.map(String::as_str).collect();
     let first = ["id", "unit", "cell", "seed", "repetition", "value"];

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use csv::repetitions_to_csv;
 pub(crate) use csv::{field, record};
-pub use csv::{live_to_csv, to_csv};
+pub use csv::{live_to_csv, repetitions_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{Agreement, LiveResult, LiveRow};

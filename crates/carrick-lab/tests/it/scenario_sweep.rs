@@ -158,6 +158,187 @@ fn missing_and_foreign_runs_are_reported() {
     assert!(error.contains("is also in another shard"), "{error}");
 }
 
+/// A line of another version, and one that another process has run, are checked before they are appended.
+#[test]
+fn runs_of_other_versions_are_refused() {
+    let directory = Directory::new("version");
+    let file = file();
+    let shard = file.open_shard(&OPTIONS, Shard::ALL, &directory.0);
+    let shard = shard.expect("it is new");
+    assert_eq!((shard.before(), shard.missing().len()), (0, 18));
+    let line = file.run_line(&OPTIONS, (1, 2), None).expect("it runs");
+    let version = env!("CARGO_PKG_VERSION");
+    let older = line.replacen(version, "0.0.9", 1);
+    let append = |line: &str| {
+        let done = file.append(&OPTIONS, &shard, (1, 2), line);
+        done.map_err(|error| error.to_string())
+    };
+    let error = append(&older).unwrap_err();
+    assert!(
+        error.contains("cell 1, repetition 2 was written by version 0.0.9"),
+        "{error}"
+    );
+    let other = file.run_line(&OPTIONS, (1, 1), None).expect("it runs");
+    assert!(append(&other).unwrap_err().contains("not that of this run"));
+    assert!(append(&(line.clone() + &line)).is_err() && append(line.trim_end()).is_err());
+    append(&line).expect("it is the run");
+    drop(shard);
+    let path = directory.0.join("small-1-of-1.csv");
+    let text = fs::read_to_string(&path).expect("the shard's file");
+    fs::write(&path, text.replace(&line, &older)).expect("written");
+    for error in [
+        sweep(&file, "1/1", &directory.0).unwrap_err(),
+        file.merge(&OPTIONS, &directory.0).unwrap_err().to_string(),
+    ] {
+        assert!(
+            error.contains("small-1-of-1.csv:2: was written by version 0.0.9"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_set_flag_stops_a_run() {
+    let file = file();
+    let stop = std::sync::atomic::AtomicBool::new(true);
+    let stopped = file.run_line(&OPTIONS, (0, 0), Some(&stop));
+    assert!(matches!(stopped, Err(carrick_lab::LabError::Stopped)));
+}
+
+#[test]
+fn changed_keys_are_those_of_another_file() {
+    let parse = |changes: &str| ScenarioFile::parse_changed("small.toml", FILE, changes);
+    let changed = parse("\"links.*.delay\" = \"11 ms\"\nduration = \"6 s\"");
+    let changed = changed.expect("the keys exist");
+    let text = FILE.replace("10 ms", "11 ms").replace("5 s", "6 s");
+    let written = ScenarioFile::parse("small.toml", &text).expect("a file");
+    let rows = |file: &ScenarioFile| file.run(&OPTIONS, &Silent).expect("it runs").rows;
+    assert_eq!(rows(&changed), rows(&written));
+    assert_ne!(changed.fingerprint(), file().fingerprint());
+    let swept =
+        parse("[[sweep]]\nnames = [\"short\", \"long\"]\n\"links.l.delay\" = [\"1 ms\", \"2 ms\"]");
+    assert_eq!(
+        swept
+            .map(|file| file.cells().len())
+            .map_err(|error| error.to_string()),
+        Err(
+            "small.toml:19: sweep: two cells have the name \"short\"; expected different names"
+                .into()
+        )
+    );
+    let swept = parse("[[sweep]]\n\"links.l.delay\" = [\"1 ms\", \"2 ms\"]").expect("a dimension");
+    let labels: Vec<&str> = swept.cells().map(|cell| cell.label()).collect();
+    assert_eq!((labels.len(), labels[0].contains("delay 1 ms")), (12, true));
+}
+
+#[test]
+fn wrong_changes_name_key_and_value() {
+    for (changes, expected) in [
+        (
+            "\"links.far.delay\" = \"11 ms\"",
+            "small.toml: links.far.delay: cannot be set to \"11 ms\": the file has no such key",
+        ),
+        (
+            "\"links.l.delay\" = \"eleven\"",
+            "small.toml: links.l.delay: \"eleven\" is invalid; expected a time",
+        ),
+        (
+            "\"links.l.loss\" = \"1 %\"",
+            "small.toml:20: sweep[0].links.l.loss[0]: sets links.l.loss, which is changed, too",
+        ),
+    ] {
+        let error = ScenarioFile::parse_changed("small.toml", FILE, changes);
+        let error = error.expect_err(changes).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+/// The shard for these variables of the environment.
+fn scheduled(text: &str, variables: &[(&str, &str)]) -> Result<Shard, String> {
+    Shard::parse(text, |name| {
+        let found = variables.iter().find(|(own, _)| *own == name);
+        found.map(|(_, value)| (*value).to_owned())
+    })
+}
+
+#[test]
+fn shards_are_those_of_a_schedulers_tasks() {
+    let slurm = [
+        ("SLURM_ARRAY_TASK_ID", "7"),
+        ("SLURM_ARRAY_TASK_MIN", "5"),
+        ("SLURM_ARRAY_TASK_COUNT", "4"),
+        ("SLURM_PROCID", "0"),
+        ("SLURM_NTASKS", "1"),
+    ];
+    let pbs = [("PBS_ARRAY_INDEX", "1"), ("PBS_ARRAY_COUNT", "8")];
+    for (text, variables, expected) in [
+        ("auto", &slurm[..], "3/4"),
+        ("auto", &slurm[3..], "1/1"),
+        ("auto/4", &slurm[3..4], "1/4"),
+        ("auto", &pbs, "1/8"),
+        ("auto/5", &pbs, "1/5"),
+        (
+            "auto",
+            &[("JOB_COMPLETION_INDEX", "0"), ("JOB_COMPLETIONS", "3")],
+            "1/3",
+        ),
+        ("auto/3", &[("JOB_COMPLETION_INDEX", "2")], "3/3"),
+        ("2/5", &slurm, "2/5"),
+    ] {
+        assert_eq!(
+            scheduled(text, variables),
+            expected.parse(),
+            "{text} {variables:?}"
+        );
+    }
+}
+
+#[test]
+fn wrong_scheduler_variables_are_named() {
+    for (text, variables, expected) in [
+        (
+            "auto",
+            &[][..],
+            "none of SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX, JOB_COMPLETION_INDEX, SLURM_PROCID is set",
+        ),
+        (
+            "auto",
+            &[("SLURM_ARRAY_TASK_ID", "1")],
+            "SLURM_ARRAY_TASK_COUNT is not set",
+        ),
+        (
+            "auto/2",
+            &[("SLURM_ARRAY_TASK_ID", "1")],
+            "SLURM_ARRAY_TASK_MIN is not set",
+        ),
+        (
+            "auto",
+            &[("PBS_ARRAY_INDEX", "1")],
+            "PBS_ARRAY_COUNT is not set, which PBS does not export",
+        ),
+        (
+            "auto/5",
+            &[("PBS_ARRAY_INDEX", "0")],
+            "PBS_ARRAY_INDEX is 0; expected 1 to 5, for 5 shards",
+        ),
+        (
+            "auto/3",
+            &[("JOB_COMPLETION_INDEX", "3")],
+            "JOB_COMPLETION_INDEX is 3; expected 0 to 2",
+        ),
+        (
+            "auto",
+            &[("JOB_COMPLETION_INDEX", "x")],
+            "JOB_COMPLETION_INDEX is \"x\"; expected a whole number",
+        ),
+        ("auto/0", &[], "expected auto, or auto/N"),
+        ("automatic", &[], "expected auto, or auto/N"),
+    ] {
+        let error = scheduled(text, variables).unwrap_err();
+        assert!(error.contains(expected), "{text} {variables:?}: {error}");
+    }
+}
+
 #[test]
 fn a_shard_number_is_within_the_count() {
     for wrong in ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/2"] {

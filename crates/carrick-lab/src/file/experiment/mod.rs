@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::model::Model;
 use super::reader::Section;
-use super::run::Extras;
+use super::run::{Details, Extras, WantedDetails};
 use super::{CellRuns, FileError, ScenarioFile, tree};
 use crate::error::LabError;
 use crate::live::{BuildWorld, LivePlan, LiveRun};
@@ -77,24 +77,36 @@ impl Experiment {
         let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
         let name = whole.file_name().and_then(|name| name.to_str());
         let path = folder.display().to_string();
-        Self::parse(name.unwrap_or("experiment"), Some(&path), files).map_err(LabError::File)
+        let name = name.unwrap_or("experiment");
+        Self::parse(name, Some(&path), files, "").map_err(LabError::File)
     }
 
     /// Returns an experiment whose files are part of the program.
     pub(super) fn built_in(name: &str, texts: [&str; 4]) -> Self {
         let files = FILES.into_iter().zip(texts);
         let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
-        match Self::parse(name, None, files.collect()) {
+        match Self::parse(name, None, files.collect(), "") {
             Ok(experiment) => experiment,
             // A test reads all of them.
             Err(error) => unreachable!("{error}"),
         }
     }
 
-    fn parse(
+    /// Returns the names and texts of the files.
+    pub fn files(&self) -> &[(String, String)] {
+        &self.0.files
+    }
+
+    /// Parses the files of a folder, given by their names and texts, with changes of the scenario (see
+    /// [`ScenarioFile::parse_changed`]). `path` is that of the folder; `None` for a published experiment.
+    ///
+    /// # Errors
+    /// The first error in a file or change; also if a row has a cell or measure that the changes remove.
+    pub fn parse(
         name: &str,
         path: Option<&str>,
         files: Vec<(String, String)>,
+        changes: &str,
     ) -> Result<Self, FileError> {
         let text = |name: &str| {
             let found = files.iter().find(|(own, _)| own == name);
@@ -104,7 +116,7 @@ impl Experiment {
             Some(path) => Path::new(path).join(file).display().to_string(),
             None => format!("{name}/{file}"),
         };
-        let mut file = ScenarioFile::parse(&place(FILES[0]), text(FILES[0]))?;
+        let mut file = ScenarioFile::parse_changed(&place(FILES[0]), text(FILES[0]), changes)?;
         file.name = name.into();
         file.path = path.unwrap_or(name).into();
         let of_file = |name| move |error: FileError| error.of_file(&place(name));
@@ -254,6 +266,41 @@ impl Experiment {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
+        let Contents { file, figures, .. } = &*self.0;
+        let (cells, details) = file.run_cells(options, progress, None, &figures.wanted())?;
+        Ok(self.result(options, &cells, &details))
+    }
+
+    /// Merges the files of all shards in `directory` as [`ScenarioFile::merge`] does. With `messages`, repetitions of
+    /// which figures show single messages run once more, on all cores; otherwise these figures have no points.
+    ///
+    /// # Errors
+    /// See [`ScenarioFile::merge`] and [`Self::run`].
+    pub fn merge(
+        &self,
+        options: &RunOptions,
+        directory: &Path,
+        messages: bool,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        let Contents { file, figures, .. } = &*self.0;
+        let cells = file.merged_cells(options, directory)?;
+        let wanted = if messages {
+            figures.wanted()
+        } else {
+            WantedDetails::default()
+        };
+        let details = file.run_details(options, progress, &wanted)?;
+        Ok(self.result(options, &cells, &details))
+    }
+
+    /// Returns the result of the values of all cells, and of what is wanted of single messages.
+    fn result(
+        &self,
+        options: &RunOptions,
+        cells: &[CellRuns],
+        details: &[Vec<Details>],
+    ) -> ScenarioResult {
         let Contents {
             file,
             published,
@@ -262,8 +309,7 @@ impl Experiment {
             files,
             is_folder,
         } = &*self.0;
-        let (cells, details) = file.run_cells(options, progress, None, &figures.wanted())?;
-        let rows = published.measured(file, &cells);
+        let rows = published.measured(file, cells);
         let repetitions = file.repetitions(options);
         let [_, full] = file.head.repetitions;
         let short = |(_, model): &(_, Model)| model.duration < model.full[0];
@@ -287,7 +333,7 @@ impl Experiment {
             publication: Some(published.paper.clone()),
             full: options.full,
             full_repetitions: (repetitions < full || shorter).then_some(full),
-            figures: figures.drawn(&rows, &details),
+            figures: figures.drawn(&rows, details),
             drawing: figures.drawing.clone(),
             splits: figures.splits(&rows),
             settings: text.settings(&context),
@@ -296,11 +342,15 @@ impl Experiment {
             files: files.clone(),
             ..ScenarioResult::empty(&file.name, question, options.seed, repetitions)
         };
-        result.rows = listed(published, rows, &cells);
-        if *is_folder {
+        result.rows = listed(published, rows, cells);
+        if !file.changes.is_empty() {
+            result
+                .settings
+                .push(Setting::new("changes", file.changes()));
+        } else if *is_folder {
             let command = result.command().replacen(&file.name, &file.path, 1);
             result.settings.push(Setting::new("command", command));
         }
-        Ok(result)
+        result
     }
 }
