@@ -15,14 +15,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod asp_link;
 mod association;
 mod clock;
 mod connection;
 mod event;
-mod gateway;
-mod ipsp_side;
-mod m2pa_side;
 mod mtp3;
 mod node;
 mod session;
@@ -31,8 +27,7 @@ pub mod stp;
 pub use association::endpoint_config;
 pub use connection::RemoteGateway;
 pub use event::{Event, EventKind};
-pub use gateway::AspSettings;
-pub use ipsp_side::{IpspConfig, IpspPeer};
+pub use node::{AspSettings, IpspConfig, IpspPeer};
 pub use session::{
     GatewayConfig, Outgoing, Received, SendError, Session, TransferReceiver, TransferSender,
     start_asp, start_gateway, start_ipsp,

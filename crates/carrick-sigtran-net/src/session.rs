@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use crate::association::Input;
 use crate::connection::RemoteGateway;
 use crate::event::Event;
-use crate::gateway::AspSettings;
-use crate::ipsp_side::{IpspConfig, IpspKey};
+use crate::node::AspSettings;
+use crate::node::{IpspConfig, IpspKey};
 use crate::node::{Node, NodeTransfer, Origin};
 
 /// Batches that wait between a session and its user, in each direction.

@@ -10,7 +10,7 @@ use super::config::LinkSetSettings;
 use super::discard::Discard;
 use super::router::Target;
 use super::{StpCore, TargetKind, screening};
-use crate::ipsp_side::IpspSide;
+use crate::node::IpspSide;
 use crate::node::{NodeTransfer, Origin};
 
 impl StpCore {

@@ -1,183 +1,24 @@
-//! Requests that bring an ASP to ASP-ACTIVE, and its link to a gateway.
+//! ASP on its associations with gateways: connection, state machine and the destinations that a gateway reports.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::{Asp, AspConfig, AspConfigError, AspIndication, AspState};
+use carrick_sigtran::m3ua::asp::{
+    Asp, AspConfig, AspConfigError, AspIndication, AspRequestError, AspState,
+};
 use carrick_sigtran::m3ua::route::{Availability, DestinationEvent, DestinationTable};
 use carrick_sigtran::m3ua::{
-    AffectedPointCode, DestinationState, LocalRoutingKeyIdentifier, RoutingContext,
-    RoutingContexts, SctpNotification,
+    AffectedPointCode, DestinationState, ProtocolData, RoutingContext, SctpNotification,
 };
 
+use super::activation::AspRequester;
+use super::{Node, NodeTransfer, Origin};
 use crate::association::AssociationId;
-use crate::connection::{PeerConnection, RemoteGateway};
+use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
+use crate::event::EventKind;
 
 /// Maximum number of destinations and ranges that a gateway reports; further ones count as available.
 const MAX_DESTINATIONS: usize = 16_384;
-
-/// Requests of an ASP, which it repeats after failures, towards one peer.
-pub(crate) struct AspRequester {
-    /// ASP Up is requested.
-    requests_up: bool,
-    /// ASP Active is requested.
-    requests_active: bool,
-    /// ASP Active is to be requested when the ASP is up. Afterwards the state machine returns to ASP-ACTIVE itself, but
-    /// not where another ASP has taken over.
-    activates: bool,
-    /// Application servers by registration: routing context of each key.
-    registered: BTreeMap<LocalRoutingKeyIdentifier, RoutingContext>,
-    /// The ASP is being ended.
-    stopping: bool,
-}
-
-impl AspRequester {
-    /// Requests of an ASP; an IPSP with single exchange may leave them to its peer.
-    pub(crate) const fn new(requests_up: bool, requests_active: bool) -> Self {
-        Self {
-            requests_up,
-            requests_active,
-            activates: requests_active,
-            registered: BTreeMap::new(),
-            stopping: false,
-        }
-    }
-
-    pub(crate) const fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
-    /// Requests ASP Active again, after a peer's ASP Down has ended what was requested before.
-    pub(crate) const fn reactivate(&mut self) {
-        self.activates = self.requests_active;
-    }
-
-    /// The association is up: requests ASP Up.
-    pub(crate) fn on_connected(&mut self, now: Time, asp: &mut Asp) {
-        self.registered.clear();
-        if self.requests_up {
-            // The association is up; the request is not repeated if it is outstanding already.
-            let _ = asp.asp_up(now);
-        }
-    }
-
-    /// Reacts to a primitive of the state machine: registers routing keys and activates the ASP when it is up, and
-    /// schedules another attempt after a failure.
-    pub(crate) fn on_indication(
-        &mut self,
-        now: Time,
-        asp: &mut Asp,
-        connection: &mut PeerConnection,
-        indication: &AspIndication,
-    ) {
-        if let AspIndication::Deregistered(result) = indication {
-            // Without success the ASP Down that follows ends the registration.
-            self.registered
-                .retain(|_, context| *context != result.routing_context);
-        }
-        if self.stopping {
-            return;
-        }
-        match indication {
-            AspIndication::AspUp(Ok(())) if !connection.peer.routing_keys.is_empty() => {
-                // Registrations end with ASP-DOWN.
-                self.registered.clear();
-                self.activate(now, asp, connection);
-            }
-            AspIndication::Registered(key, Ok(context)) => {
-                self.registered.insert(*key, *context);
-                // The ASP serves the application server since.
-                let _ = asp.asp_active(now, &[*context]);
-            }
-            AspIndication::Registered(_, Err(_)) => {
-                connection.schedule(now);
-            }
-            // ASP-INACTIVE may follow the peer's ASP Up.
-            AspIndication::AspUp(Ok(())) | AspIndication::AspStatus(_, AspState::Inactive)
-                if self.activates && asp.is_up() =>
-            {
-                self.activate(now, asp, connection);
-            }
-            AspIndication::AspStatus(_, AspState::Active) => connection.reset_backoff(),
-            AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
-                if connection.association().is_some() =>
-            {
-                self.reactivate();
-                connection.schedule(now);
-            }
-            _ => {}
-        }
-    }
-
-    /// Handles a scheduled attempt. Returns whether an association is to be set up.
-    pub(crate) fn handle_timeout(
-        &mut self,
-        now: Time,
-        asp: &mut Asp,
-        connection: &mut PeerConnection,
-    ) -> bool {
-        if self.stopping || !connection.is_due(now) {
-            return false;
-        }
-        if connection.is_idle() {
-            return true;
-        }
-        if !asp.is_up() {
-            self.on_connected(now, asp);
-        } else if self.requests_active {
-            self.activate(now, asp, connection);
-        }
-        false
-    }
-
-    /// Registers the routing keys that are not registered, and requests ASP Active in all application servers.
-    fn activate(&mut self, now: Time, asp: &mut Asp, connection: &PeerConnection) {
-        self.activates = false;
-        let keys = connection.peer.routing_keys.iter();
-        let keys = keys.filter(|key| !self.registered.contains_key(&key.local_id));
-        let keys: Vec<_> = keys.cloned().collect();
-        // The ASP is up; requests that are outstanding are not repeated.
-        if !keys.is_empty() {
-            let _ = asp.register(now, keys);
-        }
-        if asp.routing_contexts().next().is_some() {
-            let _ = asp.asp_active(now, &[]);
-        }
-    }
-
-    /// Begins the end: ASP Inactive, then ASP Down. Returns whether there is nothing to wait for.
-    pub(crate) fn stop(
-        &mut self,
-        now: Time,
-        asp: &mut Asp,
-        connection: &mut PeerConnection,
-    ) -> bool {
-        self.stopping = true;
-        connection.cancel();
-        self.continue_stop(now, asp)
-    }
-
-    /// Requests what is due next during the end: ASP Inactive, deregistration, ASP Down. Returns whether the association
-    /// is to be shut down.
-    pub(crate) fn continue_stop(&self, now: Time, asp: &mut Asp) -> bool {
-        if !asp.is_up() {
-            return true;
-        }
-        let mut contexts = asp.routing_contexts();
-        let is_active = contexts.any(|context| asp.state(context) == Some(AspState::Active));
-        drop(contexts);
-        let registered = RoutingContexts::new(self.registered.values().copied());
-        // Repeats no request that is outstanding.
-        if is_active {
-            let _ = asp.asp_inactive(now, &[]);
-        } else if let Some(registered) = registered {
-            let _ = asp.deregister(now, registered);
-        } else {
-            let _ = asp.asp_down(now);
-        }
-        false
-    }
-}
 
 /// Link to a gateway: connection, state machine and the destinations that the gateway reports.
 pub(crate) struct AspLink {
@@ -293,6 +134,118 @@ impl AspLink {
     /// Requests what is due next while the link ends. Returns whether the association is to be shut down.
     pub(crate) fn continue_stop(&mut self, now: Time) -> bool {
         self.requester.continue_stop(now, &mut self.asp)
+    }
+}
+
+impl Node {
+    /// Adds a link and begins to set up its association.
+    pub(crate) fn add_link(
+        &mut self,
+        gateway: RemoteGateway,
+        config: AspConfig,
+    ) -> Result<LinkKey, AspConfigError> {
+        let mut link = AspLink::new(gateway, config)?;
+        let key = LinkKey(self.next_link);
+        self.next_link += 1;
+        link.connection.connect(key, &self.endpoint, &self.inputs);
+        self.links.insert(key, link);
+        Ok(key)
+    }
+
+    /// Ends a link: ASP Inactive, ASP Down, SHUTDOWN.
+    pub(crate) fn remove_link(&mut self, key: LinkKey) {
+        let now = self.clock.now();
+        let Some(link) = self.links.get_mut(&key) else {
+            return;
+        };
+        if link.stop(now) {
+            self.close_link(key);
+        }
+        self.drain();
+    }
+
+    fn close_link(&mut self, key: LinkKey) {
+        if !self.close_configured(key) {
+            self.links.remove(&key);
+        }
+    }
+
+    /// Returns the link for a message with this SLS: one of those that are active and reach the destination.
+    pub(crate) fn choose_link(
+        &self,
+        keys: &[LinkKey],
+        context: Option<RoutingContext>,
+        destination: AffectedPointCode,
+        sls: u8,
+    ) -> Option<LinkKey> {
+        let reaches = |key: &&LinkKey| {
+            let link = self.links.get(key);
+            link.is_some_and(|link| {
+                link.availability(context, destination) != Availability::Unavailable
+            })
+        };
+        let count = keys.iter().filter(reaches).count();
+        let index = usize::from(sls).checked_rem(count)?;
+        keys.iter().filter(reaches).nth(index).copied()
+    }
+
+    /// Sends a message as ASP on a link.
+    pub(crate) fn transfer_to_link(
+        &mut self,
+        key: LinkKey,
+        context: Option<RoutingContext>,
+        data: ProtocolData,
+    ) -> Result<(), AspRequestError> {
+        let link = self.links.get_mut(&key);
+        let link = link.ok_or(AspRequestError::NoAssociation)?;
+        let context = link.resolve(context);
+        link.asp.transfer(context, data)
+    }
+
+    pub(super) fn drain_link(&mut self, now: Time, key: LinkKey) {
+        let mut may_stop = false;
+        loop {
+            let Some(link) = self.links.get_mut(&key) else {
+                return;
+            };
+            let Some(indication) = link.asp.poll_indication() else {
+                break;
+            };
+            if let AspIndication::Transfer(data) = indication {
+                let origin = Origin::Link(key);
+                self.transfers.push(NodeTransfer { origin, data });
+                continue;
+            }
+            link.on_indication(now, &indication);
+            may_stop |= link.is_stopping();
+            let (name, id) = (
+                Arc::clone(&link.connection.name),
+                link.connection.association(),
+            );
+            if indication == AspIndication::PeerUnresponsive {
+                self.abort_unresponsive(id);
+            }
+            self.notify(name, EventKind::Asp(indication));
+        }
+        let mut closes = false;
+        if let Some(link) = self.links.get_mut(&key) {
+            // A confirm of the end, or its failure: what follows is due.
+            closes = may_stop && link.connection.association().is_some() && link.continue_stop(now);
+        }
+        loop {
+            let Some(link) = self.links.get_mut(&key) else {
+                return;
+            };
+            let Some(transmit) = link.asp.poll_transmit() else {
+                break;
+            };
+            let id = link.connection.association();
+            self.stage(id, &transmit);
+        }
+        if closes {
+            self.flush();
+            self.close_link(key);
+        }
     }
 }
 
