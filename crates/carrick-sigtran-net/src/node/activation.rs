@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::{Asp, AspIndication, AspState};
-use carrick_sigtran::m3ua::{LocalRoutingKeyIdentifier, RoutingContext, RoutingContexts};
+use carrick_sigtran::aspm::asp::{Asp, AspEvent, AspState};
 
 use crate::connection::PeerConnection;
+use crate::layer::SocketLayer;
 
 /// Requests of an ASP, which it repeats after failures, towards one peer.
-pub(crate) struct AspRequester {
+pub(crate) struct AspRequester<L: SocketLayer> {
     /// ASP Up is requested.
     requests_up: bool,
     /// ASP Active is requested.
@@ -17,13 +17,13 @@ pub(crate) struct AspRequester {
     /// ASP Active is to be requested when the ASP is up. Afterwards the state machine returns to ASP-ACTIVE itself, but
     /// not where another ASP has taken over.
     activates: bool,
-    /// Application servers by registration: routing context of each key.
-    registered: BTreeMap<LocalRoutingKeyIdentifier, RoutingContext>,
+    /// Application servers by registration: identifier of each key.
+    registered: BTreeMap<u32, L::AsId>,
     /// The ASP is being ended.
     stopping: bool,
 }
 
-impl AspRequester {
+impl<L: SocketLayer> AspRequester<L> {
     /// Requests of an ASP; an IPSP with single exchange may leave them to its peer.
     pub(crate) const fn new(requests_up: bool, requests_active: bool) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl AspRequester {
     }
 
     /// The association is up: requests ASP Up.
-    pub(crate) fn on_connected(&mut self, now: Time, asp: &mut Asp) {
+    pub(crate) fn on_connected(&mut self, now: Time, asp: &mut Asp<L>) {
         self.registered.clear();
         if self.requests_up {
             // The association is up; the request is not repeated if it is outstanding already.
@@ -55,43 +55,42 @@ impl AspRequester {
 
     /// Reacts to a primitive of the state machine: registers routing keys and activates the ASP when it is up, and
     /// schedules another attempt after a failure.
-    pub(crate) fn on_indication(
+    pub(crate) fn on_event(
         &mut self,
         now: Time,
-        asp: &mut Asp,
+        asp: &mut Asp<L>,
         connection: &mut PeerConnection,
-        indication: &AspIndication,
+        event: &AspEvent<L>,
     ) {
-        if let AspIndication::Deregistered(result) = indication {
+        if let AspEvent::Deregistered(id, _) = event {
             // Without success the ASP Down that follows ends the registration.
-            self.registered
-                .retain(|_, context| *context != result.routing_context);
+            self.registered.retain(|_, registered| registered != id);
         }
         if self.stopping {
             return;
         }
-        match indication {
-            AspIndication::AspUp(Ok(())) if !connection.peer.routing_keys.is_empty() => {
+        match event {
+            AspEvent::AspUp(Ok(())) if !connection.peer.routing_keys.is_empty() => {
                 // Registrations end with ASP-DOWN.
                 self.registered.clear();
                 self.activate(now, asp, connection);
             }
-            AspIndication::Registered(key, Ok(context)) => {
-                self.registered.insert(*key, *context);
+            AspEvent::Registered(key, Ok(id)) => {
+                self.registered.insert(*key, id.clone());
                 // The ASP serves the application server since.
-                let _ = asp.asp_active(now, &[*context]);
+                let _ = asp.asp_active(now, std::slice::from_ref(id));
             }
-            AspIndication::Registered(_, Err(_)) => {
+            AspEvent::Registered(_, Err(_)) => {
                 connection.schedule(now);
             }
             // ASP-INACTIVE may follow the peer's ASP Up.
-            AspIndication::AspUp(Ok(())) | AspIndication::AspStatus(_, AspState::Inactive)
+            AspEvent::AspUp(Ok(())) | AspEvent::AspStatus(_, AspState::Inactive)
                 if self.activates && asp.is_up() =>
             {
                 self.activate(now, asp, connection);
             }
-            AspIndication::AspStatus(_, AspState::Active) => connection.reset_backoff(),
-            AspIndication::AspUp(Err(_)) | AspIndication::AspActive(_, Err(_))
+            AspEvent::AspStatus(_, AspState::Active) => connection.reset_backoff(),
+            AspEvent::AspUp(Err(_)) | AspEvent::AspActive(_, Err(_))
                 if connection.association().is_some() =>
             {
                 self.reactivate();
@@ -105,7 +104,7 @@ impl AspRequester {
     pub(crate) fn handle_timeout(
         &mut self,
         now: Time,
-        asp: &mut Asp,
+        asp: &mut Asp<L>,
         connection: &mut PeerConnection,
     ) -> bool {
         if self.stopping || !connection.is_due(now) {
@@ -123,16 +122,16 @@ impl AspRequester {
     }
 
     /// Registers the routing keys that are not registered, and requests ASP Active in all application servers.
-    fn activate(&mut self, now: Time, asp: &mut Asp, connection: &PeerConnection) {
+    fn activate(&mut self, now: Time, asp: &mut Asp<L>, connection: &PeerConnection) {
         self.activates = false;
         let keys = connection.peer.routing_keys.iter();
-        let keys = keys.filter(|key| !self.registered.contains_key(&key.local_id));
+        let keys = keys.filter(|key| !self.registered.contains_key(&key.local_id.0));
         let keys: Vec<_> = keys.cloned().collect();
-        // The ASP is up; requests that are outstanding are not repeated.
         if !keys.is_empty() {
-            let _ = asp.register(now, keys);
+            L::register(asp, now, keys);
         }
-        if asp.routing_contexts().next().is_some() {
+        if asp.application_servers().next().is_some() {
+            // The ASP is up; a request that is outstanding is not repeated.
             let _ = asp.asp_active(now, &[]);
         }
     }
@@ -141,7 +140,7 @@ impl AspRequester {
     pub(crate) fn stop(
         &mut self,
         now: Time,
-        asp: &mut Asp,
+        asp: &mut Asp<L>,
         connection: &mut PeerConnection,
     ) -> bool {
         self.stopping = true;
@@ -151,19 +150,18 @@ impl AspRequester {
 
     /// Requests what is due next during the end: ASP Inactive, deregistration, ASP Down. Returns whether the association
     /// is to be shut down.
-    pub(crate) fn continue_stop(&self, now: Time, asp: &mut Asp) -> bool {
+    pub(crate) fn continue_stop(&self, now: Time, asp: &mut Asp<L>) -> bool {
         if !asp.is_up() {
             return true;
         }
-        let mut contexts = asp.routing_contexts();
-        let is_active = contexts.any(|context| asp.state(context) == Some(AspState::Active));
-        drop(contexts);
-        let registered = RoutingContexts::new(self.registered.values().copied());
+        let mut servers = asp.application_servers();
+        let is_active = servers.any(|id| asp.state(id) == Some(AspState::Active));
+        drop(servers);
         // Repeats no request that is outstanding.
         if is_active {
             let _ = asp.asp_inactive(now, &[]);
-        } else if let Some(registered) = registered {
-            let _ = asp.deregister(now, registered);
+        } else if !self.registered.is_empty() {
+            L::deregister(asp, now, self.registered.values().cloned().collect());
         } else {
             let _ = asp.asp_down(now);
         }

@@ -3,33 +3,35 @@
 use std::sync::Arc;
 
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::{
-    Asp, AspConfig, AspConfigError, AspIndication, AspRequestError, AspState,
-};
-use carrick_sigtran::m3ua::route::{Availability, DestinationEvent, DestinationTable};
-use carrick_sigtran::m3ua::{
-    AffectedPointCode, DestinationState, ProtocolData, RoutingContext, SctpNotification,
-};
+use carrick_sigtran::SctpNotification;
+use carrick_sigtran::aspm::asp::{Asp, AspConfig, AspConfigError, AspEvent, AspState};
+use carrick_sigtran::m3ua::asp::AspRequestError;
+use carrick_sigtran::m3ua::route::{Availability, DestinationTable};
+use carrick_sigtran::m3ua::{AffectedPointCode, M3ua, ProtocolData, RoutingContext};
 
+use super::Node;
 use super::activation::AspRequester;
-use super::{Node, NodeTransfer, Origin};
 use crate::association::AssociationId;
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
 use crate::event::EventKind;
+use crate::layer::SocketLayer;
 
 /// Maximum number of destinations and ranges that a gateway reports; further ones count as available.
 const MAX_DESTINATIONS: usize = 16_384;
 
 /// Link to a gateway: connection, state machine and the destinations that the gateway reports.
-pub(crate) struct AspLink {
+pub(crate) struct AspLink<L: SocketLayer = M3ua> {
     pub(crate) connection: PeerConnection,
-    pub(crate) asp: Asp,
-    requester: AspRequester,
+    pub(crate) asp: Asp<L>,
+    requester: AspRequester<L>,
     destinations: DestinationTable,
 }
 
-impl AspLink {
-    pub(crate) fn new(gateway: RemoteGateway, config: AspConfig) -> Result<Self, AspConfigError> {
+impl<L: SocketLayer> AspLink<L> {
+    pub(crate) fn new(
+        gateway: RemoteGateway,
+        config: AspConfig<L>,
+    ) -> Result<Self, AspConfigError<L::AsId>> {
         let mut destinations = DestinationTable::new(MAX_DESTINATIONS);
         destinations.set_default(Some(Availability::Available));
         Ok(Self {
@@ -40,30 +42,34 @@ impl AspLink {
         })
     }
 
-    /// Returns the routing context of a message's application server; without one, that of the only application server.
-    pub(crate) fn resolve(&self, context: Option<RoutingContext>) -> Option<RoutingContext> {
-        let mut contexts = self.asp.routing_contexts();
-        match (context, contexts.next(), contexts.next()) {
+    /// Returns the identifier of a message's application server; without one, that of the only application server.
+    pub(crate) fn resolve(&self, id: Option<L::AsId>) -> Option<L::AsId> {
+        let mut servers = self.asp.application_servers();
+        match (id, servers.next(), servers.next()) {
             (None, Some(only), None) => only,
-            _ => context,
+            (id, ..) => id,
         }
     }
 
     /// Returns whether the ASP is active in an application server.
-    pub(crate) fn is_active(&self, context: Option<RoutingContext>) -> bool {
-        self.asp.state(self.resolve(context)) == Some(AspState::Active)
+    pub(crate) fn is_active(&self, id: Option<L::AsId>) -> bool {
+        self.asp.state(self.resolve(id)) == Some(AspState::Active)
     }
 
-    /// Returns the availability of a destination, or of a range as a whole, for messages of an application server.
+    /// Returns the availability of a destination, or of a range as a whole, for messages of an application server; of an
+    /// unknown destination while the ASP is active.
     pub(crate) fn availability(
         &self,
-        context: Option<RoutingContext>,
-        destination: AffectedPointCode,
+        id: Option<L::AsId>,
+        destination: Option<AffectedPointCode>,
     ) -> Availability {
-        let status = self.destinations.status_of(destination);
-        status
-            .filter(|_| self.is_active(context))
-            .map_or(Availability::Unavailable, |status| status.availability)
+        if !self.is_active(id) {
+            return Availability::Unavailable;
+        }
+        destination.map_or(Availability::Available, |destination| {
+            let status = self.destinations.status_of(destination);
+            status.map_or(Availability::Unavailable, |status| status.availability)
+        })
     }
 
     pub(crate) const fn is_stopping(&self) -> bool {
@@ -86,30 +92,21 @@ impl AspLink {
     }
 
     /// Reacts to a primitive of the state machine: records destinations, and requests what is due.
-    pub(crate) fn on_indication(&mut self, now: Time, indication: &AspIndication) {
-        let affected = |state: &DestinationState| state.affected.clone();
-        let event = match indication {
-            AspIndication::MtpPause(state) => Some(DestinationEvent::Unavailable(affected(state))),
-            AspIndication::MtpResume(state) => Some(DestinationEvent::Available(affected(state))),
-            AspIndication::Restricted(state) => Some(DestinationEvent::Restricted(affected(state))),
-            AspIndication::Congestion(state) => Some(DestinationEvent::Congested(
-                state.affected.clone(),
-                state.level,
-            )),
-            // The gateway reports what is not available before its ASP Active Ack (section 4.5.1), so that this clears nothing.
-            AspIndication::AspStatus(_, AspState::Inactive | AspState::Down) => {
-                self.destinations.clear();
-                None
-            }
-            _ => None,
-        };
-        if let Some(event) = event {
+    pub(crate) fn on_indication(&mut self, now: Time, indication: &L::AspIndication) {
+        if let Some(event) = L::destination_event(indication) {
             // What has no room counts as available.
             let _ = self.destinations.record(&event);
         }
+        let Some(event) = L::asp_event(indication) else {
+            return;
+        };
+        if let AspEvent::AspStatus(_, AspState::Inactive | AspState::Down) = event {
+            // The gateway reports what is not available before its ASP Active Ack (section 4.5.1), so that this clears
+            // nothing.
+            self.destinations.clear();
+        }
         let (asp, connection) = (&mut self.asp, &mut self.connection);
-        self.requester
-            .on_indication(now, asp, connection, indication);
+        self.requester.on_event(now, asp, connection, &event);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
@@ -137,13 +134,13 @@ impl AspLink {
     }
 }
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     /// Adds a link and begins to set up its association.
     pub(crate) fn add_link(
         &mut self,
         gateway: RemoteGateway,
-        config: AspConfig,
-    ) -> Result<LinkKey, AspConfigError> {
+        config: AspConfig<L>,
+    ) -> Result<LinkKey, AspConfigError<L::AsId>> {
         let mut link = AspLink::new(gateway, config)?;
         let key = LinkKey(self.next_link);
         self.next_link += 1;
@@ -170,25 +167,63 @@ impl Node {
         }
     }
 
-    /// Returns the link for a message with this SLS: one of those that are active and reach the destination.
+    /// Returns the link for a message with this signalling link selection: one of those that are active and reach the
+    /// destination.
     pub(crate) fn choose_link(
         &self,
         keys: &[LinkKey],
-        context: Option<RoutingContext>,
-        destination: AffectedPointCode,
-        sls: u8,
+        id: Option<&L::AsId>,
+        destination: Option<AffectedPointCode>,
+        selection: u32,
     ) -> Option<LinkKey> {
         let reaches = |key: &&LinkKey| {
             let link = self.links.get(key);
             link.is_some_and(|link| {
-                link.availability(context, destination) != Availability::Unavailable
+                link.availability(id.cloned(), destination) != Availability::Unavailable
             })
         };
         let count = keys.iter().filter(reaches).count();
-        let index = usize::from(sls).checked_rem(count)?;
+        let index = (selection as usize).checked_rem(count)?;
         keys.iter().filter(reaches).nth(index).copied()
     }
 
+    pub(super) fn drain_link(&mut self, now: Time, key: LinkKey) {
+        let mut may_stop = false;
+        loop {
+            let Some(link) = self.links.get_mut(&key) else {
+                return;
+            };
+            let Some(indication) = link.asp.poll_indication() else {
+                break;
+            };
+            link.on_indication(now, &indication);
+            may_stop |= link.is_stopping();
+            let (name, id) = (
+                Arc::clone(&link.connection.name),
+                link.connection.association(),
+            );
+            let Some(indication) = L::take_asp(self, key, indication) else {
+                continue;
+            };
+            if let Some(AspEvent::PeerUnresponsive) = L::asp_event(&indication) {
+                self.abort_unresponsive(id);
+            }
+            self.notify(name, EventKind::Asp(indication));
+        }
+        let mut closes = false;
+        if let Some(link) = self.links.get_mut(&key) {
+            // A confirm of the end, or its failure: what follows is due.
+            closes = may_stop && link.connection.association().is_some() && link.continue_stop(now);
+        }
+        self.stage_link(key);
+        if closes {
+            self.flush();
+            self.close_link(key);
+        }
+    }
+}
+
+impl Node<M3ua> {
     /// Sends a message as ASP on a link.
     pub(crate) fn transfer_to_link(
         &mut self,
@@ -201,59 +236,13 @@ impl Node {
         let context = link.resolve(context);
         link.asp.transfer(context, data)
     }
-
-    pub(super) fn drain_link(&mut self, now: Time, key: LinkKey) {
-        let mut may_stop = false;
-        loop {
-            let Some(link) = self.links.get_mut(&key) else {
-                return;
-            };
-            let Some(indication) = link.asp.poll_indication() else {
-                break;
-            };
-            if let AspIndication::Transfer(data) = indication {
-                let origin = Origin::Link(key);
-                self.transfers.push(NodeTransfer { origin, data });
-                continue;
-            }
-            link.on_indication(now, &indication);
-            may_stop |= link.is_stopping();
-            let (name, id) = (
-                Arc::clone(&link.connection.name),
-                link.connection.association(),
-            );
-            if indication == AspIndication::PeerUnresponsive {
-                self.abort_unresponsive(id);
-            }
-            self.notify(name, EventKind::Asp(indication));
-        }
-        let mut closes = false;
-        if let Some(link) = self.links.get_mut(&key) {
-            // A confirm of the end, or its failure: what follows is due.
-            closes = may_stop && link.connection.association().is_some() && link.continue_stop(now);
-        }
-        loop {
-            let Some(link) = self.links.get_mut(&key) else {
-                return;
-            };
-            let Some(transmit) = link.asp.poll_transmit() else {
-                break;
-            };
-            let id = link.connection.association();
-            self.stage(id, &transmit);
-        }
-        if closes {
-            self.flush();
-            self.close_link(key);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use carrick_sigtran::m3ua::asp::AspApplicationServer;
     use carrick_sigtran::m3ua::{
-        AffectedPointCodes, AspActive, AspInactive, AspUp, Message, PointCode,
+        AffectedPointCodes, AspActive, AspInactive, AspUp, DestinationState, Message, PointCode,
     };
 
     use super::*;
@@ -298,7 +287,7 @@ mod tests {
         receive(&mut link, &up);
         receive(&mut link, &unavailable(7));
         let reaches = |link: &AspLink, code| {
-            link.availability(CONTEXT, destination(code)) != Availability::Unavailable
+            link.availability(CONTEXT, Some(destination(code))) != Availability::Unavailable
         };
         assert!(!reaches(&link, 8), "not active");
         receive(&mut link, &active);

@@ -1,13 +1,14 @@
 //! Associations of all kinds of peers: set-up, messages, restart and end.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{Association, Endpoint, Incoming};
 use carrick_proto::Time;
-use carrick_sigtran::m2pa;
-use carrick_sigtran::m3ua::{Message, PAYLOAD_PROTOCOL_ID, SctpNotification, Transmit};
+use carrick_sigtran::aspm::{LayerMessage, Transmit};
+use carrick_sigtran::{SctpNotification, m2pa};
 use tokio::sync::mpsc;
 
 use super::gateway::answer_unidentified;
@@ -15,6 +16,7 @@ use super::{M2paSide, Node, NodeAssociation, Role};
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::connection::{Connected, LinkKey, PeerConnection};
 use crate::event::EventKind;
+use crate::layer::SocketLayer;
 
 /// Time that a peer has to identify itself with ASP Up.
 const IDENTIFICATION: Duration = Duration::from_secs(10);
@@ -22,7 +24,7 @@ const IDENTIFICATION: Duration = Duration::from_secs(10);
 /// Maximum number of associations whose peers have not identified themselves.
 const MAX_UNIDENTIFIED: usize = 64;
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     pub(super) fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
         let (Some(role), Some(name)) = (self.role_of(key), self.name(key)) else {
             // Dropping the association shuts it down.
@@ -156,7 +158,7 @@ impl Node {
         let (inputs, room) = (self.inputs.clone(), Arc::clone(&self.room));
         let ppid = match role {
             Role::M2pa(..) => m2pa::PAYLOAD_PROTOCOL_ID,
-            _ => PAYLOAD_PROTOCOL_ID,
+            _ => L::PAYLOAD_PROTOCOL_ID,
         };
         let open = OpenAssociation::start(id, association, ppid, inputs, room);
         self.associations.insert(id, NodeAssociation { open, role });
@@ -167,14 +169,22 @@ impl Node {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
-        if let Role::M2pa(m2pa, key) = association.role {
-            let side = self.m2pas.get_mut(&m2pa);
-            if !side.is_some_and(|side| side.on_message(now, key, stream, octets)) {
-                self.counters.malformed += 1;
+        let is_decoded = match association.role {
+            Role::M2pa(m2pa, key) => {
+                let side = self.m2pas.get_mut(&m2pa);
+                Some(side.is_some_and(|side| side.on_message(now, key, stream, octets)))
             }
+            Role::Ipsp(ipsp, key) => {
+                let side = self.ipsps.get_mut(&ipsp);
+                Some(side.is_some_and(|side| side.on_message(now, key, stream, octets)))
+            }
+            _ => None,
+        };
+        if let Some(is_decoded) = is_decoded {
+            self.counters.malformed += u64::from(!is_decoded);
             return;
         }
-        let decoded = Message::decode(octets);
+        let decoded = L::decode(octets);
         if decoded.is_err() {
             self.counters.malformed += 1;
         }
@@ -186,11 +196,6 @@ impl Node {
                 match decoded {
                     Ok(message) => link.asp.handle_message(now, stream, &message),
                     Err(error) => link.asp.handle_malformed(now, &error, octets),
-                }
-            }
-            Role::Ipsp(ipsp, key) => {
-                if let Some(side) = self.ipsps.get_mut(ipsp) {
-                    side.on_message(now, *key, stream, &decoded, octets);
                 }
             }
             Role::Asp(key) => {
@@ -213,11 +218,16 @@ impl Node {
                     }
                     (Ok(_), Err(_)) => {}
                     (Err(code), decoded) => {
-                        answer_unidentified(&mut association.open, code, decoded.err(), octets);
+                        answer_unidentified::<L>(
+                            &mut association.open,
+                            code,
+                            decoded.err(),
+                            octets,
+                        );
                     }
                 }
             }
-            Role::M2pa(..) | Role::Closing => {}
+            Role::Ipsp(..) | Role::M2pa(..) | Role::Closing => {}
         }
     }
 
@@ -228,7 +238,38 @@ impl Node {
         let outbound_streams = association.open.sender.outbound_streams();
         let restarted = SctpNotification::Restarted { outbound_streams };
         let role = association.role.clone();
+        if let Some(name) = self.peer_name(&role) {
+            self.notify(name, EventKind::Restarted);
+        }
         self.notify_machine(now, &role, restarted);
+    }
+
+    /// The path to an address of a peer has failed or recovered.
+    pub(super) fn on_path_status(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        address: IpAddr,
+        active: bool,
+    ) {
+        let Some(association) = self.associations.get(&id) else {
+            return;
+        };
+        let role = association.role.clone();
+        if let Some(name) = self.peer_name(&role) {
+            self.notify(name, EventKind::Path(address, active));
+        }
+        let status = SctpNotification::PathStatus { address, active };
+        self.notify_machine(now, &role, status);
+    }
+
+    /// Returns the name of the peer of an association, `None` if the peer is unknown or leaves.
+    fn peer_name(&self, role: &Role) -> Option<Arc<str>> {
+        match role {
+            Role::Link(key) | Role::Ipsp(_, key) | Role::M2pa(_, key) => self.name(*key),
+            Role::Asp(key) => self.gateway.asps.get(key).map(|asp| Arc::clone(&asp.name)),
+            Role::Unidentified(..) | Role::Closing => None,
+        }
     }
 
     /// Notifies the state machine of an association's role.
@@ -308,7 +349,7 @@ impl Node {
     }
 
     /// The association with a peer has ended: another one follows.
-    fn on_configured_ended(&mut self, now: Time, role: &Role, key: LinkKey, kind: EventKind) {
+    fn on_configured_ended(&mut self, now: Time, role: &Role, key: LinkKey, kind: EventKind<L>) {
         if let (Some(name), Some(connection)) = (self.name(key), self.connection_mut(key)) {
             connection.on_closed(now);
             self.notify(name, kind);
@@ -330,7 +371,29 @@ impl Node {
         }
     }
 
-    pub(super) fn stage(&mut self, id: Option<AssociationId>, transmit: &Transmit) {
+    /// Stages the messages of the gateway.
+    pub(crate) fn stage_gateway(&mut self) {
+        while let Some((key, transmit)) = self.gateway.sgp.poll_transmit() {
+            let asp = self.gateway.asps.get(&key);
+            self.stage(asp.and_then(|asp| asp.association), &transmit);
+        }
+    }
+
+    /// Stages the messages of a link to a gateway.
+    pub(crate) fn stage_link(&mut self, key: LinkKey) {
+        while let Some(link) = self.links.get_mut(&key)
+            && let Some(transmit) = link.asp.poll_transmit()
+        {
+            let id = link.connection.association();
+            self.stage(id, &transmit);
+        }
+    }
+
+    pub(super) fn stage<M: LayerMessage>(
+        &mut self,
+        id: Option<AssociationId>,
+        transmit: &Transmit<M>,
+    ) {
         let octets = transmit.message.encode().ok();
         self.stage_octets(id, transmit.stream, transmit.unordered, octets);
     }

@@ -6,22 +6,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::sgp::{
-    AspKey, SgpAspConfig, SgpConfig, SgpConfigError, SgpIndication, SignallingGatewayProcess,
-    TransferError,
+use carrick_sigtran::SctpNotification;
+use carrick_sigtran::aspm::sgp::{
+    AspKey, Gateway, GatewayConfig, GatewayConfigError, GatewayEvent, SgpAspConfig,
 };
-use carrick_sigtran::m3ua::{
-    AspIdentifier, DecodeError, ErrorCode, ErrorMessage, Message, ProtocolData, RoutingContext,
-    SctpNotification,
-};
+use carrick_sigtran::aspm::{LayerMessage, Maintenance};
+use carrick_sigtran::m3ua::sgp::TransferError;
+use carrick_sigtran::m3ua::{M3ua, ProtocolData};
+use carrick_sigtran::message::{AspIdentifier, DecodeError, ErrorCode, RoutingContext};
 
-use super::{Node, NodeTransfer, Origin, Role};
+use super::{Node, Role};
 use crate::association::{AssociationId, OpenAssociation};
 use crate::event::EventKind;
+use crate::layer::SocketLayer;
 
-/// ASP that may connect to a gateway. Its address, its ASP Identifier or both identify it.
+/// ASP that may connect to a gateway. Its address, its ASP Identifier or both identify it. `I` identifies an application
+/// server in the layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AspSettings {
+pub struct AspSettings<I = RoutingContext> {
     /// Name in events.
     pub name: String,
     /// Addresses from which the ASP connects; any if the list is empty. Then the ASP needs an identifier.
@@ -29,31 +31,34 @@ pub struct AspSettings {
     /// ASP Identifier that the ASP sends.
     pub identifier: Option<AspIdentifier>,
     /// Application servers of which the ASP is a member.
-    pub application_servers: Vec<RoutingContext>,
+    pub application_servers: Vec<I>,
 }
 
 /// ASP at the gateway.
-pub(crate) struct GatewayAsp {
-    pub(crate) settings: AspSettings,
+pub(crate) struct GatewayAsp<I> {
+    pub(crate) settings: AspSettings<I>,
     pub(crate) name: Arc<str>,
     pub(crate) association: Option<AssociationId>,
 }
 
 /// Signalling gateway process with the associations of its ASPs.
-pub(crate) struct GatewaySide {
-    pub(crate) sgp: SignallingGatewayProcess,
-    pub(crate) asps: BTreeMap<AspKey, GatewayAsp>,
+pub(crate) struct GatewaySide<L: SocketLayer = M3ua> {
+    pub(crate) sgp: Gateway<L>,
+    pub(crate) asps: BTreeMap<AspKey, GatewayAsp<L::AsId>>,
 }
 
-impl GatewaySide {
-    pub(crate) fn new(config: SgpConfig) -> Self {
+impl<L: SocketLayer> GatewaySide<L> {
+    pub(crate) fn new(config: GatewayConfig<L>) -> Self {
         Self {
-            sgp: SignallingGatewayProcess::new(config),
+            sgp: Gateway::new(config),
             asps: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn add_asp(&mut self, settings: AspSettings) -> Result<AspKey, SgpConfigError> {
+    pub(crate) fn add_asp(
+        &mut self,
+        settings: AspSettings<L::AsId>,
+    ) -> Result<AspKey, GatewayConfigError<L::AsId>> {
         let key = self.sgp.add_asp(SgpAspConfig {
             identifier: settings.identifier,
             application_servers: settings.application_servers.clone(),
@@ -71,9 +76,15 @@ impl GatewaySide {
         Ok(key)
     }
 
+    /// Returns the name of the ASP that a primitive concerns, an empty one if it concerns an application server.
+    pub(crate) fn name(&self, indication: &L::SgpIndication) -> Arc<str> {
+        let asp = L::asp_of(indication).and_then(|key| self.asps.get(&key));
+        asp.map_or_else(|| "".into(), |asp| Arc::clone(&asp.name))
+    }
+
     /// Returns the ASPs that a peer with this address can be.
     pub(crate) fn candidates(&self, address: Option<&IpAddr>) -> Vec<AspKey> {
-        let matches = |asp: &GatewayAsp| {
+        let matches = |asp: &GatewayAsp<_>| {
             let addresses = &asp.settings.addresses;
             addresses.is_empty() || address.is_some_and(|address| addresses.contains(address))
         };
@@ -97,9 +108,9 @@ impl GatewaySide {
     pub(crate) fn identify(
         &self,
         candidates: &[AspKey],
-        message: &Message,
+        message: &L::Message,
     ) -> Result<AspKey, ErrorCode> {
-        let Message::AspUp(up) = message else {
+        let Some(Maintenance::AspUp(up)) = L::read(message) else {
             return Err(ErrorCode::UNEXPECTED_MESSAGE);
         };
         let identifier = up
@@ -114,7 +125,7 @@ impl GatewaySide {
     }
 }
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     /// Removes an ASP of the gateway and shuts its association down.
     pub(crate) fn remove_asp(&mut self, key: AspKey) {
         let now = self.clock.now();
@@ -130,15 +141,6 @@ impl Node {
         }
         let _ = self.gateway.sgp.remove_asp(now, key);
         self.drain();
-    }
-
-    /// Sends a message as SGP to an application server.
-    pub(crate) fn transfer_to_server(
-        &mut self,
-        context: RoutingContext,
-        data: ProtocolData,
-    ) -> Result<(), TransferError> {
-        self.gateway.sgp.transfer_to(context, data)
     }
 
     /// An association is that of an ASP. It replaces an earlier one, whose end the peer may have lost.
@@ -163,44 +165,43 @@ impl Node {
         self.notify(name, EventKind::Connected(addresses));
     }
 
-    pub(super) fn on_sgp_indication(&mut self, indication: SgpIndication) {
-        let asp = indication.asp().and_then(|key| self.gateway.asps.get(&key));
-        let name = asp.map(|asp| Arc::clone(&asp.name));
-        let id = asp.and_then(|asp| asp.association);
-        if let SgpIndication::Transfer(key, context, data) = indication {
-            let origin = Origin::Asp(key, context);
-            self.transfers.push(NodeTransfer { origin, data });
+    pub(super) fn on_sgp_indication(&mut self, indication: L::SgpIndication) {
+        let Some(indication) = L::take_sgp(self, indication) else {
             return;
+        };
+        if let Some(GatewayEvent::PeerUnresponsive(key)) = L::gateway_event(&indication) {
+            let asp = self.gateway.asps.get(&key);
+            self.abort_unresponsive(asp.and_then(|asp| asp.association));
         }
-        self.count_discarded(&indication);
-        if let SgpIndication::PeerUnresponsive(_) = &indication {
-            self.abort_unresponsive(id);
-        }
-        self.notify(
-            name.unwrap_or_else(|| "".into()),
-            EventKind::Sgp(indication),
-        );
+        let name = self.gateway.name(&indication);
+        self.notify(name, EventKind::Sgp(indication));
     }
+}
 
-    pub(super) fn count_discarded(&mut self, indication: &SgpIndication) {
-        if let SgpIndication::Discarded(_, count) = indication {
-            self.counters.recovery_expired += *count as u64;
-        }
+impl Node<M3ua> {
+    /// Sends a message as SGP to an application server.
+    pub(crate) fn transfer_to_server(
+        &mut self,
+        context: RoutingContext,
+        data: ProtocolData,
+    ) -> Result<(), TransferError> {
+        self.gateway.sgp.transfer_to(context, data)
     }
 }
 
 /// Answers a peer that is no known ASP yet.
-pub(super) fn answer_unidentified(
+pub(super) fn answer_unidentified<L: SocketLayer>(
     open: &mut OpenAssociation,
     code: ErrorCode,
     error: Option<DecodeError>,
     octets: &Bytes,
 ) {
     let answer = match error {
-        Some(error) => ErrorMessage::answering(&error, octets),
-        None => Some(ErrorMessage::new(code)),
+        Some(error) => L::answering(&error, octets),
+        None => Some(L::error(code, None, octets)),
     };
-    if let Some(octets) = answer.and_then(|answer| Message::Error(answer).encode().ok()) {
+    let answer = answer.map(|answer| L::write(Maintenance::Error(answer)));
+    if let Some(octets) = answer.and_then(|answer| answer.encode().ok()) {
         open.stage(0, false, octets);
     }
 }

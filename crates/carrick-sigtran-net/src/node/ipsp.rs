@@ -9,10 +9,10 @@ use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
 use carrick_sigtran::m3ua::ipsp::{Ipsp, IpspConfigError, IpspExchange, IpspIndication};
 use carrick_sigtran::m3ua::sgp::{
-    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, TransferError,
+    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, SgpIndication, TransferError,
 };
 use carrick_sigtran::m3ua::{
-    AspIdentifier, DecodeError, Message, ProtocolData, RoutingContext, SctpNotification,
+    AspIdentifier, M3ua, Message, ProtocolData, RoutingContext, SctpNotification,
 };
 
 use super::activation::AspRequester;
@@ -20,6 +20,7 @@ use super::{Node, NodeTransfer, Origin};
 use crate::association::AssociationId;
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
 use crate::event::EventKind;
+use crate::layer::SocketLayer;
 
 /// IP server process: M3UA between two processes without a gateway.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,7 +55,7 @@ pub(crate) struct IpspKey(pub(crate) u32);
 pub(crate) struct ConnectedPeer {
     pub(crate) connection: PeerConnection,
     key: AspKey,
-    requester: AspRequester,
+    requester: AspRequester<M3ua>,
 }
 
 /// State machine with the connections of its peers.
@@ -170,21 +171,22 @@ impl IpspSide {
         }
     }
 
+    /// Handles a message. Returns whether it could be decoded.
     pub(crate) fn on_message(
         &mut self,
         now: Time,
         key: LinkKey,
         stream: u16,
-        decoded: &Result<Message, DecodeError>,
         octets: &Bytes,
-    ) {
-        let Some(peer) = self.peers.get(&key) else {
-            return;
-        };
-        match decoded {
-            Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
-            Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
+    ) -> bool {
+        let decoded = Message::decode(octets);
+        if let Some(peer) = self.peers.get(&key) {
+            match &decoded {
+                Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
+                Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
+            }
         }
+        decoded.is_ok()
     }
 
     /// Reacts to a primitive of this process towards a peer. Returns whether the association is to be shut down.
@@ -203,7 +205,9 @@ impl IpspSide {
             requester,
         } = peer;
         let closes = self.ipsp.local(now, *key, |asp| {
-            requester.on_indication(now, asp, connection, indication);
+            if let Some(event) = M3ua::asp_event(indication) {
+                requester.on_event(now, asp, connection, &event);
+            }
             requester.is_stopping() && requester.continue_stop(now, asp)
         });
         closes == Some(true) && connection.association().is_some()
@@ -265,7 +269,7 @@ impl IpspSide {
     }
 }
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     /// Adds an IP server process and begins to set up its associations. Returns its key and those of the peers.
     pub(crate) fn add_ipsp(
         &mut self,
@@ -311,7 +315,9 @@ impl Node {
             }
         }
     }
+}
 
+impl Node<M3ua> {
     /// Sends a message as IPSP to the peers.
     pub(crate) fn transfer_to_ipsp(
         &mut self,
@@ -325,7 +331,7 @@ impl Node {
         }
     }
 
-    pub(super) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
+    pub(crate) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
         let mut closing = Vec::new();
         while let Some(side) = self.ipsps.get_mut(&ipsp)
             && let Some(indication) = side.ipsp.poll_indication()
@@ -335,7 +341,9 @@ impl Node {
                 IpspIndication::Remote(indication) => {
                     let peer = indication.asp().and_then(|asp| side.peer_of(asp));
                     let name = peer.map(|(_, peer)| Arc::clone(&peer.connection.name));
-                    self.count_discarded(&indication);
+                    if let SgpIndication::Discarded(_, count) = &indication {
+                        self.counters.recovery_expired += *count as u64;
+                    }
                     let name = name.unwrap_or_else(|| "".into());
                     self.notify(name, EventKind::Sgp(indication));
                     continue;

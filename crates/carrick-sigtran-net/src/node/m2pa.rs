@@ -9,7 +9,9 @@ use carrick::{Config, Endpoint};
 use carrick_proto::Time;
 use carrick_sigtran::m2pa::Message;
 use carrick_sigtran::m2pa::link::{BufferLimit, LinkConfig, LinkConfigError};
-use carrick_sigtran::m3ua::{Data, NetworkAppearance, PointCode, ProtocolData, SctpNotification};
+use carrick_sigtran::m3ua::{
+    Data, M3ua, NetworkAppearance, PointCode, ProtocolData, SctpNotification,
+};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -17,6 +19,7 @@ use super::{Node, NodeTransfer, Origin};
 use crate::association::{AssociationId, Input, MAX_QUEUED};
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
 use crate::event::EventKind;
+use crate::layer::SocketLayer;
 use crate::mtp3::label::LabelFormat;
 use crate::mtp3::{LinkSet, LinkSetConfig, LinkSetError, LinkSetIndication};
 
@@ -223,7 +226,7 @@ impl M2paSide {
     }
 }
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     /// Adds a link set over M2PA and begins to set up its links. Returns its key and those of the links.
     pub(crate) fn add_m2pa(
         &mut self,
@@ -291,8 +294,10 @@ impl Node {
         let side = side.ok_or(LinkSetError::Unavailable)?;
         side.set.send(now, data)
     }
+}
 
-    pub(super) fn drain_m2pa(&mut self, m2pa: M2paKey) {
+impl Node<M3ua> {
+    pub(crate) fn drain_m2pa(&mut self, m2pa: M2paKey) {
         if let Some(side) = self.m2pas.get_mut(&m2pa) {
             self.counters.not_diverted += side.set.take_lost();
         }

@@ -1,5 +1,5 @@
-//! Node of the signalling network: links to gateways (ASP), ASPs at its own gateway (SGP) and peers of IP server
-//! processes (IPSP) and links over M2PA, with their associations. One task owns it.
+//! Node of a network, of M3UA or another layer: links to gateways (ASP) and ASPs at its own gateway (SGP), with their
+//! associations; in M3UA also peers of IP server processes (IPSP) and links over M2PA. One task owns it.
 //!
 //! An input is handled in these steps:
 //!
@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use carrick::{Endpoint, MessagePart, Ppid};
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::aspm::asp::AspEvent;
+use carrick_sigtran::aspm::sgp::{AspKey, GatewayConfig, GatewayEvent};
 use carrick_sigtran::m3ua::route::Availability;
-use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpIndication};
-use carrick_sigtran::m3ua::{Data, RoutingContext};
+use carrick_sigtran::m3ua::{Data, M3ua, RoutingContext};
 use tokio::sync::{Notify, mpsc};
 
 use self::asp::AspLink;
@@ -38,6 +38,7 @@ use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::clock::Clock;
 use crate::connection::{LinkKey, PeerConnection};
 use crate::event::{Event, EventKind};
+use crate::layer::SocketLayer;
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
@@ -77,7 +78,7 @@ pub(crate) enum Origin {
 }
 
 /// MTP-TRANSFER indication.
-pub(crate) struct NodeTransfer {
+pub struct NodeTransfer {
     pub(crate) origin: Origin,
     pub(crate) data: Data,
 }
@@ -94,7 +95,7 @@ pub(crate) enum PeerState {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct NodeCounters {
     /// Other payload protocol identifier, or part of a message.
-    pub(crate) not_m3ua: u64,
+    pub(crate) other_protocol: u64,
     /// Messages that could not be decoded.
     pub(crate) malformed: u64,
     /// DATA beyond the limits of a send queue.
@@ -109,7 +110,8 @@ pub(crate) struct NodeCounters {
     pub(crate) events_lost: u64,
 }
 
-pub(crate) struct Node {
+/// State machines of a layer with their associations.
+pub struct Node<L: SocketLayer = M3ua> {
     clock: Clock,
     endpoint: Endpoint,
     inputs: mpsc::Sender<Input>,
@@ -117,22 +119,24 @@ pub(crate) struct Node {
     next_association: u64,
     next_link: u32,
     associations: BTreeMap<AssociationId, NodeAssociation>,
-    pub(crate) links: BTreeMap<LinkKey, AspLink>,
+    pub(crate) links: BTreeMap<LinkKey, AspLink<L>>,
     pub(crate) ipsps: BTreeMap<IpspKey, IpspSide>,
     pub(crate) m2pas: BTreeMap<M2paKey, M2paSide>,
-    pub(crate) gateway: GatewaySide,
-    pub(crate) transfers: Vec<NodeTransfer>,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) gateway: GatewaySide<L>,
+    /// State of the user, such as connections of SUA.
+    pub(crate) user: L::NodeUser,
+    pub(crate) transfers: Vec<L::Transfer>,
+    pub(crate) events: VecDeque<Event<L>>,
     pub(crate) counters: NodeCounters,
     stopping: bool,
 }
 
-impl Node {
+impl<L: SocketLayer> Node<L> {
     /// Node without links and ASPs, with the queue of its inputs and the notification that a send queue has room. Links
     /// are associations of this endpoint.
     pub(crate) fn new(
         endpoint: Endpoint,
-        config: SgpConfig,
+        config: GatewayConfig<L>,
     ) -> (Self, mpsc::Receiver<Input>, Arc<Notify>) {
         let (inputs, received) = mpsc::channel(INPUTS);
         let room = Arc::new(Notify::new());
@@ -148,6 +152,7 @@ impl Node {
             ipsps: BTreeMap::new(),
             m2pas: BTreeMap::new(),
             gateway: GatewaySide::new(config),
+            user: L::NodeUser::default(),
             transfers: Vec::new(),
             events: VecDeque::new(),
             counters: NodeCounters::default(),
@@ -163,6 +168,10 @@ impl Node {
 
     pub(crate) fn clock(&self) -> Clock {
         self.clock
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Ends all links and shuts all associations down; [`Self::is_ended`] when it is done.
@@ -209,11 +218,7 @@ impl Node {
     }
 
     /// Returns the state of the connection with a configured peer; a gateway's in an application server.
-    pub(crate) fn peer_state(
-        &self,
-        key: LinkKey,
-        context: Option<RoutingContext>,
-    ) -> Option<PeerState> {
+    pub(crate) fn peer_state(&self, key: LinkKey, context: Option<L::AsId>) -> Option<PeerState> {
         let connection = self.connection(key)?;
         let mut m2pas = self.m2pas.values();
         let is_active = self
@@ -255,8 +260,10 @@ impl Node {
             _ => None,
         });
         let gateway = self.gateway.sgp.poll_timeout();
+        let user = L::node_timeout(&self.user);
         let links = links.chain(ipsps).chain(m2pas);
-        links.chain(unidentified).chain(gateway).min()
+        let links = links.chain(unidentified);
+        links.chain(gateway).chain(user).min()
     }
 
     pub(crate) fn handle_timeout(&mut self) {
@@ -288,6 +295,7 @@ impl Node {
             self.open_m2pa_link(now, m2pa, link);
         }
         self.gateway.sgp.handle_timeout(now);
+        L::expire_node(&mut self.user, now);
         for association in self.associations.values() {
             if matches!(association.role, Role::Unidentified(_, deadline) if deadline <= now) {
                 association.open.sender.abort(b"no ASP Up");
@@ -309,13 +317,16 @@ impl Node {
                 let ppid = association.map(|association| Ppid(association.open.ppid()));
                 for message in messages {
                     if message.part != MessagePart::Whole || Some(message.ppid) != ppid {
-                        self.counters.not_m3ua += 1;
+                        self.counters.other_protocol += 1;
                         continue;
                     }
                     self.on_message(now, id, message.stream.0, &message.payload.into_bytes());
                 }
             }
             Input::Restarted(id) => self.on_restarted(now, id),
+            Input::PathStatus(id, address, active) => {
+                self.on_path_status(now, id, address, active);
+            }
             Input::Ended(id, reason) => self.on_ended(now, id, reason),
         }
         self.drain();
@@ -356,21 +367,11 @@ impl Node {
         for key in keys {
             self.drain_link(now, key);
         }
-        let keys: Vec<_> = self.ipsps.keys().copied().collect();
-        for key in keys {
-            self.drain_ipsp(now, key);
-        }
-        let keys: Vec<_> = self.m2pas.keys().copied().collect();
-        for key in keys {
-            self.drain_m2pa(key);
-        }
         while let Some(indication) = self.gateway.sgp.poll_indication() {
             self.on_sgp_indication(indication);
         }
-        while let Some((key, transmit)) = self.gateway.sgp.poll_transmit() {
-            let asp = self.gateway.asps.get(&key);
-            self.stage(asp.and_then(|asp| asp.association), &transmit);
-        }
+        self.stage_gateway();
+        L::drain_node(self, now);
     }
 
     /// Queues what the state machines and the transfers have staged.
@@ -381,13 +382,21 @@ impl Node {
         }
     }
 
-    fn notify(&mut self, peer: Arc<str>, kind: EventKind) {
+    fn notify(&mut self, peer: Arc<str>, kind: EventKind<L>) {
         // Association events have their own kinds.
-        if matches!(
-            kind,
-            EventKind::Asp(AspIndication::SctpStatus(_))
-                | EventKind::Sgp(SgpIndication::SctpStatus(..))
-        ) {
+        let is_sctp_status = match &kind {
+            EventKind::Asp(indication) => {
+                matches!(L::asp_event(indication), Some(AspEvent::SctpStatus(_)))
+            }
+            EventKind::Sgp(indication) => {
+                matches!(
+                    L::gateway_event(indication),
+                    Some(GatewayEvent::SctpStatus(..))
+                )
+            }
+            _ => false,
+        };
+        if is_sctp_status {
             return;
         }
         if self.events.len() >= MAX_EVENTS {
@@ -395,6 +404,26 @@ impl Node {
             return;
         }
         self.events.push_back(Event { peer, kind });
+    }
+
+    /// Delivers an indication of a gateway to the user.
+    pub(crate) fn deliver_from_gateway(&mut self, key: LinkKey, indication: L::AspIndication)
+    where
+        L: SocketLayer<Transfer = Event<L>>,
+    {
+        let peer = self.name(key).unwrap_or_else(|| "".into());
+        let kind = EventKind::Asp(indication);
+        self.transfers.push(Event { peer, kind });
+    }
+
+    /// Delivers an indication of an ASP to the user of the gateway.
+    pub(crate) fn deliver_from_asp(&mut self, indication: L::SgpIndication)
+    where
+        L: SocketLayer<Transfer = Event<L>>,
+    {
+        let peer = self.gateway.name(&indication);
+        let kind = EventKind::Sgp(indication);
+        self.transfers.push(Event { peer, kind });
     }
 
     /// Adds an event about a destination.
