@@ -14,7 +14,7 @@ use carrick_sigtran::sua::connection::{
 use carrick_sigtran::sua::sgp::{ApplicationServerConfig, AsState, Destinations, SgpIndication};
 use carrick_sigtran::sua::*;
 use carrick_sigtran_net::{
-    ConnectError, EventKind, RequestError, Session, start_sua_asp, start_sua_gateway,
+    ConnectError, EventKind, RequestError, Session, start_asp, start_sua_asp, start_sua_gateway,
 };
 
 use super::layers::{active_asp, asp_config, gateway_config, is_active, next, serve};
@@ -115,6 +115,42 @@ async fn a_second_asp_takes_over_unitdata() {
     disconnected(&mut second).await;
     let refused = second.sender.send_messages(&mut batch(1)).await;
     assert_eq!(refused, Err(RequestError::NotActive));
+}
+
+/// RFC 3868, section 1.4.7: sequence control selects the gateway, and another one follows a loss
+#[tokio::test]
+async fn unitdata_use_the_gateways_that_remain() {
+    let endpoints = [endpoint(), endpoint()];
+    let [mut one, mut two] = endpoints
+        .each_ref()
+        .map(|endpoint| serve::<Sua>(endpoint, server()));
+    let gateways = endpoints
+        .iter()
+        .map(|endpoint| gateway(endpoint.port(), endpoint.encapsulation_port()));
+    let config = asp_config::<Sua>(1, AspApplicationServer::new(CONTEXT));
+    let local = super::support::endpoint();
+    let mut asp = start_asp(local, gateways.collect(), &config).unwrap();
+    is_active(&mut asp).await;
+    is_active(&mut asp).await;
+    let with_control = |number| match unitdata(number) {
+        Message::ConnectionlessDataTransfer(mut body) => {
+            body.sequence_control = SequenceControl(number);
+            Message::ConnectionlessDataTransfer(body)
+        }
+        other => other,
+    };
+    let batch = || (0..100).map(with_control).collect::<VecDeque<_>>();
+    asp.sender.send_messages(&mut batch()).await.unwrap();
+    for number in (0..100).step_by(2) {
+        assert_eq!(receive(&mut one).await, with_control(number));
+        assert_eq!(receive(&mut two).await, with_control(number + 1));
+    }
+    drop(one);
+    disconnected(&mut asp).await;
+    asp.sender.send_messages(&mut batch()).await.unwrap();
+    for number in 0..100 {
+        assert_eq!(receive(&mut two).await, with_control(number));
+    }
 }
 
 fn request() -> ConnectRequest {
