@@ -230,7 +230,7 @@ def osmo_link_set(site):
 
 
 def osmo_sua(site):
-    """libosmo-sigtran | SUA gateway with an SCCP user; ASP with Carrick's codec and connections | set-up of a connection; ASP Inactive and Active; libosmo-sigtran started again"""
+    """libosmo-sigtran | SUA gateway with an SCCP user of a Carrick ASP | set-up of a connection; ASP Inactive and Active; libosmo-sigtran started again"""
     count = 20
 
     point_code = POINT_CODE["near"]

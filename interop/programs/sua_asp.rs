@@ -1,96 +1,76 @@
-//! ASP of SUA with the codec and the connections of crate `carrick-sigtran`: sends data to a user that sends them back.
+//! ASP of SUA: sends data to a user that sends them back.
 //!
 //!     sua_asp GATEWAY[,ADDRESS...] UDP-PORT|raw ROUTING-CONTEXT POINT-CODE PEER MESSAGES
 //!
-//! ASP Up and ASP Active, unitdata, the set-up of a connection of class 2, ASP Inactive, all of it again from ASP Active on, and ASP Down.
+//! Unitdata, the set-up of a connection of class 2, ASP Inactive, all of it again from ASP Active on, and the end of the ASP.
 //! A line for each step; exit status 0: all messages came back.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick::{Association, Config, ConnectOptions, Endpoint, SendOptions};
-use carrick_proto::Time;
-use carrick_sigtran::message::MessageKind;
+use carrick::{Config, Endpoint};
+use carrick_sigtran::aspm::asp::{AspEvent, AspState};
+use carrick_sigtran::sua::asp::{AspApplicationServer, AspConfig, AspIndication};
 use carrick_sigtran::sua::connection::{
-    ConnectRequest, Connection, ConnectionConfig, ConnectionIndication,
+    ConnectRequest, ConnectionIndication, ConnectionTableConfig, ConnectionTableIndication,
 };
 use carrick_sigtran::sua::{
-    Address, AspActive, AspDown, AspInactive, AspUp, ConnectionlessDataTransfer,
-    DestinationAddress, Message, PAYLOAD_PROTOCOL_ID, PORT, PointCodeFormat, ProtocolClass,
-    RoutingContext, RoutingContexts, SequenceControl, ServiceClass, SourceAddress,
-    SourceReferenceNumber, SubsystemNumber, UserData, connectionless, kinds,
+    Address, ConnectionlessDataTransfer, DestinationAddress, Message, PointCodeFormat,
+    ProtocolClass, RoutingContext, SequenceControl, ServiceClass, SourceAddress,
+    SourceReferenceNumber, Sua, SubsystemNumber, UserData,
 };
+use carrick_sigtran_net::{EventKind, RemoteGateway, Session, endpoint_config, start_sua_asp};
 
 type Failure = Box<dyn Error>;
 
 /// Subsystem number of both users.
 const SSN: SubsystemNumber = SubsystemNumber(8);
 
-/// Time limit for the answer to a message.
+/// Time limit for the answer to a message, and for a change of the state.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Time of all inputs of a connection: its timers are longer than any run.
-const NOW: Time = Time::ZERO;
-
-/// An ASP and the association with its gateway.
-struct Asp {
-    association: Association,
+/// ASP with the addresses of both users.
+struct User {
+    session: Session<Sua>,
     context: RoutingContext,
     own: Address,
     peer: Address,
 }
 
-impl Asp {
-    async fn send(&self, message: Message, stream: u16) -> Result<(), Failure> {
-        let options = SendOptions::on_stream(stream).ppid(PAYLOAD_PROTOCOL_ID);
-        Ok(self.association.send(message.encode()?, options).await?)
-    }
-
-    /// Receives the next message that is no notification of a state.
-    async fn receive(&mut self) -> Result<Message, Failure> {
+impl User {
+    /// Returns the next indication that is no state of a destination.
+    async fn receive(&mut self) -> Result<EventKind<Sua>, Failure> {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.association.recv()).await??;
-            let message = message.ok_or("the gateway has shut the association down")?;
-            match Message::decode(&message.payload.into())? {
-                Message::Error(error) => return Err(format!("answered by {error:?}").into()),
-                Message::Notify(_)
-                | Message::DestinationAvailable(_)
-                | Message::DestinationUnavailable(_) => {}
-                message => return Ok(message),
+            let mut received = Vec::new();
+            let receiving = self.session.receiver.recv_many(&mut received, 1);
+            tokio::time::timeout(PATIENCE, receiving).await?;
+            match received.pop().ok_or("the session has ended")?.kind {
+                EventKind::Asp(AspIndication::State(_)) => {}
+                kind => return Ok(kind),
             }
         }
     }
 
-    /// Sends a request on stream 0 (RFC 3868, section 1.5.4) and waits for its acknowledgement.
-    async fn request(
-        &mut self,
-        message: Message,
-        acknowledgement: MessageKind,
-    ) -> Result<(), Failure> {
-        self.send(message, 0).await?;
-        while self.receive().await?.kind() != acknowledgement {}
-        Ok(())
-    }
-
-    async fn activate(&mut self) -> Result<(), Failure> {
-        let active = AspActive {
-            routing_contexts: Some(RoutingContexts(vec![self.context])),
-            ..AspActive::default()
-        };
-        self.request(Message::AspActive(active), kinds::ASPAC_ACK)
-            .await
-    }
-
-    async fn deactivate(&mut self) -> Result<(), Failure> {
-        let inactive = AspInactive {
-            routing_contexts: Some(RoutingContexts(vec![self.context])),
-            ..AspInactive::default()
-        };
-        self.request(Message::AspInactive(inactive), kinds::ASPIA_ACK)
-            .await
+    /// Waits until the ASP has a state. An error that the gateway reports is a failure.
+    async fn wait_for(&mut self, wanted: AspState) -> Result<(), Failure> {
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.session.events.recv()).await?;
+            let event = event.ok_or("the session has ended")?;
+            match &event.kind {
+                EventKind::Asp(AspIndication::Asp(AspEvent::AspStatus(_, state)))
+                    if *state == wanted =>
+                {
+                    return Ok(());
+                }
+                EventKind::Asp(AspIndication::Asp(AspEvent::Error(_)))
+                | EventKind::Disconnected(_) => return Err(event.to_string().into()),
+                _ => {}
+            }
+        }
     }
 
     /// Sends unitdata and waits until they come back.
@@ -111,76 +91,72 @@ impl Asp {
             segmentation: None,
             data: UserData(data.clone()),
         };
-        let stream = connectionless::stream(&message, 2);
-        self.send(Message::ConnectionlessDataTransfer(message), stream)
-            .await?;
+        let message = Message::ConnectionlessDataTransfer(message);
+        let mut messages = VecDeque::from([message]);
+        self.session.sender.send_messages(&mut messages).await?;
         match self.receive().await? {
-            Message::ConnectionlessDataTransfer(answer)
-                if answer.data.0 == data && answer.source.0.ssn() == Some(SSN) =>
-            {
-                Ok(())
-            }
+            EventKind::Asp(AspIndication::Traffic(_, message)) => match *message {
+                Message::ConnectionlessDataTransfer(answer)
+                    if answer.data.0 == data && answer.source.0.ssn() == Some(SSN) =>
+                {
+                    Ok(())
+                }
+                other => Err(format!("answered by {other:?}").into()),
+            },
             other => Err(format!("answered by {other:?}").into()),
         }
     }
 
-    /// Sets up a connection. The loss of the association ends it.
-    async fn connect(&mut self, number: u32) -> Result<(), Failure> {
+    /// Sets up a connection.
+    async fn connect(&mut self) -> Result<(), Failure> {
         let request = ConnectRequest {
             routing_context: self.context,
             class: ServiceClass::Class2,
-            local_reference: SourceReferenceNumber(number),
+            // Assigned by the session.
+            local_reference: SourceReferenceNumber(0),
             destination: self.peer.clone(),
             source: Some(self.own.clone()),
             sequence_control: SequenceControl(0),
             hop_counter: None,
             data: None,
         };
-        let mut connection = Connection::request(NOW, ConnectionConfig::default(), request)?;
-        match self.indication(&mut connection).await? {
-            ConnectionIndication::Connected {
-                class: ServiceClass::Class2,
-                ..
-            } => Ok(()),
+        let reference = self.session.sender.connect(request).await?;
+        match self.receive().await? {
+            EventKind::Connection(number, indication) if number == reference => match *indication {
+                ConnectionTableIndication::Connection(ConnectionIndication::Connected {
+                    class: ServiceClass::Class2,
+                    ..
+                }) => Ok(()),
+                other => Err(format!("no connection: {other:?}").into()),
+            },
             other => Err(format!("no connection: {other:?}").into()),
         }
     }
 
-    /// Returns the next indication of a connection.
-    async fn indication(
-        &mut self,
-        connection: &mut Connection,
-    ) -> Result<ConnectionIndication, Failure> {
-        loop {
-            let stream = connection.stream(2);
-            while let Some(message) = connection.poll_transmit() {
-                self.send(message, stream).await?;
-            }
-            if let Some(indication) = connection.poll_indication() {
-                return Ok(indication);
-            }
-            connection.handle_message(NOW, &self.receive().await?);
-        }
-    }
-
     async fn run(&mut self, messages: u32) -> Result<(), Failure> {
-        let data = |number: u32| Bytes::from(format!("message {number}"));
-        self.request(Message::AspUp(AspUp::default()), kinds::ASPUP_ACK)
-            .await?;
+        self.wait_for(AspState::Active).await?;
         for round in 1..=2 {
-            self.activate().await?;
             println!("active");
             for number in 0..messages {
-                self.unitdata(data(number)).await?;
+                self.unitdata(Bytes::from(format!("message {number}")))
+                    .await?;
             }
             println!("{messages} unitdata came back");
-            self.connect(round).await?;
+            self.connect().await?;
             println!("connected");
-            self.deactivate().await?;
+            let sender = self.session.sender.clone();
+            let context = Some(self.context);
+            let inactive = sender.request(context, |asp, now| asp.asp_inactive(now, &[]));
+            inactive.await??;
+            self.wait_for(AspState::Inactive).await?;
             println!("inactive");
+            if round == 1 {
+                let active = sender.request_at("gateway", |asp, now| asp.asp_active(now, &[]));
+                active.await??;
+                self.wait_for(AspState::Active).await?;
+            }
         }
-        self.request(Message::AspDown(AspDown::default()), kinds::ASPDN_ACK)
-            .await
+        Ok(())
     }
 }
 
@@ -191,23 +167,30 @@ async fn run(arguments: &[String]) -> Result<(), Failure> {
         return Err(format!("usage: {usage}").into());
     };
     let addresses: Result<Vec<IpAddr>, _> = gateway.split(',').map(str::parse).collect();
-    let mut options = ConnectOptions::new();
+    let mut gateway = RemoteGateway::of::<Sua>("gateway", addresses?);
     let config = if transport == "raw" {
         Config::raw([])
     } else {
         let port = transport.parse()?;
-        options = options.encapsulation_port(port);
+        gateway.udp_port = Some(port);
         Config::udp([]).encapsulation_port(port)
     };
-    let endpoint = Endpoint::bind(config)?;
-    let mut asp = Asp {
-        association: endpoint.connect_with((addresses?, PORT), options).await?,
-        context: RoutingContext(context.parse()?),
+    let context = RoutingContext(context.parse()?);
+    let asp = AspConfig {
+        application_servers: vec![AspApplicationServer::new(context)],
+        ..AspConfig::default()
+    };
+    let endpoint = Endpoint::bind(endpoint_config(config, 2))?;
+    let connections = ConnectionTableConfig::default();
+    let mut user = User {
+        session: start_sua_asp(endpoint.clone(), vec![gateway], &asp, connections)?,
+        context,
         own: Address::point_code(PointCodeFormat::ITU.parse(own)?, SSN),
         peer: Address::point_code(PointCodeFormat::ITU.parse(peer)?, SSN),
     };
-    asp.run(messages.parse()?).await?;
-    drop(asp);
+    user.run(messages.parse()?).await?;
+    user.session.close();
+    user.session.ended().await;
     endpoint.close().await;
     Ok(())
 }

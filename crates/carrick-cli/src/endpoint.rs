@@ -224,6 +224,18 @@ impl EndpointArguments {
         self.open(change(config).accept(false))
     }
 
+    /// Opens an endpoint that accepts associations of peers at these addresses on this SCTP port, with changes of its
+    /// configuration.
+    pub(crate) fn listen_with(
+        &self,
+        peers: &[IpAddr],
+        port: u16,
+        change: impl FnOnce(Config) -> Config,
+    ) -> Result<OpenedEndpoint, Failure> {
+        let config = self.config(self.local_addresses(peers), DEFAULT_ENCAPSULATION_PORT);
+        self.open(change(config).port(port))
+    }
+
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
     fn open(&self, config: Config) -> Result<OpenedEndpoint, Failure> {
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
@@ -286,6 +298,14 @@ pub(crate) fn running_daemon() -> Option<PathBuf> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn running_daemon() -> Option<PathBuf> {
     None
+}
+
+/// Returns the line about the ports of an endpoint that accepts associations.
+pub(crate) fn ports(port: u16, udp_port: Option<u16>) -> String {
+    match udp_port {
+        Some(udp_port) => format!("sctp port {port} in udp port {udp_port}"),
+        None => format!("sctp port {port}"),
+    }
 }
 
 /// Returns the line about a shared UDP port.

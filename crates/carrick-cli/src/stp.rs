@@ -6,6 +6,7 @@ use carrick_sigtran_net::stp::{ConfigError, Stp, StpConfig, StpError};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::endpoint;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat, info, warn};
 use crate::runtime::{self, HangUp};
@@ -75,10 +76,8 @@ async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> 
     let mut hang_ups = wait_for(SignalKind::hangup())?;
     let mut status_requests = wait_for(SignalKind::user_defined1())?;
     let mut stp = Stp::start(config).await.map_err(|error| failure(&error))?;
-    match stp.ports() {
-        (port, Some(udp_port)) => info(format_args!("sctp port {port} in udp port {udp_port}")),
-        (port, None) => info(format_args!("sctp port {port}")),
-    }
+    let (port, udp_port) = stp.ports();
+    info(endpoint::ports(port, udp_port));
     if let Some(address) = stp.metrics() {
         info(format_args!("metrics http://{address}/metrics"));
     }

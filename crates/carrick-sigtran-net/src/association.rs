@@ -1,15 +1,16 @@
-//! Association of an ASP with a gateway: parameters, and the tasks that read and write its messages.
+//! Association with a peer: parameters, and the tasks that read and write its messages.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{
-    Association, AssociationConfig, Config, Event, Events, Message, Notification, Ppid, RecvHalf,
-    SendHalf, SendOptions, StreamId,
+    AddressEvent, Association, AssociationConfig, Config, Event, Events, Message, Notification,
+    PathId, Ppid, RecvHalf, SendHalf, SendOptions, StreamId,
 };
-use carrick_sigtran::m3ua::PAYLOAD_PROTOCOL_ID;
+use carrick_sigtran::m2pa;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
@@ -40,7 +41,7 @@ const RTO_MAX: Duration = Duration::from_secs(5);
 /// Queues of crate `carrick` for each association, in bytes.
 const TRANSPORT_QUEUE: usize = 1 << 20;
 
-/// Sets the association parameters of M3UA in the configuration of an endpoint: streams in each direction, at least 2,
+/// Sets the association parameters of SIGTRAN in the configuration of an endpoint: streams in each direction, at least 2,
 /// because stream 0 is for management alone (RFC 4666, section 1.4.7). Small messages are sent at once, and the first
 /// timeout moves traffic to another path (RFC 7829).
 pub fn endpoint_config(config: Config, streams: u16) -> Config {
@@ -75,6 +76,8 @@ pub(crate) enum Input {
     Received(AssociationId, Vec<Message>),
     /// The peer has restarted the association.
     Restarted(AssociationId),
+    /// The path to this address of the peer has failed, or recovered if it is active.
+    PathStatus(AssociationId, IpAddr, bool),
     /// The association has ended, with the reason.
     Ended(AssociationId, String),
 }
@@ -107,7 +110,7 @@ impl OpenAssociation {
         inputs: mpsc::Sender<Input>,
         room: Arc<Notify>,
     ) -> Self {
-        let events = association.take_events();
+        let events = AssociationEvents::new(&mut association);
         let (sender, receiver) = association.split();
         let queue = Arc::new(SendQueue {
             queued: Mutex::default(),
@@ -141,8 +144,8 @@ impl OpenAssociation {
         self.staged.push_back((octets, options));
     }
 
-    /// Queues the staged messages. DATA of M3UA beyond the limits of the queue is discarded; returns its number. M2PA limits
-    /// its messages itself, and they are in sequence.
+    /// Queues the staged messages. Traffic beyond the limits of the queue is discarded; returns its number. M2PA limits its
+    /// messages itself, and they are in sequence.
     pub(crate) fn flush(&mut self) -> u64 {
         if self.staged.is_empty() {
             return 0;
@@ -153,7 +156,7 @@ impl OpenAssociation {
             let is_full = queued.messages.len() >= MAX_QUEUED
                 || queued.octets + octets.len() > MAX_QUEUED_OCTETS;
             // Stream 0 is for management.
-            if is_full && options.stream.0 != 0 && self.ppid == PAYLOAD_PROTOCOL_ID {
+            if is_full && options.stream.0 != 0 && self.ppid != m2pa::PAYLOAD_PROTOCOL_ID {
                 discarded += 1;
                 continue;
             }
@@ -244,11 +247,11 @@ async fn write(queue: Arc<SendQueue>, sender: SendHalf) {
     }
 }
 
-/// Passes messages and restarts on until the association ends.
+/// Passes messages, restarts and states of paths on until the association ends.
 async fn read(
     id: AssociationId,
     mut receiver: RecvHalf,
-    mut events: Option<Events>,
+    mut events: AssociationEvents,
     inputs: mpsc::Sender<Input>,
 ) {
     let reason = loop {
@@ -256,7 +259,12 @@ async fn read(
         let input = tokio::select! {
             // A restart precedes the messages that follow it.
             biased;
-            () = next_restart(&mut events) => Input::Restarted(id),
+            event = events.next() => match event {
+                AssociationEvent::Restarted => Input::Restarted(id),
+                AssociationEvent::Path(address, is_active) => {
+                    Input::PathStatus(id, address, is_active)
+                }
+            },
             received = receiver.recv_many(&mut batch, BATCH) => match received {
                 Ok(0) => break "shut down".to_owned(),
                 Ok(_) => Input::Received(id, batch),
@@ -271,15 +279,108 @@ async fn read(
     let _ = inputs.send(Input::Ended(id, reason)).await;
 }
 
-/// Returns at the next restart.
-async fn next_restart(events: &mut Option<Events>) {
-    if let Some(events) = events {
-        while let Some(notification) = events.next().await {
-            if matches!(notification, Notification::Event(Event::Restarted)) {
-                return;
-            }
+/// Event of an association that concerns the state machines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AssociationEvent {
+    Restarted,
+    /// The path to an address has failed, or recovered if it is active.
+    Path(IpAddr, bool),
+}
+
+/// Events of an association.
+struct AssociationEvents {
+    events: Option<Events>,
+    paths: Paths,
+}
+
+impl AssociationEvents {
+    fn new(association: &mut Association) -> Self {
+        Self {
+            paths: Paths::new(association.peer_addresses()),
+            events: association.take_events(),
         }
     }
-    *events = None;
-    std::future::pending().await
+
+    /// Returns the next event that concerns the state machines.
+    ///
+    /// Cancel-safe.
+    async fn next(&mut self) -> AssociationEvent {
+        while let Some(events) = &mut self.events {
+            match events.next().await {
+                Some(Notification::Event(event)) => {
+                    if let Some(event) = self.paths.update(&event) {
+                        return event;
+                    }
+                }
+                Some(_) => {}
+                None => self.events = None,
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// Address of each path of an association, and whether it has failed.
+struct Paths(BTreeMap<PathId, (IpAddr, bool)>);
+
+impl Paths {
+    fn new(addresses: &[IpAddr]) -> Self {
+        let paths = (0..).map(PathId).zip(addresses);
+        Self(
+            paths
+                .map(|(path, address)| (path, (*address, false)))
+                .collect(),
+        )
+    }
+
+    /// Returns what an event means to the state machines.
+    fn update(&mut self, event: &Event) -> Option<AssociationEvent> {
+        let (path, failed) = match event {
+            Event::Restarted => return Some(AssociationEvent::Restarted),
+            Event::PathFailed(path) => (path, true),
+            Event::PathRecovered(path) => (path, false),
+            Event::Address(AddressEvent::PeerAdded { path, address }) => {
+                self.0.insert(*path, (*address, false));
+                return None;
+            }
+            Event::Address(AddressEvent::PeerRemoved { path, .. }) => {
+                self.0.remove(path);
+                return None;
+            }
+            _ => return None,
+        };
+        let (address, has_failed) = self.0.get_mut(path)?;
+        // A path that was potentially failed recovers, too.
+        let changes = std::mem::replace(has_failed, failed) != failed;
+        changes.then_some(AssociationEvent::Path(*address, !failed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9260, section 11.2.3: NETWORK STATUS CHANGE
+    #[test]
+    fn failures_of_paths_are_events() {
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        let mut paths = Paths::new(&[address(1), address(2)]);
+        let potentially = Event::PathPotentiallyFailed(PathId(1));
+        assert_eq!(paths.update(&potentially), None);
+        assert_eq!(paths.update(&Event::PathRecovered(PathId(1))), None);
+        let failed = Some(AssociationEvent::Path(address(2), false));
+        assert_eq!(paths.update(&Event::PathFailed(PathId(1))), failed);
+        let recovered = Some(AssociationEvent::Path(address(2), true));
+        assert_eq!(paths.update(&Event::PathRecovered(PathId(1))), recovered);
+        let added = AddressEvent::PeerAdded {
+            path: PathId(5),
+            address: address(9),
+        };
+        assert_eq!(paths.update(&Event::Address(added)), None);
+        let failed = Some(AssociationEvent::Path(address(9), false));
+        assert_eq!(paths.update(&Event::PathFailed(PathId(5))), failed);
+        assert_eq!(paths.update(&Event::PathFailed(PathId(7))), None);
+        let restarted = Some(AssociationEvent::Restarted);
+        assert_eq!(paths.update(&Event::Restarted), restarted);
+    }
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::association::{AssociationId, Input};
+use crate::layer::SocketLayer;
 
 /// Peer with which associations are set up, such as a gateway of an ASP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,13 +28,21 @@ pub struct RemoteGateway {
     pub min_backoff: Duration,
     /// Longest time between attempts, 30 s by default.
     pub max_backoff: Duration,
-    /// Routing keys that an ASP registers before it becomes active, none by default. It leaves their application servers
+    /// Routing keys that an ASP of M3UA registers before it becomes active, none by default. It leaves their application servers
     /// at its end.
     pub routing_keys: Vec<RoutingKey>,
 }
 
 impl RemoteGateway {
-    /// Gateway with these addresses, on port 2905.
+    /// Gateway of a layer with these addresses, on the port of the layer.
+    pub fn of<L: SocketLayer>(name: impl Into<String>, addresses: Vec<IpAddr>) -> Self {
+        Self {
+            port: L::PORT,
+            ..Self::new(name, addresses)
+        }
+    }
+
+    /// Gateway of M3UA with these addresses, on port 2905.
     pub fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> Self {
         Self {
             name: name.into(),
@@ -49,7 +58,7 @@ impl RemoteGateway {
 
 /// Key of a connection with a configured peer, unique in a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct LinkKey(pub(crate) u32);
+pub struct LinkKey(pub(crate) u32);
 
 /// Result of a set-up.
 pub(crate) type Connected = Result<Association, String>;

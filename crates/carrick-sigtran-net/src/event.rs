@@ -5,24 +5,29 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::aspm::asp::AspEvent;
+use carrick_sigtran::aspm::sgp::GatewayEvent;
+use carrick_sigtran::m3ua::M3ua;
 use carrick_sigtran::m3ua::route::Availability;
-use carrick_sigtran::m3ua::sgp::SgpIndication;
-use carrick_sigtran::m3ua::{ErrorMessage, RoutingContext};
+use carrick_sigtran::sua::SourceReferenceNumber;
+use carrick_sigtran::sua::connection::ConnectionTableIndication;
 
-/// Event of a session: a change of a peer's association or of an M3UA state.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Event {
+use crate::layer::SocketLayer;
+
+/// Event of a session: a change of a peer's association or of a state of the layer. In SUA, M2UA and IUA also an indication
+/// to the user.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event<L: SocketLayer = M3ua> {
     /// Name of the peer; empty for an unknown peer or an application server.
     pub peer: Arc<str>,
     /// Event.
-    pub kind: EventKind,
+    pub kind: EventKind<L>,
 }
 
 /// Kind of an [`Event`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
-pub enum EventKind {
+pub enum EventKind<L: SocketLayer = M3ua> {
     /// The association is established, with these addresses of the peer.
     Connected(Vec<IpAddr>),
     /// The association could not be set up; the next attempt is after this time.
@@ -31,10 +36,16 @@ pub enum EventKind {
     Disconnected(String),
     /// An association of an unknown peer was refused.
     Refused(Vec<IpAddr>, String),
+    /// The peer has restarted the association.
+    Restarted,
+    /// The path to this address of the peer has failed, or recovered if it is active; the association remains.
+    Path(IpAddr, bool),
     /// Primitive of the ASP at its association with the gateway.
-    Asp(AspIndication),
-    /// Primitive of the SGP.
-    Sgp(SgpIndication),
+    Asp(L::AspIndication),
+    /// Primitive of the SGP, the SG in IUA.
+    Sgp(L::SgpIndication),
+    /// Indication of a connection of SUA, with its local reference number.
+    Connection(SourceReferenceNumber, Box<ConnectionTableIndication>),
     /// A link of MTP3 over M2PA is in service or not.
     Link(bool),
     /// Congestion of a link set over M2PA began or ended.
@@ -43,7 +54,7 @@ pub enum EventKind {
     Destination(String, Availability),
 }
 
-impl fmt::Display for Event {
+impl<L: SocketLayer> fmt::Display for Event<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.peer.is_empty() {
             write!(f, "{}: ", self.peer)?;
@@ -57,8 +68,20 @@ impl fmt::Display for Event {
             EventKind::Refused(addresses, reason) => {
                 write!(f, "refused {}: {reason}", list(addresses))
             }
-            EventKind::Asp(indication) => show_asp(f, indication),
-            EventKind::Sgp(indication) => show_sgp(f, indication),
+            EventKind::Restarted => f.write_str("restarted the association"),
+            EventKind::Path(address, true) => write!(f, "path to {address} is active"),
+            EventKind::Path(address, false) => write!(f, "path to {address} has failed"),
+            EventKind::Asp(indication) => match L::asp_event(indication) {
+                Some(event) => show_asp(f, &event),
+                None => write!(f, "{indication:?}"),
+            },
+            EventKind::Sgp(indication) => match L::gateway_event(indication) {
+                Some(event) => show_gateway(f, &event),
+                None => write!(f, "{indication:?}"),
+            },
+            EventKind::Connection(reference, indication) => {
+                write!(f, "connection {}: {indication:?}", reference.0)
+            }
             EventKind::Link(true) => f.write_str("link is in service"),
             EventKind::Link(false) => f.write_str("link is out of service"),
             EventKind::Congestion(true) => f.write_str("link set is congested"),
@@ -80,91 +103,82 @@ fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// Text of a routing context.
-struct Context(Option<RoutingContext>);
+/// Text of an application server.
+struct Server<'a, I>(Option<&'a I>);
 
-impl fmt::Display for Context {
+impl<I: fmt::Display> fmt::Display for Server<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(context) => write!(f, "routing context {}", context.0),
+            Some(id) => write!(f, "{id}"),
             None => f.write_str("the application server"),
         }
     }
 }
 
-fn show_error(f: &mut fmt::Formatter<'_>, from: &str, error: &ErrorMessage) -> fmt::Result {
-    let name = error.code.name().unwrap_or("undefined");
-    write!(f, "{from} {:#04x}, {name}", error.code.0)
+fn show_error<L: SocketLayer>(
+    f: &mut fmt::Formatter<'_>,
+    from: &str,
+    error: &L::ErrorMessage,
+) -> fmt::Result {
+    let (code, ..) = L::read_error(error);
+    let name = code.name().unwrap_or("undefined");
+    write!(f, "{from} {:#04x}, {name}", code.0)
 }
 
-fn show_asp(f: &mut fmt::Formatter<'_>, indication: &AspIndication) -> fmt::Result {
-    match indication {
-        AspIndication::AspUp(Ok(())) => f.write_str("ASP is up"),
-        AspIndication::AspUp(Err(failure)) => write!(f, "ASP Up failed: {failure}"),
-        AspIndication::AspDown(Ok(())) => f.write_str("ASP is down"),
-        AspIndication::AspDown(Err(failure)) => write!(f, "ASP Down failed: {failure}"),
-        AspIndication::AspActive(context, Err(failure)) => {
-            write!(f, "ASP Active failed in {}: {failure}", Context(*context))
+fn show_asp<L: SocketLayer>(f: &mut fmt::Formatter<'_>, event: &AspEvent<L>) -> fmt::Result {
+    match event {
+        AspEvent::AspUp(Ok(())) => f.write_str("ASP is up"),
+        AspEvent::AspUp(Err(failure)) => write!(f, "ASP Up failed: {failure}"),
+        AspEvent::AspDown(Ok(())) => f.write_str("ASP is down"),
+        AspEvent::AspDown(Err(failure)) => write!(f, "ASP Down failed: {failure}"),
+        AspEvent::AspActive(id, Err(failure)) => {
+            write!(f, "ASP Active failed in {}: {failure}", Server(id.as_ref()))
         }
-        AspIndication::AspInactive(context, Err(failure)) => {
-            write!(f, "ASP Inactive failed in {}: {failure}", Context(*context))
-        }
-        AspIndication::AspStatus(context, state) => {
-            write!(f, "ASP is {state:?} in {}", Context(*context))
-        }
-        AspIndication::Registered(key, Ok(context)) => {
+        AspEvent::AspInactive(id, Err(failure)) => {
             write!(
                 f,
-                "routing key {} is registered, {}",
-                key.0,
-                Context(Some(*context))
+                "ASP Inactive failed in {}: {failure}",
+                Server(id.as_ref())
             )
         }
-        AspIndication::Registered(key, Err(status)) => {
-            let status = status.map_or(Some("no response"), |status| status.name());
-            let status = status.unwrap_or("undefined status");
-            write!(f, "routing key {} is not registered: {status}", key.0)
+        AspEvent::AspStatus(id, state) => write!(f, "ASP is {state:?} in {}", Server(id.as_ref())),
+        AspEvent::Registered(key, Ok(id)) => {
+            write!(f, "routing key {key} is registered, {id}")
         }
-        AspIndication::Error(error) => show_error(f, "received error", error),
-        AspIndication::PeerError(error) => show_error(f, "sent error", error),
-        AspIndication::Notify(notify) => write!(f, "notified of {:?}", notify.status),
-        AspIndication::PeerUnresponsive => f.write_str("does not answer heartbeats"),
+        AspEvent::Registered(key, Err(None)) => {
+            write!(f, "routing key {key} is not registered: no response")
+        }
+        AspEvent::Registered(key, Err(Some(status))) => {
+            let name = L::registration_status(*status).unwrap_or("undefined status");
+            write!(f, "routing key {key} is not registered: {name}")
+        }
+        AspEvent::Error(error) => show_error::<L>(f, "received error", error),
+        AspEvent::PeerError(error) => show_error::<L>(f, "sent error", error),
+        AspEvent::Notify(notify) => write!(f, "notified of {:?}", L::read_notify(notify).0),
+        AspEvent::PeerUnresponsive => f.write_str("does not answer heartbeats"),
         other => write!(f, "{other:?}"),
     }
 }
 
-fn show_sgp(f: &mut fmt::Formatter<'_>, indication: &SgpIndication) -> fmt::Result {
-    match indication {
-        SgpIndication::AspUp(_) => f.write_str("ASP is up"),
-        SgpIndication::AspDown(_) => f.write_str("ASP is down"),
-        SgpIndication::AspActive(_, context) => {
-            write!(f, "ASP is active in {}", Context(Some(*context)))
+fn show_gateway<L: SocketLayer>(
+    f: &mut fmt::Formatter<'_>,
+    event: &GatewayEvent<L>,
+) -> fmt::Result {
+    match event {
+        GatewayEvent::AspUp(_) => f.write_str("ASP is up"),
+        GatewayEvent::AspDown(_) => f.write_str("ASP is down"),
+        GatewayEvent::AspActive(_, id) => write!(f, "ASP is active in {id}"),
+        GatewayEvent::AspInactive(_, id) => write!(f, "ASP is inactive in {id}"),
+        GatewayEvent::AsStatus(id, state) => write!(f, "application server is {state:?}, {id}"),
+        GatewayEvent::Discarded(id, count) => {
+            write!(f, "{count} buffered messages discarded, {id}: T(r) expired")
         }
-        SgpIndication::AspInactive(_, context) => {
-            write!(f, "ASP is inactive in {}", Context(Some(*context)))
-        }
-        SgpIndication::AsStatus(context, state) => {
-            write!(
-                f,
-                "application server is {state:?}, {}",
-                Context(Some(*context))
-            )
-        }
-        SgpIndication::Discarded(context, count) => write!(
-            f,
-            "{count} buffered messages discarded, {}: T(r) expired",
-            Context(Some(*context))
-        ),
-        SgpIndication::Registered(_, context) => {
-            write!(f, "ASP has registered for {}", Context(Some(*context)))
-        }
-        SgpIndication::Deregistered(_, context) => {
-            write!(f, "registration has ended for {}", Context(Some(*context)))
-        }
-        SgpIndication::Error(_, error) => show_error(f, "received error", error),
-        SgpIndication::PeerError(_, error) => show_error(f, "sent error", error),
-        SgpIndication::Notify(_, notify) => write!(f, "notified of {:?}", notify.status),
-        SgpIndication::PeerUnresponsive(_) => f.write_str("does not answer heartbeats"),
-        other => write!(f, "{other:?}"),
+        GatewayEvent::Registered(_, id) => write!(f, "ASP has registered for {id}"),
+        GatewayEvent::Deregistered(_, id) => write!(f, "registration has ended for {id}"),
+        GatewayEvent::Error(_, error) => show_error::<L>(f, "received error", error),
+        GatewayEvent::PeerError(_, error) => show_error::<L>(f, "sent error", error),
+        GatewayEvent::Notify(_, notify) => write!(f, "notified of {:?}", L::read_notify(notify).0),
+        GatewayEvent::PeerUnresponsive(_) => f.write_str("does not answer heartbeats"),
+        other @ GatewayEvent::SctpStatus(..) => write!(f, "{other:?}"),
     }
 }

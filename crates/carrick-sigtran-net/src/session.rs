@@ -1,25 +1,31 @@
-//! Sessions: an ASP or a gateway as a program uses it.
+//! Sessions: an ASP or a gateway of any layer, or an IP server process, as a program uses it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use carrick::Endpoint;
-use carrick_sigtran::m3ua::asp::{AspConfig, AspConfigError, AspRequestError};
+use carrick_sigtran::aspm::asp::{AspConfig, AspConfigError};
+use carrick_sigtran::aspm::sgp::{GatewayConfig as GatewayMachineConfig, GatewayConfigError};
+use carrick_sigtran::m3ua::asp::AspRequestError;
 use carrick_sigtran::m3ua::ipsp::IpspConfigError;
-use carrick_sigtran::m3ua::sgp::{
-    ApplicationServerConfig, SgpConfig, SgpConfigError, TransferError,
+use carrick_sigtran::m3ua::sgp::{SgpConfig, TransferError};
+use carrick_sigtran::m3ua::{
+    AffectedPointCode, M3ua, NetworkAppearance, ProtocolData, RoutingContext,
 };
-use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, ProtocolData, RoutingContext};
+use carrick_sigtran::sua::Sua;
+use carrick_sigtran::sua::connection::ConnectionTableConfig;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::association::Input;
 use crate::connection::RemoteGateway;
 use crate::event::Event;
-use crate::gateway::AspSettings;
-use crate::ipsp_side::{IpspConfig, IpspKey};
-use crate::node::{Node, NodeTransfer, Origin};
+use crate::layer::{Connections, SocketLayer};
+use crate::node::AspSettings;
+use crate::node::Node;
+use crate::node::{IpspConfig, IpspKey};
+use crate::request::Ended;
 
 /// Batches that wait between a session and its user, in each direction.
 const BATCHES: usize = 16;
@@ -77,25 +83,42 @@ pub enum SendError {
     Ended,
 }
 
-/// Gateway with its application servers and ASPs.
-#[derive(Clone, Debug, Default)]
-pub struct GatewayConfig {
+impl From<Ended> for SendError {
+    fn from(_: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+/// Gateway with its application servers and ASPs; an application server is an interface in M2UA and IUA.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig<L: SocketLayer = M3ua> {
     /// Timers and limits.
-    pub sgp: SgpConfig,
+    pub sgp: GatewayMachineConfig<L>,
     /// Application servers.
-    pub application_servers: Vec<ApplicationServerConfig>,
+    pub application_servers: Vec<L::Server>,
     /// ASPs.
-    pub asps: Vec<AspSettings>,
+    pub asps: Vec<AspSettings<L::AsId>>,
+}
+
+impl<L: SocketLayer> Default for GatewayConfig<L> {
+    fn default() -> Self {
+        Self {
+            sgp: GatewayMachineConfig::default(),
+            application_servers: Vec::new(),
+            asps: Vec::new(),
+        }
+    }
 }
 
 /// ASP or gateway with its associations. When it is dropped, all associations are aborted; see [`Session::close`].
-pub struct Session {
-    /// Sends messages.
-    pub sender: TransferSender,
-    /// Receives messages.
-    pub receiver: TransferReceiver,
-    /// Events. Those that are not received in time are discarded, at most 1,024 wait.
-    pub events: mpsc::Receiver<Event>,
+pub struct Session<L: SocketLayer = M3ua> {
+    /// Sends messages and makes requests.
+    pub sender: TransferSender<L>,
+    /// Receives messages and other indications to the user.
+    pub receiver: TransferReceiver<L>,
+    /// Events of associations and of layer management. Those that are not received in time are discarded, at most 1,024
+    /// wait.
+    pub events: mpsc::Receiver<Event<L>>,
     stop: Arc<Notify>,
     task: OwnedTask,
 }
@@ -109,7 +132,7 @@ impl Drop for OwnedTask {
     }
 }
 
-impl Session {
+impl<L: SocketLayer> Session<L> {
     /// Ends the session: ASP Inactive, ASP Down and SHUTDOWN on each association, within 10 s. Messages that were
     /// accepted are delivered. Those that arrive meanwhile are received first: call this beside
     /// [`TransferReceiver::recv_many`] until that returns 0, or drop the receiver.
@@ -126,10 +149,14 @@ impl Session {
     }
 }
 
-/// Sends messages of a session. Clones are senders of the same session.
+/// Request to the task of a session.
+type Command<L> = Box<dyn FnOnce(&mut Node<L>) + Send>;
+
+/// Sends messages of a session and makes requests. Clones are senders of the same session.
 #[derive(Clone)]
-pub struct TransferSender {
-    commands: mpsc::Sender<Command>,
+pub struct TransferSender<L: SocketLayer = M3ua> {
+    commands: mpsc::Sender<Command<L>>,
+    pub(crate) side: SessionSide,
 }
 
 impl TransferSender {
@@ -140,13 +167,50 @@ impl TransferSender {
     /// # Errors
     /// [`SendError`] about the first message that is left; it may be sent again.
     pub async fn send_many(&self, messages: &mut VecDeque<Outgoing>) -> Result<(), SendError> {
+        self.send_each(messages, send).await
+    }
+}
+
+impl<L: SocketLayer> TransferSender<L> {
+    /// Runs a request in the task of the session, when the send queues have room.
+    pub(crate) async fn run<R: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Node<L>) -> R + Send + 'static,
+    ) -> Result<R, Ended> {
+        let (answer, answered) = oneshot::channel();
+        let command: Command<L> = Box::new(move |node| {
+            // The caller may have been dropped.
+            let _ = answer.send(request(node));
+        });
+        self.commands.send(command).await.map_err(|_| Ended)?;
+        answered.await.map_err(|_| Ended)
+    }
+
+    /// Sends messages in their order, until one is refused.
+    pub(crate) async fn send_each<M, E>(
+        &self,
+        messages: &mut VecDeque<M>,
+        send: fn(&mut Node<L>, SessionSide, M) -> Result<(), E>,
+    ) -> Result<(), E>
+    where
+        M: Clone + Send + 'static,
+        E: From<Ended> + Send + 'static,
+    {
+        let side = self.side;
         while !messages.is_empty() {
-            let batch = messages.drain(..messages.len().min(BATCH)).collect();
-            let (answer, answered) = oneshot::channel();
-            let command = Command { batch, answer };
-            let sent = self.commands.send(command).await;
-            sent.map_err(|_| SendError::Ended)?;
-            let (left, result) = answered.await.map_err(|_| SendError::Ended)?;
+            let mut batch: VecDeque<M> = messages.drain(..messages.len().min(BATCH)).collect();
+            let sending = self.run(move |node| {
+                while let Some(message) = batch.front() {
+                    // The state machine takes the message, whose data is shared.
+                    let result = send(node, side, message.clone());
+                    if result.is_err() {
+                        return (batch, result);
+                    }
+                    batch.pop_front();
+                }
+                (batch, Ok(()))
+            });
+            let (left, result) = sending.await?;
             for message in left.into_iter().rev() {
                 messages.push_front(message);
             }
@@ -156,19 +220,20 @@ impl TransferSender {
     }
 }
 
-/// Receives messages of a session.
-pub struct TransferReceiver {
-    batches: mpsc::Receiver<Vec<Received>>,
-    ready: VecDeque<Received>,
+/// Receives messages of a session: [`Received`] in M3UA. In the other layers the indications to the user are [`Event`]s,
+/// such as CLDT and DUNA, data and states of links, and indications of connections.
+pub struct TransferReceiver<L: SocketLayer = M3ua> {
+    batches: mpsc::Receiver<Vec<L::Received>>,
+    ready: VecDeque<L::Received>,
 }
 
-impl TransferReceiver {
+impl<L: SocketLayer> TransferReceiver<L> {
     /// Waits for a message and appends those that are there, at most `limit`, in the order of each SLS. Returns their
     /// number; 0 after the end of the session. Messages that are not received fill the queues up to the peer, whose
     /// sending stops then.
     ///
     /// Cancel-safe.
-    pub async fn recv_many(&mut self, messages: &mut Vec<Received>, limit: usize) -> usize {
+    pub async fn recv_many(&mut self, messages: &mut Vec<L::Received>, limit: usize) -> usize {
         if self.ready.is_empty() {
             match self.batches.recv().await {
                 Some(batch) => self.ready = batch.into(),
@@ -181,23 +246,41 @@ impl TransferReceiver {
     }
 }
 
-/// Batch to send; the answer has the messages that were not sent.
-struct Command {
-    batch: VecDeque<Outgoing>,
-    answer: oneshot::Sender<(VecDeque<Outgoing>, Result<(), SendError>)>,
-}
-
 /// Starts an ASP on associations with gateways. It connects, reconnects after a loss, and requests ASP Up and ASP Active
 /// at each gateway. The endpoint has the parameters of [`crate::endpoint_config`].
 ///
 /// # Errors
 /// [`AspConfigError`] if the application servers are contradictory.
-pub fn start_asp(
+pub fn start_asp<L: SocketLayer>(
     endpoint: Endpoint,
     gateways: Vec<RemoteGateway>,
-    config: &AspConfig,
-) -> Result<Session, AspConfigError> {
-    let (mut node, inputs, room) = Node::new(endpoint, SgpConfig::default());
+    config: &AspConfig<L>,
+) -> Result<Session<L>, AspConfigError<L::AsId>> {
+    start_asp_with(endpoint, gateways, config, L::NodeUser::default())
+}
+
+/// Starts an ASP of SUA that keeps connections: connection-oriented messages become their indications. Otherwise it is as
+/// [`start_asp`] has it.
+///
+/// # Errors
+/// [`AspConfigError`] if the application servers are contradictory.
+pub fn start_sua_asp(
+    endpoint: Endpoint,
+    gateways: Vec<RemoteGateway>,
+    config: &AspConfig<Sua>,
+    connections: ConnectionTableConfig,
+) -> Result<Session<Sua>, AspConfigError<RoutingContext>> {
+    start_asp_with(endpoint, gateways, config, Connections::new(connections))
+}
+
+fn start_asp_with<L: SocketLayer>(
+    endpoint: Endpoint,
+    gateways: Vec<RemoteGateway>,
+    config: &AspConfig<L>,
+    user: L::NodeUser,
+) -> Result<Session<L>, AspConfigError<L::AsId>> {
+    let (mut node, inputs, room) = Node::new(endpoint, GatewayMachineConfig::default());
+    node.user = user;
     for gateway in gateways {
         node.add_link(gateway, config.clone())?;
     }
@@ -208,9 +291,34 @@ pub fn start_asp(
 /// [`crate::endpoint_config`].
 ///
 /// # Errors
-/// [`SgpConfigError`] if application servers or ASPs are contradictory.
-pub fn start_gateway(endpoint: Endpoint, config: GatewayConfig) -> Result<Session, SgpConfigError> {
+/// [`GatewayConfigError`] if application servers or ASPs are contradictory.
+pub fn start_gateway<L: SocketLayer>(
+    endpoint: Endpoint,
+    config: GatewayConfig<L>,
+) -> Result<Session<L>, GatewayConfigError<L::AsId>> {
+    start_gateway_with(endpoint, config, L::NodeUser::default())
+}
+
+/// Starts a gateway of SUA that is the other end of its ASPs' connections: connection-oriented messages become their
+/// indications. Otherwise it is as [`start_gateway`] has it.
+///
+/// # Errors
+/// [`GatewayConfigError`] if application servers or ASPs are contradictory.
+pub fn start_sua_gateway(
+    endpoint: Endpoint,
+    config: GatewayConfig<Sua>,
+    connections: ConnectionTableConfig,
+) -> Result<Session<Sua>, GatewayConfigError<RoutingContext>> {
+    start_gateway_with(endpoint, config, Connections::new(connections))
+}
+
+fn start_gateway_with<L: SocketLayer>(
+    endpoint: Endpoint,
+    config: GatewayConfig<L>,
+    user: L::NodeUser,
+) -> Result<Session<L>, GatewayConfigError<L::AsId>> {
     let (mut node, inputs, room) = Node::new(endpoint.clone(), config.sgp);
+    node.user = user;
     node.accept_on(endpoint);
     for server in config.application_servers {
         node.gateway.sgp.add_application_server(server)?;
@@ -232,7 +340,7 @@ pub fn start_ipsp(
     config: IpspConfig,
     sgp: SgpConfig,
 ) -> Result<Session, IpspConfigError> {
-    let (mut node, inputs, room) = Node::new(endpoint.clone(), SgpConfig::default());
+    let (mut node, inputs, room) = Node::<M3ua>::new(endpoint.clone(), SgpConfig::default());
     node.accept_on(endpoint);
     let (key, _) = node.add_ipsp(config, sgp)?;
     Ok(start(node, inputs, room, SessionSide::Ipsp(key)))
@@ -240,18 +348,18 @@ pub fn start_ipsp(
 
 /// Part of a node that a session uses; it determines where messages go.
 #[derive(Clone, Copy)]
-enum SessionSide {
+pub(crate) enum SessionSide {
     Asp,
     Gateway,
     Ipsp(IpspKey),
 }
 
-fn start(
-    node: Node,
+fn start<L: SocketLayer>(
+    node: Node<L>,
     inputs: mpsc::Receiver<Input>,
     room: Arc<Notify>,
     side: SessionSide,
-) -> Session {
+) -> Session<L> {
     let (commands, requested) = mpsc::channel(BATCHES);
     let (deliveries, batches) = mpsc::channel(BATCHES);
     let (notifications, events) = mpsc::channel(EVENTS);
@@ -260,14 +368,13 @@ fn start(
         node,
         inputs,
         room,
-        side,
         commands: requested,
         deliveries,
         notifications,
         stop: Arc::clone(&stop),
     };
     Session {
-        sender: TransferSender { commands },
+        sender: TransferSender { commands, side },
         receiver: TransferReceiver {
             batches,
             ready: VecDeque::new(),
@@ -279,24 +386,22 @@ fn start(
 }
 
 /// Task of a session.
-struct Driver {
-    node: Node,
+struct Driver<L: SocketLayer> {
+    node: Node<L>,
     inputs: mpsc::Receiver<Input>,
     room: Arc<Notify>,
-    side: SessionSide,
-    commands: mpsc::Receiver<Command>,
-    deliveries: mpsc::Sender<Vec<Received>>,
-    notifications: mpsc::Sender<Event>,
+    commands: mpsc::Receiver<Command<L>>,
+    deliveries: mpsc::Sender<Vec<L::Received>>,
+    notifications: mpsc::Sender<Event<L>>,
     stop: Arc<Notify>,
 }
 
-impl Driver {
+impl<L: SocketLayer> Driver<L> {
     async fn run(self) {
         let Self {
             mut node,
             mut inputs,
             room,
-            side,
             mut commands,
             deliveries,
             notifications,
@@ -321,10 +426,10 @@ impl Driver {
                     let batch = std::mem::take(&mut node.transfers);
                     // Without a receiver, messages are discarded.
                     if let Ok(permit) = permit {
-                        permit.send(batch.into_iter().map(|t| received(&node, t)).collect());
+                        permit.send(batch.into_iter().map(|t| L::received(&node, t)).collect());
                     }
                 }
-                Some(command) = commands.recv(), if has_room => send(&mut node, side, command),
+                Some(command) = commands.recv(), if has_room => command(&mut node),
                 () = room.notified(), if !has_room => {}
                 () = clock.sleep_until(timeout) => node.handle_timeout(),
                 () = stop.notified(), if deadline.is_none() => {
@@ -336,27 +441,15 @@ impl Driver {
     }
 }
 
-fn send(node: &mut Node, side: SessionSide, command: Command) {
-    let Command { mut batch, answer } = command;
-    let mut result = Ok(());
-    while let Some(message) = batch.front() {
-        // The state machine takes the message, whose data is shared.
-        let message = message.clone();
-        result = match side {
-            SessionSide::Asp => send_to_gateway(node, message),
-            SessionSide::Gateway => send_to_server(node, message),
-            SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
-                Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
-                result => result.map_err(SendError::Gateway),
-            },
-        };
-        if result.is_err() {
-            break;
-        }
-        batch.pop_front();
+fn send(node: &mut Node, side: SessionSide, message: Outgoing) -> Result<(), SendError> {
+    match side {
+        SessionSide::Asp => send_to_gateway(node, message),
+        SessionSide::Gateway => send_to_server(node, message),
+        SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
+            Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
+            result => result.map_err(SendError::Gateway),
+        },
     }
-    // The sender may have been dropped.
-    let _ = answer.send((batch, result));
 }
 
 fn send_to_server(node: &mut Node, message: Outgoing) -> Result<(), SendError> {
@@ -372,24 +465,8 @@ fn send_to_gateway(node: &mut Node, message: Outgoing) -> Result<(), SendError> 
     } = message;
     let destination = AffectedPointCode::single(protocol_data.dpc);
     let keys: Vec<_> = node.links.keys().copied().collect();
-    let key = node.choose_link(&keys, routing_context, destination, protocol_data.sls);
+    let sls = protocol_data.sls.into();
+    let key = node.choose_link(&keys, routing_context.as_ref(), Some(destination), sls);
     let key = key.ok_or(SendError::NotActive)?;
     Ok(node.transfer_to_link(key, routing_context, protocol_data)?)
-}
-
-fn received(node: &Node, transfer: NodeTransfer) -> Received {
-    let peer = match transfer.origin {
-        Origin::Link(key) | Origin::Returned(key) => node.name(key),
-        Origin::Asp(key, _) => node.gateway.asps.get(&key).map(|asp| Arc::clone(&asp.name)),
-    };
-    let context = match transfer.origin {
-        Origin::Link(_) | Origin::Returned(_) => transfer.data.routing_context,
-        Origin::Asp(_, context) => Some(context),
-    };
-    Received {
-        peer: peer.unwrap_or_else(|| "".into()),
-        routing_context: context,
-        network_appearance: transfer.data.network_appearance,
-        protocol_data: transfer.data.protocol_data,
-    }
 }

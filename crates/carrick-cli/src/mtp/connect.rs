@@ -63,7 +63,7 @@ pub(super) struct ConnectArguments {
     /// Gateway or IPSP: its addresses or names, separated by commas if it is multi-homed; may be given several times.
     #[arg(long, value_name = "ADDRESS", required = true)]
     gateway: Vec<String>,
-    /// SCTP port of the gateways.
+    /// SCTP port of the gateways; with --accept, that of this IPSP.
     #[arg(long, value_name = "N", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Routing context of the application server [default: none, for a gateway with a single one].
@@ -73,6 +73,9 @@ pub(super) struct ConnectArguments {
     /// peers' application server.
     #[arg(long, value_name = "MODEL", requires = "routing_context")]
     ipsp: Option<Exchange>,
+    /// Accept the associations of the IPSPs, from the addresses of --gateway, and set none up.
+    #[arg(long, requires = "ipsp")]
+    accept: bool,
     /// Routing context of this IPSP's application server [default: that of --routing-context].
     #[arg(long, value_name = "N", requires = "ipsp")]
     local_routing_context: Option<u32>,
@@ -93,8 +96,8 @@ pub(super) struct ConnectArguments {
     /// gateway is on loopback].
     #[arg(long, value_name = "ADDR", value_parser = address)]
     bind: Vec<IpAddr>,
-    /// Local UDP port of the encapsulation [default: that of the daemon if one answers; otherwise chosen by the
-    /// system].
+    /// Local UDP port of the encapsulation [default: that of the daemon if one answers; otherwise 9899 with --accept, and
+    /// chosen by the system without].
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     udp_port: Option<u16>,
     /// UDP port of the gateways' encapsulation.
@@ -178,7 +181,7 @@ impl ConnectArguments {
                 .into_iter()
                 .map(|remote| IpspPeer {
                     remote,
-                    connects: true,
+                    connects: !self.accept,
                 })
                 .collect(),
         };
@@ -210,7 +213,14 @@ impl ConnectArguments {
         };
         let streams = self.streams;
         let change = |config| endpoint_config(config, streams);
-        let endpoint = endpoint.open_towards_with(&peers, change)?.endpoint;
+        let endpoint = if self.accept {
+            let listening = endpoint.listen_with(&peers, self.port, change)?.endpoint;
+            let ports = endpoint::ports(listening.port(), listening.encapsulation_port());
+            eprintln!("carrick: {ports}");
+            listening
+        } else {
+            endpoint.open_towards_with(&peers, change)?.endpoint
+        };
         let mut session = self.start(endpoint, gateways)?;
         let mut waiting = Waiting {
             own: true,

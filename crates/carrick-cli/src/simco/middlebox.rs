@@ -17,7 +17,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::endpoint::{running_daemon, shared_port};
+use crate::endpoint::{ports, running_daemon, shared_port};
 use crate::failure::Failure;
 use crate::log::{error, info, warn};
 use crate::runtime::{self, HangUp};
@@ -232,10 +232,7 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
 /// Logs the addresses on which it listens.
 fn log_listeners(bound: &BoundAddresses) {
     if let Some((port, udp_port)) = bound.sctp {
-        match udp_port {
-            Some(udp_port) => info(format_args!("sctp port {port} in udp port {udp_port}")),
-            None => info(format_args!("sctp port {port}")),
-        }
+        info(ports(port, udp_port));
     }
     for address in &bound.tcp {
         info(format_args!("tcp {address}"));

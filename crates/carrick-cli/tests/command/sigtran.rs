@@ -381,6 +381,59 @@ fn messages_pass_to_and_from_an_ipsp() {
     assert_eq!(received(&receiver.finish()), 2000);
 }
 
+/// RFC 4666, section 4.3.1: an IPSP that accepts the association of its peer
+#[test]
+fn messages_pass_between_two_ipsps() {
+    let common = |command, local, remote| {
+        let ipsp = [
+            "mtp",
+            command,
+            "--ipsp",
+            "double",
+            "--gateway",
+            remote,
+            "--bind",
+            local,
+        ];
+        [&ipsp[..], &["--udp-port", "0", "--connect-timeout", "60s"]].concat()
+    };
+    let contexts = |local, remote| {
+        [
+            "--local-routing-context",
+            local,
+            "--routing-context",
+            remote,
+        ]
+    };
+    let accepting = common("receive", "127.0.0.2", "127.0.0.1");
+    let options = ["--accept", "--port", "2907", "--echo", "--quiet"];
+    let mut receiver = start(&[&accepting[..], &contexts("10", "20"), &options].concat());
+    let ports = wait_for(&mut receiver, "sctp port");
+    let udp_port = ports.split_whitespace().last().unwrap();
+    let label = ["--opc", "2-1-1", "--dpc", "3-0-0", "--port", "2907"];
+    let connecting = common("load", "127.0.0.1", "127.0.0.2");
+    let connecting = [&connecting[..], &label, &contexts("20", "10")].concat();
+    let options = [
+        "--peer-udp-port",
+        udp_port,
+        "--count",
+        "500",
+        "--rate",
+        "10000",
+        "--json",
+    ];
+    let load = run(&[&connecting[..], &options].concat());
+    let result = load.json().pop().unwrap();
+    assert_eq!(
+        (&result["sent"], &result["received"]),
+        (&500.into(), &500.into())
+    );
+    receiver.terminate();
+    assert_eq!(received(&receiver.finish()), 500);
+    let alone = ["mtp", "receive", "--gateway", "127.0.0.1", "--accept"];
+    run(&alone).assert_failed(2, "--ipsp");
+}
+
 #[test]
 fn a_reload_changes_the_configuration_or_nothing() {
     let mut stp = Stp::start("reload", FILE);

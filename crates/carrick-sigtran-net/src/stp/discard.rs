@@ -96,7 +96,7 @@ impl StpCore {
             ("not_diverted", counters.not_diverted),
             ("recovery_expired", counters.recovery_expired),
             ("malformed", counters.malformed),
-            ("not_m3ua", counters.not_m3ua),
+            ("not_m3ua", counters.other_protocol),
             ("not_encoded", counters.not_encoded),
         ])
     }

@@ -51,8 +51,8 @@ use self::router::{Router, Target};
 use crate::association::Input;
 use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
-use crate::ipsp_side::IpspKey;
-use crate::m2pa_side::M2paKey;
+use crate::node::IpspKey;
+use crate::node::M2paKey;
 use crate::node::Node;
 
 /// Events that wait for the log; further ones are counted.

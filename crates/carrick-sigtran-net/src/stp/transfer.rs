@@ -10,7 +10,7 @@ use super::config::LinkSetSettings;
 use super::discard::Discard;
 use super::router::Target;
 use super::{StpCore, TargetKind, screening};
-use crate::ipsp_side::IpspSide;
+use crate::node::IpspSide;
 use crate::node::{NodeTransfer, Origin};
 
 impl StpCore {
@@ -74,7 +74,10 @@ impl StpCore {
             TargetKind::Server => Err(Discard::Unavailable),
             TargetKind::Asp(context, links) => {
                 let (context, destination) = (*context, AffectedPointCode::single(data.dpc));
-                let key = self.node.choose_link(links, context, destination, sls);
+                let destination = Some(destination);
+                let key = self
+                    .node
+                    .choose_link(links, context.as_ref(), destination, sls.into());
                 let key = key.ok_or(Discard::Unavailable)?;
                 Ok(self.node.transfer_to_link(key, context, data)?)
             }
@@ -127,7 +130,7 @@ impl StpCore {
             )),
             (_, TargetKind::Asp(context, links)) => {
                 let links = links.iter().filter_map(|key| self.node.links.get(key));
-                let all = links.map(|link| link.availability(*context, destination));
+                let all = links.map(|link| link.availability(*context, Some(destination)));
                 all.max().unwrap_or_default()
             }
             (_, TargetKind::Ipsp(key)) => {

@@ -1,7 +1,11 @@
 //! Sessions and the signal transfer point over loopback sockets.
 
 mod ipsp;
+mod iua;
+mod layers;
 mod m2pa;
+mod m2ua;
 mod session;
 mod stp;
+mod sua;
 mod support;

@@ -213,7 +213,7 @@ async fn both_ends_are_multi_homed() {
 async fn an_unknown_peer_is_refused() {
     let endpoint = endpoint();
     let mut asp = asp(remote(&endpoint), 7, None);
-    let config = GatewayConfig {
+    let config: GatewayConfig = GatewayConfig {
         asps: vec![AspSettings {
             name: "elsewhere".into(),
             addresses: vec![[192, 0, 2, 1].into()],

@@ -9,8 +9,8 @@ use carrick::{Config, Endpoint};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
 use carrick_sigtran::m3ua::{AspIdentifier, PointCode, ProtocolData, RoutingContext, TrafficMode};
 use carrick_sigtran_net::{
-    Event, EventKind, Outgoing, Received, RemoteGateway, SendError, Session, endpoint_config,
-    start_asp,
+    Event, EventKind, Outgoing, Received, RemoteGateway, SendError, Session, SocketLayer,
+    endpoint_config, start_asp,
 };
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -53,10 +53,10 @@ pub(crate) fn asp(gateway: RemoteGateway, context: u32, identifier: Option<u32>)
 }
 
 /// Waits for an event.
-pub(crate) async fn wait_for(
-    session: &mut Session,
-    is_wanted: impl Fn(&EventKind) -> bool,
-) -> Event {
+pub(crate) async fn wait_for<L: SocketLayer>(
+    session: &mut Session<L>,
+    is_wanted: impl Fn(&EventKind<L>) -> bool,
+) -> Event<L> {
     in_time(async {
         loop {
             let event = session.events.recv().await.expect("the session lives");
@@ -66,6 +66,11 @@ pub(crate) async fn wait_for(
         }
     })
     .await
+}
+
+/// Waits for the loss of an association.
+pub(crate) async fn disconnected<L: SocketLayer>(session: &mut Session<L>) {
+    wait_for(session, |kind| matches!(kind, EventKind::Disconnected(_))).await;
 }
 
 /// Waits until the ASP is active.

@@ -22,7 +22,7 @@ use self::file::File;
 use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
-use crate::m2pa_side::{M2paConfig, M2paLinkConfig};
+use crate::node::{M2paConfig, M2paLinkConfig};
 use crate::{AspSettings, IpspConfig, RemoteGateway};
 
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.

@@ -1,6 +1,7 @@
 //! Link set over M2PA: the state machine with the connections of its links (RFC 4165).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,14 +9,19 @@ use carrick::{Config, Endpoint};
 use carrick_proto::Time;
 use carrick_sigtran::m2pa::Message;
 use carrick_sigtran::m2pa::link::{BufferLimit, LinkConfig, LinkConfigError};
-use carrick_sigtran::m3ua::{NetworkAppearance, PointCode, SctpNotification};
+use carrick_sigtran::m3ua::{
+    Data, M3ua, NetworkAppearance, PointCode, ProtocolData, SctpNotification,
+};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::{Node, NodeTransfer, Origin};
 use crate::association::{AssociationId, Input, MAX_QUEUED};
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
+use crate::event::EventKind;
+use crate::layer::SocketLayer;
 use crate::mtp3::label::LabelFormat;
-use crate::mtp3::{LinkSet, LinkSetConfig};
+use crate::mtp3::{LinkSet, LinkSetConfig, LinkSetError, LinkSetIndication};
 
 /// T7 of M2PA. It is longer than the change to another path, so that this does not end the link.
 const T7: Duration = Duration::from_secs(3);
@@ -87,7 +93,7 @@ impl M2paLink {
         } else {
             let endpoint = Endpoint::bind(self.config.clone()).map_err(|e| e.to_string())?;
             if !self.connects {
-                let accepting = crate::node::accept(endpoint.clone(), Some(key), inputs.clone());
+                let accepting = super::accept(endpoint.clone(), Some(key), inputs.clone());
                 self.accepting = Some(tokio::spawn(accepting).abort_handle());
             }
             self.endpoint.insert(endpoint)
@@ -216,6 +222,123 @@ impl M2paSide {
         self.set.stop(now);
         for link in self.links.values_mut() {
             link.connection.cancel();
+        }
+    }
+}
+
+impl<L: SocketLayer> Node<L> {
+    /// Adds a link set over M2PA and begins to set up its links. Returns its key and those of the links.
+    pub(crate) fn add_m2pa(
+        &mut self,
+        config: M2paConfig,
+    ) -> Result<(M2paKey, Vec<LinkKey>), LinkConfigError> {
+        let (key, now) = (M2paKey(self.next_link), self.clock.now());
+        let side = M2paSide::new(now, config, LinkKey(self.next_link))?;
+        let links: Vec<_> = side.links.keys().copied().collect();
+        self.next_link += links.len().max(1) as u32;
+        self.m2pas.insert(key, side);
+        for link in &links {
+            self.open_m2pa_link(now, key, *link);
+        }
+        Ok((key, links))
+    }
+
+    /// Opens the endpoint of a link and begins to set up its association; repeats it after a failure.
+    pub(super) fn open_m2pa_link(&mut self, now: Time, m2pa: M2paKey, key: LinkKey) {
+        let side = self.m2pas.get_mut(&m2pa);
+        let Some(link) = side.and_then(|side| side.links.get_mut(&key)) else {
+            return;
+        };
+        if let Err(reason) = link.open(key, &self.inputs) {
+            let name = Arc::clone(&link.connection.name);
+            let wait = link.connection.schedule(now);
+            self.notify(name, EventKind::ConnectFailed(reason, wait));
+        }
+    }
+
+    /// Ends a link set over M2PA: Out of Service and SHUTDOWN on each link.
+    pub(crate) fn remove_m2pa(&mut self, key: M2paKey) {
+        let now = self.clock.now();
+        let Some(side) = self.m2pas.get_mut(&key) else {
+            return;
+        };
+        side.stop(now);
+        let links: Vec<_> = side.links.keys().copied().collect();
+        self.flush();
+        for link in links {
+            self.close_m2pa_link(key, link);
+        }
+    }
+
+    /// Shuts the association of a link down, or removes the link without one; its set is removed with the last one.
+    pub(super) fn close_m2pa_link(&mut self, m2pa: M2paKey, key: LinkKey) {
+        if self.close_configured(key) {
+            return;
+        }
+        if let Some(side) = self.m2pas.get_mut(&m2pa) {
+            side.links.remove(&key);
+            if side.links.is_empty() {
+                self.m2pas.remove(&m2pa);
+            }
+        }
+    }
+
+    /// Sends a message over a link set of M2PA.
+    pub(crate) fn transfer_to_m2pa(
+        &mut self,
+        key: M2paKey,
+        data: &ProtocolData,
+    ) -> Result<(), LinkSetError> {
+        let now = self.clock.now();
+        let side = self.m2pas.get_mut(&key);
+        let side = side.ok_or(LinkSetError::Unavailable)?;
+        side.set.send(now, data)
+    }
+}
+
+impl Node<M3ua> {
+    pub(crate) fn drain_m2pa(&mut self, m2pa: M2paKey) {
+        if let Some(side) = self.m2pas.get_mut(&m2pa) {
+            self.counters.not_diverted += side.set.take_lost();
+        }
+        while let Some(side) = self.m2pas.get_mut(&m2pa)
+            && let Some((index, transmit)) = side.set.poll_transmit()
+        {
+            let link = side.link_at(index);
+            let id = link.and_then(|link| link.connection.association());
+            self.stage_octets(id, transmit.stream, false, transmit.message.encode().ok());
+        }
+        while let Some(side) = self.m2pas.get_mut(&m2pa)
+            && let Some(indication) = side.set.poll_indication()
+        {
+            let Some(first) = side.links.keys().next().copied() else {
+                return;
+            };
+            let network_appearance = side.network_appearance;
+            let data = |protocol_data| Data {
+                network_appearance,
+                routing_context: None,
+                protocol_data,
+                correlation_id: None,
+            };
+            let (origin, data) = match indication {
+                LinkSetIndication::Received(message) => (Origin::Link(first), data(message)),
+                LinkSetIndication::Returned(message) => (Origin::Returned(first), data(message)),
+                LinkSetIndication::Link(index, is_available) => {
+                    let link = side.link_at(index);
+                    if let Some(name) = link.map(|link| Arc::clone(&link.connection.name)) {
+                        self.notify(name, EventKind::Link(is_available));
+                    }
+                    continue;
+                }
+                LinkSetIndication::Congestion(is_congested) => {
+                    if let Some(name) = self.name(first) {
+                        self.notify(name, EventKind::Congestion(is_congested));
+                    }
+                    continue;
+                }
+            };
+            self.transfers.push(NodeTransfer { origin, data });
         }
     }
 }

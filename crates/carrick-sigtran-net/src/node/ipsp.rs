@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
-use carrick_sigtran::m3ua::ipsp::{Ipsp, IpspConfigError, IpspExchange};
+use carrick_sigtran::m3ua::ipsp::{Ipsp, IpspConfigError, IpspExchange, IpspIndication};
 use carrick_sigtran::m3ua::sgp::{
-    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, TransferError,
+    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, SgpIndication, TransferError,
 };
 use carrick_sigtran::m3ua::{
-    AspIdentifier, DecodeError, Message, ProtocolData, RoutingContext, SctpNotification,
+    AspIdentifier, M3ua, Message, ProtocolData, RoutingContext, SctpNotification,
 };
 
-use crate::asp_link::AspRequester;
+use super::activation::AspRequester;
+use super::{Node, NodeTransfer, Origin};
 use crate::association::AssociationId;
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
+use crate::event::EventKind;
+use crate::layer::SocketLayer;
 
 /// IP server process: M3UA between two processes without a gateway.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,7 +55,7 @@ pub(crate) struct IpspKey(pub(crate) u32);
 pub(crate) struct ConnectedPeer {
     pub(crate) connection: PeerConnection,
     key: AspKey,
-    requester: AspRequester,
+    requester: AspRequester<M3ua>,
 }
 
 /// State machine with the connections of its peers.
@@ -167,21 +171,22 @@ impl IpspSide {
         }
     }
 
+    /// Handles a message. Returns whether it could be decoded.
     pub(crate) fn on_message(
         &mut self,
         now: Time,
         key: LinkKey,
         stream: u16,
-        decoded: &Result<Message, DecodeError>,
         octets: &Bytes,
-    ) {
-        let Some(peer) = self.peers.get(&key) else {
-            return;
-        };
-        match decoded {
-            Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
-            Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
+    ) -> bool {
+        let decoded = Message::decode(octets);
+        if let Some(peer) = self.peers.get(&key) {
+            match &decoded {
+                Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
+                Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
+            }
         }
+        decoded.is_ok()
     }
 
     /// Reacts to a primitive of this process towards a peer. Returns whether the association is to be shut down.
@@ -200,7 +205,9 @@ impl IpspSide {
             requester,
         } = peer;
         let closes = self.ipsp.local(now, *key, |asp| {
-            requester.on_indication(now, asp, connection, indication);
+            if let Some(event) = M3ua::asp_event(indication) {
+                requester.on_event(now, asp, connection, &event);
+            }
             requester.is_stopping() && requester.continue_stop(now, asp)
         });
         closes == Some(true) && connection.association().is_some()
@@ -259,5 +266,121 @@ impl IpspSide {
         let remote = self.remote;
         self.ipsp
             .remote(now, |gateway| gateway.transfer_to(remote, data))
+    }
+}
+
+impl<L: SocketLayer> Node<L> {
+    /// Adds an IP server process and begins to set up its associations. Returns its key and those of the peers.
+    pub(crate) fn add_ipsp(
+        &mut self,
+        config: IpspConfig,
+        sgp: SgpConfig,
+    ) -> Result<(IpspKey, Vec<LinkKey>), IpspConfigError> {
+        let key = IpspKey(self.next_link);
+        let now = self.clock.now();
+        let mut side = IpspSide::new(now, config, sgp, LinkKey(self.next_link))?;
+        let peers: Vec<_> = side.peers.keys().copied().collect();
+        // A process without peers has a key as well.
+        self.next_link += peers.len().max(1) as u32;
+        for (link, peer) in &mut side.peers {
+            peer.connection.connect(*link, &self.endpoint, &self.inputs);
+        }
+        self.ipsps.insert(key, side);
+        Ok((key, peers))
+    }
+
+    /// Ends an IP server process: ASP Inactive, ASP Down, SHUTDOWN on each association.
+    pub(crate) fn remove_ipsp(&mut self, key: IpspKey) {
+        let now = self.clock.now();
+        let peers = self.ipsps.get(&key).map(|side| side.peers.keys().copied());
+        let peers: Vec<_> = peers.into_iter().flatten().collect();
+        for peer in peers {
+            let side = self.ipsps.get_mut(&key);
+            if side.is_some_and(|side| side.stop(now, peer)) {
+                self.close_ipsp_peer(key, peer);
+            }
+        }
+        self.drain();
+    }
+
+    /// Shuts the association of a peer down, or removes the peer without one; its process is removed with the last one.
+    pub(super) fn close_ipsp_peer(&mut self, ipsp: IpspKey, key: LinkKey) {
+        if self.close_configured(key) {
+            return;
+        }
+        if let Some(side) = self.ipsps.get_mut(&ipsp) {
+            side.peers.remove(&key);
+            if side.peers.is_empty() {
+                self.ipsps.remove(&ipsp);
+            }
+        }
+    }
+}
+
+impl Node<M3ua> {
+    /// Sends a message as IPSP to the peers.
+    pub(crate) fn transfer_to_ipsp(
+        &mut self,
+        key: IpspKey,
+        data: ProtocolData,
+    ) -> Result<(), TransferError> {
+        let now = self.clock.now();
+        match self.ipsps.get_mut(&key) {
+            Some(side) => side.transfer(now, data),
+            None => Err(TransferError::NoRoutingKey),
+        }
+    }
+
+    pub(crate) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
+        let mut closing = Vec::new();
+        while let Some(side) = self.ipsps.get_mut(&ipsp)
+            && let Some(indication) = side.ipsp.poll_indication()
+        {
+            let (peer, indication) = match indication {
+                IpspIndication::Local(peer, indication) => (peer, indication),
+                IpspIndication::Remote(indication) => {
+                    let peer = indication.asp().and_then(|asp| side.peer_of(asp));
+                    let name = peer.map(|(_, peer)| Arc::clone(&peer.connection.name));
+                    if let SgpIndication::Discarded(_, count) = &indication {
+                        self.counters.recovery_expired += *count as u64;
+                    }
+                    let name = name.unwrap_or_else(|| "".into());
+                    self.notify(name, EventKind::Sgp(indication));
+                    continue;
+                }
+            };
+            let Some((key, peer)) = side.peer_of(peer) else {
+                continue;
+            };
+            if let AspIndication::Transfer(data) = indication {
+                let origin = Origin::Link(key);
+                self.transfers.push(NodeTransfer { origin, data });
+                continue;
+            }
+            let (name, id) = (
+                Arc::clone(&peer.connection.name),
+                peer.connection.association(),
+            );
+            if side.on_indication(now, key, &indication) {
+                closing.push(key);
+            }
+            if indication == AspIndication::PeerUnresponsive {
+                self.abort_unresponsive(id);
+            }
+            self.notify(name, EventKind::Asp(indication));
+        }
+        while let Some(side) = self.ipsps.get_mut(&ipsp)
+            && let Some((peer, transmit)) = side.ipsp.poll_transmit()
+        {
+            let peer = side.peer_of(peer);
+            let id = peer.and_then(|(_, peer)| peer.connection.association());
+            self.stage(id, &transmit);
+        }
+        if !closing.is_empty() {
+            self.flush();
+        }
+        for key in closing {
+            self.close_ipsp_peer(ipsp, key);
+        }
     }
 }
