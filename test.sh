@@ -90,6 +90,11 @@ world() {
     cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
 }
 
+# Those of the SIGTRAN layers, of which the tests of the crate have 20 seeds each.
+sigtran_worlds() {
+  CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-1000} cargo test -p carrick-sigtran --locked --test it world::
+}
+
 # The tests that run the published experiments.
 experiments() {
   cargo test "${workspace[@]}" --no-fail-fast --test it experiments::
@@ -266,6 +271,7 @@ computing() {
   need python3 reproduce reproduce
   need c++ fuzz fuzz
   if [ -n "$long" ]; then
+    check sigtran-worlds sigtran_worlds
     check handover handover
     check repeat repeat
     check measures measures
