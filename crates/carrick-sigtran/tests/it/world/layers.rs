@@ -21,7 +21,7 @@ use crate::states::{Tested, cldt};
 pub(super) const FLOWS: u8 = 4;
 
 /// Indication of a machine, as far as a world needs it.
-pub(super) enum UserEvent {
+pub(crate) enum UserEvent {
     /// Message of the user with its content.
     Data(Bytes),
     /// The ASP is up.
@@ -32,7 +32,7 @@ pub(super) enum UserEvent {
 }
 
 /// Layer of a world. The content of a message begins with its flow.
-pub(super) trait WorldLayer: Tested {
+pub(crate) trait WorldLayer: Tested {
     const PPID: u32;
     /// Number of application servers, among which the flows are divided.
     const SERVERS: u8;
