@@ -23,6 +23,8 @@ use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
 use crate::m2pa_side::{M2paConfig, M2paLinkConfig};
+use crate::mtp3::AdjacentPoint;
+use crate::mtp3::label::LabelFormat;
 use crate::{AspSettings, IpspConfig, RemoteGateway};
 
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
@@ -128,6 +130,15 @@ struct M2paLinkSettings {
 }
 
 impl M2paSet {
+    pub(in crate::stp) const fn point(&self) -> AdjacentPoint {
+        AdjacentPoint {
+            format: LabelFormat::new(self.point_code_bits),
+            own: self.own,
+            adjacent: self.adjacent,
+            network_indicator: self.network_indicator,
+        }
+    }
+
     pub(in crate::stp) fn config(&self) -> M2paConfig {
         let links = self.links.iter().map(|link| M2paLinkConfig {
             remote: link.remote.clone(),
