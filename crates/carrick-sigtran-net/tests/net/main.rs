@@ -2,6 +2,7 @@
 
 mod ipsp;
 mod m2pa;
+mod reports;
 mod session;
 mod stp;
 mod support;
