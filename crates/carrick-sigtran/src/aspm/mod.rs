@@ -17,8 +17,8 @@ pub mod sgp;
 pub use asp::AspState;
 pub(crate) use deadlines::Deadlines;
 pub use identifiers::AsIds;
-pub(crate) use layer::maintenance;
 pub use layer::{Activation, Layer, LayerMessage, Maintenance};
+pub(crate) use layer::{maintenance, unlabelled};
 
 use crate::message::ErrorCode;
 use crate::message::kinds::{common, ss7};

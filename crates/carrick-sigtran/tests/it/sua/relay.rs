@@ -1,7 +1,5 @@
 //! Relay function: hop counter, translation of global titles, return and refusal.
 
-use carrick_proto::Time;
-use carrick_sigtran::sua::asp::*;
 use carrick_sigtran::sua::sgp::*;
 use carrick_sigtran::sua::translation::*;
 use carrick_sigtran::sua::*;
