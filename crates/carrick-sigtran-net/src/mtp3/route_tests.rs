@@ -186,16 +186,21 @@ fn tshark_accepts_every_route_message() {
     let mut messages: Vec<_> = [Unavailable, Restricted, Available].map(transfer).into();
     messages.extend([Unavailable, Restricted].map(|tested| RouteMessage::Test(code(FAR), tested)));
     messages.push(RouteMessage::RestartAllowed);
-    let headings = ["4\t1", "4\t3", "4\t5", "5\t1", "5\t2", "7\t1"];
+    let headings = [[4, 1], [4, 3], [4, 5], [5, 1], [5, 2], [7, 1]];
     for (bits, preferences, field, value) in [
         (14, &["mtp3.standard:ITU"][..], "mtp3mg.apc", "4660"),
-        (24, &["mtp3.standard:ANSI"], "mtp3mg.ansi_apc", "4660"),
+        (
+            24,
+            &["mtp3.standard:ANSI"],
+            "mtp3mg.ansi_apc",
+            "0-18-52,4660,0x1234",
+        ),
     ] {
         let fields = ["mtp3mg.h0", "mtp3mg.h1", field];
         let found = dissected(bits, preferences, &messages, &fields);
-        let expected = headings.map(|heading| match heading {
-            "7\t1" => format!("{heading}\t"),
-            _ => format!("{heading}\t{value}"),
+        let expected = headings.map(|[h0, h1]| {
+            let destination = if h0 == 7 { "" } else { value };
+            format!("{h0:#04x}\t{h1:#04x}\t{destination}")
         });
         assert_eq!(found, expected, "{bits} bits");
     }

@@ -146,9 +146,9 @@ async fn transfer_prohibited_reaches_the_asps() {
     let mut one = active_asp(&gateway_a, 1, 1).await;
     let far = active_asp(&gateway_c, 3, 1).await;
     // The STP in the middle starts last: both destinations become available with its TRA.
-    let listen = a.lines().take_while(|line| !line.starts_with("[[asp]]"));
-    let listen: String = listen.map(|line| format!("{line}\n")).collect();
-    let middle = listen + &link_set(10, &accept(west), 1) + &link_set(30, &accept(east), 3);
+    let (listen, _) = a.split_once("[[asp]]").unwrap();
+    let middle =
+        listen.to_owned() + &link_set(10, &accept(west), 1) + &link_set(30, &accept(east), 3);
     let (middle, _) = start(&with_code(50, &middle)).await;
     reported(&mut one, 3, true).await;
     send(&one, messages(1, 3, 100)).await;

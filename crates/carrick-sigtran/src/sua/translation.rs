@@ -192,7 +192,7 @@ impl TranslationTable {
         let (kind, digits) = (TitleKind::of(title), title.digits.as_slice());
         let mut error = TranslationError::Nature;
         let networks = [network, None];
-        for network in &networks[..1 + usize::from(network.is_some())] {
+        for network in &networks[..=usize::from(network.is_some())] {
             let Some(rules) = self.rules.get(&(*network, kind)) else {
                 continue;
             };

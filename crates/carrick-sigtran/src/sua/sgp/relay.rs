@@ -131,14 +131,14 @@ impl SignallingGatewayProcess {
         &mut self,
         translations: &TranslationTable,
         network: Option<NetworkAppearance>,
-        message: Message,
+        message: &Message,
     ) -> Result<Relayed, NotRelayed> {
         let mut relayed = message.clone();
         let result = self.relay_changed(translations, network, &mut relayed);
         match result {
             Ok(Some(context)) => Ok(Relayed::ApplicationServer(context)),
             Ok(None) => Ok(Relayed::Network(Box::new(relayed))),
-            Err(error) => Err(error.of(&message)),
+            Err(error) => Err(error.of(message)),
         }
     }
 

@@ -191,7 +191,7 @@ fn relayed_titles_reach_application_servers() {
         rule("44", to_server(2, Some("123"))),
         rule("1", to_point_code(9, Some(6))),
     ]);
-    let mut relay = |digits| pair.gateway.relay(&rules, None, to(gt(digits)));
+    let mut relay = |digits| pair.gateway.relay(&rules, None, &to(gt(digits)));
     let delivered = |context| Ok(Relayed::ApplicationServer(RoutingContext(context)));
     assert_eq!(relay("4917"), delivered(1));
     assert_eq!(relay("4420"), delivered(2));
@@ -246,7 +246,7 @@ fn untranslated_messages_are_returned() {
         rule("44", to_server(2, None)),
         rule("45", to_server(9, None)),
     ]);
-    let mut relay = |message| returned(gateway.relay(&rules, None, message));
+    let mut relay = |message: Message| returned(gateway.relay(&rules, None, &message));
     let (error, cause) = relay(to(gt("7")));
     assert_eq!(error, RelayError::Translation(TranslationError::Address));
     assert_eq!(cause, Some(ReturnCause::NO_TRANSLATION));
@@ -278,7 +278,7 @@ fn untranslated_messages_are_returned() {
     let looped = (RelayError::HopCounter, Some(violation));
     assert_eq!(relay(with(1, true)), looped);
     assert_eq!(relay(with(1, false)), (RelayError::HopCounter, None));
-    let relayed = gateway.relay(&rules, None, with(2, true));
+    let relayed = gateway.relay(&rules, None, &with(2, true));
     let Ok(Relayed::Network(message)) = relayed else {
         panic!("{relayed:?}");
     };
@@ -309,14 +309,14 @@ fn untranslated_requests_are_refused() {
             data: None,
         })
     };
-    let failure = gateway.relay(&rules, None, request("7"));
+    let failure = gateway.relay(&rules, None, &request("7"));
     let answer = failure.expect_err("not relayed").answer.expect("an answer");
     let Message::ConnectionRefused(answer) = *answer else {
         panic!("a COREF");
     };
     assert_eq!(answer.cause, RefusalCause::DESTINATION_UNKNOWN);
     assert_eq!(answer.destination_reference, DestinationReferenceNumber(5));
-    assert!(gateway.relay(&rules, None, request("49")).is_ok());
+    assert!(gateway.relay(&rules, None, &request("49")).is_ok());
 }
 
 /// RFC 3868, section 1.5.1: a default application server gets what has no mapping
@@ -331,7 +331,7 @@ fn default_server_gets_untranslated_titles() {
     pair.add(vec![served(2)]);
     let rules = table([rule("49", to_point_code(7, None))]);
     for digits in ["7", "49"] {
-        let relayed = pair.gateway.relay(&rules, None, to(gt(digits)));
+        let relayed = pair.gateway.relay(&rules, None, &to(gt(digits)));
         let expected = Ok(Relayed::ApplicationServer(RoutingContext(2)));
         assert_eq!(relayed, expected, "{digits}");
     }
