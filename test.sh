@@ -90,6 +90,11 @@ world() {
     cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
 }
 
+# Those of the SIGTRAN layers, of which the tests of the crate have 20 seeds each.
+sigtran_worlds() {
+  CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-1000} cargo test -p carrick-sigtran --locked --test it world::
+}
+
 # The tests that run the published experiments.
 experiments() {
   cargo test "${workspace[@]}" --no-fail-fast --test it experiments::
@@ -132,6 +137,12 @@ ignored() {
   local test=$1
   shift
   cargo test "${workspace[@]}" --no-fail-fast --test "$test" -- --ignored --test-threads 1 --show-output "$@"
+}
+
+# Messages of the SIGTRAN layers, and what tshark finds in them.
+dissection() {
+  ignored it tshark_accepts_every &&
+    cargo test "${workspace[@]}" --lib -- --ignored --show-output tshark_accepts_every
 }
 
 # Networks in real time. The three experiments that take a minute and more each are in the long run.
@@ -272,6 +283,7 @@ computing() {
   need pip3 python python_package
   need c++ fuzz fuzz
   if [ -n "$long" ]; then
+    check sigtran-worlds sigtran_worlds
     check handover handover
     check repeat repeat
     check measures measures
@@ -300,7 +312,7 @@ waiting() {
   check commands ignored command
   check filter ignored filter
   check middlebox ignored middlebox
-  check dissection ignored it tshark_accepts_every_message
+  check dissection dissection
 }
 
 # What waits besides, next to it. The lints and the docs come last: they hold the lock of the target folder, which would

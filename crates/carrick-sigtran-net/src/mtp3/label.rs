@@ -27,7 +27,7 @@ const SLTA: u8 = 0x21;
 /// Format of routing labels: the bits of a point code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LabelFormat {
-    bits: u8,
+    pub(super) bits: u8,
 }
 
 /// Message to or from the adjacent signalling point about a link.
@@ -141,12 +141,27 @@ impl LabelFormat {
             user_data.extend_from_slice(&content.to_le_bytes()[..octets]);
         }
         ProtocolData {
+            si,
+            ..self.management(opc, dpc, ni, slc, user_data)
+        }
+    }
+
+    /// Returns a signalling network management message with the highest priority.
+    pub(super) fn management(
+        self,
+        opc: PointCode,
+        dpc: PointCode,
+        ni: u8,
+        sls: u8,
+        user_data: Vec<u8>,
+    ) -> ProtocolData {
+        ProtocolData {
             opc,
             dpc,
-            si,
+            si: NETWORK_MANAGEMENT,
             ni,
             mp: if self.bits == 24 { 3 } else { 0 },
-            sls: slc,
+            sls,
             user_data: user_data.into(),
         }
     }

@@ -24,10 +24,20 @@ impl StpCore {
         network: Network,
         destination: AffectedPointCode,
     ) -> Option<Availability> {
-        let viewer = view.map(Target::Server);
+        self.availability_without(view.map(Target::Server).as_ref(), network, destination)
+    }
+
+    /// Returns the availability of a destination, or of a range as a whole, without the targets that are the same peer as
+    /// the viewer; `None` without a route.
+    pub(super) fn availability_without(
+        &self,
+        viewer: Option<&Target>,
+        network: Network,
+        destination: AffectedPointCode,
+    ) -> Option<Availability> {
         self.router.availability(network, destination, |target| {
             let is_back = |viewer| self.is_same_peer(viewer, target);
-            if viewer.as_ref().is_some_and(is_back) {
+            if viewer.is_some_and(is_back) {
                 Availability::Unavailable
             } else {
                 self.availability(target, destination)
@@ -84,6 +94,7 @@ impl StpCore {
                 self.report(view, network, &destinations, &event);
             }
         }
+        self.announce_destinations();
     }
 
     /// Returns the availability of destinations, and that of the parts of ranges among them, because a report of a range

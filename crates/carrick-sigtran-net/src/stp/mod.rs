@@ -9,7 +9,8 @@
 //!
 //! Destinations without an available target are reported to the concerned ASPs (DUNA), and again when one is available
 //! (DAVA, or DRST if only a target of lower priority is). So are congested targets (SCON) and, to the sender of a message,
-//! unavailable user parts (DUPU).
+//! unavailable user parts (DUPU). Over M2PA, adjacent signalling points report destinations, and get reports, with TFP, TFR
+//! and TFA.
 //!
 //! A mated gateway is both a link set and an application server. Messages from it are not sent back to it, and
 //! destinations that are reached only over it are reported to it as unavailable.
@@ -20,6 +21,7 @@ mod destinations;
 mod discard;
 mod metrics;
 mod reload;
+mod route_management;
 mod router;
 mod screening;
 mod status;
@@ -51,9 +53,8 @@ use self::router::{Router, Target};
 use crate::association::Input;
 use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
-use crate::node::IpspKey;
-use crate::node::M2paKey;
-use crate::node::Node;
+use crate::mtp3::AdjacentRoutes;
+use crate::node::{IpspKey, M2paKey, Node};
 
 /// Events that wait for the log; further ones are counted.
 const EVENTS: usize = 1024;
@@ -287,6 +288,10 @@ struct StpCore {
     /// User parts about which ASPs got a DUPU since this time.
     dupus: BTreeSet<(AspKey, PointCode, u8)>,
     dupus_since: Time,
+    /// Routes over the adjacent signalling points of link sets over M2PA.
+    adjacent: BTreeMap<M2paKey, AdjacentRoutes>,
+    /// Link sets over M2PA that have become available: TRA is still to be sent.
+    restarted: BTreeSet<M2paKey>,
 }
 
 impl StpCore {
@@ -311,6 +316,8 @@ impl StpCore {
             registered: Vec::new(),
             dupus: BTreeSet::new(),
             dupus_since: Time::ZERO,
+            adjacent: BTreeMap::new(),
+            restarted: BTreeSet::new(),
         }
     }
 
@@ -338,12 +345,16 @@ impl StpCore {
             if !self.node.transfers.is_empty() || !self.node.events.is_empty() {
                 continue;
             }
-            let timeout = self.node.poll_timeout().into_iter().chain(deadline).min();
+            let timeouts = self.node.poll_timeout().into_iter();
+            let timeout = timeouts.chain(deadline).chain(self.route_timeout()).min();
             let is_congested = self.targets.values().any(|target| target.is_congested);
             tokio::select! {
                 Some(input) = inputs.recv() => self.node.handle(input),
                 Some(request) = requests.recv() => self.answer(request),
-                () = clock.sleep_until(timeout) => self.node.handle_timeout(),
+                () = clock.sleep_until(timeout) => {
+                    self.node.handle_timeout();
+                    self.expire_routes();
+                }
                 // The end of the congestion is reported.
                 () = room.notified(), if is_congested => {}
                 () = stop.notified(), if deadline.is_none() => {
@@ -385,8 +396,11 @@ impl StpCore {
                     is_logged = false;
                     self.pass_on(&event.peer, indication);
                 }
-                EventKind::Link(_)
-                | EventKind::Asp(AspIndication::AspStatus(..))
+                EventKind::Link(_) => {
+                    self.update_link_sets();
+                    changed = true;
+                }
+                EventKind::Asp(AspIndication::AspStatus(..))
                 | EventKind::Sgp(SgpIndication::AsStatus(..)) => changed = true,
                 EventKind::Sgp(
                     SgpIndication::Registered(_, context) | SgpIndication::Deregistered(_, context),

@@ -8,6 +8,7 @@ use carrick_sigtran::m3ua::{NetworkAppearance, RoutingContext};
 use super::config::{LinkSetKind, LinkSetSettings, ServerSettings};
 use super::router::{Router, Target};
 use super::{StpConfig, StpCore, StpError, TargetKind, TargetState, Traffic};
+use crate::mtp3::AdjacentRoutes;
 
 impl StpCore {
     /// Changes the configuration:
@@ -171,6 +172,7 @@ impl StpCore {
             }
             LinkSetKind::M2pa(m2pa) => {
                 let (key, links) = self.node.add_m2pa(m2pa.config())?;
+                self.adjacent.insert(key, AdjacentRoutes::new(m2pa.point()));
                 (TargetKind::M2pa(key), links)
             }
         };
@@ -196,7 +198,11 @@ impl StpCore {
                 }
             }
             TargetKind::Ipsp(key) => self.node.remove_ipsp(key),
-            TargetKind::M2pa(key) => self.node.remove_m2pa(key),
+            TargetKind::M2pa(key) => {
+                self.adjacent.remove(&key);
+                self.restarted.remove(&key);
+                self.node.remove_m2pa(key);
+            }
         }
     }
 }

@@ -164,6 +164,17 @@ impl Router {
         usable.find(|group| !group.is_empty()).unwrap_or_default()
     }
 
+    /// Returns whether a target has a route to a destination.
+    pub(super) fn has_route(
+        &self,
+        network: Network,
+        destination: AffectedPointCode,
+        target: &Target,
+    ) -> bool {
+        let groups = self.groups(network, destination);
+        groups.iter().any(|group| group.contains(target))
+    }
+
     /// Returns the targets of a destination, those of routing keys first, then routes of the same priority together.
     fn groups(&self, network: Network, destination: AffectedPointCode) -> Vec<Vec<Target>> {
         let single = (destination.mask == 0).then_some(destination.point_code);

@@ -8,10 +8,11 @@ use carrick_sigtran::m3ua::{AffectedPointCode, ProtocolData, RoutingContext};
 
 use super::config::LinkSetSettings;
 use super::discard::Discard;
-use super::router::Target;
+use super::router::{NoTarget, Target};
 use super::{StpCore, TargetKind, screening};
-use crate::node::IpspSide;
-use crate::node::{NodeTransfer, Origin};
+use crate::mtp3::AdjacentRoutes;
+use crate::mtp3::label::NETWORK_MANAGEMENT;
+use crate::node::{IpspSide, NodeTransfer, Origin};
 
 impl StpCore {
     pub(super) fn route_all(&mut self) {
@@ -45,6 +46,9 @@ impl StpCore {
         }
         let network = transfer.data.network_appearance;
         let network = network.or(origin.network_appearance);
+        if data.si == NETWORK_MANAGEMENT && self.handle_management(&from, network, &data) {
+            return Ok(());
+        }
         if is_new && !screening::passes(&self.config.screening, &from, &data) {
             return Err(Discard::Screened);
         }
@@ -52,9 +56,15 @@ impl StpCore {
         let usable = |target: &Target| self.is_usable(target, destination);
         let back = |target: &Target| self.is_same_peer(&from, target);
         let chosen = self.router.choose(network, &data, back, usable);
-        if let (Err(_), Origin::Asp(asp, context)) = (&chosen, transfer.origin) {
-            let now = self.node.clock().now();
-            self.report_user_part(now, asp, context, network, &data);
+        match (&chosen, transfer.origin) {
+            (Err(_), Origin::Asp(asp, context)) => {
+                let now = self.node.clock().now();
+                self.report_user_part(now, asp, context, network, &data);
+            }
+            (Err(NoTarget::Unavailable | NoTarget::Circular), Origin::Link(_)) => {
+                self.refuse_destination(&from, data.dpc);
+            }
+            _ => {}
         }
         let (target, sls) = chosen?;
         self.send(&target, sls, data)?;
@@ -137,10 +147,12 @@ impl StpCore {
                 let side = self.node.ipsps.get(key);
                 available(side.is_some_and(IpspSide::is_usable))
             }
-            (_, TargetKind::M2pa(key)) => {
-                let side = self.node.m2pas.get(key);
-                available(side.is_some_and(|side| side.set.is_available()))
-            }
+            (_, TargetKind::M2pa(key)) => match self.adjacent.get(key) {
+                Some(routes) if destination.mask == 0 => {
+                    routes.availability(destination.point_code)
+                }
+                routes => available(routes.is_some_and(AdjacentRoutes::is_ready)),
+            },
             (_, TargetKind::Server) => Availability::Unavailable,
         }
     }

@@ -4,8 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran_net::{EventKind, Session};
+
 use super::stp::{active_asp, start, status_with, with_one_asp};
-use super::support::{LOOPBACK, check_order, messages, receive, send};
+use super::support::{LOOPBACK, check_order, messages, receive, send, wait_for};
 
 fn free_udp_port() -> u16 {
     let socket = UdpSocket::bind((LOOPBACK, 0)).unwrap();
@@ -97,4 +100,64 @@ async fn a_failed_link_loses_and_repeats_nothing() {
     check_order(&receive(&mut two, 1000).await, 1000);
     let status = a.status().await.unwrap();
     assert!(!status.contains("discarded"), "{status}");
+}
+
+/// Link set with one link to the signalling point with the code `adjacent`, and the route to a destination over it.
+fn link_set(adjacent: u32, link: &str, destination: u32) -> String {
+    format!(
+        "[[link-set]]
+name = \"to-{adjacent}\"
+point-code = {adjacent}
+emergency-alignment = true
+links = [{{ addresses = [\"127.0.0.1\"], {link} }}]
+[[route]]
+dpc = {destination}
+link-set = \"to-{adjacent}\"
+"
+    )
+}
+
+/// Waits until the ASP has a DUNA or a DAVA about a destination.
+async fn reported(session: &mut Session, code: u32, is_available: bool) {
+    wait_for(session, |kind| {
+        let state = match kind {
+            EventKind::Asp(AspIndication::MtpPause(state)) if !is_available => state,
+            EventKind::Asp(AspIndication::MtpResume(state)) if is_available => state,
+            _ => return false,
+        };
+        let mut affected = state.affected.0.iter();
+        affected.any(|affected| affected.point_code.value() == code)
+    })
+    .await;
+}
+
+/// RFC 4666, section 4.5.1: TFP and TFA of an adjacent STP, passed on over another one, are DUNA and DAVA
+/// RFC 4666, section 4.6: so is the restart of MTP3
+#[tokio::test]
+async fn transfer_prohibited_reaches_the_asps() {
+    let [west, east] = [free_udp_port(), free_udp_port()];
+    let accept = |port| format!("accept = true, local-udp-port = {port}");
+    let connect = |port| format!("udp-port = {port}");
+    let with_code = |code: u32, text: &str| format!("point-code = {code}\n{text}");
+    let a = with_one_asp(1, "\"127.0.0.1\"") + &link_set(50, &connect(west), 3);
+    let (_a, gateway_a) = start(&with_code(10, &a)).await;
+    let c = with_one_asp(3, "\"127.0.0.1\"") + &link_set(50, &connect(east), 1);
+    let (_c, gateway_c) = start(&with_code(30, &c)).await;
+    let mut one = active_asp(&gateway_a, 1, 1).await;
+    let far = active_asp(&gateway_c, 3, 1).await;
+    // The STP in the middle starts last: both destinations become available with its TRA.
+    let (listen, _) = a.split_once("[[asp]]").unwrap();
+    let middle =
+        listen.to_owned() + &link_set(10, &accept(west), 1) + &link_set(30, &accept(east), 3);
+    let (middle, _) = start(&with_code(50, &middle)).await;
+    reported(&mut one, 3, true).await;
+    send(&one, messages(1, 3, 100)).await;
+    // The far ASP ends, and with it its application server after T(r).
+    drop(far);
+    reported(&mut one, 3, false).await;
+    status_with(&middle, "destination 0-0-3: unavailable").await;
+    let mut far = active_asp(&gateway_c, 3, 1).await;
+    reported(&mut one, 3, true).await;
+    send(&one, messages(1, 3, 100)).await;
+    check_order(&receive(&mut far, 100).await, 100);
 }

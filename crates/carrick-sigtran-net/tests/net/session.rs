@@ -19,7 +19,7 @@ use super::support::{
 const CONTEXT: RoutingContext = RoutingContext(7);
 
 /// Gateway with one application server, whose ASPs have these identifiers, or whose only ASP has none.
-fn serve(endpoint: Endpoint, identifiers: &[u32]) -> Session {
+pub(crate) fn serve(endpoint: Endpoint, identifiers: &[u32]) -> Session {
     let settings = |identifier: Option<u32>| AspSettings {
         name: identifier.map_or("asp".into(), |identifier| format!("asp{identifier}")),
         addresses: vec![LOOPBACK],
@@ -38,7 +38,7 @@ fn serve(endpoint: Endpoint, identifiers: &[u32]) -> Session {
     start_gateway(endpoint, config).unwrap()
 }
 
-fn remote(endpoint: &Endpoint) -> RemoteGateway {
+pub(crate) fn remote(endpoint: &Endpoint) -> RemoteGateway {
     gateway(endpoint.port(), endpoint.encapsulation_port())
 }
 

@@ -8,12 +8,13 @@ use carrick_sigtran::m3ua::{
 use carrick_sigtran_net::stp::{Stp, StpConfig};
 use carrick_sigtran_net::{EventKind, RemoteGateway, Session, start_asp};
 
+use super::reports::{congestion, user_part};
 use super::support::{
     active, asp, check_order, endpoint, gateway, in_time, messages, number, receive, send, wait_for,
 };
 
 /// ASPs 1 and 2 serve point code 1 in application server `one`, ASP 3 serves point code 2 in `two`.
-const FILE: &str = r#"
+pub(crate) const FILE: &str = r#"
 [listen]
 addresses = ["127.0.0.1"]
 port = 0
@@ -251,26 +252,16 @@ async fn congestion_is_reported_until_it_ends() {
     let mut two = active_asp(&gateway, 2, 3).await;
     // More than all queues to an ASP that does not read take.
     send(&two, messages(2, 1, 120_000)).await;
-    let report = async |asp: &mut Session| {
-        let event = wait_for(asp, |kind| {
-            matches!(kind, EventKind::Asp(AspIndication::Congestion(_)))
-        });
-        let EventKind::Asp(AspIndication::Congestion(state)) = event.await.kind else {
-            unreachable!("waited for congestion");
-        };
-        let code = state.affected.0[0].point_code.value();
-        (code, state.level.map(|level| level.level()))
-    };
-    assert_eq!(report(&mut two).await, (1, Some(1)));
+    assert_eq!(congestion(&mut two).await, (1, Some(1)));
     status_with(&stp, "120000 received, 0 sent").await;
     // An ASP that becomes active later gets the report, too.
     let mut late = active_asp(&gateway, 1, 2).await;
-    assert_eq!(report(&mut late).await, (1, Some(1)));
+    assert_eq!(congestion(&mut late).await, (1, Some(1)));
     let mut received = Vec::new();
     let ended = in_time(async {
         loop {
             tokio::select! {
-                ended = report(&mut two) => return ended,
+                ended = congestion(&mut two) => return ended,
                 _ = one.receiver.recv_many(&mut received, 1000) => {}
             }
         }
@@ -286,18 +277,11 @@ async fn an_unavailable_user_part_is_reported() {
     let _one = active_asp(&gateway, 1, 1).await;
     let mut two = active_asp(&gateway, 2, 3).await;
     send(&two, messages(2, 1, 3)).await;
-    let event = wait_for(&mut two, |kind| {
-        matches!(kind, EventKind::Asp(AspIndication::UserPartUnavailable(_)))
-    });
-    let EventKind::Asp(AspIndication::UserPartUnavailable(dupu)) = event.await.kind else {
-        unreachable!("waited for a DUPU");
-    };
-    assert_eq!(dupu.affected.0.value(), 1);
     let cause = UserCause {
         cause: UnavailabilityCause::UNEQUIPPED,
         user: UserIdentity::SCCP,
     };
-    assert_eq!(dupu.user_cause, cause);
+    assert_eq!(user_part(&mut two).await, (1, cause));
 }
 
 /// Starts an ASP that registers a routing key.
@@ -366,11 +350,26 @@ async fn asps_register_routing_keys() {
 /// RFC 4666, section 3.6.2
 #[tokio::test]
 async fn registrations_have_their_results() {
+    let all = |code| RoutingKeyDestination::all(PointCode::new(code).unwrap());
     for (policy, key, expected) in [
         (
             "configured-keys",
             key(1, TrafficMode::LOADSHARE),
             Ok(RoutingContext(1)),
+        ),
+        // The ASP is configured for it.
+        (
+            "configured-keys",
+            key(3, TrafficMode::LOADSHARE),
+            Err(Some(RegistrationStatus::ALREADY_REGISTERED)),
+        ),
+        (
+            "new-keys",
+            RoutingKey {
+                destinations: (1000..1257).map(all).collect(),
+                ..key(1, TrafficMode::LOADSHARE)
+            },
+            Err(Some(RegistrationStatus::INSUFFICIENT_RESOURCES)),
         ),
         (
             "configured-keys",
@@ -402,8 +401,20 @@ async fn registrations_have_their_results() {
             Err(Some(RegistrationStatus::CHANGE_REFUSED)),
         ),
     ] {
-        let text =
-            format!("registration = \"{policy}\"\n{FILE}[[asp]]\nname = \"x\"\nidentifier = 9\n");
+        let text = format!(
+            "registration = \"{policy}\"
+{FILE}
+[[asp]]
+name = \"x\"
+identifier = 9
+[[application-server]]
+name = \"three\"
+routing-context = 3
+traffic-mode = \"loadshare\"
+asps = [\"x\"]
+keys = [{{ dpc = 3 }}]
+"
+        );
         let (_stp, gateway) = start(&text).await;
         let mut asp = registering(&gateway, 9, key);
         let result = wait_for(&mut asp, |kind| {

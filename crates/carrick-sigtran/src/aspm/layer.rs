@@ -312,3 +312,32 @@ macro_rules! maintenance {
     }};
 }
 pub(crate) use maintenance;
+
+/// Implements [`Layer::read`] and [`Layer::write`] of a layer without labels: the parameter that lists application
+/// servers, and the conversions of the traffic mode from and to the layer's own.
+macro_rules! unlabelled {
+    ($field:ident: $list:ident, $read_mode:expr, $write_mode:expr) => {
+        fn read(message: &Message) -> Option<Maintenance<Self>> {
+            let activation = |body: &AspActive| $crate::aspm::Activation {
+                traffic_mode: $read_mode(body.traffic_mode),
+                label: (),
+            };
+            $crate::aspm::maintenance!(read message, activation, $read_mode, Self::ids)
+        }
+
+        fn write(content: Maintenance<Self>) -> Message {
+            let active = |traffic_mode, ids| AspActive {
+                traffic_mode: $write_mode(traffic_mode),
+                $field: $list::of(ids),
+                info: None,
+            };
+            $crate::aspm::maintenance!(
+                write content,
+                |activation: $crate::aspm::Activation<()>, ids| active(activation.traffic_mode, ids),
+                active,
+                AspInactive::of
+            )
+        }
+    };
+}
+pub(crate) use unlabelled;

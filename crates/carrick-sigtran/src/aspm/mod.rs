@@ -1,14 +1,15 @@
 //! ASP maintenance (ASPM): the states of application server processes and application servers, which M3UA, SUA, M2UA and
 //! IUA share (RFC 4666, RFC 3868 and RFC 3331, section 4.3; RFC 4233, section 4.3).
 //!
-//! [`asp::Asp`] is the ASP's side of an association, [`sgp::Gateway`] the side of a gateway with all its ASPs. Both are the
-//! same for each [`Layer`], which defines the identifiers of application servers, the layer's messages, and what the layer
+//! [`asp::Asp`] is the ASP's side of an association, [`sgp::Gateway`] the side of a gateway with all its ASPs, and
+//! [`ipsp::Ipsp`] both in one. They are the same for each [`Layer`], which defines the identifiers of application servers, the layer's messages, and what the layer
 //! does with messages beyond maintenance.
 
 pub mod asp;
 mod deadlines;
 mod heartbeat_timer;
 mod identifiers;
+pub mod ipsp;
 mod layer;
 pub mod links;
 pub mod sgp;
@@ -16,8 +17,8 @@ pub mod sgp;
 pub use asp::AspState;
 pub(crate) use deadlines::Deadlines;
 pub use identifiers::AsIds;
-pub(crate) use layer::maintenance;
 pub use layer::{Activation, Layer, LayerMessage, Maintenance};
+pub(crate) use layer::{maintenance, unlabelled};
 
 use crate::message::ErrorCode;
 use crate::message::kinds::{common, ss7};

@@ -12,7 +12,7 @@ use super::{
 use crate::aspm::asp::ServedId;
 use crate::aspm::links::{Link, LinkLayer, Links, impl_link, interface_layer};
 use crate::aspm::sgp::AspKey;
-use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, data_stream, maintenance};
+use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, data_stream, unlabelled};
 use crate::message::{self, AspIdentifier, CorrelationId, MessageKind};
 
 /// IUA: an application server is the interface of a D channel.
@@ -24,6 +24,14 @@ const fn shared_mode(mode: TrafficMode) -> message::TrafficMode {
     match mode {
         TrafficMode::Override => message::TrafficMode::OVERRIDE,
         TrafficMode::Loadshare => message::TrafficMode::LOADSHARE,
+    }
+}
+
+/// Returns the traffic mode of an ASP Active, in which it is mandatory: override, if none is configured.
+const fn own_mode(mode: Option<message::TrafficMode>) -> TrafficMode {
+    match mode {
+        Some(message::TrafficMode::LOADSHARE) => TrafficMode::Loadshare,
+        _ => TrafficMode::Override,
     }
 }
 
@@ -44,32 +52,7 @@ impl Layer for Iua {
 
     interface_layer!();
 
-    fn read(message: &Message) -> Option<Maintenance<Self>> {
-        let activation = |body: &AspActive| Activation {
-            traffic_mode: Some(shared_mode(body.traffic_mode)),
-            label: (),
-        };
-        let mode = |mode| Some(shared_mode(mode));
-        maintenance!(read message, activation, mode, Self::ids)
-    }
-
-    /// The Traffic Mode Type is mandatory: override, if none is configured.
-    fn write(content: Maintenance<Self>) -> Message {
-        let active = |traffic_mode, ids| AspActive {
-            traffic_mode: match traffic_mode {
-                Some(message::TrafficMode::LOADSHARE) => TrafficMode::Loadshare,
-                _ => TrafficMode::Override,
-            },
-            identifiers: InterfaceIdentifiers::of(ids),
-            info: None,
-        };
-        maintenance!(
-            write content,
-            |activation: Activation<()>, ids| active(activation.traffic_mode, ids),
-            active,
-            AspInactive::of
-        )
-    }
+    unlabelled!(identifiers: InterfaceIdentifiers, |mode| Some(shared_mode(mode)), own_mode);
 
     fn ids(message: &Message) -> Option<AsIds<InterfaceIdentifier>> {
         let identifiers = match message {

@@ -12,7 +12,7 @@ use super::{
 use crate::aspm::asp::ServedId;
 use crate::aspm::links::{Link, LinkLayer, Links, impl_link, interface_layer};
 use crate::aspm::sgp::AspKey;
-use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, maintenance};
+use crate::aspm::{Activation, AsIds, AspState, Layer, Maintenance, unlabelled};
 use crate::message::{AspIdentifier, MessageKind};
 
 /// M2UA: an application server is the interface of a link.
@@ -33,27 +33,7 @@ impl Layer for M2ua {
 
     interface_layer!();
 
-    fn read(message: &Message) -> Option<Maintenance<Self>> {
-        let activation = |body: &AspActive| Activation {
-            traffic_mode: body.traffic_mode,
-            label: (),
-        };
-        maintenance!(read message, activation, std::convert::identity, Self::ids)
-    }
-
-    fn write(content: Maintenance<Self>) -> Message {
-        let active = |traffic_mode, ids| AspActive {
-            traffic_mode,
-            identifiers: InterfaceIdentifiers::of(ids),
-            info: None,
-        };
-        maintenance!(
-            write content,
-            |activation: Activation<()>, ids| active(activation.traffic_mode, ids),
-            active,
-            AspInactive::of
-        )
-    }
+    unlabelled!(identifiers: InterfaceIdentifiers, std::convert::identity, std::convert::identity);
 
     fn ids(message: &Message) -> Option<AsIds<InterfaceIdentifier>> {
         let identifiers = match message {

@@ -13,7 +13,7 @@ use super::{
     ErrorMessage, Message, NetworkAppearance, Notify, ProtocolData, RoutingContext,
     RoutingContexts, Status, TrafficMode, kinds,
 };
-use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
+use crate::aspm::{Activation, AsIds, Layer, Maintenance, unlabelled};
 use crate::message::{AspIdentifier, MessageKind};
 
 /// M3UA: an application server is identified by its routing context.
@@ -28,27 +28,7 @@ impl Layer for M3ua {
 
     ss7_layer!();
 
-    fn read(message: &Message) -> Option<Maintenance<Self>> {
-        let activation = |body: &AspActive| Activation {
-            traffic_mode: body.traffic_mode,
-            label: (),
-        };
-        maintenance!(read message, activation, std::convert::identity, Self::ids)
-    }
-
-    fn write(content: Maintenance<Self>) -> Message {
-        let active = |traffic_mode, ids| AspActive {
-            traffic_mode,
-            routing_contexts: RoutingContexts::of(ids),
-            info: None,
-        };
-        maintenance!(
-            write content,
-            |activation: Activation<()>, ids| active(activation.traffic_mode, ids),
-            active,
-            AspInactive::of
-        )
-    }
+    unlabelled!(routing_contexts: RoutingContexts, std::convert::identity, std::convert::identity);
 
     fn ids(message: &Message) -> Option<AsIds<RoutingContext>> {
         message.routing_contexts().and_then(AsIds::from_contexts)

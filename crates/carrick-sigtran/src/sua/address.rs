@@ -141,6 +141,12 @@ impl Address {
         }
     }
 
+    /// Returns whether messages are routed on a point code.
+    pub(super) const fn has_point_code(&self) -> bool {
+        let route = &self.route;
+        matches!(route, Route::PointCode { point_code, .. } if point_code.is_some())
+    }
+
     fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
         let Some((indicators, parameters)) = value.raw.nested_after::<4>() else {
             return Err(value.wrong_length());
@@ -548,6 +554,17 @@ impl AddressSignals {
     /// Returns the number of digits.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns the digits.
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns these digits with others in place of the first ones, `None` if they would be more than 255.
+    pub(super) fn replace_first(&self, count: usize, digits: &Self) -> Option<Self> {
+        let replaced = [&digits.0, &self.0[count..]].concat();
+        (replaced.len() <= 255).then_some(Self(replaced))
     }
 }
 

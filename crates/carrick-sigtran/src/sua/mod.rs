@@ -3,13 +3,15 @@
 //! [`Message`] is a message of the protocol, with a type for each message and for each parameter;
 //! [`Message::decode`] is strict, and [`ErrorMessage::answering`] is the Error message that section 3.9.12 demands for
 //! what it rejects. [`connection::Connection`] is the state machine of one end of a connection;
-//! [`connectionless`] has the procedures of the connectionless service.
+//! [`connectionless`] has the procedures of the connectionless service. [`asp::Asp`], [`sgp::SignallingGatewayProcess`]
+//! and [`ipsp::Ipsp`] are the state machines of associations, [`translation`] translates global titles for a relay.
 
 mod address;
 pub mod asp;
 mod cause;
 pub mod connection;
 pub mod connectionless;
+pub mod ipsp;
 mod kind;
 mod layer;
 mod message;
@@ -18,6 +20,7 @@ mod routing_key;
 pub mod sgp;
 pub mod tag;
 mod traffic;
+pub mod translation;
 
 pub use address::{
     Address, AddressIndicator, AddressSignals, DestinationAddress, GlobalTitle, HostName, Route,

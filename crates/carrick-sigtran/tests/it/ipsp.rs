@@ -5,15 +5,37 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::*;
-use carrick_sigtran::m3ua::ipsp::*;
-use carrick_sigtran::m3ua::sgp::*;
-use carrick_sigtran::m3ua::*;
-use carrick_sigtran::message::MessageKind;
+use carrick_sigtran::SctpNotification;
+use carrick_sigtran::aspm::asp::{Asp, AspConfig, AspRequestError};
+use carrick_sigtran::aspm::ipsp::{Ipsp, IpspConfigError, IpspExchange, IpspIndication, IpspLayer};
+use carrick_sigtran::aspm::sgp::{AsState, AspKey, DeliveryError, GatewayConfig, SgpAspConfig};
+use carrick_sigtran::aspm::{AspState, Layer, LayerMessage, Maintenance};
+use carrick_sigtran::m3ua::M3ua;
+use carrick_sigtran::message::kinds::common as kinds;
+use carrick_sigtran::message::{MessageKind, RoutingContext, TrafficMode};
+use carrick_sigtran::sua::Sua;
+use carrick_sigtran::{m3ua, sua};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::samples::{code, contexts, data};
+use crate::world::WorldLayer;
+
+/// Layer of IPSPs.
+trait Peered: IpspLayer + WorldLayer + Layer<AsId = RoutingContext> {
+    fn is_transfer(indication: &Self::AspIndication) -> bool;
+}
+
+impl Peered for M3ua {
+    fn is_transfer(indication: &m3ua::asp::AspIndication) -> bool {
+        matches!(indication, m3ua::asp::AspIndication::Transfer(_))
+    }
+}
+
+impl Peered for Sua {
+    fn is_transfer(indication: &sua::asp::AspIndication) -> bool {
+        matches!(indication, sua::asp::AspIndication::Traffic(..))
+    }
+}
 
 const UP: SctpNotification = SctpNotification::Up {
     outbound_streams: 4,
@@ -24,38 +46,32 @@ const A: usize = 0;
 const B: usize = 1;
 
 /// Both ends. Messages to an end are octets with the association, which is the index of IPSP-A's peer.
-struct Network {
+struct Network<L: Peered> {
     /// IPSP-A with one or more peers, then the peers.
-    ends: Vec<Ipsp>,
+    ends: Vec<Ipsp<L>>,
     /// Keys of the peers at IPSP-A, and IPSP-A's key at each of them.
     keys: Vec<(AspKey, AspKey)>,
     /// Messages on the way to IPSP-A from each peer, and to each peer.
     in_flight: Vec<[VecDeque<(u16, Bytes)>; 2]>,
-    /// Requests and acknowledgements in order, with the sender.
-    log: Vec<(usize, MessageKind, Option<RoutingContexts>)>,
-    /// SLS of the messages that each end received.
-    received: Vec<Vec<u8>>,
+    /// Requests, acknowledgements and traffic in order, with the sender; traffic has no kind.
+    log: Vec<LogEntry>,
+    /// Number of messages that each end received.
+    received: Vec<usize>,
     now: Time,
 }
 
-impl Network {
+type LogEntry = (usize, Option<MessageKind>, Vec<u32>);
+
+impl<L: Peered> Network<L> {
     /// Network with this number of peers of IPSP-A. Each end receives the traffic of the contexts of its list.
     fn with(exchange: IpspExchange, mode: TrafficMode, peers: usize) -> Self {
-        let served = |context| AspApplicationServer {
-            traffic_mode: Some(mode),
-            ..AspApplicationServer::new(context)
-        };
         let (of_a, of_b) = match exchange {
             IpspExchange::Single => (RC_B, RC_B),
             IpspExchange::Double | IpspExchange::DoubleWithSingleAspsm => (RC_A, RC_B),
         };
-        // Messages for point code 1001 go to IPSP-A, for 1002 to its peers.
-        let new = |local: RoutingContext, remote: RoutingContext, dpc, peers: usize| {
-            let mut ipsp = Ipsp::new(exchange, SgpConfig::default());
-            let server = ApplicationServerConfig {
-                traffic_mode: Some(mode),
-                ..ApplicationServerConfig::new(remote, vec![RoutingKeyDestination::all(code(dpc))])
-            };
+        let new = |local: RoutingContext, remote: RoutingContext, peers: usize| {
+            let mut ipsp = Ipsp::<L>::new(exchange, GatewayConfig::default());
+            let server = L::server(remote.0, Some(mode), 1);
             ipsp.remote(Time::ZERO, |gateway| gateway.add_application_server(server))
                 .expect("a valid application server");
             let keys = (0..peers).map(|_| {
@@ -64,7 +80,7 @@ impl Network {
                     application_servers: vec![remote],
                 };
                 let config = AspConfig {
-                    application_servers: vec![served(local)],
+                    application_servers: vec![L::served(local.0, Some(mode))],
                     ..AspConfig::default()
                 };
                 ipsp.add_peer(peer, config).expect("a valid peer")
@@ -72,16 +88,16 @@ impl Network {
             let keys: Vec<_> = keys.collect();
             (ipsp, keys)
         };
-        let (a, keys_at_a) = new(of_a, of_b, 1002, peers);
+        let (a, keys_at_a) = new(of_a, of_b, peers);
         let mut ends = vec![a];
         let mut keys = Vec::new();
         for key in keys_at_a {
-            let (end, key_of_a) = new(of_b, of_a, 1001, 1);
+            let (end, key_of_a) = new(of_b, of_a, 1);
             ends.push(end);
             keys.push((key, key_of_a[0]));
         }
         let mut network = Self {
-            received: vec![Vec::new(); ends.len()],
+            received: vec![0; ends.len()],
             ends,
             in_flight: keys.iter().map(|_| Default::default()).collect(),
             keys,
@@ -110,7 +126,7 @@ impl Network {
     fn request(
         &mut self,
         end: usize,
-        request: impl FnOnce(&mut Asp) -> Result<(), AspRequestError>,
+        request: impl FnOnce(&mut Asp<L>) -> Result<(), AspRequestError<RoutingContext>>,
     ) {
         let peer = end.saturating_sub(1);
         self.request_to(end, peer, request);
@@ -120,7 +136,7 @@ impl Network {
         &mut self,
         end: usize,
         peer: usize,
-        request: impl FnOnce(&mut Asp) -> Result<(), AspRequestError>,
+        request: impl FnOnce(&mut Asp<L>) -> Result<(), AspRequestError<RoutingContext>>,
     ) {
         let (at_a, at_peer) = self.keys[peer];
         let key = if end == A { at_a } else { at_peer };
@@ -149,10 +165,14 @@ impl Network {
         self.request(end, |asp| asp.asp_down(now));
     }
 
-    fn transfer(&mut self, end: usize, sls: u8) -> Result<RoutingContext, TransferError> {
-        let mut data = data(sls, &[sls]).protocol_data;
-        data.dpc = code(if end == A { 1002 } else { 1001 });
-        let result = self.ends[end].remote(self.now, |gateway| gateway.transfer(None, data));
+    /// Sends a message to the other end, in the application server with a context.
+    fn transfer(
+        &mut self,
+        end: usize,
+        context: RoutingContext,
+    ) -> Result<(), DeliveryError<RoutingContext>> {
+        let payload = L::payload(context.0);
+        let result = self.ends[end].remote(self.now, |gateway| gateway.deliver(&context, payload));
         self.collect();
         result
     }
@@ -165,19 +185,22 @@ impl Network {
                     A => self.keys.iter().position(is_peer).expect("a peer"),
                     end => end - 1,
                 };
-                let Transmit {
-                    stream, message, ..
-                } = transmit;
+                let message = transmit.message;
                 let octets = message.encode().expect("a message that fits");
-                if !matches!(message, Message::Notify(_)) {
-                    let entry = (end, message.kind(), message.routing_contexts());
-                    self.log.push(entry);
+                let content = L::read(&message);
+                if !matches!(content, Some(Maintenance::Notify(_))) {
+                    let ids = L::ids(&message);
+                    let ids = ids.iter().flat_map(|ids| ids.ranges());
+                    let ids = ids.map(|(id, _)| id.0).collect();
+                    let kind = content.map(|_| message.kind());
+                    self.log.push((end, kind, ids));
                 }
-                self.in_flight[peer][usize::from(end == A)].push_back((stream, octets));
+                let queue = &mut self.in_flight[peer][usize::from(end == A)];
+                queue.push_back((transmit.stream, octets));
             }
             while let Some(indication) = ipsp.poll_indication() {
-                if let IpspIndication::Local(_, AspIndication::Transfer(data)) = indication {
-                    self.received[end].push(data.protocol_data.sls);
+                if let IpspIndication::Local(_, indication) = indication {
+                    self.received[end] += usize::from(L::is_transfer(&indication));
                 }
             }
         }
@@ -188,7 +211,7 @@ impl Network {
         let Some((stream, octets)) = self.in_flight[peer][usize::from(to_peer)].pop_front() else {
             return false;
         };
-        let message = Message::decode(&octets).expect("a valid message");
+        let message = L::decode(&octets).expect("a valid message");
         let (at_a, at_peer) = self.keys[peer];
         let (end, key) = if to_peer {
             (1 + peer, at_peer)
@@ -235,7 +258,7 @@ impl Network {
         let (at_a, at_peer) = self.keys[peer];
         let states = |end: usize, key| {
             let asp = self.ends[end].asp(key).expect("a known peer");
-            let local = asp.routing_contexts().next().flatten();
+            let local = asp.application_servers().next().flatten();
             let gateway = self.ends[end].gateway();
             let remote = [RC_A, RC_B].map(|context| gateway.asp_state(key, context));
             [asp.state(local), remote[0].or(remote[1])]
@@ -244,7 +267,7 @@ impl Network {
         [a, b_at_a, b, a_at_b]
     }
 
-    fn take_log(&mut self) -> Vec<(usize, MessageKind, Option<RoutingContexts>)> {
+    fn take_log(&mut self) -> Vec<LogEntry> {
         std::mem::take(&mut self.log)
     }
 }
@@ -253,37 +276,43 @@ const DOWN: [Option<AspState>; 4] = [Some(AspState::Down); 4];
 const INACTIVE: [Option<AspState>; 4] = [Some(AspState::Inactive); 4];
 const ACTIVE: [Option<AspState>; 4] = [Some(AspState::Active); 4];
 
-/// RFC 4666, section 5.6.1: single exchange
-/// RFC 4666, section 4.3
-#[test]
-fn one_exchange_changes_both_ends() {
-    let mut network = Network::new(IpspExchange::Single);
+fn one_exchange_changes_both_ends<L: Peered>() {
+    let mut network = Network::<L>::new(IpspExchange::Single);
     assert_eq!(network.states(0), DOWN);
     network.up(A);
     network.settle();
     assert_eq!(
         network.take_log(),
-        [(A, kinds::ASPUP, None), (B, kinds::ASPUP_ACK, None)]
+        [
+            (A, Some(kinds::ASPUP), vec![]),
+            (B, Some(kinds::ASPUP_ACK), vec![])
+        ]
     );
     assert_eq!(network.states(0), INACTIVE);
 
     network.active(B);
     network.settle();
-    let rc_b = || contexts(&[RC_B.0]);
-    let expected = [(B, kinds::ASPAC, rc_b()), (A, kinds::ASPAC_ACK, rc_b())];
+    let rc_b = || vec![RC_B.0];
+    let expected = [
+        (B, Some(kinds::ASPAC), rc_b()),
+        (A, Some(kinds::ASPAC_ACK), rc_b()),
+    ];
     assert_eq!(network.take_log(), expected);
     assert_eq!(network.states(0), ACTIVE);
 
-    assert_eq!(network.transfer(A, 1), Ok(RC_B));
-    assert_eq!(network.transfer(B, 2), Ok(RC_B));
+    assert_eq!(network.transfer(A, RC_B), Ok(()));
+    assert_eq!(network.transfer(B, RC_B), Ok(()));
     network.settle();
-    assert_eq!(network.received, [[2], [1]]);
-    let expected = [(A, kinds::DATA, rc_b()), (B, kinds::DATA, rc_b())];
+    assert_eq!(network.received, [1, 1]);
+    let expected = [(A, None, rc_b()), (B, None, rc_b())];
     assert_eq!(network.take_log(), expected);
 
     network.inactive(B);
     network.settle();
-    let expected = [(B, kinds::ASPIA, rc_b()), (A, kinds::ASPIA_ACK, rc_b())];
+    let expected = [
+        (B, Some(kinds::ASPIA), rc_b()),
+        (A, Some(kinds::ASPIA_ACK), rc_b()),
+    ];
     assert_eq!(network.take_log(), expected);
     assert_eq!(network.states(0), INACTIVE);
 
@@ -291,56 +320,68 @@ fn one_exchange_changes_both_ends() {
     network.settle();
     assert_eq!(
         network.take_log(),
-        [(B, kinds::ASPDN, None), (A, kinds::ASPDN_ACK, None)]
+        [
+            (B, Some(kinds::ASPDN), vec![]),
+            (A, Some(kinds::ASPDN_ACK), vec![])
+        ]
     );
     assert_eq!(network.states(0), DOWN);
     network.wait(Duration::from_secs(60));
     assert_eq!(network.states(0), DOWN);
 }
 
-/// RFC 4666, section 5.6.2: double exchange
-/// RFC 4666, section 4.3.4.3.1: four messages are needed
-#[test]
-fn each_end_requests_its_own_states() {
+fn each_end_requests_its_own_states<L: Peered>() {
     let [down, inactive, active] = [AspState::Down, AspState::Inactive, AspState::Active].map(Some);
-    let mut network = Network::new(IpspExchange::Double);
+    let mut network = Network::<L>::new(IpspExchange::Double);
     network.up(B);
     network.settle();
     assert_eq!(
         network.take_log(),
-        [(B, kinds::ASPUP, None), (A, kinds::ASPUP_ACK, None)]
+        [
+            (B, Some(kinds::ASPUP), vec![]),
+            (A, Some(kinds::ASPUP_ACK), vec![])
+        ]
     );
     assert_eq!(network.states(0), [down, inactive, inactive, down]);
     network.up(A);
     network.settle();
     assert_eq!(
         network.take_log(),
-        [(A, kinds::ASPUP, None), (B, kinds::ASPUP_ACK, None)]
+        [
+            (A, Some(kinds::ASPUP), vec![]),
+            (B, Some(kinds::ASPUP_ACK), vec![])
+        ]
     );
     assert_eq!(network.states(0), INACTIVE);
 
-    let (rc_a, rc_b) = (|| contexts(&[RC_A.0]), || contexts(&[RC_B.0]));
+    let (rc_a, rc_b) = (|| vec![RC_A.0], || vec![RC_B.0]);
     network.active(B);
     network.settle();
-    let expected = [(B, kinds::ASPAC, rc_b()), (A, kinds::ASPAC_ACK, rc_b())];
+    let expected = [
+        (B, Some(kinds::ASPAC), rc_b()),
+        (A, Some(kinds::ASPAC_ACK), rc_b()),
+    ];
     assert_eq!(network.take_log(), expected);
     assert_eq!(network.states(0), [inactive, active, active, inactive]);
     // Traffic flows in one direction.
-    assert_eq!(network.transfer(A, 1), Ok(RC_B));
-    let error = TransferError::NotActive(AsState::Inactive);
-    assert_eq!(network.transfer(B, 1), Err(error));
+    assert_eq!(network.transfer(A, RC_B), Ok(()));
+    let error = DeliveryError::NotActive(AsState::Inactive);
+    assert_eq!(network.transfer(B, RC_A), Err(error));
     network.active(A);
     network.settle();
     network.take_log();
     assert_eq!(network.states(0), ACTIVE);
-    assert_eq!(network.transfer(B, 2), Ok(RC_A));
+    assert_eq!(network.transfer(B, RC_A), Ok(()));
     network.settle();
-    assert_eq!(network.take_log(), [(B, kinds::DATA, rc_a())]);
-    assert_eq!(network.received, [[2], [1]]);
+    assert_eq!(network.take_log(), [(B, None, rc_a())]);
+    assert_eq!(network.received, [1, 1]);
 
     network.inactive(B);
     network.settle();
-    let expected = [(B, kinds::ASPIA, rc_b()), (A, kinds::ASPIA_ACK, rc_b())];
+    let expected = [
+        (B, Some(kinds::ASPIA), rc_b()),
+        (A, Some(kinds::ASPIA_ACK), rc_b()),
+    ];
     assert_eq!(network.take_log(), expected);
     assert_eq!(network.states(0), [active, inactive, inactive, active]);
     network.inactive(A);
@@ -350,11 +391,8 @@ fn each_end_requests_its_own_states() {
     assert_eq!(network.states(0), DOWN);
 }
 
-/// RFC 4666, section 5.6.2: the second exchange of ASPSM messages is optional
-/// RFC 4666, section 4.3.1
-#[test]
-fn one_exchange_of_aspsm_suffices() {
-    let mut network = Network::new(IpspExchange::DoubleWithSingleAspsm);
+fn one_exchange_of_aspsm_suffices<L: Peered>() {
+    let mut network = Network::<L>::new(IpspExchange::DoubleWithSingleAspsm);
     network.up(B);
     network.settle();
     assert_eq!(network.states(0), INACTIVE);
@@ -367,11 +405,9 @@ fn one_exchange_of_aspsm_suffices() {
     assert_eq!(network.states(0), DOWN);
 }
 
-/// RFC 4666, section 4.3.4.1.2: Management Blocking leaves the IPSP in ASP-DOWN
-#[test]
-fn blocked_ipsp_stays_down() {
+fn blocked_ipsp_stays_down<L: Peered>() {
     for exchange in [IpspExchange::Single, IpspExchange::Double] {
-        let mut network = Network::new(exchange);
+        let mut network = Network::<L>::new(exchange);
         let (_, key) = network.keys[0];
         let now = network.now;
         network.ends[B]
@@ -381,16 +417,17 @@ fn blocked_ipsp_stays_down() {
         network.settle();
         assert_eq!(
             network.take_log(),
-            [(A, kinds::ASPUP, None), (B, kinds::ERR, None)]
+            [
+                (A, Some(kinds::ASPUP), vec![]),
+                (B, Some(kinds::ERR), vec![])
+            ]
         );
         assert_eq!(network.states(0), DOWN);
     }
 }
 
-/// RFC 4666, section 4.3.4: requests of both ends cross
-#[test]
-fn contrary_requests_that_cross_leave_equal_states() {
-    let mut network = Network::new(IpspExchange::Single);
+fn crossed_requests_leave_equal_states<L: Peered>() {
+    let mut network = Network::<L>::new(IpspExchange::Single);
     network.up(A);
     network.up(B);
     network.settle();
@@ -407,11 +444,8 @@ fn contrary_requests_that_cross_leave_equal_states() {
     assert_eq!(network.states(0), DOWN);
 }
 
-/// RFC 4666, section 4.3.2: an application server of several IPSPs
-/// RFC 4666, section 4.3.4.3
-#[test]
-fn backup_ipsp_overrides() {
-    let mut network = Network::with(IpspExchange::Single, TrafficMode::OVERRIDE, 2);
+fn backup_ipsp_overrides<L: Peered>() {
+    let mut network = Network::<L>::with(IpspExchange::Single, TrafficMode::OVERRIDE, 2);
     for end in [1, 2] {
         network.up(end);
         network.settle();
@@ -422,9 +456,9 @@ fn backup_ipsp_overrides() {
     network.settle();
     assert_eq!(network.states(0), INACTIVE);
     assert_eq!(network.states(1), ACTIVE);
-    assert_eq!(network.transfer(A, 7), Ok(RC_B));
+    assert_eq!(network.transfer(A, RC_B), Ok(()));
     network.settle();
-    assert_eq!(network.received, [vec![], vec![], vec![7]]);
+    assert_eq!(network.received, [0, 0, 1]);
     // IPSP-A activates the first peer in its turn.
     network.active(A);
     network.settle();
@@ -432,28 +466,24 @@ fn backup_ipsp_overrides() {
     assert_eq!(network.states(1), INACTIVE);
 }
 
-/// RFC 4666, section 4.3.2: AS-PENDING towards IPSPs
-#[test]
-fn nothing_is_lost_while_a_peer_returns() {
-    let mut network = Network::new(IpspExchange::Single);
+fn nothing_is_lost_while_a_peer_returns<L: Peered>() {
+    let mut network = Network::<L>::new(IpspExchange::Single);
     network.up(B);
     network.settle();
     network.active(B);
     network.settle();
     network.notify(0, SctpNotification::Down);
     assert_eq!(network.states(0), DOWN);
-    assert_eq!(network.transfer(A, 1), Ok(RC_B));
+    assert_eq!(network.transfer(A, RC_B), Ok(()));
     network.notify(0, UP);
     network.settle();
     assert_eq!(network.states(0), ACTIVE);
-    assert_eq!(network.received[B], [1]);
+    assert_eq!(network.received[B], 1);
 }
 
-/// RFC 4666, section 4.3: the routing key defines both sides of the traffic in the single exchange model
-#[test]
-fn single_exchange_needs_equal_contexts() {
-    let mut ipsp = Ipsp::new(IpspExchange::Single, SgpConfig::default());
-    let server = ApplicationServerConfig::new(RC_A, Vec::new());
+fn single_exchange_needs_equal_contexts<L: Peered>() {
+    let mut ipsp = Ipsp::<L>::new(IpspExchange::Single, GatewayConfig::default());
+    let server = L::server(RC_A.0, None, 1);
     ipsp.remote(Time::ZERO, |gateway| gateway.add_application_server(server))
         .expect("a valid application server");
     let remote = SgpAspConfig {
@@ -461,11 +491,112 @@ fn single_exchange_needs_equal_contexts() {
         application_servers: vec![RC_A],
     };
     let local = AspConfig {
-        application_servers: vec![AspApplicationServer::new(RC_B)],
+        application_servers: vec![L::served(RC_B.0, None)],
         ..AspConfig::default()
     };
     let result = ipsp.add_peer(remote, local);
     assert_eq!(result, Err(IpspConfigError::RoutingContextsDiffer));
+}
+
+/// RFC 4666, section 5.6.1: single exchange
+/// RFC 4666, section 4.3
+#[test]
+fn m3ua_one_exchange_changes_both_ends() {
+    one_exchange_changes_both_ends::<M3ua>();
+}
+
+/// RFC 3868, section 4.3: single exchange
+#[test]
+fn sua_one_exchange_changes_both_ends() {
+    one_exchange_changes_both_ends::<Sua>();
+}
+
+/// RFC 4666, section 5.6.2: double exchange
+/// RFC 4666, section 4.3.4.3.1: four messages are needed
+#[test]
+fn m3ua_each_end_requests_its_own_states() {
+    each_end_requests_its_own_states::<M3ua>();
+}
+
+/// RFC 3868, section 4.3: double exchange
+/// RFC 3868, section 4.3.4.3.1
+#[test]
+fn sua_each_end_requests_its_own_states() {
+    each_end_requests_its_own_states::<Sua>();
+}
+
+/// RFC 4666, section 5.6.2: the second exchange of ASPSM messages is optional
+/// RFC 4666, section 4.3.1
+#[test]
+fn m3ua_one_exchange_of_aspsm_suffices() {
+    one_exchange_of_aspsm_suffices::<M3ua>();
+}
+
+/// RFC 3868, section 4.3.1
+#[test]
+fn sua_one_exchange_of_aspsm_suffices() {
+    one_exchange_of_aspsm_suffices::<Sua>();
+}
+
+/// RFC 4666, section 4.3.4.1.2: Management Blocking leaves the IPSP in ASP-DOWN
+#[test]
+fn m3ua_blocked_ipsp_stays_down() {
+    blocked_ipsp_stays_down::<M3ua>();
+}
+
+/// RFC 3868, section 4.3.4.1.2
+#[test]
+fn sua_blocked_ipsp_stays_down() {
+    blocked_ipsp_stays_down::<Sua>();
+}
+
+/// RFC 4666, section 4.3.4: requests of both ends cross
+#[test]
+fn m3ua_crossed_requests_leave_equal_states() {
+    crossed_requests_leave_equal_states::<M3ua>();
+}
+
+/// RFC 3868, section 4.3.4
+#[test]
+fn sua_crossed_requests_leave_equal_states() {
+    crossed_requests_leave_equal_states::<Sua>();
+}
+
+/// RFC 4666, section 4.3.2: an application server of several IPSPs
+/// RFC 4666, section 4.3.4.3
+#[test]
+fn m3ua_backup_ipsp_overrides() {
+    backup_ipsp_overrides::<M3ua>();
+}
+
+/// RFC 3868, section 4.3.4.3
+#[test]
+fn sua_backup_ipsp_overrides() {
+    backup_ipsp_overrides::<Sua>();
+}
+
+/// RFC 4666, section 4.3.2: AS-PENDING towards IPSPs
+#[test]
+fn m3ua_nothing_is_lost_while_a_peer_returns() {
+    nothing_is_lost_while_a_peer_returns::<M3ua>();
+}
+
+/// RFC 3868, section 4.3.2
+#[test]
+fn sua_nothing_is_lost_while_a_peer_returns() {
+    nothing_is_lost_while_a_peer_returns::<Sua>();
+}
+
+/// RFC 4666, section 4.3: the routing key defines both sides of the traffic in the single exchange model
+#[test]
+fn m3ua_single_exchange_needs_equal_contexts() {
+    single_exchange_needs_equal_contexts::<M3ua>();
+}
+
+/// RFC 3868, section 4.3
+#[test]
+fn sua_single_exchange_needs_equal_contexts() {
+    single_exchange_needs_equal_contexts::<Sua>();
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -487,7 +618,7 @@ fn step() -> impl Strategy<Value = (usize, usize, Step)> {
     (0..2_usize, 0..2_usize, prop::sample::select(steps))
 }
 
-impl Network {
+impl<L: Peered> Network<L> {
     /// Makes a step at IPSP-A or at the peer.
     fn take_step(&mut self, end: usize, peer: usize, step: Step) {
         let (end, now) = (if end == A { A } else { 1 + peer }, self.now);
@@ -504,7 +635,12 @@ impl Network {
                 let outbound_streams = 4;
                 self.notify(peer, SctpNotification::Restarted { outbound_streams });
             }
-            Step::Transfer => drop(self.transfer(end, 0)),
+            Step::Transfer => {
+                for context in [RC_A, RC_B] {
+                    // It fails in the context of this end, and where the peer is not active.
+                    let _ = self.transfer(end, context);
+                }
+            }
         }
     }
 
@@ -520,49 +656,64 @@ impl Network {
     }
 }
 
-proptest! {
-    /// RFC 4666, section 4.3: both ends agree after any requests
-    #[test]
-    fn both_ends_agree(
-        exchange in prop::sample::select(vec![
-            IpspExchange::Single,
-            IpspExchange::Double,
-            IpspExchange::DoubleWithSingleAspsm,
-        ]),
-        mode in 1..=3_u32,
-        steps in vec(step(), 0..60),
-    ) {
-        let mut network = Network::with(exchange, TrafficMode(mode), 2);
-        for (end, peer, step) in steps {
-            network.take_step(end, peer, step);
+/// Exchange, traffic mode and steps, each with the deliveries behind it.
+type Course = (
+    IpspExchange,
+    TrafficMode,
+    Vec<((usize, usize, Step), Vec<(usize, bool)>)>,
+);
+
+fn course(deliveries: std::ops::Range<usize>) -> impl Strategy<Value = Course> {
+    let exchange = prop::sample::select(vec![
+        IpspExchange::Single,
+        IpspExchange::Double,
+        IpspExchange::DoubleWithSingleAspsm,
+    ]);
+    let mode = (1..=3_u32).prop_map(TrafficMode);
+    let deliveries = vec((0..2_usize, any::<bool>()), deliveries);
+    (exchange, mode, vec((step(), deliveries), 0..60))
+}
+
+/// Both ends agree after each step if all is delivered, and in any case in the end.
+fn check_agreement<L: Peered>((exchange, mode, steps): Course, settles: bool) {
+    let mut network = Network::<L>::with(exchange, mode, 2);
+    for ((end, peer, step), deliveries) in steps {
+        network.take_step(end, peer, step);
+        for (peer, to_peer) in deliveries {
+            network.deliver(peer, to_peer);
+        }
+        if settles {
             network.settle();
             network.assert_agreement(exchange);
         }
-        network.wait(Duration::from_secs(60));
-        network.assert_agreement(exchange);
-        prop_assert!(network.ends.iter().all(|end| end.poll_timeout().is_none()));
+    }
+    network.wait(Duration::from_secs(60));
+    network.assert_agreement(exchange);
+    assert!(network.ends.iter().all(|end| end.poll_timeout().is_none()));
+}
+
+proptest! {
+    /// RFC 4666, section 4.3: both ends agree after any requests
+    #[test]
+    fn m3ua_ends_agree(course in course(0..1)) {
+        check_agreement::<M3ua>(course, true);
     }
 
     /// RFC 4666, section 4.3: both ends agree in the end, whatever crosses in flight
     #[test]
-    fn both_ends_agree_in_the_end(
-        exchange in prop::sample::select(vec![
-            IpspExchange::Single,
-            IpspExchange::Double,
-            IpspExchange::DoubleWithSingleAspsm,
-        ]),
-        mode in 1..=3_u32,
-        steps in vec((step(), vec((0..2_usize, any::<bool>()), 0..4)), 0..60),
-    ) {
-        let mut network = Network::with(exchange, TrafficMode(mode), 2);
-        for ((end, peer, step), deliveries) in steps {
-            network.take_step(end, peer, step);
-            for (peer, to_peer) in deliveries {
-                network.deliver(peer, to_peer);
-            }
-        }
-        network.wait(Duration::from_secs(60));
-        network.assert_agreement(exchange);
-        prop_assert!(network.ends.iter().all(|end| end.poll_timeout().is_none()));
+    fn m3ua_ends_agree_in_the_end(course in course(0..4)) {
+        check_agreement::<M3ua>(course, false);
+    }
+
+    /// RFC 3868, section 4.3: both ends agree after any requests
+    #[test]
+    fn sua_ends_agree(course in course(0..1)) {
+        check_agreement::<Sua>(course, true);
+    }
+
+    /// RFC 3868, section 4.3: both ends agree in the end, whatever crosses in flight
+    #[test]
+    fn sua_ends_agree_in_the_end(course in course(0..4)) {
+        check_agreement::<Sua>(course, false);
     }
 }

@@ -1,6 +1,8 @@
 //! Tests of the crate through its public interface.
 
 mod asp;
+#[path = "../support/capture.rs"]
+mod capture;
 mod corpus;
 mod ipsp;
 mod iua;

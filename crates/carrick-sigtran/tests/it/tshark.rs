@@ -1,71 +1,12 @@
 //! Validation of the messages by tshark's dissector.
 
-use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
-
-use bytes::Bytes;
-
+use crate::capture::Capture;
 use crate::layer::Layer;
 use crate::m2pa_messages;
 use crate::samples::{full, minimal};
 
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("{program} (see interop/install.sh): {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Capture file with SCTP user messages.
-struct Capture {
-    file: String,
-}
-
-impl Capture {
-    /// Writes a capture with a packet for each message, on this port and with this payload protocol identifier.
-    fn new(name: &str, port: u16, identifier: u32, messages: impl Iterator<Item = Bytes>) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let mut dump = String::new();
-        for octets in messages {
-            dump.push_str("0000");
-            for octet in octets {
-                write!(dump, " {octet:02x}").expect("memory for the text");
-            }
-            dump.push('\n');
-        }
-        let path = |extension| {
-            let path = folder.join(name).with_extension(extension);
-            path.to_str().expect("a path in UTF-8").to_owned()
-        };
-        let (text, file) = (path("txt"), path("pcapng"));
-        std::fs::write(&text, dump).expect("a file in the target folder");
-        let chunk = format!("{port},{port},{identifier}");
-        run("text2pcap", &["-q", "-S", &chunk, &text, &file]);
-        Self { file }
-    }
-
-    /// Returns a line for each packet that a filter selects: these fields, or tshark's summary without any.
-    fn fields(&self, filter: &str, fields: &[&str]) -> Vec<String> {
-        // IUA of RFC 4233, with Q.931 on SAPI 0 instead of the radio signalling link of GSM.
-        let rfc = "iua.support_ig:TRUE";
-        let sapi = "iua.use_gsm_sapi_values:FALSE";
-        let mut arguments = vec!["-n", "-o", rfc, "-o", sapi, "-r", &self.file, "-Y", filter];
-        if !fields.is_empty() {
-            arguments.extend(["-T", "fields"]);
-            arguments.extend(fields.iter().flat_map(|field| ["-e", *field]));
-        }
-        let output = run("tshark", &arguments);
-        output.lines().map(str::to_owned).collect()
-    }
-
-    /// Returns the packets that are malformed or have a warning.
-    fn complaints(&self) -> Vec<String> {
-        self.fields("_ws.malformed || _ws.expert.severity >= warning", &[])
-    }
-}
+/// Captures of the test.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// RFC 4666, section 3.1.2
 #[test]
@@ -74,7 +15,7 @@ fn tshark_accepts_every_message() {
     let messages: Vec<_> = full().into_iter().chain(minimal()).collect();
     let octets = messages.iter().map(|message| message.encode());
     let octets = octets.map(|octets| octets.expect("a message that fits"));
-    let capture = Capture::new("m3ua", 2905, 3, octets);
+    let capture = Capture::new([FOLDER, "m3ua"], 2905, 3, octets, &[]);
     let tshark = |filter: &str, fields: &[&str]| capture.fields(filter, fields);
     let kinds: Vec<_> = messages
         .iter()
@@ -119,7 +60,7 @@ fn tshark_accepts_every_m2pa_message() {
     let messages = m2pa_messages::all();
     let octets = messages.iter().map(|message| message.encode());
     let octets = octets.map(|octets| octets.expect("a message that fits"));
-    let capture = Capture::new("m2pa", 3565, 5, octets);
+    let capture = Capture::new([FOLDER, "m2pa"], 3565, 5, octets, &[]);
     let fields = ["m2pa.type", "m2pa.bsn", "m2pa.fsn", "m2pa.status"];
     let found = capture.fields("m2pa", &fields);
     let expected: Vec<_> = messages
@@ -142,7 +83,9 @@ fn check_layer<M: Layer>(layer: &str, port: u16, identifier: u32) -> Capture {
     let messages = M::full();
     let octets = messages.iter().map(Layer::encode);
     let octets = octets.map(|octets| octets.expect("a message that fits"));
-    let capture = Capture::new(layer, port, identifier, octets);
+    // IUA of RFC 4233, with Q.931 on SAPI 0 instead of the radio signalling link of GSM.
+    let preferences = &["iua.support_ig:TRUE", "iua.use_gsm_sapi_values:FALSE"];
+    let capture = Capture::new([FOLDER, layer], port, identifier, octets, preferences);
     let kinds: Vec<_> = messages
         .iter()
         .map(|message| format!("{}\t{}", message.kind().class, message.kind().message_type))

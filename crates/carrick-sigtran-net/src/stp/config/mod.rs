@@ -22,6 +22,8 @@ use self::file::File;
 use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
+use crate::mtp3::AdjacentPoint;
+use crate::mtp3::label::LabelFormat;
 use crate::node::{M2paConfig, M2paLinkConfig};
 use crate::{AspSettings, IpspConfig, RemoteGateway};
 
@@ -128,6 +130,15 @@ struct M2paLinkSettings {
 }
 
 impl M2paSet {
+    pub(in crate::stp) const fn point(&self) -> AdjacentPoint {
+        AdjacentPoint {
+            format: LabelFormat::new(self.point_code_bits),
+            own: self.own,
+            adjacent: self.adjacent,
+            network_indicator: self.network_indicator,
+        }
+    }
+
     pub(in crate::stp) fn config(&self) -> M2paConfig {
         let links = self.links.iter().map(|link| M2paLinkConfig {
             remote: link.remote.clone(),

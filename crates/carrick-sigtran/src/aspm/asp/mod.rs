@@ -37,7 +37,7 @@ use super::deadlines::Deadlines;
 use super::heartbeat_timer::HeartbeatTimer;
 use super::{AsIds, Layer, Maintenance, Transmit, error_about};
 use crate::SctpNotification;
-use crate::message::{DecodeError, ErrorCode};
+use crate::message::{DecodeError, ErrorCode, TrafficMode};
 
 /// Identifier of an application server of an ASP, `None` if it is the only one and has none.
 pub type ServedId<I> = Option<I>;
@@ -217,6 +217,12 @@ impl<L: Layer> Asp<L> {
     /// Returns the identifiers of the application servers that the ASP serves, those from registration included.
     pub fn application_servers(&self) -> impl Iterator<Item = Option<L::AsId>> + '_ {
         self.servers.keys().cloned()
+    }
+
+    /// Returns the traffic mode of an application server, `None` if it has none or the ASP does not serve it.
+    #[expect(clippy::needless_pass_by_value, reason = "routing contexts are copied")]
+    pub fn traffic_mode(&self, id: Option<L::AsId>) -> Option<TrafficMode> {
+        L::activation(self.served(&id)?).traffic_mode
     }
 
     /// Returns the configuration of an application server, `None` if the ASP does not serve it.

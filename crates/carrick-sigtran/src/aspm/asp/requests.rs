@@ -112,10 +112,7 @@ impl<L: Layer> Asp<L> {
         now: Time,
         ids: &[L::AsId],
     ) -> Result<(), AspRequestError<L::AsId>> {
-        self.require_confirmed()?;
-        let ids = self.requested(AsIds::new(ids.iter().cloned()).as_ref())?;
-        self.request_traffic(now, TrafficRequest::Activate, ids);
-        Ok(())
+        self.request_listed(now, TrafficRequest::Activate, ids)
     }
 
     /// M-ASP_INACTIVE request for these application servers, for all application servers if the list is empty. A
@@ -128,9 +125,19 @@ impl<L: Layer> Asp<L> {
         now: Time,
         ids: &[L::AsId],
     ) -> Result<(), AspRequestError<L::AsId>> {
+        self.request_listed(now, TrafficRequest::Deactivate, ids)
+    }
+
+    /// Requests traffic in application servers, in all if the list is empty.
+    fn request_listed(
+        &mut self,
+        now: Time,
+        request: TrafficRequest,
+        ids: &[L::AsId],
+    ) -> Result<(), AspRequestError<L::AsId>> {
         self.require_confirmed()?;
         let ids = self.requested(AsIds::new(ids.iter().cloned()).as_ref())?;
-        self.request_traffic(now, TrafficRequest::Deactivate, ids);
+        self.request_traffic(now, request, ids);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::aspm::{Layer, error_about};
 use crate::m3ua::{
     AffectedPointCodes, CongestionLevel, Data, DestinationState, ErrorCode, ErrorMessage, M3ua,
     Message, NetworkAppearance, ProtocolData, RegistrationRequest, RegistrationStatus,
-    RoutingContext, RoutingContexts, RoutingKey, SignallingCongestion, TrafficMode,
+    RoutingContext, RoutingContexts, RoutingKey, SignallingCongestion,
 };
 
 impl Asp {
@@ -22,11 +22,6 @@ impl Asp {
         routing_context: Option<RoutingContext>,
     ) -> Option<NetworkAppearance> {
         self.served(&routing_context)?.network_appearance
-    }
-
-    /// Returns the traffic mode of an application server, `None` if it has none or the ASP does not serve it.
-    pub fn traffic_mode(&self, routing_context: Option<RoutingContext>) -> Option<TrafficMode> {
-        self.served(&routing_context)?.traffic_mode
     }
 
     /// M-RK_REG request. A confirm follows for each key; after a success the ASP serves the application server in

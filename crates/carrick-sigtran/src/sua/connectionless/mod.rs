@@ -119,19 +119,28 @@ pub fn relay_request(
     if decrement(&mut message.hop_counter) {
         return Ok(message);
     }
-    Err(Box::new(ConnectionRefused {
+    Err(Box::new(refuse(
+        &message,
+        RefusalCause::HOP_COUNTER_VIOLATION,
+    )))
+}
+
+/// Refuses a CORE that can't be relayed: a COREF for its sender.
+pub(super) fn refuse(message: &ConnectionRequest, cause: RefusalCause) -> ConnectionRefused {
+    let message = message.clone();
+    ConnectionRefused {
         routing_context: message.routing_context,
         destination_reference: DestinationReferenceNumber(message.source_reference.0),
-        cause: RefusalCause::HOP_COUNTER_VIOLATION,
+        cause,
         source: None,
         destination: message.source.map(|source| DestinationAddress(source.0)),
         importance: message.importance,
         data: message.data,
-    }))
+    }
 }
 
 /// Decrements a counter, if there is one; returns false if it would reach zero.
-fn decrement(hop_counter: &mut Option<HopCounter>) -> bool {
+pub(super) fn decrement(hop_counter: &mut Option<HopCounter>) -> bool {
     let Some(counter) = hop_counter else {
         return true;
     };

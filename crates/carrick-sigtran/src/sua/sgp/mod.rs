@@ -5,9 +5,11 @@
 
 mod keys;
 mod registration;
+mod relay;
 mod state;
 
 pub(super) use keys::KeyIndex;
+pub use relay::{NotRelayed, RelayError, Relayed};
 pub(super) use state::report;
 
 use std::collections::BTreeMap;

@@ -7,5 +7,6 @@ mod connection_table;
 mod connectionless;
 mod layout;
 mod malformed;
+mod relay;
 pub(crate) mod samples;
 mod sgp;

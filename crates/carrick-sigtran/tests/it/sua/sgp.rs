@@ -16,7 +16,7 @@ fn code(value: u32) -> PointCode {
     PointCode::new(value).expect("a point code")
 }
 
-fn title(digits: &str) -> GlobalTitle {
+pub(super) fn title(digits: &str) -> GlobalTitle {
     GlobalTitle {
         indicator: 4,
         translation_type: 0,
@@ -26,12 +26,12 @@ fn title(digits: &str) -> GlobalTitle {
     }
 }
 
-fn gt(digits: &str) -> Address {
+pub(super) fn gt(digits: &str) -> Address {
     Address::global_title(title(digits), SubsystemNumber(8))
 }
 
 /// Address on a global title, without a subsystem number.
-fn gt_only(digits: &str) -> Address {
+pub(super) fn gt_only(digits: &str) -> Address {
     let mut address = gt(digits);
     address.route = Route::GlobalTitle {
         global_title: title(digits),
@@ -41,19 +41,19 @@ fn gt_only(digits: &str) -> Address {
     address
 }
 
-fn to(destination: Address) -> Message {
+pub(super) fn to(destination: Address) -> Message {
     Message::ConnectionlessDataTransfer(ConnectionlessDataTransfer {
         destination: DestinationAddress(destination),
         ..cldt(1)
     })
 }
 
-fn server(context: u32, destinations: Destinations) -> ApplicationServerConfig {
+pub(super) fn server(context: u32, destinations: Destinations) -> ApplicationServerConfig {
     ApplicationServerConfig::new(RoutingContext(context), destinations)
 }
 
 /// Returns the messages of the user and the states that an ASP has received.
-fn received(pair: &mut Pair<Sua>, asp: usize) -> Vec<Message> {
+pub(super) fn received(pair: &mut Pair<Sua>, asp: usize) -> Vec<Message> {
     let indications = pair.indications(asp).into_iter();
     let messages = indications.filter_map(|indication| match indication {
         AspIndication::Traffic(_, message) | AspIndication::State(message) => Some(*message),
@@ -62,7 +62,7 @@ fn received(pair: &mut Pair<Sua>, asp: usize) -> Vec<Message> {
     messages.collect()
 }
 
-fn served(context: u32) -> AspApplicationServer {
+pub(super) fn served(context: u32) -> AspApplicationServer {
     AspApplicationServer::new(RoutingContext(context))
 }
 

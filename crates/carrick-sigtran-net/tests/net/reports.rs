@@ -1,0 +1,230 @@
+//! Reports about destinations: audits, and what gateways report to a signal transfer point that is their ASP.
+
+use carrick::{Association, ConnectOptions, Ppid, SendOptions};
+use carrick_sigtran::aspm::{Layer, Maintenance};
+use carrick_sigtran::m3ua::asp::AspIndication;
+use carrick_sigtran::m3ua::{
+    self, AffectedPointCode, AffectedPointCodes, AspIdentifier, AspUp, DestinationState, M3ua,
+    Message, PointCode, RoutingContext, RoutingContexts, UnavailabilityCause, UserCause,
+    UserIdentity,
+};
+use carrick_sigtran_net::{EventKind, RemoteGateway, Session};
+
+use super::session::{remote, serve};
+use super::stp::{FILE, active_asp, config, start, status_with};
+use super::support::{LOOPBACK, endpoint, in_time, messages, send, wait_for};
+
+/// Waits for a DUPU; returns its point code and cause.
+pub(crate) async fn user_part(session: &mut Session) -> (u32, UserCause) {
+    let event = wait_for(session, |kind| {
+        matches!(kind, EventKind::Asp(AspIndication::UserPartUnavailable(_)))
+    });
+    match event.await.kind {
+        EventKind::Asp(AspIndication::UserPartUnavailable(dupu)) => {
+            (dupu.affected.0.value(), dupu.user_cause)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits for an SCON; returns its point code and level.
+pub(crate) async fn congestion(session: &mut Session) -> (u32, Option<u8>) {
+    let event = wait_for(session, |kind| {
+        matches!(kind, EventKind::Asp(AspIndication::Congestion(_)))
+    });
+    match event.await.kind {
+        EventKind::Asp(AspIndication::Congestion(scon)) => {
+            let code = scon.affected.0[0].point_code.value();
+            (code, scon.level.map(|level| level.level()))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 4666, section 3.4.5: the user part is equipped, but not in service
+#[tokio::test]
+async fn an_inaccessible_user_part_is_reported() {
+    let text = FILE.replace("keys = [{ dpc = 1 }]", "keys = [{ dpc = 1, si = [5] }]");
+    let text = format!(
+        "{text}
+[[application-server]]
+name = \"three\"
+routing-context = 3
+asps = [\"asp2\"]
+keys = [{{ dpc = 1, si = [3] }}]
+"
+    );
+    let (_stp, gateway) = start(&text).await;
+    let _one = active_asp(&gateway, 1, 1).await;
+    let mut two = active_asp(&gateway, 2, 3).await;
+    send(&two, messages(2, 1, 1)).await;
+    let cause = UserCause {
+        cause: UnavailabilityCause::INACCESSIBLE,
+        user: UserIdentity::SCCP,
+    };
+    assert_eq!(user_part(&mut two).await, (1, cause));
+}
+
+/// Returns the configuration of a signal transfer point with one ASP for point code 5, and a link set to this gateway.
+fn behind(gateway: &RemoteGateway, context: u32, identifier: u32) -> String {
+    let (port, udp_port) = (gateway.port, gateway.udp_port.unwrap());
+    format!(
+        "{}
+[[link-set]]
+name = \"up\"
+routing-context = {context}
+identifier = {identifier}
+gateways = [{{ addresses = [\"127.0.0.1\"], port = {port}, udp-port = {udp_port} }}]
+[[route]]
+dpc = 1
+link-set = \"up\"
+",
+        super::stp::with_one_asp(5, "\"127.0.0.1\"")
+    )
+}
+
+/// RFC 4666, sections 3.4.4 and 3.4.5: DUPU and SCON of a gateway
+#[tokio::test]
+async fn reports_of_a_gateway_are_passed_on() {
+    let text = FILE.replace("keys = [{ dpc = 1 }]", "keys = [{ dpc = 1, si = [5] }]");
+    let (upper, upper_gateway) = start(&text).await;
+    let mut one = active_asp(&upper_gateway, 1, 1).await;
+    let (_lower, gateway) = start(&behind(&upper_gateway, 2, 3)).await;
+    let mut five = active_asp(&gateway, 5, 1).await;
+    send(&five, messages(5, 1, 1)).await;
+    let cause = UserCause {
+        cause: UnavailabilityCause::UNEQUIPPED,
+        user: UserIdentity::SCCP,
+    };
+    assert_eq!(user_part(&mut five).await, (1, cause));
+    // With all service indicators, more messages than the ASP that does not read can get.
+    upper.reload(config(FILE)).await.unwrap();
+    super::support::active(&mut one).await;
+    send(&five, messages(5, 1, 120_000)).await;
+    assert_eq!(congestion(&mut five).await, (1, Some(1)));
+    let mut received = Vec::new();
+    let ended = in_time(async {
+        loop {
+            tokio::select! {
+                ended = congestion(&mut five) => return ended,
+                _ = one.receiver.recv_many(&mut received, 1000) => {}
+            }
+        }
+    });
+    assert_eq!(ended.await, (1, Some(0)));
+}
+
+/// ASP whose messages the test writes itself.
+struct RawAsp(Association);
+
+impl RawAsp {
+    async fn active(gateway: &RemoteGateway, context: RoutingContext, identifier: u32) -> Self {
+        let udp_port = gateway.udp_port.unwrap();
+        let options = ConnectOptions::new().encapsulation_port(udp_port);
+        let peer = (LOOPBACK, gateway.port);
+        let connected = endpoint().connect_with(peer, options).await;
+        let mut asp = Self(connected.unwrap());
+        let up = AspUp {
+            asp_identifier: Some(AspIdentifier(identifier)),
+            info: None,
+        };
+        asp.send(&M3ua::write(Maintenance::AspUp(up))).await;
+        let active = Message::AspActive(m3ua::AspActive {
+            traffic_mode: None,
+            routing_contexts: RoutingContexts::new([context]),
+            info: None,
+        });
+        asp.next(|message| matches!(message, Message::AspUpAck(_)))
+            .await;
+        asp.send(&active).await;
+        asp.next(|message| matches!(message, Message::AspActiveAck(_)))
+            .await;
+        asp
+    }
+
+    async fn send(&self, message: &Message) {
+        let octets = message.encode().unwrap();
+        let options = SendOptions {
+            ppid: Ppid(m3ua::PAYLOAD_PROTOCOL_ID),
+            ..SendOptions::default()
+        };
+        self.0.send(octets, options).await.unwrap();
+    }
+
+    /// Returns the next message that is wanted, and those before it.
+    async fn next(&mut self, is_wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let mut messages = Vec::new();
+        in_time(async {
+            loop {
+                let received = self.0.recv().await.unwrap().expect("an association");
+                let message = Message::decode(&received.payload.into_bytes()).unwrap();
+                messages.push(message);
+                if messages.last().is_some_and(&is_wanted) {
+                    return messages;
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// RFC 4666, section 4.5.3
+#[tokio::test]
+async fn audits_find_congestion_and_restrictions() {
+    // A gateway that does not read.
+    let upper = endpoint();
+    let upper_gateway = remote(&upper);
+    let mut upper = serve(upper, &[]);
+    // Point code 1 has its own application server, which is preferred to the gateway but not active.
+    let text = format!(
+        "{}
+[[asp]]
+name = \"asp6\"
+identifier = 6
+[[application-server]]
+name = \"preferred\"
+routing-context = 1
+asps = [\"asp6\"]
+keys = [{{ dpc = 1 }}]
+",
+        behind(&upper_gateway, 7, 3)
+    );
+    let text = text.replace("asps = [\"asp\"]", "asps = [\"asp\", \"asp7\"]");
+    let text = format!("{text}[[asp]]\nname = \"asp7\"\nidentifier = 7\n");
+    let (stp, gateway) = start(&text).await;
+    let five = active_asp(&gateway, 5, 1).await;
+    status_with(&stp, "destination 0-0-1: restricted").await;
+    let mut auditing = RawAsp::active(&gateway, RoutingContext(5), 7).await;
+    let affected = AffectedPointCodes(vec![AffectedPointCode::single(PointCode::new(1).unwrap())]);
+    let audit = Message::DestinationStateAudit(DestinationState {
+        network_appearance: None,
+        routing_contexts: RoutingContexts::new([RoutingContext(5)]),
+        affected: affected.clone(),
+        info: None,
+    });
+    let is_restricted = |message: &Message| match message {
+        Message::DestinationRestricted(body) => body.affected == affected,
+        _ => false,
+    };
+    auditing.send(&audit).await;
+    let answers = auditing.next(is_restricted).await;
+    let is_congested = |message: &Message| matches!(message, Message::SignallingCongestion(_));
+    assert!(!answers.iter().any(is_congested), "{answers:?}");
+    // More than all queues take.
+    send(&five, messages(5, 1, 120_000)).await;
+    auditing.next(is_congested).await;
+    auditing.send(&audit).await;
+    let answers = auditing.next(is_restricted).await;
+    assert!(is_congested(&answers[answers.len() - 2]), "{answers:?}");
+    // The congestion ends when the gateway reads.
+    in_time(async {
+        let mut received = Vec::new();
+        loop {
+            tokio::select! {
+                _ = auditing.next(is_congested) => return,
+                _ = upper.receiver.recv_many(&mut received, 1000) => {}
+            }
+        }
+    })
+    .await;
+}
