@@ -159,6 +159,12 @@ interop() {
   python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
 }
 
+# Every procedure with every stack gives the result that docs/interop.md has.
+interop_matrix() {
+  interop/peers/build.sh rust pion && cargo build --release -p carrick --example peer --features dtls --locked &&
+    python3 interop/run.py --carrick target/release/examples/peer --matrix docs/interop.md --check --jobs 2
+}
+
 # The Go module and its replacements of other modules, with a daemon.
 go_module() {
   local carrick=$PWD/target/debug/carrick folder
@@ -325,6 +331,7 @@ other_waiting() {
       check linux-sockets linux_sockets
       check programs programs
       need go sigtran-peers sigtran_peers
+      need go interop-matrix interop_matrix
     fi
   fi
   check real-time programs_in_real_time

@@ -2,20 +2,27 @@
 # Fails if tshark finds an error in the SCTP packets of a capture: a malformed packet, a bad CRC32c, an expert
 # item of severity error, or a datagram on an encapsulation port that is not SCTP.
 #
-# Usage: check_capture.sh FILE [UDP-PORT...]      (default port: 9899)
+# Usage: check_capture.sh [--dtls] FILE [UDP-PORT...]      (default port: 9899)
+#
+# With --dtls the packets are in records of DTLS (RFC 8261), whose content is encrypted: the records are checked.
 #
 # No error is tolerated: offloads are disabled where packets are captured, so that each has its checksum and its size
 # on the link.
 set -eu
 
-file=${1:?usage: check_capture.sh FILE [UDP-PORT...]}
+protocol=sctp
+if [ "${1:-}" = --dtls ]; then
+    protocol=dtls
+    shift
+fi
+file=${1:?usage: check_capture.sh [--dtls] FILE [UDP-PORT...]}
 shift
 [ $# -gt 0 ] || set -- 9899
 
 decode="" not_sctp=""
 for port in "$@"; do
-    decode="$decode -d udp.port==$port,sctp"
-    not_sctp="$not_sctp || (udp.port == $port && !sctp)"
+    decode="$decode -d udp.port==$port,$protocol"
+    not_sctp="$not_sctp || (udp.port == $port && !$protocol)"
 done
 
 report=$(mktemp)
@@ -33,18 +40,18 @@ look() {
     rm -f "$report.err"
 }
 
-look -Y "sctp && !icmp && !icmpv6" -T fields -e frame.number >"$report"
+look -Y "$protocol && !icmp && !icmpv6" -T fields -e frame.number >"$report"
 packets=$(wc -l <"$report")
 if [ "$packets" -eq 0 ]; then
-    echo "check_capture: $file has no SCTP packet; was the right interface captured?" >&2
+    echo "check_capture: $file has no packet of $protocol; was the right interface captured?" >&2
     exit 1
 fi
 
-wrong="_ws.malformed || sctp.checksum.status == 0 || (sctp && _ws.expert.severity == 0x00800000) || (udp && udp.checksum.status == 0)"
+wrong="_ws.malformed || sctp.checksum.status == 0 || ($protocol && _ws.expert.severity == 0x00800000) || (udp && udp.checksum.status == 0)"
 look -Y "($wrong$not_sctp) && !icmp && !icmpv6" -T fields -e frame.number -e _ws.col.Info -e _ws.expert.message >"$report"
 if [ -s "$report" ]; then
-    echo "check_capture: $file: $(wc -l <"$report") of $packets SCTP packets have errors; frames:" >&2
+    echo "check_capture: $file: $(wc -l <"$report") of $packets packets of $protocol have errors; frames:" >&2
     head -n 20 "$report" >&2
     exit 1
 fi
-echo "check_capture: $file: $packets SCTP packets without errors"
+echo "check_capture: $file: $packets packets of $protocol without errors"

@@ -184,7 +184,7 @@ class Extensions:
         self.make = make
 
     def add(self, name, near, far, checks, wire, transport="udp", **more):
-        self.make.add(name, transport, more.pop("near_listens", False), near, far, checks, wire_checks=wire, **more)
+        return self.make.add(name, transport, more.pop("near_listens", False), near, far, checks, wire_checks=wire, **more)
 
     def stack(self, which):
         return self.make.near if which == "near" else self.make.far
@@ -192,22 +192,27 @@ class Extensions:
     def both(self, sender, source, sink):
         return (source, sink) if sender == "near" else (sink, source)
 
-    def partial(self, sender, rule, offered="partial", forward=FORWARD_TSN, **more):
+    def partial(self, sender, rule, offered="partial", forward=FORWARD_TSN, ender=None, **more):
         """Messages are abandoned, and FORWARD-TSN is sent: lost messages with a limit of retransmissions, messages
-        of a break longer than their lifetime with a limit of the lifetime."""
+        of a break longer than their lifetime with a limit of the lifetime. The sender shuts down, or Carrick as `ender` when
+        nothing has arrived for a while."""
         from scenarios import ended, fine
         receiver = ROLES[sender]
         timed = rule.startswith("timed")
         faults = {"cut_path": 0, "restored_after": 3.0} if timed else {"loss": 2.0}
         # Linux ends the association at the tenth timeout, see "Faults of the peers": less data takes one or two.
         size = 6 * MEGA if timed else 0.6 * MEGA if self.stack(sender) == "kernel" else 3 * MEGA
-        common = ["--extensions", offered, "--streams", 8, *(BREAK_TIMERS if timed else LONG_GUARD)]
-        source = ["--mode", "source", "--bytes", int(size), "--sizes", "1-4000", "--unordered", 5, "--rate", MEGA if timed else 3 * MEGA,
-                  "--reliability", rule, "--end", "shutdown", *common]
+        common = ["--extensions", offered, "--streams", 8, "--unordered", 5, *(BREAK_TIMERS if timed else LONG_GUARD)]
+        source = ["--mode", "source", "--bytes", int(size), "--sizes", "8-4000", "--rate", MEGA if timed else 3 * MEGA,
+                  "--reliability", rule, *common]
         sink = ["--mode", "sink", "--gaps", "--progress", MEGA if timed else 0, *common]
-        checks = [fine, ended(sender, "shutdown", "self"), in_force("partial"), some_missing(sender, receiver),
+        if ender == receiver:
+            sink += ["--expect", 1, "--idle", 8000 if timed else 3000, "--end", "shutdown"]
+        else:
+            source += ["--end", "shutdown"]
+        checks = [fine, ended(ender or sender, "shutdown", "self"), in_force("partial"), some_missing(sender, receiver),
                   counted(sender, "abandoned"), counted(sender, "forward_tsns_sent"), counted(receiver, "forward_tsns_received")]
-        self.add(f"{'interleaved-' if forward == I_FORWARD_TSN else ''}partial-{rule.partition(':')[0]}-from-{sender}",
+        return self.add(f"{'interleaved-' if forward == I_FORWARD_TSN else ''}partial-{rule.partition(':')[0]}-from-{sender}",
                  *self.both(sender, source, sink), checks, [sent_by(sender, forward)], limit=40, **faults, **more)
 
     def nothing_abandoned(self, sender):
@@ -287,17 +292,19 @@ class Extensions:
                   reported("near", "association-reset", success=True), reported("far", "association-reset")]
         self.add("numbers-near-requests", source, ["--mode", "sink", *common], checks, [sent_by(side, RE_CONFIG) for side in ROLES], limit=40)
 
-    def interleaving(self, sender, fragments=True):
-        """Interleaved large messages of several streams, or only unfragmented ones in I-DATA."""
+    def interleaving(self, sender, fragments=True, ender=None, **more):
+        """Interleaved large messages of several streams, or only unfragmented ones in I-DATA. The sender shuts down, or `ender`."""
         from scenarios import arrived, ended, fine
         receiver = ROLES[sender]
-        common = ["--extensions", "interleaving", "--streams", 6, "--scheduler", "rr"]
+        common = ["--extensions", "interleaving", "--streams", 6, "--unordered", 4, "--scheduler", "rr"]
         source = ["--mode", "source", "--bytes", 8 * MEGA, "--sizes", "1,20000,9000,7,15000" if fragments else "1-1300",
-                  "--unordered", 4, "--end", "shutdown", *common]
-        sink = ["--mode", "sink", *common]
-        checks = [fine, ended(sender, "shutdown", "self"), arrived(sender, receiver), in_force("interleaving")]
+                  *common]
+        sink = ["--mode", "sink", "--expect", 8 * MEGA, *common]
+        (sink if ender == receiver else source).extend(["--end", "shutdown"])
+        checks = [fine, ended(ender or sender, "shutdown", "self"), arrived(sender, receiver), in_force("interleaving")]
         wire = [sent_by(sender, I_DATA, 100), never_sent(DATA), *([interleaved(sender)] if fragments else [])]
-        self.add(f"{'interleaved' if fragments else 'whole-in-i-data'}-from-{sender}", *self.both(sender, source, sink), checks, wire, loss=0.5, limit=40)
+        name = f"{'interleaved' if fragments else 'whole-in-i-data'}-from-{sender}"
+        return self.add(name, *self.both(sender, source, sink), checks, wire, loss=0.5, limit=40, **more)
 
     def ecn(self, sender, transport, **more):
         """Routers mark packets; the receiver sends ECNE, the sender reduces its rate."""

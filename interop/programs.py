@@ -11,10 +11,19 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILT = os.path.join(HERE, "../target/interop")
+# Stacks of WebRTC, built by peers/build.sh.
+WEBRTC_STACKS = ("pion", "dcsctp", "rtc-sctp", "webrtc-sctp")
+WEBRTC_BUILT = os.path.join(HERE, "../target/peers")
+# Exit status of a program that lacks what an option requests.
+UNSUPPORTED = 4
 
 
 class PeerFailed(Exception):
     """A peer program failed; the text has its name and the reason."""
+
+
+class Unsupported(Exception):
+    """A stack does not support the scenario; the text has the reason of its program."""
 
 
 class Stacks:
@@ -25,6 +34,8 @@ class Stacks:
             "kernel": [sys.executable, "-B", os.path.join(HERE, "kernel/kernel_peer.py")],
             "usrsctp": [os.path.abspath(os.path.join(BUILT, "usrsctp-peer"))],
         }
+        for name in WEBRTC_STACKS:
+            self.paths[name] = [os.path.abspath(os.path.join(WEBRTC_BUILT, name))]
         if carrick:
             self.paths["carrick"] = [os.path.abspath(carrick)]
 
@@ -34,12 +45,23 @@ class Stacks:
         return [*where, *self.paths[stack], *nics, *map(str, arguments)]
 
 
+def descendants(pid):
+    """Returns the processes that this one has begun, and those that they have."""
+    try:
+        children = [int(child) for task in os.listdir(f"/proc/{pid}/task")
+                    for child in open(f"/proc/{pid}/task/{task}/children", encoding="ascii").read().split()]
+    except OSError:
+        return []
+    return [found for child in children for found in (*descendants(child), child)]
+
+
 class Peer:
     """One running peer program."""
 
     def __init__(self, name, command, log):
         self.name, self.command = name, command
         self.events, self.end, self.status = [], None, None
+        self.log_path = log
         self.log = open(log, "w", encoding="utf-8")
         self.log.write("$ " + " ".join(command) + "\n")
         self.log.flush()
@@ -67,7 +89,8 @@ class Peer:
         if event is None:
             self._lines.put(None)
             if self.end is None:
-                self.process.wait()
+                if self.process.wait() == UNSUPPORTED:
+                    raise Unsupported(self._last_log_line().partition("not supported: ")[2])
                 raise PeerFailed(f"{self.name} exited with status {self.process.returncode} without 'end'")
             return None
         self.log.write(json.dumps(event) + "\n")
@@ -78,6 +101,21 @@ class Peer:
         if event["event"] == "end":
             self.end = event
         return event
+
+    def _last_log_line(self):
+        with open(self.log_path, encoding="utf-8") as log:
+            return log.read().strip().rpartition("\n")[2]
+
+    def kill(self):
+        """Ends the program and its descendants, such as those of a guest, without their clean-up."""
+        for pid in [*descendants(self.process.pid), self.process.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self._reader.join(2)
+        self.log.close()
 
     def seen(self, name, **fields):
         """Returns the events of this name with these fields."""
@@ -101,8 +139,8 @@ class Peer:
 class Capture:
     """dumpcap on side a's ports of both paths, before loss in one direction and after it in the other."""
 
-    def __init__(self, network, file):
-        self.file = file
+    def __init__(self, network, file, over_dtls=False):
+        self.file, self.over_dtls = file, over_dtls
         self.log = open(file + ".log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
             # Room for a whole transfer in front of the file: a busy machine writes it later.
@@ -146,5 +184,6 @@ class Capture:
 
     def verdict(self):
         """None if tshark finds nothing wrong, or what it finds."""
-        done = subprocess.run([os.path.join(HERE, "check_capture.sh"), self.file], capture_output=True, text=True)
+        words = [os.path.join(HERE, "check_capture.sh"), *(["--dtls"] if self.over_dtls else []), self.file]
+        done = subprocess.run(words, capture_output=True, text=True)
         return None if done.returncode == 0 else done.stderr.strip()

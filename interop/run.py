@@ -6,6 +6,7 @@
     interop/run.py --list
     interop/run.py --carrick target/release/examples/peer --jobs 2      two scenarios side by side
     interop/run.py --only 'usrsctp-kernel/udp/connects/echo*' --keep
+    interop/run.py --carrick target/release/examples/peer --matrix docs/interop.md --jobs 2      every stack, and the page of the results
 """
 
 import argparse
@@ -20,11 +21,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+import matrix
 from network import Network, NetworkError, remove_stale
-from programs import BUILT, HERE, Capture, Peer, PeerFailed, Stacks
+from programs import BUILT, HERE, Capture, Peer, PeerFailed, Stacks, Unsupported
 from scenarios import scenarios_of
 
 LINGER = 60
+# Seconds before a process is killed.
+SETTLED = 1.0
 
 
 class Interrupted(BaseException):
@@ -67,7 +71,7 @@ class Show:
         self.screen.write(f"{self.head} ... {now - self.started:.0f} s {note}", end="")
 
     def done(self, result):
-        verdict = "ok" if result["passed"] else "FAILED"
+        verdict = "ok" if result["passed"] else "not supported" if "unsupported" in result else "FAILED"
         reasons = "".join(f"\n          {line}" for reason in result["reasons"] for line in reason.splitlines())
         self.screen.write(f"{self.head}  {verdict}  {result['seconds']:.1f} s{reasons}")
         if self.screen.as_json:
@@ -95,6 +99,9 @@ class ScenarioRun:
                     self.stop_all()
         except (PeerFailed, NetworkError) as problem:
             self.reasons.append(str(problem))
+        except Unsupported as problem:
+            self.facts["unsupported"] = str(problem)
+            self.reasons.append(f"not supported: {problem}")
         if not self.reasons:
             self.check()
         return {
@@ -106,7 +113,8 @@ class ScenarioRun:
         arguments = [*arguments, "--linger", LINGER, "--time-limit", self.scenario.limit]
         stack = self.scenario.stacks[side]
         command = self.stacks.command(stack, network, side, arguments)
-        self.peers[which] = Peer(f"{which} ({stack})", command, f"{self.directory}/{which}.log")
+        again = "-again" if which in self.peers else ""
+        self.peers[which] = Peer(f"{which} ({stack})", command, f"{self.directory}/{which}{again}.log")
 
     def carry_out(self, network):
         scenario = self.scenario
@@ -116,13 +124,15 @@ class ScenarioRun:
             network.mark(scenario.marks)
         if scenario.redirected_init:
             network.redirect_init("a" if scenario.near_listens else "b")
-        self.capture = Capture(network, f"{self.directory}/capture.pcapng")
+        self.capture = Capture(network, f"{self.directory}/capture.pcapng", scenario.over_dtls)
         order = [("near", "a", scenario.near_arguments), ("far", "b", scenario.far_arguments)]
         if not scenario.near_listens:
             order.reverse()
         self.start(network, *order[0])
         self.wait_until(lambda: self.peers[order[0][0]].seen("ready"), "be ready")
         self.start(network, *order[1])
+        if scenario.restarted:
+            self.restart(network)
         if scenario.cut_path is not None:
             self.wait_until(lambda: any(peer.seen("progress") for peer in self.peers.values()), "make progress")
             network.cut(scenario.cut_path)
@@ -137,6 +147,16 @@ class ScenarioRun:
             self.facts["cut_dropped"] = network.counted(f"cut{scenario.cut_path}")
             if self.facts["cut_dropped"] == 0:
                 self.reasons.append("the break of the path stopped no packet: it came too late")
+
+    def restart(self, network):
+        """Kills one side's process, and starts it again with the same addresses and ports."""
+        which = self.scenario.restarted
+        self.wait_until(lambda: self.peers[which].seen("progress"), "make progress")
+        # Until the delayed SACK (RFC 9260 section 6.2) acknowledges the last messages.
+        settled = time.monotonic() + SETTLED
+        self.wait_until(lambda: time.monotonic() >= settled, "be idle")
+        self.peers[which].kill()
+        self.start(network, which, "a" if which == "near" else "b", self.scenario.arguments_after_restart)
 
     def count_loss(self, network):
         """Loss that did not happen would make the scenario an easy one."""
@@ -175,7 +195,7 @@ class ScenarioRun:
         for check in scenario.checks:
             if problem := check(self.peers):
                 self.reasons.append(problem)
-        for check in scenario.wire_checks:
+        for check in [] if scenario.over_dtls else scenario.wire_checks:
             if problem := check(self.capture):
                 self.reasons.append(problem)
         self.facts["peers"] = {which: peer.end for which, peer in self.peers.items()}
@@ -189,6 +209,8 @@ def parse():
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     top.add_argument("--carrick", metavar="PATH", help="the peer program of carrick")
     top.add_argument("--pairs", metavar="NEAR-FAR,...", help="stacks: carrick, kernel, usrsctp (default: carrick, or without it usrsctp, against the kernel and usrsctp)")
+    top.add_argument("--matrix", metavar="FILE", help="run the scenarios of the matrix against all stacks (carrick only), and write its page")
+    top.add_argument("--check", action="store_true", help="with --matrix: compare the cells with those of the page, and leave it as it is")
     top.add_argument("--full", action="store_true", help="all scenarios, not the quick set")
     top.add_argument("--only", metavar="PATTERN", action="append", help="only scenarios whose names match (shell pattern); may be repeated")
     top.add_argument("--jobs", metavar="N", type=int, default=1, help="scenarios run in parallel, each in separate namespaces (default: 1)")
@@ -200,6 +222,9 @@ def parse():
 
 
 def choose(options):
+    if options.matrix:
+        chosen = [cell.scenario for cell in matrix.cells() if cell.scenario]
+        return [s for s in chosen if not options.only or any(fnmatch.fnmatch(s.name, pattern) for pattern in options.only)]
     near = "carrick" if options.carrick else "usrsctp"
     pairs = (options.pairs or f"{near}-kernel,{near}-usrsctp").split(",")
     known = {"carrick", "kernel", "usrsctp"}
@@ -232,6 +257,11 @@ def main():
         return 0
     if os.geteuid() != 0:
         sys.exit("run.py: network namespaces need root; run as root")
+    if options.matrix and not options.carrick:
+        sys.exit("run.py: carrick's peer program is needed; give its path with --carrick PATH")
+    missing = matrix.missing_programs() if options.matrix and not options.only else []
+    if missing:
+        sys.exit(f"run.py: {', '.join(missing)} is not built; run interop/peers/build.sh rust pion")
     if options.carrick and not os.access(options.carrick, os.X_OK):
         sys.exit(f"run.py: {options.carrick} is no program; build it first")
     built = subprocess.run(["make", "-s", "-C", HERE], capture_output=True, text=True)
@@ -265,6 +295,8 @@ def main():
         pool.shutdown(cancel_futures=True)
         print("\nrun.py: interrupted; everything it made is removed", file=sys.stderr)
         return 130
+    if options.matrix:
+        return matrix.conclude(options, {result["scenario"]: result for result in results})
     failures = [result for result in results if not result["passed"]]
     failed = len(failures)
     if not options.json:

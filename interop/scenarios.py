@@ -36,6 +36,9 @@ class Scenario:
     restored_after: Optional[float] = None  # seconds from the cut of the path to its end
     redirected_init: bool = False  # to the second address of the side that listens
     marks: float = 0.0  # percent of the ECN-capable packets
+    restarted: Optional[str] = None  # side whose process is killed at its first `progress` line, and started again
+    arguments_after_restart: list = field(default_factory=list)
+    over_dtls: bool = False
     checks: list = field(default_factory=list)
     wire_checks: list = field(default_factory=list)  # of the capture
 
@@ -116,8 +119,11 @@ def init_acks_from(which, addr):
 class Maker:
     """Scenarios of one pair of stacks."""
 
-    def __init__(self, near, far):
-        self.near, self.far = near, far
+    def __init__(self, near, far, port=PORT, common=()):
+        """`port` is the SCTP port of both sides if it is not the default, where the connecting side chooses its port;
+        both sides have the options `common`."""
+        self.near, self.far, self.port = near, far, port
+        self.common = [*common] if port == PORT else ["--local-port", port, *common]
         self.made = []
 
     def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", paths_of=None, given=None, **more):
@@ -129,25 +135,30 @@ class Maker:
         def arguments(side, other, listens, options):
             own = ",".join(address(side, path, family) for path in paths_of[side])
             to = ",".join(address(other, path, family) for path in given or paths_of[other])
-            role = ["listen", PORT] if listens else ["connect", to, PORT]
-            return [*role, "--local", own, "--transport", transport, *options]
+            role = ["listen", self.port] if listens else ["connect", to, self.port]
+            return [*role, "--local", own, "--transport", transport, *self.common, *options]
 
         role = "listens" if near_listens else "connects"
         self.made.append(Scenario(
             name=f"{self.near}-{self.far}/{transport}/{role}/{name}", near=self.near, far=self.far,
             near_arguments=arguments("a", "b", near_listens, near), far_arguments=arguments("b", "a", not near_listens, far),
-            near_listens=near_listens, checks=checks, **more,
+            near_listens=near_listens, checks=checks, over_dtls=transport == "dtls", **more,
         ))
+        return self.made[-1]
 
-    def echo(self, transport, near_listens, near_sends, name, **more):
-        """All sizes there and back, ordered and unordered; the sender shuts down. Establishes, and tests both ways."""
-        source = ["--mode", "source", "--bytes", EVERY_SIZE_SUM, "--sizes", EVERY_SIZE, "--streams", 10, "--unordered", 4,
-                  "--expect", EVERY_SIZE_SUM, "--end", "shutdown"]
-        echo = ["--mode", "echo", "--streams", 10]
+    def echo(self, transport, near_listens, near_sends, name, ender=None, **more):
+        """All sizes there and back, ordered and unordered; the sender shuts down, or `ender`. Establishes, and tests both ways."""
+        # A stack that does not report the U bit knows by the number of a message.
+        common = ["--streams", 10, "--unordered", 4, "--expect", EVERY_SIZE_SUM]
         sender, other = ("near", "far") if near_sends else ("far", "near")
-        checks = [fine, ended(sender, "shutdown", "self"), ended(other, "shutdown", "peer"), arrived(sender, other), arrived(other, sender)]
+        ender = ender or sender
+        end = ["--end", "shutdown"]
+        source = ["--mode", "source", "--bytes", EVERY_SIZE_SUM, "--sizes", EVERY_SIZE, *common, *(end if ender == sender else [])]
+        echo = ["--mode", "echo", *common, *(end if ender == other else [])]
+        checks = [fine, ended(ender, "shutdown", "self"), ended("far" if ender == "near" else "near", "shutdown", "peer"),
+                  arrived(sender, other), arrived(other, sender)]
         checks += more.pop("checks", [])
-        self.add(name, transport, near_listens, source if near_sends else echo, echo if near_sends else source, checks, **more)
+        return self.add(name, transport, near_listens, source if near_sends else echo, echo if near_sends else source, checks, **more)
 
     def init_ack_from_other_address(self, transport, near_listens, **more):
         """The INIT ACK comes from an address that it lists, and not from the one that the INIT went to (RFC 9260 section 5.1.2).
@@ -168,11 +179,11 @@ class Maker:
 
     def abort(self, transport, near_listens, near_aborts, **more):
         """The receiver aborts in the middle of a transfer."""
-        sink = ["--mode", "sink", "--expect", MEGA, "--end", "abort"]
+        sink = ["--mode", "sink", "--expect", MEGA, "--end", "abort", "--streams", 4]
         source = ["--mode", "source", "--bytes", 2000 * MEGA, "--sizes", "1-20000", "--streams", 4]
         aborter, other = ("near", "far") if near_aborts else ("far", "near")
         checks = [fine, ended(aborter, "abort", "self"), ended(other, "abort", "peer"), aborted_with_cause(other)]
-        self.add(f"abort-by-{aborter}", transport, near_listens, sink if near_aborts else source,
+        return self.add(f"abort-by-{aborter}", transport, near_listens, sink if near_aborts else source,
                  source if near_aborts else sink, checks, **more)
 
     def bulk(self, transport, near_listens, near_sends, size=100 * MEGA, **more):

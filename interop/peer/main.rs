@@ -2,12 +2,16 @@
 //! receiver can compute, a summary.
 //!
 //! - `options`: the command line
-//! - `extensions`: offered extensions and operations on them
+//! - `extension_options`: the part of it for extensions
+//! - `configuration`: what it sets in Carrick
+//! - `extensions`: operations of extensions, and their report
 //! - `output`: JSON lines
 //! - `messages`: sending and checking of messages
 //! - `session`: the association
 //! - `stop`: signals
 
+mod configuration;
+mod extension_options;
 mod extensions;
 mod messages;
 mod options;
@@ -69,7 +73,11 @@ async fn run(role: &Role) -> ExitCode {
             );
         }
     };
-    let endpoint = match Endpoint::bind(role.config()) {
+    let config = match role.config() {
+        Ok(config) => config,
+        Err(error) => return fail(&format!("no certificate: {error}"), ENVIRONMENT),
+    };
+    let endpoint = match Endpoint::bind(config) {
         Ok(endpoint) => endpoint,
         Err(error @ BindError::Config(_)) => {
             return fail(&error.to_string(), 2);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use carrick::{Bytes, Message, MessagePart, Ppid, Reliability, SendOptions, StreamId};
+use bytes::Bytes;
 use serde_json::json;
 
 use crate::options::{Options, Sizes};
@@ -36,9 +36,11 @@ fn content(stream: u16, index: u32, length: usize) -> Bytes {
     data.into()
 }
 
-/// Message to send.
-pub(crate) struct OutgoingMessage {
-    pub(crate) options: SendOptions,
+/// Message sent or received.
+pub(crate) struct UserMessage {
+    pub(crate) stream: u16,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
     pub(crate) data: Bytes,
 }
 
@@ -48,7 +50,8 @@ pub(crate) struct MessageSource {
     sizes: Sizes,
     seed: u64,
     unordered: u64,
-    reliability: Reliability,
+    /// PPID of all messages, in place of the index.
+    ppid: Option<u32>,
     number: u64,
     /// User bytes left for further messages.
     left: u64,
@@ -61,7 +64,7 @@ impl MessageSource {
             sizes: options.sizes.clone(),
             seed: options.seed,
             unordered: options.unordered,
-            reliability: options.extensions.reliability,
+            ppid: options.ppid,
             number: 0,
             left: options.bytes,
         }
@@ -79,9 +82,9 @@ impl MessageSource {
 }
 
 impl Iterator for MessageSource {
-    type Item = OutgoingMessage;
+    type Item = UserMessage;
 
-    fn next(&mut self) -> Option<OutgoingMessage> {
+    fn next(&mut self) -> Option<UserMessage> {
         if self.left == 0 {
             return None;
         }
@@ -90,14 +93,28 @@ impl Iterator for MessageSource {
         let (stream, index) = ((n % self.streams) as u16, (n / self.streams) as u32);
         self.number += 1;
         self.left -= size;
-        let options = SendOptions {
-            ppid: Ppid(index),
-            unordered: self.unordered > 0 && n % self.unordered == self.unordered - 1,
-            reliability: self.reliability,
-            ..SendOptions::on_stream(stream)
-        };
-        let data = content(stream, index, size as usize);
-        Some(OutgoingMessage { options, data })
+        Some(UserMessage {
+            stream,
+            ppid: self.ppid.unwrap_or(index),
+            unordered: is_unordered(self.unordered, n),
+            data: content(stream, index, size as usize),
+        })
+    }
+}
+
+/// Returns whether message number n is unordered if every `every`-th is.
+pub(crate) fn is_unordered(every: u64, n: u64) -> bool {
+    every > 0 && n % every == every - 1
+}
+
+/// Returns the index that the content of a message has: in its header, or modulo 256 without one.
+pub(crate) fn index_of(stream: u16, data: &[u8]) -> u32 {
+    match data.first_chunk() {
+        Some(header) if data.len() >= 8 => u32::from_be_bytes(*header),
+        _ => {
+            let first = data.first().copied().unwrap_or_default();
+            first.wrapping_sub((29 * usize::from(stream)) as u8).into()
+        }
     }
 }
 
@@ -136,11 +153,20 @@ impl StreamCheck {
 /// Checks received messages: content, no duplicates, order per stream.
 #[derive(Default)]
 pub(crate) struct MessageCheck {
-    streams: BTreeMap<StreamId, StreamCheck>,
+    streams: BTreeMap<u16, StreamCheck>,
+    /// All messages have one PPID: the index is read from the content.
+    has_one_ppid: bool,
     pub(crate) errors: u64,
 }
 
 impl MessageCheck {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            has_one_ppid: options.ppid.is_some(),
+            ..Self::default()
+        }
+    }
+
     /// Reports and counts an error.
     pub(crate) fn fail(&mut self, message: &str) {
         self.errors += 1;
@@ -150,19 +176,19 @@ impl MessageCheck {
     }
 
     /// Checks one message.
-    pub(crate) fn message(&mut self, message: Message) {
-        let (stream, index, ordered) = (message.stream, message.ppid.0, message.ssn.is_some());
-        let length = message.payload.len();
-        let id = stream.0;
+    pub(crate) fn message(&mut self, message: &UserMessage) {
+        let (id, data) = (message.stream, &message.data);
+        let index = if self.has_one_ppid {
+            index_of(id, data)
+        } else {
+            message.ppid
+        };
+        let length = data.len();
         let mut fail = |what: &str| {
             self.fail(&format!(
-                "stream {id}, PPID {index}, {length} bytes: {what}"
+                "stream {id}, index {index}, {length} bytes: {what}"
             ));
         };
-        if message.part != MessagePart::Whole {
-            fail("incomplete message");
-        }
-        let data = message.payload.into_bytes();
         if let Some((header, _)) = data.split_at_checked(8) {
             if header[..4] != index.to_be_bytes() {
                 fail("the header has another index");
@@ -171,21 +197,21 @@ impl MessageCheck {
                 fail("the header has another length");
             }
         }
-        if !content_is_right(&data, start(id, index)) {
+        if !content_is_right(data, start(id, index)) {
             fail("wrong content");
         }
-        let seen = self.streams.entry(stream).or_default();
+        let seen = self.streams.entry(id).or_default();
         let last = seen.last_ordered;
         let is_new = seen.record(index);
-        if ordered {
+        if !message.unordered {
             seen.last_ordered = last.max(Some(index));
         }
         if !is_new {
-            self.fail(&format!("stream {id}, PPID {index}: delivered twice"));
+            self.fail(&format!("stream {id}, index {index}: delivered twice"));
         }
-        if let Some(last) = last.filter(|last| ordered && index <= *last) {
+        if let Some(last) = last.filter(|last| !message.unordered && index <= *last) {
             self.fail(&format!(
-                "stream {id}, PPID {index}: out of order after index {last}"
+                "stream {id}, index {index}: out of order after index {last}"
             ));
         }
     }
@@ -198,8 +224,7 @@ impl MessageCheck {
             .filter_map(|(id, stream)| {
                 let (missing, highest) = (stream.next, stream.ahead.last()?);
                 Some(format!(
-                    "stream {}: index {missing} never arrived, {highest} did",
-                    id.0
+                    "stream {id}: index {missing} never arrived, {highest} did"
                 ))
             })
             .collect();

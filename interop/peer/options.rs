@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick::{AssociationConfig, Config, ConnectOptions};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::extensions::ExtensionOptions;
+use crate::extension_options::ExtensionOptions;
 
 /// Maximum size of a message.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
@@ -46,19 +45,19 @@ pub(crate) enum Role {
 pub(crate) struct Options {
     /// Local addresses [default: all of the host]
     #[arg(long, value_name = "ADDR,...")]
-    local: Option<Addresses>,
+    pub(crate) local: Option<Addresses>,
     /// SCTP source port of connect [default: chosen]
     #[arg(long, value_name = "PORT", value_parser = value_parser!(u16).range(1..))]
-    local_port: Option<u16>,
+    pub(crate) local_port: Option<u16>,
     /// Transport of the packets
     #[arg(long, value_enum, default_value = "udp")]
-    transport: Transport,
+    pub(crate) transport: Transport,
     /// Local UDP port
     #[arg(long, value_name = "PORT", default_value_t = 9899, value_parser = value_parser!(u16).range(1..))]
-    encaps_port: u16,
+    pub(crate) encaps_port: u16,
     /// UDP port that connect sends to
     #[arg(long, value_name = "PORT", default_value_t = 9899, value_parser = value_parser!(u16).range(1..))]
-    remote_encaps_port: u16,
+    pub(crate) remote_encaps_port: u16,
     /// Handling of messages
     #[arg(long, value_enum, default_value = "echo")]
     pub(crate) mode: Mode,
@@ -83,6 +82,9 @@ pub(crate) struct Options {
     /// source: seed of a size range
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// PPID of all messages, whose index is then read from their content [default: the PPID is the index]
+    #[arg(long, value_name = "N")]
+    pub(crate) ppid: Option<u32>,
     /// User bytes that must arrive
     #[arg(long, default_value_t = 0)]
     pub(crate) expect: u64,
@@ -94,25 +96,25 @@ pub(crate) struct Options {
     pub(crate) progress: u64,
     /// RTO.Initial in ms
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
-    rto_initial: Option<Duration>,
+    pub(crate) rto_initial: Option<Duration>,
     /// RTO.Min in ms
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
-    rto_min: Option<Duration>,
+    pub(crate) rto_min: Option<Duration>,
     /// RTO.Max in ms
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
-    rto_max: Option<Duration>,
+    pub(crate) rto_max: Option<Duration>,
     /// Path.Max.Retrans
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..256))]
-    path_max_retrans: Option<u32>,
+    pub(crate) path_max_retrans: Option<u32>,
     /// Association.Max.Retrans
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..256))]
-    assoc_max_retrans: Option<u32>,
+    pub(crate) assoc_max_retrans: Option<u32>,
     /// HB.interval in ms
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
-    heartbeat: Option<Duration>,
+    pub(crate) heartbeat: Option<Duration>,
     /// No Nagle delay
     #[arg(long)]
-    nodelay: bool,
+    pub(crate) nodelay: bool,
     /// Seconds for which the stack keeps running after the end
     #[arg(long, value_name = "S", default_value_t = 0, value_parser = value_parser!(u64).range(..=3600))]
     pub(crate) linger: u64,
@@ -124,9 +126,10 @@ pub(crate) struct Options {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Transport {
+pub(crate) enum Transport {
     Udp,
     Ip,
+    Dtls,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,48 +226,5 @@ impl Role {
         match self {
             Self::Listen { options, .. } | Self::Connect { options, .. } => options,
         }
-    }
-
-    /// Returns the configuration of the endpoint.
-    pub(crate) fn config(&self) -> Config {
-        let options = self.options();
-        let local = options.local.iter().flat_map(|list| list.0.iter().copied());
-        let config = match options.transport {
-            Transport::Udp => Config::udp(local).encapsulation_port(options.encaps_port),
-            Transport::Ip => Config::raw(local),
-        };
-        let port = match self {
-            Self::Listen { port, .. } => *port,
-            Self::Connect { .. } => options.local_port.unwrap_or(0),
-        };
-        config
-            .port(port)
-            .association(options.association())
-            .accept(matches!(self, Self::Listen { .. }))
-    }
-}
-
-impl Options {
-    /// Returns the options of the set-up.
-    pub(crate) fn connect(&self) -> ConnectOptions {
-        match self.transport {
-            Transport::Udp => ConnectOptions::new().encapsulation_port(self.remote_encaps_port),
-            Transport::Ip => ConnectOptions::new(),
-        }
-    }
-
-    fn association(&self) -> AssociationConfig {
-        self.extensions.apply(AssociationConfig::modern().with(|c| {
-            c.streams.outbound_streams = self.streams;
-            c.timers.rto_initial = self.rto_initial.unwrap_or(c.timers.rto_initial);
-            c.timers.rto_min = self.rto_min.unwrap_or(c.timers.rto_min);
-            c.timers.rto_max = self.rto_max.unwrap_or(c.timers.rto_max);
-            c.paths.path_max_retrans = self.path_max_retrans.unwrap_or(c.paths.path_max_retrans);
-            c.paths.association_max_retrans = self
-                .assoc_max_retrans
-                .unwrap_or(c.paths.association_max_retrans);
-            c.paths.hb_interval = self.heartbeat.unwrap_or(c.paths.hb_interval);
-            c.transmission.nagle = !self.nodelay;
-        }))
     }
 }

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use carrick::{
     AddressEvent, Association, AuthenticationEvent, CloseReason, Endpoint, Event, Events, Message,
-    Notification, PathId, RecvError, RecvHalf, SendError, SendHalf, SendOptions,
+    MessagePart, Notification, PathId, Ppid, RecvError, RecvHalf, Reliability, SendError, SendHalf,
+    SendOptions,
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use crate::extension_options::AbandonRule;
 use crate::extensions::{PendingOperations, extension_state};
-use crate::messages::{MessageCheck, MessageSource, OutgoingMessage};
+use crate::messages::{MessageCheck, MessageSource, UserMessage};
 use crate::options::{EndAction, Mode, Options};
 use crate::output::emit;
 use crate::stop::StopSignals;
@@ -102,7 +104,7 @@ impl RunCounters {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             options: options.clone(),
-            check: MessageCheck::default(),
+            check: MessageCheck::new(options),
             sent: MessageTotal::default(),
             received: MessageTotal::default(),
             unordered: 0,
@@ -152,9 +154,10 @@ pub(crate) struct Session<'a> {
     peers: BTreeMap<PathId, IpAddr>,
     source: Option<MessageSource>,
     /// Messages that the stack has not accepted yet: echoes, or one of the source.
-    queue: VecDeque<OutgoingMessage>,
+    queue: VecDeque<UserMessage>,
     queued: usize,
     up_since: Instant,
+    last_received: Instant,
     progress_due: u64,
     sent_reported: bool,
     /// An address of the peer has become unreachable.
@@ -190,7 +193,7 @@ impl<'a> Session<'a> {
         let mut session = Self {
             progress_due: options.progress,
             endpoint: endpoint.clone(),
-            plan: options.extensions.plan(),
+            plan: PendingOperations::new(&options.extensions.operations),
             options,
             counters,
             sender,
@@ -201,6 +204,7 @@ impl<'a> Session<'a> {
             queue: VecDeque::new(),
             queued: 0,
             up_since: Instant::now(),
+            last_received: Instant::now(),
             sent_reported: false,
             path_lost: false,
             undelivered: 0,
@@ -246,6 +250,7 @@ impl<'a> Session<'a> {
                 !(self.queue.is_empty() || self.ending || self.peer_shuts || self.is_held());
             let pause = self.pause();
             let events = self.events.as_mut();
+            let reliability = self.options.extensions.reliability;
             tokio::select! {
                 biased;
                 () = stop.requested() => return SessionOutcome::FAILED,
@@ -260,7 +265,7 @@ impl<'a> Session<'a> {
                         return SessionOutcome::FAILED;
                     }
                 },
-                sent = send(&self.sender, self.queue.front()), if may_write && pause.is_none() => {
+                sent = send(&self.sender, reliability, self.queue.front()), if may_write && pause.is_none() => {
                     self.handed_over(sent);
                 }
                 () = sleep_until(pause.unwrap_or(limit)), if pause.is_some() => {}
@@ -311,27 +316,32 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn enqueue(&mut self, message: OutgoingMessage) {
+    fn enqueue(&mut self, message: UserMessage) {
         self.queued += message.data.len();
         self.queue.push_back(message);
     }
 
     fn message(&mut self, message: Message) {
+        self.last_received = Instant::now();
         let counters = &mut *self.counters;
         let unordered = message.ssn.is_none();
         counters.received.add(message.payload.len());
         counters.unordered += u64::from(unordered);
         let (received, sent) = (counters.received.bytes, counters.sent.bytes);
+        let part = message.part;
+        let message = UserMessage {
+            stream: message.stream.0,
+            ppid: message.ppid.0,
+            unordered,
+            data: message.payload.into_bytes(),
+        };
         if self.options.mode == Mode::Echo {
-            let options = SendOptions {
-                ppid: message.ppid,
-                unordered,
-                ..SendOptions::on_stream(message.stream.0)
-            };
-            let data = message.payload.into_bytes();
-            self.enqueue(OutgoingMessage { options, data });
+            self.enqueue(message);
         } else {
-            counters.check.message(message);
+            if part != MessagePart::Whole {
+                counters.check.fail("incomplete message");
+            }
+            counters.check.message(&message);
         }
         let step = self.options.progress;
         if step > 0 && received >= self.progress_due {
@@ -369,6 +379,7 @@ impl<'a> Session<'a> {
             options.end == EndAction::Wait || (options.mode != Mode::Source && options.expect == 0);
         let done = self.queue.is_empty()
             && self.plan.is_done()
+            && self.last_received.elapsed() >= Duration::from_millis(options.extensions.idle)
             && self.counters.received.bytes >= options.expect;
         if awaits_peer || !done || self.ending || self.peer_shuts {
             return None;
@@ -528,9 +539,23 @@ async fn next_event(events: Option<&mut Events>) -> Option<Notification> {
 }
 
 /// Passes a message to the stack when it has room. Cancel-safe.
-async fn send(sender: &SendHalf, message: Option<&OutgoingMessage>) -> Result<(), SendError> {
-    match message {
-        Some(message) => sender.send(message.data.clone(), message.options).await,
-        None => std::future::pending().await,
-    }
+async fn send(
+    sender: &SendHalf,
+    rule: AbandonRule,
+    message: Option<&UserMessage>,
+) -> Result<(), SendError> {
+    let Some(message) = message else {
+        return std::future::pending().await;
+    };
+    let options = SendOptions {
+        ppid: Ppid(message.ppid),
+        unordered: message.unordered,
+        reliability: match rule {
+            AbandonRule::Never => Reliability::Full,
+            AbandonRule::Timed(lifetime) => Reliability::Timed(lifetime),
+            AbandonRule::Retransmissions(count) => Reliability::Retransmissions(count),
+        },
+        ..SendOptions::on_stream(message.stream)
+    };
+    sender.send(message.data.clone(), options).await
 }

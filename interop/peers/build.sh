@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the peer programs of `carrick bench` into target/peers, from packages of the registries: Rust with the versions of
+# Builds the peer programs of `carrick bench` and `interop/run.py --matrix` into target/peers, from packages of the registries: Rust with the versions of
 # Cargo.lock, Go with those of go.sum, usrsctp of Debian. Leaves out what the tools of this host cannot build, and lists
 # it at the end.
 #
@@ -17,9 +17,10 @@ missing=""
 # The sources with dcsctp as the registry has it, except that a packet is formatted for the log only if it is logged.
 rust() {
     command -v cargo >/dev/null || { missing="$missing rust(cargo)"; return; }
-    rm -rf "$work/rust/src" "$work/rust/dcsctp"
+    rm -rf "$work/rust/src" "$work/rust/dcsctp" "$work/peer"
     mkdir -p "$work/rust"
     cp -R src Cargo.toml Cargo.lock "$work/rust"
+    cp -R ../peer "$work"
     cargo fetch --locked
     source=$(cargo metadata --locked --format-version 1 |
         python3 -c 'import json, sys; print(next(p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"] == "dcsctp"))')

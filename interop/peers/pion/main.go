@@ -1,4 +1,4 @@
-// Peer program of github.com/pion/sctp, with the command line of ../README.md.
+// Peer program of github.com/pion/sctp, with the command lines of ../README.md and interop/README.md (interop_*.go).
 package main
 
 import (
@@ -227,6 +227,9 @@ func run(words []string) error {
 }
 
 func main() {
+	if len(os.Args) > 1 && (os.Args[1] == "listen" || os.Args[1] == "connect") {
+		os.Exit(runTest(os.Args[1:]))
+	}
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "pion:", err)
 		os.Exit(1)

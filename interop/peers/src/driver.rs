@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
+use crate::options::Options;
 use crate::{
     Failure, Verb, end_with_input, print_about, print_delivered, print_port, print_round_trips,
 };
@@ -45,6 +46,8 @@ pub struct Config {
     /// Address of this end and of the other one; they are only names in memory.
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// Options of the tests; none in measurements, where the stack's defaults apply.
+    pub(crate) options: Option<Options>,
 }
 
 impl Config {
@@ -54,6 +57,7 @@ impl Config {
             now,
             local: address(local),
             remote: address(remote),
+            options: None,
         }
     }
 }

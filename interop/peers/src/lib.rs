@@ -1,10 +1,26 @@
 //! Command line and output of the peer programs (README.md), and a driver for stacks without sockets.
 
 mod driver;
+mod dtls;
+mod interop;
+mod stacks;
+
+// Command line, content and output of the tests, shared with Carrick's program for them.
+#[path = "../../peer/extension_options.rs"]
+#[allow(dead_code)]
+mod extension_options;
+#[path = "../../peer/messages.rs"]
+mod messages;
+#[path = "../../peer/options.rs"]
+#[allow(dead_code)]
+mod options;
+#[path = "../../peer/output.rs"]
+mod output;
 
 pub use driver::{Config, Stack, run};
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -20,6 +36,40 @@ pub const SEND_LIMIT: usize = 1 << 20;
 
 /// Longest message.
 pub const MAX_MESSAGE: usize = 256 << 10;
+
+/// Runs the program of crate `dcsctp`.
+pub fn dcsctp() -> ExitCode {
+    measure_or_test::<stacks::dcsctp::Dcsctp>("dcsctp")
+}
+
+/// Runs the program of crate `rtc-sctp`.
+pub fn rtc_sctp() -> ExitCode {
+    measure_or_test::<stacks::rtc_sctp::RtcSctp>("rtc-sctp")
+}
+
+/// Runs the program of crate `webrtc-sctp`, which has no measurements: its timers run on the wall clock.
+pub fn webrtc_sctp() -> ExitCode {
+    let is_about = std::env::args().nth(1).is_some_and(|word| word == "about");
+    if is_about {
+        print_about("webrtc-sctp", &[]);
+        return ExitCode::SUCCESS;
+    }
+    interop::run::<stacks::webrtc_sctp::WebrtcSctp>("webrtc-sctp")
+}
+
+fn measure_or_test<S: interop::InteropStack>(name: &'static str) -> ExitCode {
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    if matches!(verb.as_str(), "listen" | "connect") {
+        return interop::run::<S>(name);
+    }
+    match run::<S>(name) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Measurement, or one side of it.
 pub enum Verb {
