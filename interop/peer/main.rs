@@ -9,6 +9,7 @@
 //! - `messages`: sending and checking of messages
 //! - `session`: the association
 //! - `stop`: signals
+//! - `summary`: totals and outcome
 
 mod configuration;
 mod extension_options;
@@ -18,6 +19,7 @@ mod options;
 mod output;
 mod session;
 mod stop;
+mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,8 +30,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use options::Role;
 use output::emit;
-use session::{RunCounters, Session, SessionOutcome};
+use session::{RunCounters, Session, refused};
 use stop::StopSignals;
+use summary::RunOutcome;
 
 /// Exit status for a deficiency of the host.
 const ENVIRONMENT: u8 = 3;
@@ -94,14 +97,14 @@ async fn run(role: &Role) -> ExitCode {
     let mut counters = RunCounters::new(options);
     let set_up = tokio::select! {
         biased;
-        () = stop.requested() => Err(SessionOutcome::FAILED),
-        () = sleep_until(limit) => Err(SessionOutcome::TIMEOUT),
+        () = stop.requested() => Err(RunOutcome::FAILED),
+        () = sleep_until(limit) => Err(RunOutcome::TIMEOUT),
         association = set_up(&endpoint, role) => match association {
             Ok(association) => Ok(association),
-            Err(ConnectError::Failed(reason)) => Err(SessionOutcome::refused(&reason)),
+            Err(ConnectError::Failed(reason)) => Err(refused(&reason)),
             Err(error) => {
                 counters.check.fail(&error.to_string());
-                Err(SessionOutcome::FAILED)
+                Err(RunOutcome::FAILED)
             }
         },
     };

@@ -18,6 +18,7 @@ use crate::messages::{MessageCheck, MessageSource, UserMessage};
 use crate::options::{EndAction, Mode, Options};
 use crate::output::emit;
 use crate::stop::StopSignals;
+use crate::summary::{RunOutcome, RunTotals};
 
 /// Maximum number of echoed bytes that the peer has not read.
 const MAX_ECHO: usize = 8 << 20;
@@ -25,67 +26,24 @@ const MAX_ECHO: usize = 8 << 20;
 /// Interval at which the state of the extensions is recorded, since it is not available after the end.
 const STATE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// End of an association, and its originator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SessionOutcome {
-    ended: &'static str,
-    by: &'static str,
-    cause: u16,
-}
-
-impl SessionOutcome {
-    pub(crate) const FAILED: Self = Self::by_self("failed");
-    pub(crate) const TIMEOUT: Self = Self::by_self("timeout");
-    const ABORTED: Self = Self::by_self("abort");
-
-    const fn by_self(ended: &'static str) -> Self {
-        Self {
-            ended,
-            by: "self",
-            cause: 0,
-        }
-    }
-
-    /// Converts an end that the protocol reported; a shutdown counts as the peer's.
-    pub(crate) fn of(reason: &CloseReason) -> Self {
-        match reason {
-            CloseReason::Shutdown => Self {
-                by: "peer",
-                ..Self::by_self("shutdown")
-            },
-            CloseReason::AbortedByPeer(cause) => Self {
-                ended: "abort",
-                by: "peer",
-                cause: cause.code,
-            },
-            CloseReason::AbortedByUser | CloseReason::AbortedByProtocol(_) => Self::ABORTED,
-            CloseReason::SetupTimedOut
-            | CloseReason::StaleCookie
-            | CloseReason::ProtocolUnreachable => Self::by_self("refused"),
-            _ => Self::by_self("lost"),
-        }
-    }
-
-    /// Converts the reason of a failed set-up.
-    pub(crate) fn refused(reason: &CloseReason) -> Self {
-        Self {
-            cause: Self::of(reason).cause,
-            ..Self::by_self("refused")
-        }
+/// Converts an end that the protocol reported; a shutdown counts as the peer's.
+pub(crate) fn outcome_of(reason: &CloseReason) -> RunOutcome {
+    match reason {
+        CloseReason::Shutdown => RunOutcome::by_peer("shutdown", 0),
+        CloseReason::AbortedByPeer(cause) => RunOutcome::by_peer("abort", cause.code),
+        CloseReason::AbortedByUser | CloseReason::AbortedByProtocol(_) => RunOutcome::ABORTED,
+        CloseReason::SetupTimedOut
+        | CloseReason::StaleCookie
+        | CloseReason::ProtocolUnreachable => RunOutcome::by_self("refused"),
+        _ => RunOutcome::by_self("lost"),
     }
 }
 
-/// Number of messages and of their bytes.
-#[derive(Clone, Copy, Default)]
-struct MessageTotal {
-    messages: u64,
-    bytes: u64,
-}
-
-impl MessageTotal {
-    fn add(&mut self, bytes: usize) {
-        self.messages += 1;
-        self.bytes += bytes as u64;
+/// Converts the reason of a failed set-up.
+pub(crate) fn refused(reason: &CloseReason) -> RunOutcome {
+    RunOutcome {
+        cause: outcome_of(reason).cause,
+        ..RunOutcome::by_self("refused")
     }
 }
 
@@ -93,9 +51,7 @@ impl MessageTotal {
 pub(crate) struct RunCounters {
     options: Options,
     pub(crate) check: MessageCheck,
-    sent: MessageTotal,
-    received: MessageTotal,
-    unordered: u64,
+    totals: RunTotals,
     /// Last recorded state of the extensions.
     extension_state: Value,
 }
@@ -105,40 +61,16 @@ impl RunCounters {
         Self {
             options: options.clone(),
             check: MessageCheck::new(options),
-            sent: MessageTotal::default(),
-            received: MessageTotal::default(),
-            unordered: 0,
+            totals: RunTotals::default(),
             extension_state: Value::Null,
         }
     }
 
     /// Prints the summary. Returns whether the run succeeded.
-    pub(crate) fn report(&self, outcome: SessionOutcome) -> bool {
-        let options = &self.options;
-        let aborted_by_peer = outcome.ended == "abort" && outcome.by == "peer";
-        let all_sent = options.mode != Mode::Source || self.sent.bytes == options.bytes;
-        let ok = matches!(outcome.ended, "shutdown" | "abort")
-            && self.check.errors == 0
-            && self.received.bytes >= options.expect
-            && (all_sent || aborted_by_peer);
-        emit(
-            "end",
-            json!({
-                "ok": ok,
-                "ended": outcome.ended,
-                "by": outcome.by,
-                "cause": outcome.cause,
-                "sent": { "messages": self.sent.messages, "bytes": self.sent.bytes },
-                "received": {
-                    "messages": self.received.messages,
-                    "bytes": self.received.bytes,
-                    "unordered": self.unordered,
-                },
-                "errors": self.check.errors,
-                "facts": self.extension_state,
-            }),
-        );
-        ok
+    pub(crate) fn report(&self, outcome: RunOutcome) -> bool {
+        let facts = ("facts", self.extension_state.clone());
+        self.totals
+            .report(&self.options, outcome, self.check.errors, facts)
     }
 }
 
@@ -216,7 +148,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries messages until the end of the association or `limit`.
-    pub(crate) async fn run(mut self, stop: &mut StopSignals, limit: Instant) -> SessionOutcome {
+    pub(crate) async fn run(mut self, stop: &mut StopSignals, limit: Instant) -> RunOutcome {
         let outcome = self.transfer(stop, limit).await;
         if matches!(outcome.ended, "failed" | "timeout") {
             self.sender.abort(b"run aborted");
@@ -233,14 +165,14 @@ impl<'a> Session<'a> {
         outcome
     }
 
-    async fn transfer(&mut self, stop: &mut StopSignals, limit: Instant) -> SessionOutcome {
+    async fn transfer(&mut self, stop: &mut StopSignals, limit: Instant) -> RunOutcome {
         let mut next_look = Instant::now();
         loop {
             if Instant::now() >= next_look {
                 self.record_state().await;
                 next_look = Instant::now() + STATE_INTERVAL;
             }
-            let bytes = self.counters.sent.bytes + self.counters.received.bytes;
+            let bytes = self.counters.totals.sent.bytes + self.counters.totals.received.bytes;
             let plan = &mut self.plan;
             plan.carry_out(bytes, &self.endpoint, &self.sender).await;
             if let Some(outcome) = self.end_if_done().await {
@@ -253,8 +185,8 @@ impl<'a> Session<'a> {
             let reliability = self.options.extensions.reliability;
             tokio::select! {
                 biased;
-                () = stop.requested() => return SessionOutcome::FAILED,
-                () = sleep_until(limit) => return SessionOutcome::TIMEOUT,
+                () = stop.requested() => return RunOutcome::FAILED,
+                () = sleep_until(limit) => return RunOutcome::TIMEOUT,
                 Some(notification) = next_event(events) => self.notification(notification),
                 received = self.receiver.recv(), if self.queued < MAX_ECHO => match received {
                     Ok(Some(message)) => self.message(message),
@@ -262,7 +194,7 @@ impl<'a> Session<'a> {
                     Err(RecvError::Ended(reason)) => return self.ended(&reason).await,
                     Err(error) => {
                         self.counters.check.fail(&error.to_string());
-                        return SessionOutcome::FAILED;
+                        return RunOutcome::FAILED;
                     }
                 },
                 sent = send(&self.sender, reliability, self.queue.front()), if may_write && pause.is_none() => {
@@ -286,7 +218,7 @@ impl<'a> Session<'a> {
         if self.options.rate == 0 || self.source.is_none() || self.queue.is_empty() {
             return None;
         }
-        let due = self.counters.sent.bytes as f64 / self.options.rate as f64;
+        let due = self.counters.totals.sent.bytes as f64 / self.options.rate as f64;
         // A time out of the range of a duration is beyond the time limit, too.
         let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::from_secs(86_400));
         let at = self.up_since + due;
@@ -296,7 +228,10 @@ impl<'a> Session<'a> {
     /// Returns whether `--hold` stops the source until a path fails.
     fn is_held(&self) -> bool {
         let hold = self.options.hold;
-        self.source.is_some() && hold > 0 && self.counters.sent.bytes >= hold && !self.path_lost
+        self.source.is_some()
+            && hold > 0
+            && self.counters.totals.sent.bytes >= hold
+            && !self.path_lost
     }
 
     /// Keeps one message of the source in the queue.
@@ -308,7 +243,7 @@ impl<'a> Session<'a> {
             self.enqueue(message);
         } else if !self.sent_reported {
             self.sent_reported = true;
-            let sent = self.counters.sent;
+            let sent = self.counters.totals.sent;
             emit(
                 "sent",
                 json!({ "messages": sent.messages, "bytes": sent.bytes }),
@@ -325,9 +260,9 @@ impl<'a> Session<'a> {
         self.last_received = Instant::now();
         let counters = &mut *self.counters;
         let unordered = message.ssn.is_none();
-        counters.received.add(message.payload.len());
-        counters.unordered += u64::from(unordered);
-        let (received, sent) = (counters.received.bytes, counters.sent.bytes);
+        counters.totals.received.add(message.payload.len());
+        counters.totals.unordered += u64::from(unordered);
+        let (received, sent) = (counters.totals.received.bytes, counters.totals.sent.bytes);
         let part = message.part;
         let message = UserMessage {
             stream: message.stream.0,
@@ -354,7 +289,7 @@ impl<'a> Session<'a> {
     fn handed_over(&mut self, result: Result<(), SendError>) {
         let length = self.queue.front().map_or(0, |message| message.data.len());
         match result {
-            Ok(()) => self.counters.sent.add(length),
+            Ok(()) => self.counters.totals.sent.add(length),
             // The receiving side reports the reason; no more can be sent.
             Err(SendError::Ended(_) | SendError::EndpointClosed | SendError::ShuttingDown) => {
                 self.peer_shuts = true;
@@ -373,21 +308,21 @@ impl<'a> Session<'a> {
     }
 
     /// Begins the shutdown when all work is done. Returns the outcome if there is none to wait for.
-    async fn end_if_done(&mut self) -> Option<SessionOutcome> {
+    async fn end_if_done(&mut self) -> Option<RunOutcome> {
         let options = &self.options;
         let awaits_peer =
             options.end == EndAction::Wait || (options.mode != Mode::Source && options.expect == 0);
         let done = self.queue.is_empty()
             && self.plan.is_done()
             && self.last_received.elapsed() >= Duration::from_millis(options.extensions.idle)
-            && self.counters.received.bytes >= options.expect;
+            && self.counters.totals.received.bytes >= options.expect;
         if awaits_peer || !done || self.ending || self.peer_shuts {
             return None;
         }
         self.ending = true;
         if options.end == EndAction::Abort {
             self.sender.abort(b"done");
-            return Some(SessionOutcome::ABORTED);
+            return Some(RunOutcome::ABORTED);
         }
         self.record_state().await;
         let sender = self.sender.clone();
@@ -509,7 +444,7 @@ impl<'a> Session<'a> {
     }
 
     /// Handles the end of the association, after all messages were received.
-    async fn ended(&mut self, reason: &CloseReason) -> SessionOutcome {
+    async fn ended(&mut self, reason: &CloseReason) -> RunOutcome {
         while let Some(notification) = next_event(self.events.as_mut()).await {
             self.notification(notification);
         }
@@ -518,13 +453,13 @@ impl<'a> Session<'a> {
             self.counters.check.fail(&what);
         }
         let by_self = *reason == CloseReason::Shutdown && self.ending && !self.peer_shuts;
-        SessionOutcome {
+        RunOutcome {
             by: if by_self {
                 "self"
             } else {
-                SessionOutcome::of(reason).by
+                outcome_of(reason).by
             },
-            ..SessionOutcome::of(reason)
+            ..outcome_of(reason)
         }
     }
 }

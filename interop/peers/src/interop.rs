@@ -17,6 +17,7 @@ use crate::extension_options::{AbandonRule, ExtensionName, Operation, PlannedOpe
 use crate::messages::{MessageCheck, MessageSource, UserMessage, index_of, is_unordered};
 use crate::options::{self, EndAction, Mode, Options, Role, Transport};
 use crate::output::{emit, started};
+use crate::summary::{RunOutcome, RunTotals};
 
 /// Exit status for a deficiency of the host, and for an option that the stack does not support.
 const ENVIRONMENT: u8 = 3;
@@ -126,23 +127,6 @@ fn has_zero_checksum(packet: &[u8]) -> bool {
     packet.get(CHECKSUM) == Some(&[0; 4])
 }
 
-/// Number of messages and of their bytes.
-#[derive(Clone, Copy, Default)]
-struct MessageTotal {
-    messages: u64,
-    bytes: u64,
-}
-
-impl MessageTotal {
-    fn add(&mut self, bytes: usize) {
-        self.messages += 1;
-        self.bytes += bytes as u64;
-    }
-}
-
-/// End of the association: how, and by which side.
-type RunOutcome = (&'static str, &'static str);
-
 struct Node<S> {
     name: &'static str,
     role: Role,
@@ -158,9 +142,7 @@ struct Node<S> {
     source: Option<MessageSource>,
     queue: VecDeque<UserMessage>,
     operations: VecDeque<PlannedOperation>,
-    sent: MessageTotal,
-    received: MessageTotal,
-    unordered: u64,
+    totals: RunTotals,
     up_since: Option<Instant>,
     progress_due: u64,
     sent_reported: bool,
@@ -195,9 +177,7 @@ impl<S: InteropStack> Node<S> {
             source: None,
             queue: VecDeque::new(),
             operations: options.extensions.operations.clone().into(),
-            sent: MessageTotal::default(),
-            received: MessageTotal::default(),
-            unordered: 0,
+            totals: RunTotals::default(),
             up_since: None,
             progress_due: options.progress,
             sent_reported: false,
@@ -221,9 +201,9 @@ impl<S: InteropStack> Node<S> {
         while self.outcome.is_none() {
             let now = Instant::now();
             if self.stop.load(Ordering::Relaxed) {
-                self.end_early("failed", now);
+                self.end_early(RunOutcome::FAILED, now);
             } else if now >= limit {
-                self.end_early("timeout", now);
+                self.end_early(RunOutcome::TIMEOUT, now);
             } else {
                 self.work(now);
             }
@@ -259,11 +239,11 @@ impl<S: InteropStack> Node<S> {
         Ok(())
     }
 
-    fn end_early(&mut self, ended: &'static str, now: Instant) {
+    fn end_early(&mut self, outcome: RunOutcome, now: Instant) {
         if let Some((stack, _)) = &mut self.stack {
             stack.abort(now);
         }
-        self.outcome = Some((ended, "self"));
+        self.outcome = Some(outcome);
     }
 
     /// Sends packets, and processes those received within [`WAIT`] or until the next timer.
@@ -347,15 +327,18 @@ impl<S: InteropStack> Node<S> {
                     json!({ "direction": direction, "success": success }),
                 ),
                 StackEvent::ShutDown if self.abort_received => {
-                    self.outcome.get_or_insert(("abort", "peer"));
+                    self.outcome.get_or_insert(RunOutcome::by_peer("abort", 0));
                 }
                 StackEvent::ShutDown => {
-                    let by = if self.ending { "self" } else { "peer" };
-                    self.outcome.get_or_insert(("shutdown", by));
+                    self.outcome.get_or_insert(if self.ending {
+                        RunOutcome::by_self("shutdown")
+                    } else {
+                        RunOutcome::by_peer("shutdown", 0)
+                    });
                 }
                 StackEvent::Lost(reason) => {
                     eprintln!("{}: {reason}", self.name);
-                    self.outcome.get_or_insert(("lost", "self"));
+                    self.outcome.get_or_insert(RunOutcome::by_self("lost"));
                 }
             }
         }
@@ -377,7 +360,7 @@ impl<S: InteropStack> Node<S> {
     }
 
     fn received(&mut self, stream: u16, ppid: u32, data: Bytes) {
-        self.received.add(data.len());
+        self.totals.received.add(data.len());
         // No stack reports the U bit: it follows from the number of the message.
         let index = match self.options.ppid {
             Some(_) => index_of(stream, &data),
@@ -390,18 +373,18 @@ impl<S: InteropStack> Node<S> {
             unordered: is_unordered(self.options.unordered, number),
             data,
         };
-        self.unordered += u64::from(message.unordered);
+        self.totals.unordered += u64::from(message.unordered);
         if self.options.mode == Mode::Echo {
             self.queue.push_back(message);
         } else {
             self.check.message(&message);
         }
-        let (step, received) = (self.options.progress, self.received.bytes);
+        let (step, received) = (self.options.progress, self.totals.received.bytes);
         if step > 0 && received >= self.progress_due {
             self.progress_due = received - received % step + step;
             emit(
                 "progress",
-                json!({ "received": received, "sent": self.sent.bytes }),
+                json!({ "received": received, "sent": self.totals.sent.bytes }),
             );
         }
     }
@@ -419,7 +402,7 @@ impl<S: InteropStack> Node<S> {
         let is_done = !has_operation
             && self.operations.is_empty()
             && self.queue.is_empty()
-            && self.received.bytes >= self.options.expect
+            && self.totals.received.bytes >= self.options.expect
             && (self.options.mode != Mode::Source || self.sent_reported);
         if self.ending || !is_done || is_passive || self.options.end == EndAction::Wait {
             return;
@@ -430,7 +413,7 @@ impl<S: InteropStack> Node<S> {
         };
         if self.options.end == EndAction::Abort {
             stack.abort(now);
-            self.outcome = Some(("abort", "self"));
+            self.outcome = Some(RunOutcome::ABORTED);
         } else {
             stack.shutdown(now);
         }
@@ -438,7 +421,7 @@ impl<S: InteropStack> Node<S> {
 
     /// Works on the next operation; true if it is due and not complete.
     fn operate(&mut self, now: Instant) -> bool {
-        let bytes = self.sent.bytes + self.received.bytes;
+        let bytes = self.totals.sent.bytes + self.totals.received.bytes;
         let Some((stack, _)) = &mut self.stack else {
             return false;
         };
@@ -464,14 +447,15 @@ impl<S: InteropStack> Node<S> {
             return;
         };
         for _ in 0..BATCH {
-            let is_held = options.hold > 0 && self.sent.bytes >= options.hold;
+            let is_held = options.hold > 0 && self.totals.sent.bytes >= options.hold;
             let due = match options.rate {
                 0 => Duration::ZERO,
-                rate => Duration::from_secs_f64(self.sent.bytes as f64 / rate as f64),
+                rate => Duration::from_secs_f64(self.totals.sent.bytes as f64 / rate as f64),
             };
             let planned = self.operations.front();
             let is_due = planned.is_some_and(|next| {
-                self.source.is_some() && next.after <= self.sent.bytes + self.received.bytes
+                self.source.is_some()
+                    && next.after <= self.totals.sent.bytes + self.totals.received.bytes
             });
             if is_held || is_due || now < up_since + due {
                 return;
@@ -484,7 +468,7 @@ impl<S: InteropStack> Node<S> {
                     None if self.sent_reported => {}
                     None => {
                         self.sent_reported = true;
-                        let sent = self.sent;
+                        let sent = self.totals.sent;
                         emit(
                             "sent",
                             json!({ "messages": sent.messages, "bytes": sent.bytes }),
@@ -496,7 +480,7 @@ impl<S: InteropStack> Node<S> {
                 return;
             };
             match stack.send_message(now, message, options.extensions.reliability) {
-                Ok(true) => self.sent.add(message.data.len()),
+                Ok(true) => self.totals.sent.add(message.data.len()),
                 Ok(false) => return,
                 Err(why) => {
                     let length = message.data.len();
@@ -509,36 +493,16 @@ impl<S: InteropStack> Node<S> {
 
     /// Prints the summary. Returns whether the run succeeded.
     fn report(&mut self) -> bool {
-        let (ended, by) = self.outcome.unwrap_or(("failed", "self"));
+        let outcome = self.outcome.unwrap_or(RunOutcome::FAILED);
         let options = &self.options;
-        if ended == "shutdown" && options.mode != Mode::Echo && !options.extensions.gaps {
+        let is_checked = options.mode != Mode::Echo && !options.extensions.gaps;
+        if outcome.ended == "shutdown" && is_checked {
             self.check.complete();
         }
-        let all_sent = options.mode != Mode::Source || self.sent.bytes == options.bytes;
-        let ok = matches!(ended, "shutdown" | "abort")
-            && self.check.errors == 0
-            && self.received.bytes >= options.expect
-            && (all_sent || (ended, by) == ("abort", "peer"));
-        emit(
-            "end",
-            json!({
-                "ok": ok,
-                "ended": ended,
-                "by": by,
-                "cause": 0,
-                "sent": { "messages": self.sent.messages, "bytes": self.sent.bytes },
-                "received": {
-                    "messages": self.received.messages,
-                    "bytes": self.received.bytes,
-                    "unordered": self.unordered,
-                },
-                "errors": self.check.errors,
-                "zero_checksums": {
-                    "sent": self.zero_checksums[0],
-                    "received": self.zero_checksums[1],
-                },
-            }),
-        );
-        ok
+        let [sent, received] = self.zero_checksums;
+        let counts = json!({ "sent": sent, "received": received });
+        let facts = ("zero_checksums", counts);
+        self.totals
+            .report(&self.options, outcome, self.check.errors, facts)
     }
 }

@@ -16,6 +16,8 @@ mod messages;
 mod options;
 #[path = "../../peer/output.rs"]
 mod output;
+#[path = "../../peer/summary.rs"]
+mod summary;
 
 pub use driver::{Config, Stack, run};
 
