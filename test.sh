@@ -239,7 +239,8 @@ targets() {
 other_lints() {
   cargo clippy "${workspace[@]}" --benches -- -D warnings &&
     cargo clippy -p carrick-cli --locked -- -D warnings &&
-    cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
+    cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings &&
+    cargo clippy --manifest-path interop/peers/Cargo.toml --locked --all-targets --target-dir target/peers-lint -- -D warnings
 }
 
 # Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a

@@ -304,7 +304,7 @@ impl WebrtcSctp {
             let _ = to_report.send(event);
         });
         Self {
-            runtime: runtime,
+            runtime,
             to_stack,
             from_stack,
             commands,
@@ -404,7 +404,10 @@ impl InteropStack for WebrtcSctp {
         };
         match event {
             StackEvent::Established { .. } => self.is_connected = true,
-            StackEvent::StreamsReset { direction, .. } if direction == "outgoing" => {
+            StackEvent::StreamsReset {
+                direction: "outgoing",
+                ..
+            } => {
                 self.was_reset = true;
             }
             _ => {}
