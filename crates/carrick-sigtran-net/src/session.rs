@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use carrick::Endpoint;
 use carrick_sigtran::aspm::asp::{AspConfig, AspConfigError};
-use carrick_sigtran::aspm::sgp::{GatewayConfig as GatewayMachineConfig, GatewayConfigError};
+use carrick_sigtran::aspm::ipsp::{IpspConfigError, IpspLayer};
+use carrick_sigtran::aspm::sgp::{
+    DeliveryError, GatewayConfig as GatewayMachineConfig, GatewayConfigError,
+};
 use carrick_sigtran::m3ua::asp::AspRequestError;
-use carrick_sigtran::m3ua::ipsp::IpspConfigError;
-use carrick_sigtran::m3ua::sgp::{SgpConfig, TransferError};
+use carrick_sigtran::m3ua::sgp::TransferError;
 use carrick_sigtran::m3ua::{
     AffectedPointCode, M3ua, NetworkAppearance, ProtocolData, RoutingContext,
 };
@@ -329,18 +331,18 @@ fn start_gateway_with<L: SocketLayer>(
     Ok(start(node, inputs, room, SessionSide::Gateway))
 }
 
-/// Starts an IP server process. It sets up the associations with peers that it connects to, and accepts those of the
+/// Starts an IP server process of M3UA or SUA. It sets up the associations with peers that it connects to, and accepts those of the
 /// other peers, on an endpoint with the parameters of [`crate::endpoint_config`]. Messages go to the application server
 /// of the peers; routing contexts of messages to send are not read.
 ///
 /// # Errors
 /// [`IpspConfigError`] if the application servers are contradictory.
-pub fn start_ipsp(
+pub fn start_ipsp<L: SocketLayer + IpspLayer>(
     endpoint: Endpoint,
-    config: IpspConfig,
-    sgp: SgpConfig,
-) -> Result<Session, IpspConfigError> {
-    let (mut node, inputs, room) = Node::<M3ua>::new(endpoint.clone(), SgpConfig::default());
+    config: IpspConfig<L>,
+    sgp: GatewayMachineConfig<L>,
+) -> Result<Session<L>, IpspConfigError<L::AsId>> {
+    let (mut node, inputs, room) = Node::new(endpoint.clone(), GatewayMachineConfig::default());
     node.accept_on(endpoint);
     let (key, _) = node.add_ipsp(config, sgp)?;
     Ok(start(node, inputs, room, SessionSide::Ipsp(key)))
@@ -445,10 +447,14 @@ fn send(node: &mut Node, side: SessionSide, message: Outgoing) -> Result<(), Sen
     match side {
         SessionSide::Asp => send_to_gateway(node, message),
         SessionSide::Gateway => send_to_server(node, message),
-        SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
-            Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
-            result => result.map_err(SendError::Gateway),
-        },
+        SessionSide::Ipsp(key) => {
+            let now = node.now();
+            let side = node.ipsps.get_mut(&key).ok_or(SendError::NotActive)?;
+            match side.transfer(now, message.protocol_data) {
+                Err(DeliveryError::NotActive(_)) => Err(SendError::NotActive),
+                result => result.map_err(|error| SendError::Gateway(error.into())),
+            }
+        }
     }
 }
 

@@ -235,9 +235,14 @@ fn send(
             let context = context.ok_or(RequestError::NotActive)?;
             send_to_server(node, context, message)
         }
-        SessionSide::Asp | SessionSide::Ipsp(_) => {
+        SessionSide::Asp => {
             let key = choose_gateway(node, &message).ok_or(RequestError::NotActive)?;
             send_to_gateway(node, key, message)
+        }
+        SessionSide::Ipsp(key) => {
+            let now = node.now();
+            let side = node.ipsps.get_mut(&key).ok_or(RequestError::NotActive)?;
+            Ok(side.transfer(now, message)?)
         }
     }
 }
@@ -251,7 +256,8 @@ fn connect(
     let now = node.now();
     let peer = match side {
         SessionSide::Gateway => ConnectionPeer::Server(request.routing_context),
-        SessionSide::Asp | SessionSide::Ipsp(_) => {
+        SessionSide::Ipsp(_) => return Err(ConnectError::NoConnections),
+        SessionSide::Asp => {
             let keys: Vec<_> = node.links.keys().copied().collect();
             let context = Some(&request.routing_context);
             let key = node.choose_link(&keys, context, None, request.sequence_control.0);
@@ -297,7 +303,7 @@ impl From<Ended> for ConnectError {
 impl TransferSender<Sua> {
     /// Sends connectionless or connection-oriented messages in their order, as [`TransferSender::send_many`] does in M3UA.
     /// A gateway sends each to the application server of its routing context, an ASP to a gateway that reaches the
-    /// destination.
+    /// destination, an IPSP to the application server of its peers.
     ///
     /// # Errors
     /// [`RequestError`] about the first message that is left; it may be sent again.
