@@ -17,13 +17,14 @@ use carrick_sigtran::m3ua::{
 };
 use carrick_sigtran::sua::Sua;
 use carrick_sigtran::sua::connection::ConnectionTableConfig;
+use carrick_sigtran::sua::translation::TranslationTable;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::association::Input;
 use crate::connection::RemoteGateway;
 use crate::event::Event;
-use crate::layer::{Connections, SocketLayer};
+use crate::layer::{SocketLayer, SuaUser};
 use crate::node::AspSettings;
 use crate::node::Node;
 use crate::node::{IpspConfig, IpspKey};
@@ -272,7 +273,8 @@ pub fn start_sua_asp(
     config: &AspConfig<Sua>,
     connections: ConnectionTableConfig,
 ) -> Result<Session<Sua>, AspConfigError<RoutingContext>> {
-    start_asp_with(endpoint, gateways, config, Connections::new(connections))
+    let user = SuaUser::new(Some(connections), None);
+    start_asp_with(endpoint, gateways, config, user)
 }
 
 fn start_asp_with<L: SocketLayer>(
@@ -301,17 +303,28 @@ pub fn start_gateway<L: SocketLayer>(
     start_gateway_with(endpoint, config, L::NodeUser::default())
 }
 
-/// Starts a gateway of SUA that is the other end of its ASPs' connections: connection-oriented messages become their
-/// indications. Otherwise it is as [`start_gateway`] has it.
+/// Starts a gateway of SUA with functions that [`start_gateway`] does not have:
+///
+/// - With `connections` it is the other end of its ASPs' connections: connection-oriented messages become their indications.
+/// - With `translations`, also an empty table, it relays CLDT, CLDR and CORE between its ASPs (RFC 3868, sections 1.4.6
+///   and 1.5.3): to the application server of their destination address, or of the rule for their global title. The
+///   receiver returns messages for the network, with the translated address. A message that is not relayed is an event
+///   [`EventKind::NotRelayed`](crate::EventKind::NotRelayed), and its CLDR or COREF goes to the ASP.
+///   [`TransferSender::translations`] changes the rules.
+///
+/// With both, COREs are for the gateway. With `translations` alone, messages about the connection that follow a relayed
+/// CORE have no address: the receiver returns them.
 ///
 /// # Errors
 /// [`GatewayConfigError`] if application servers or ASPs are contradictory.
 pub fn start_sua_gateway(
     endpoint: Endpoint,
     config: GatewayConfig<Sua>,
-    connections: ConnectionTableConfig,
+    connections: Option<ConnectionTableConfig>,
+    translations: Option<TranslationTable>,
 ) -> Result<Session<Sua>, GatewayConfigError<RoutingContext>> {
-    start_gateway_with(endpoint, config, Connections::new(connections))
+    let user = SuaUser::new(connections, translations);
+    start_gateway_with(endpoint, config, user)
 }
 
 fn start_gateway_with<L: SocketLayer>(

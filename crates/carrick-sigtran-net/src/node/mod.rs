@@ -386,7 +386,7 @@ impl<L: SocketLayer> Node<L> {
         }
     }
 
-    fn notify(&mut self, peer: Arc<str>, kind: EventKind<L>) {
+    pub(crate) fn notify(&mut self, peer: Arc<str>, kind: EventKind<L>) {
         // Association events have their own kinds.
         let is_sctp_status = match &kind {
             EventKind::Asp(indication) => {

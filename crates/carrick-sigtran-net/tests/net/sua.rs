@@ -22,7 +22,7 @@ use super::support::{disconnected, endpoint, gateway, in_time, wait_for};
 
 const CONTEXT: RoutingContext = RoutingContext(7);
 
-fn address(code: u32) -> Address {
+pub(super) fn address(code: u32) -> Address {
     Address::point_code(PointCode::new(code).unwrap(), SubsystemNumber(8))
 }
 
@@ -180,7 +180,8 @@ async fn indication(
 async fn with_connections() -> (Endpoint, Session<Sua>, Session<Sua>) {
     let endpoint = endpoint();
     let table = ConnectionTableConfig::default;
-    let sg = start_sua_gateway(endpoint.clone(), gateway_config(server()), table()).unwrap();
+    let config = gateway_config(server());
+    let sg = start_sua_gateway(endpoint.clone(), config, Some(table()), None).unwrap();
     let remote = gateway(endpoint.port(), endpoint.encapsulation_port());
     let config = asp_config(1, AspApplicationServer::new(CONTEXT));
     let local = super::support::endpoint();
