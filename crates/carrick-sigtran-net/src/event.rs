@@ -11,6 +11,7 @@ use carrick_sigtran::m3ua::M3ua;
 use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::sua::SourceReferenceNumber;
 use carrick_sigtran::sua::connection::ConnectionTableIndication;
+use carrick_sigtran::sua::sgp::RelayError;
 
 use crate::layer::SocketLayer;
 
@@ -46,6 +47,8 @@ pub enum EventKind<L: SocketLayer = M3ua> {
     Sgp(L::SgpIndication),
     /// Indication of a connection of SUA, with its local reference number.
     Connection(SourceReferenceNumber, Box<ConnectionTableIndication>),
+    /// A message of an ASP of SUA was not relayed; it was answered, if it was a CORE or a CLDT with the return option.
+    NotRelayed(RelayError),
     /// A link of MTP3 over M2PA is in service or not.
     Link(bool),
     /// Congestion of a link set over M2PA began or ended.
@@ -82,6 +85,7 @@ impl<L: SocketLayer> fmt::Display for Event<L> {
             EventKind::Connection(reference, indication) => {
                 write!(f, "connection {}: {indication:?}", reference.0)
             }
+            EventKind::NotRelayed(error) => write!(f, "message not relayed: {error}"),
             EventKind::Link(true) => f.write_str("link is in service"),
             EventKind::Link(false) => f.write_str("link is out of service"),
             EventKind::Congestion(true) => f.write_str("link set is congested"),

@@ -2,8 +2,8 @@
 //!
 //! - [`start_asp`]: an application server process on its associations with signalling gateways, of M3UA, SUA, M2UA or IUA.
 //! - [`start_gateway`]: a signalling gateway process with its application servers and ASPs, of the same layers.
-//! - [`start_sua_asp`], [`start_sua_gateway`]: the same of SUA with connections.
-//! - [`start_ipsp`]: an IP server process of M3UA with its peers.
+//! - [`start_sua_asp`], [`start_sua_gateway`]: the same of SUA with connections; a gateway that relays between its ASPs.
+//! - [`start_ipsp`]: an IP server process of M3UA or SUA with its peers.
 //! - [`stp`]: a signal transfer point as a program: routes, link sets, screening, metrics.
 //!
 //! A [`Session`] sends and receives messages in batches, makes requests, and reports states as events. One task owns all state

@@ -6,22 +6,25 @@ use std::time::Duration;
 
 use carrick::Endpoint;
 use carrick_sigtran::aspm::asp::{AspConfig, AspConfigError};
-use carrick_sigtran::aspm::sgp::{GatewayConfig as GatewayMachineConfig, GatewayConfigError};
+use carrick_sigtran::aspm::ipsp::{IpspConfigError, IpspLayer};
+use carrick_sigtran::aspm::sgp::{
+    DeliveryError, GatewayConfig as GatewayMachineConfig, GatewayConfigError,
+};
 use carrick_sigtran::m3ua::asp::AspRequestError;
-use carrick_sigtran::m3ua::ipsp::IpspConfigError;
-use carrick_sigtran::m3ua::sgp::{SgpConfig, TransferError};
+use carrick_sigtran::m3ua::sgp::TransferError;
 use carrick_sigtran::m3ua::{
     AffectedPointCode, M3ua, NetworkAppearance, ProtocolData, RoutingContext,
 };
 use carrick_sigtran::sua::Sua;
 use carrick_sigtran::sua::connection::ConnectionTableConfig;
+use carrick_sigtran::sua::translation::TranslationTable;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::association::Input;
 use crate::connection::RemoteGateway;
 use crate::event::Event;
-use crate::layer::{Connections, SocketLayer};
+use crate::layer::{SocketLayer, SuaUser};
 use crate::node::AspSettings;
 use crate::node::Node;
 use crate::node::{IpspConfig, IpspKey};
@@ -270,7 +273,8 @@ pub fn start_sua_asp(
     config: &AspConfig<Sua>,
     connections: ConnectionTableConfig,
 ) -> Result<Session<Sua>, AspConfigError<RoutingContext>> {
-    start_asp_with(endpoint, gateways, config, Connections::new(connections))
+    let user = SuaUser::new(Some(connections), None);
+    start_asp_with(endpoint, gateways, config, user)
 }
 
 fn start_asp_with<L: SocketLayer>(
@@ -299,17 +303,28 @@ pub fn start_gateway<L: SocketLayer>(
     start_gateway_with(endpoint, config, L::NodeUser::default())
 }
 
-/// Starts a gateway of SUA that is the other end of its ASPs' connections: connection-oriented messages become their
-/// indications. Otherwise it is as [`start_gateway`] has it.
+/// Starts a gateway of SUA with functions that [`start_gateway`] does not have:
+///
+/// - With `connections` it is the other end of its ASPs' connections: connection-oriented messages become their indications.
+/// - With `translations`, also an empty table, it relays CLDT, CLDR and CORE between its ASPs (RFC 3868, sections 1.4.6
+///   and 1.5.3): to the application server of their destination address, or of the rule for their global title. The
+///   receiver returns messages for the network, with the translated address. A message that is not relayed is an event
+///   [`EventKind::NotRelayed`](crate::EventKind::NotRelayed), and its CLDR or COREF goes to the ASP.
+///   [`TransferSender::translations`] changes the rules.
+///
+/// With both, COREs are for the gateway. With `translations` alone, messages about the connection that follow a relayed
+/// CORE have no address: the receiver returns them.
 ///
 /// # Errors
 /// [`GatewayConfigError`] if application servers or ASPs are contradictory.
 pub fn start_sua_gateway(
     endpoint: Endpoint,
     config: GatewayConfig<Sua>,
-    connections: ConnectionTableConfig,
+    connections: Option<ConnectionTableConfig>,
+    translations: Option<TranslationTable>,
 ) -> Result<Session<Sua>, GatewayConfigError<RoutingContext>> {
-    start_gateway_with(endpoint, config, Connections::new(connections))
+    let user = SuaUser::new(connections, translations);
+    start_gateway_with(endpoint, config, user)
 }
 
 fn start_gateway_with<L: SocketLayer>(
@@ -329,18 +344,18 @@ fn start_gateway_with<L: SocketLayer>(
     Ok(start(node, inputs, room, SessionSide::Gateway))
 }
 
-/// Starts an IP server process. It sets up the associations with peers that it connects to, and accepts those of the
+/// Starts an IP server process of M3UA or SUA. It sets up the associations with peers that it connects to, and accepts those of the
 /// other peers, on an endpoint with the parameters of [`crate::endpoint_config`]. Messages go to the application server
 /// of the peers; routing contexts of messages to send are not read.
 ///
 /// # Errors
 /// [`IpspConfigError`] if the application servers are contradictory.
-pub fn start_ipsp(
+pub fn start_ipsp<L: SocketLayer + IpspLayer>(
     endpoint: Endpoint,
-    config: IpspConfig,
-    sgp: SgpConfig,
-) -> Result<Session, IpspConfigError> {
-    let (mut node, inputs, room) = Node::<M3ua>::new(endpoint.clone(), SgpConfig::default());
+    config: IpspConfig<L>,
+    sgp: GatewayMachineConfig<L>,
+) -> Result<Session<L>, IpspConfigError<L::AsId>> {
+    let (mut node, inputs, room) = Node::new(endpoint.clone(), GatewayMachineConfig::default());
     node.accept_on(endpoint);
     let (key, _) = node.add_ipsp(config, sgp)?;
     Ok(start(node, inputs, room, SessionSide::Ipsp(key)))
@@ -445,10 +460,14 @@ fn send(node: &mut Node, side: SessionSide, message: Outgoing) -> Result<(), Sen
     match side {
         SessionSide::Asp => send_to_gateway(node, message),
         SessionSide::Gateway => send_to_server(node, message),
-        SessionSide::Ipsp(key) => match node.transfer_to_ipsp(key, message.protocol_data) {
-            Err(TransferError::NotActive(_)) => Err(SendError::NotActive),
-            result => result.map_err(SendError::Gateway),
-        },
+        SessionSide::Ipsp(key) => {
+            let now = node.now();
+            let side = node.ipsps.get_mut(&key).ok_or(SendError::NotActive)?;
+            match side.transfer(now, message.protocol_data) {
+                Err(DeliveryError::NotActive(_)) => Err(SendError::NotActive),
+                result => result.map_err(|error| SendError::Gateway(error.into())),
+            }
+        }
     }
 }
 

@@ -113,18 +113,12 @@ impl SocketLayer for M3ua {
     }
 
     fn take_sgp(node: &mut Node<Self>, indication: SgpIndication) -> Option<SgpIndication> {
-        match indication {
-            SgpIndication::Transfer(key, context, data) => {
-                let origin = Origin::Asp(key, context);
-                node.transfers.push(NodeTransfer { origin, data });
-                None
-            }
-            SgpIndication::Discarded(_, count) => {
-                node.counters.recovery_expired += count as u64;
-                Some(indication)
-            }
-            indication => Some(indication),
-        }
+        let SgpIndication::Transfer(key, context, data) = indication else {
+            return Some(indication);
+        };
+        let origin = Origin::Asp(key, context);
+        node.transfers.push(NodeTransfer { origin, data });
+        None
     }
 
     fn received(node: &Node<Self>, transfer: NodeTransfer) -> Received {
@@ -144,12 +138,8 @@ impl SocketLayer for M3ua {
         }
     }
 
-    /// IP server processes and links over M2PA.
-    fn drain_node(node: &mut Node<Self>, now: Time) {
-        let keys: Vec<_> = node.ipsps.keys().copied().collect();
-        for key in keys {
-            node.drain_ipsp(now, key);
-        }
+    /// Links over M2PA.
+    fn drain_node(node: &mut Node<Self>, _now: Time) {
         let keys: Vec<_> = node.m2pas.keys().copied().collect();
         for key in keys {
             node.drain_m2pa(key);

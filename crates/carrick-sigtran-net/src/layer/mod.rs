@@ -6,7 +6,7 @@ mod m3ua;
 mod sua;
 
 pub use sua::ConnectError;
-pub(crate) use sua::Connections;
+pub(crate) use sua::SuaUser;
 
 use bytes::Bytes;
 use carrick_proto::Time;

@@ -1,6 +1,7 @@
-//! SUA on sockets (RFC 3868): messages of the connectionless service, and connections.
+//! SUA on sockets (RFC 3868): messages of the connectionless service, connections, and the relay function.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::Time;
@@ -12,7 +13,8 @@ use carrick_sigtran::sua::asp::AspIndication;
 use carrick_sigtran::sua::connection::{
     ConnectRequest, Connection, ConnectionTable, ConnectionTableConfig, ConnectionTableError,
 };
-use carrick_sigtran::sua::sgp::SgpIndication;
+use carrick_sigtran::sua::sgp::{NotRelayed, RelayError, Relayed, SgpIndication};
+use carrick_sigtran::sua::translation::TranslationTable;
 use carrick_sigtran::sua::{
     DecodeError, Message, PAYLOAD_PROTOCOL_ID, PORT, Route, RoutingContext, SourceReferenceNumber,
     Sua,
@@ -35,21 +37,28 @@ enum ConnectionPeer {
     Server(RoutingContext),
 }
 
-/// Connections of a session. Without them, connection-oriented messages are received as they are.
+/// Connections of a session, and the relay function of a gateway.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Connections {
+pub struct SuaUser {
+    /// Without it, connection-oriented messages are received as they are.
     table: Option<ConnectionTable<ConnectionPeer>>,
     /// Peers with connections, until they are lost.
     peers: BTreeSet<ConnectionPeer>,
+    /// Rules of the relay function; without it, no message is relayed.
+    translations: Option<TranslationTable>,
 }
 
-impl Connections {
-    /// Table without connections.
-    pub(crate) fn new(config: ConnectionTableConfig) -> Self {
+impl SuaUser {
+    /// User without connections yet.
+    pub(crate) fn new(
+        connections: Option<ConnectionTableConfig>,
+        translations: Option<TranslationTable>,
+    ) -> Self {
         Self {
-            table: Some(ConnectionTable::new(config)),
+            table: connections.map(ConnectionTable::new),
             peers: BTreeSet::new(),
+            translations,
         }
     }
 
@@ -71,7 +80,7 @@ impl Connections {
 impl SocketLayer for Sua {
     socket_layer!(AspIndication, SgpIndication);
 
-    type NodeUser = Connections;
+    type NodeUser = SuaUser;
 
     fn asp_of(indication: &SgpIndication) -> Option<AspKey> {
         match indication {
@@ -109,12 +118,12 @@ impl SocketLayer for Sua {
         None
     }
 
-    fn take_sgp(node: &mut Node<Self>, indication: SgpIndication) -> Option<SgpIndication> {
-        match &indication {
+    fn take_sgp(node: &mut Node<Self>, mut indication: SgpIndication) -> Option<SgpIndication> {
+        match &mut indication {
             SgpIndication::Gateway(_) => return Some(indication),
-            SgpIndication::Traffic(_, context, message) => {
+            SgpIndication::Traffic(asp, context, message) => {
                 let (now, peer) = (node.now(), ConnectionPeer::Server(*context));
-                if node.user.take(now, peer, message) {
+                if node.user.take(now, peer, message) || relay(node, *asp, *context, message) {
                     return None;
                 }
             }
@@ -124,13 +133,13 @@ impl SocketLayer for Sua {
         None
     }
 
-    fn node_timeout(connections: &Connections) -> Option<Time> {
-        let table = connections.table.as_ref();
+    fn node_timeout(user: &SuaUser) -> Option<Time> {
+        let table = user.table.as_ref();
         table.and_then(ConnectionTable::poll_timeout)
     }
 
-    fn expire_node(connections: &mut Connections, now: Time) {
-        if let Some(table) = &mut connections.table {
+    fn expire_node(user: &mut SuaUser, now: Time) {
+        if let Some(table) = &mut user.table {
             table.handle_timeout(now);
         }
     }
@@ -161,6 +170,48 @@ impl SocketLayer for Sua {
                 peer: "".into(),
                 kind: EventKind::Connection(reference, Box::new(indication)),
             });
+        }
+    }
+}
+
+/// Relays a message of an ASP (section 1.5.3):
+///
+/// 1. A CLDT, CLDR or CORE is delivered to the application server of its destination, in the network of the sender's.
+/// 2. A message for the network, with its new address, and any other message are left to the user.
+/// 3. A message that is not relayed is an event, and its answer goes to the ASP that sent it.
+///
+/// Returns whether nothing is left to the user.
+fn relay(
+    node: &mut Node<Sua>,
+    asp: AspKey,
+    context: RoutingContext,
+    message: &mut Box<Message>,
+) -> bool {
+    let Some(translations) = &node.user.translations else {
+        return false;
+    };
+    let sgp = &mut node.gateway.sgp;
+    let server = sgp.application_server(context);
+    let network = server.and_then(|server| server.network_appearance);
+    match sgp.relay(translations, network, message) {
+        Ok(Relayed::ApplicationServer(_)) => true,
+        Ok(Relayed::Network(relayed)) => {
+            *message = relayed;
+            false
+        }
+        Err(NotRelayed {
+            error: RelayError::NoDestination,
+            ..
+        }) => false,
+        Err(NotRelayed { error, answer }) => {
+            if let Some(answer) = answer {
+                sgp.reply(asp, *answer);
+            }
+            let peer = node.gateway.asps.get(&asp);
+            let name = peer.map(|peer| Arc::clone(&peer.name));
+            let name = name.unwrap_or_else(|| "".into());
+            node.notify(name, EventKind::NotRelayed(error));
+            true
         }
     }
 }
@@ -235,9 +286,14 @@ fn send(
             let context = context.ok_or(RequestError::NotActive)?;
             send_to_server(node, context, message)
         }
-        SessionSide::Asp | SessionSide::Ipsp(_) => {
+        SessionSide::Asp => {
             let key = choose_gateway(node, &message).ok_or(RequestError::NotActive)?;
             send_to_gateway(node, key, message)
+        }
+        SessionSide::Ipsp(key) => {
+            let now = node.now();
+            let side = node.ipsps.get_mut(&key).ok_or(RequestError::NotActive)?;
+            Ok(side.transfer(now, message)?)
         }
     }
 }
@@ -251,7 +307,8 @@ fn connect(
     let now = node.now();
     let peer = match side {
         SessionSide::Gateway => ConnectionPeer::Server(request.routing_context),
-        SessionSide::Asp | SessionSide::Ipsp(_) => {
+        SessionSide::Ipsp(_) => return Err(ConnectError::NoConnections),
+        SessionSide::Asp => {
             let keys: Vec<_> = node.links.keys().copied().collect();
             let context = Some(&request.routing_context);
             let key = node.choose_link(&keys, context, None, request.sequence_control.0);
@@ -278,7 +335,7 @@ pub enum ConnectError {
     #[error("no peer is active in the application server: wait for its state")]
     NotActive,
     /// The session keeps no connections.
-    #[error("the session keeps no connections: start it with start_sua_asp or start_sua_gateway")]
+    #[error("the session keeps no connections: start a gateway or an ASP of SUA with them")]
     NoConnections,
     /// There is no room, or the request is invalid.
     #[error(transparent)]
@@ -297,7 +354,7 @@ impl From<Ended> for ConnectError {
 impl TransferSender<Sua> {
     /// Sends connectionless or connection-oriented messages in their order, as [`TransferSender::send_many`] does in M3UA.
     /// A gateway sends each to the application server of its routing context, an ASP to a gateway that reaches the
-    /// destination.
+    /// destination, an IPSP to the application server of its peers.
     ///
     /// # Errors
     /// [`RequestError`] about the first message that is left; it may be sent again.
@@ -337,5 +394,18 @@ impl TransferSender<Sua> {
             table.change(now, reference, |connection| request(connection, now))
         })
         .await
+    }
+
+    /// Changes the rules of a gateway that relays, such as by [`TranslationTable::add`] and [`TranslationTable::remove`].
+    /// Returns `None` if it was started without a table.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub async fn translations<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut TranslationTable) -> R + Send + 'static,
+    ) -> Result<Option<R>, Ended> {
+        self.run(move |node| node.user.translations.as_mut().map(change))
+            .await
     }
 }

@@ -169,18 +169,9 @@ impl<L: SocketLayer> Node<L> {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
-        let is_decoded = match association.role {
-            Role::M2pa(m2pa, key) => {
-                let side = self.m2pas.get_mut(&m2pa);
-                Some(side.is_some_and(|side| side.on_message(now, key, stream, octets)))
-            }
-            Role::Ipsp(ipsp, key) => {
-                let side = self.ipsps.get_mut(&ipsp);
-                Some(side.is_some_and(|side| side.on_message(now, key, stream, octets)))
-            }
-            _ => None,
-        };
-        if let Some(is_decoded) = is_decoded {
+        if let Role::M2pa(m2pa, key) = association.role {
+            let side = self.m2pas.get_mut(&m2pa);
+            let is_decoded = side.is_some_and(|side| side.on_message(now, key, stream, octets));
             self.counters.malformed += u64::from(!is_decoded);
             return;
         }
@@ -196,6 +187,11 @@ impl<L: SocketLayer> Node<L> {
                 match decoded {
                     Ok(message) => link.asp.handle_message(now, stream, &message),
                     Err(error) => link.asp.handle_malformed(now, &error, octets),
+                }
+            }
+            Role::Ipsp(ipsp, key) => {
+                if let Some(side) = self.ipsps.get_mut(ipsp) {
+                    side.on_message(now, *key, stream, &decoded, octets);
                 }
             }
             Role::Asp(key) => {
@@ -227,7 +223,7 @@ impl<L: SocketLayer> Node<L> {
                     }
                 }
             }
-            Role::Ipsp(..) | Role::M2pa(..) | Role::Closing => {}
+            Role::M2pa(..) | Role::Closing => {}
         }
     }
 

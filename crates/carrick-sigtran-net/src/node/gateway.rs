@@ -169,9 +169,15 @@ impl<L: SocketLayer> Node<L> {
         let Some(indication) = L::take_sgp(self, indication) else {
             return;
         };
-        if let Some(GatewayEvent::PeerUnresponsive(key)) = L::gateway_event(&indication) {
-            let asp = self.gateway.asps.get(&key);
-            self.abort_unresponsive(asp.and_then(|asp| asp.association));
+        match L::gateway_event(&indication) {
+            Some(GatewayEvent::PeerUnresponsive(key)) => {
+                let asp = self.gateway.asps.get(&key);
+                self.abort_unresponsive(asp.and_then(|asp| asp.association));
+            }
+            Some(GatewayEvent::Discarded(_, count)) => {
+                self.counters.recovery_expired += count as u64;
+            }
+            _ => {}
         }
         let name = self.gateway.name(&indication);
         self.notify(name, EventKind::Sgp(indication));

@@ -1,4 +1,5 @@
-//! IP server process: the state machine with the connections of its peers (RFC 4666, sections 4.3 and 5.6).
+//! IP server process: the state machine with the connections of its peers (RFC 4666, sections 4.3 and 5.6; RFC 3868,
+//! section 4.3).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,31 +7,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::Time;
-use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
-use carrick_sigtran::m3ua::ipsp::{Ipsp, IpspConfigError, IpspExchange, IpspIndication};
-use carrick_sigtran::m3ua::sgp::{
-    ApplicationServerConfig, AsState, AspKey, SgpAspConfig, SgpConfig, SgpIndication, TransferError,
+use carrick_sigtran::SctpNotification;
+use carrick_sigtran::aspm::asp::{AspConfig, AspEvent, AspState};
+use carrick_sigtran::aspm::ipsp::{Ipsp, IpspConfigError, IpspExchange, IpspIndication, IpspLayer};
+use carrick_sigtran::aspm::sgp::{
+    AsState, AspKey, DeliveryError, GatewayConfig, GatewayEvent, SgpAspConfig,
 };
-use carrick_sigtran::m3ua::{
-    AspIdentifier, M3ua, Message, ProtocolData, RoutingContext, SctpNotification,
-};
+use carrick_sigtran::m3ua::M3ua;
+use carrick_sigtran::message::{AspIdentifier, DecodeError};
 
+use super::Node;
 use super::activation::AspRequester;
-use super::{Node, NodeTransfer, Origin};
 use crate::association::AssociationId;
 use crate::connection::{LinkKey, PeerConnection, RemoteGateway};
 use crate::event::EventKind;
 use crate::layer::SocketLayer;
 
-/// IP server process: M3UA between two processes without a gateway.
+/// IP server process: M3UA or SUA between two processes without a gateway.
 #[derive(Clone, PartialEq, Debug)]
-pub struct IpspConfig {
+pub struct IpspConfig<L: SocketLayer = M3ua> {
     /// Model of the exchange of ASPSM and ASPTM messages, the same at both ends.
     pub exchange: IpspExchange,
     /// Application server that the peers serve.
-    pub remote: ApplicationServerConfig,
+    pub remote: L::Server,
     /// Application server that this process serves; with single exchange it has the routing context of `remote`.
-    pub local: AspApplicationServer,
+    pub local: L::Served,
     /// ASP Identifier of this process.
     pub identifier: Option<AspIdentifier>,
     /// Peers.
@@ -52,40 +53,43 @@ pub struct IpspPeer {
 pub(crate) struct IpspKey(pub(crate) u32);
 
 /// Peer with its connection.
-pub(crate) struct ConnectedPeer {
+pub(crate) struct ConnectedPeer<L: SocketLayer> {
     pub(crate) connection: PeerConnection,
     key: AspKey,
-    requester: AspRequester<M3ua>,
+    requester: AspRequester<L>,
 }
 
 /// State machine with the connections of its peers.
-pub(crate) struct IpspSide {
-    pub(crate) ipsp: Ipsp,
-    remote: RoutingContext,
-    local: Option<RoutingContext>,
-    pub(crate) peers: BTreeMap<LinkKey, ConnectedPeer>,
+pub(crate) struct IpspSide<L: SocketLayer = M3ua> {
+    ipsp: Ipsp<L>,
+    remote: L::AsId,
+    local: Option<L::AsId>,
+    pub(crate) peers: BTreeMap<LinkKey, ConnectedPeer<L>>,
 }
 
-impl IpspSide {
+impl<L: SocketLayer> IpspSide<L> {
     /// Process with these peers, whose keys begin with `first`.
     pub(crate) fn new(
         now: Time,
-        config: IpspConfig,
-        sgp: SgpConfig,
+        config: IpspConfig<L>,
+        sgp: GatewayConfig<L>,
         first: LinkKey,
-    ) -> Result<Self, IpspConfigError> {
+    ) -> Result<Self, IpspConfigError<L::AsId>>
+    where
+        L: IpspLayer,
+    {
         let mut ipsp = Ipsp::new(config.exchange, sgp);
-        let (remote, local) = (config.remote.routing_context, config.local.routing_context);
+        let (remote, local) = (L::server_id(&config.remote), L::served_id(&config.local));
         ipsp.remote(now, |gateway| gateway.add_application_server(config.remote))?;
         let mut peers = BTreeMap::new();
         for (number, peer) in (first.0..).zip(config.peers) {
             let of_peer = SgpAspConfig {
                 identifier: None,
-                application_servers: vec![remote],
+                application_servers: vec![remote.clone()],
             };
             let own = AspConfig {
                 identifier: config.identifier,
-                application_servers: vec![config.local],
+                application_servers: vec![config.local.clone()],
                 ..AspConfig::default()
             };
             let (up, active) = match config.exchange {
@@ -110,30 +114,29 @@ impl IpspSide {
 
     /// Returns whether messages to the peers are sent or buffered.
     pub(crate) fn is_usable(&self) -> bool {
-        let state = self.ipsp.gateway().as_state(self.remote);
+        let state = self.ipsp.gateway().as_state(self.remote.clone());
         matches!(state, Some(AsState::Active | AsState::Pending))
     }
 
     /// Returns the number of messages to the peers that wait, and their octets.
     pub(crate) fn buffered(&self) -> Option<(usize, usize)> {
-        self.ipsp.gateway().buffered(self.remote)
+        self.ipsp.gateway().buffered(self.remote.clone())
     }
 
     /// Returns whether the peer is active, and this process towards it.
     pub(crate) fn is_active(&self, key: LinkKey) -> bool {
-        let active = |peer: &ConnectedPeer| {
-            let local = self
-                .ipsp
-                .asp(peer.key)
-                .and_then(|asp| asp.state(self.local));
-            let remote = self.ipsp.gateway().asp_state(peer.key, self.remote);
+        let active = |peer: &ConnectedPeer<L>| {
+            let asp = self.ipsp.asp(peer.key);
+            let local = asp.and_then(|asp| asp.state(self.local.clone()));
+            let gateway = self.ipsp.gateway();
+            let remote = gateway.asp_state(peer.key, self.remote.clone());
             local == Some(AspState::Active) && remote == Some(AspState::Active)
         };
         self.peers.get(&key).is_some_and(active)
     }
 
     /// Returns the peer with this key in the state machine.
-    pub(crate) fn peer_of(&self, key: AspKey) -> Option<(LinkKey, &ConnectedPeer)> {
+    pub(crate) fn peer_of(&self, key: AspKey) -> Option<(LinkKey, &ConnectedPeer<L>)> {
         let mut peers = self.peers.iter();
         let found = peers.find(|(_, peer)| peer.key == key);
         found.map(|(key, peer)| (*key, peer))
@@ -171,22 +174,20 @@ impl IpspSide {
         }
     }
 
-    /// Handles a message. Returns whether it could be decoded.
     pub(crate) fn on_message(
         &mut self,
         now: Time,
         key: LinkKey,
         stream: u16,
+        decoded: &Result<L::Message, DecodeError>,
         octets: &Bytes,
-    ) -> bool {
-        let decoded = Message::decode(octets);
+    ) {
         if let Some(peer) = self.peers.get(&key) {
-            match &decoded {
+            match decoded {
                 Ok(message) => self.ipsp.handle_message(now, peer.key, stream, message),
                 Err(error) => self.ipsp.handle_malformed(now, peer.key, error, octets),
             }
         }
-        decoded.is_ok()
     }
 
     /// Reacts to a primitive of this process towards a peer. Returns whether the association is to be shut down.
@@ -194,7 +195,7 @@ impl IpspSide {
         &mut self,
         now: Time,
         key: LinkKey,
-        indication: &AspIndication,
+        indication: &L::AspIndication,
     ) -> bool {
         let Some(peer) = self.peers.get_mut(&key) else {
             return false;
@@ -205,7 +206,7 @@ impl IpspSide {
             requester,
         } = peer;
         let closes = self.ipsp.local(now, *key, |asp| {
-            if let Some(event) = M3ua::asp_event(indication) {
+            if let Some(event) = L::asp_event(indication) {
                 requester.on_event(now, asp, connection, &event);
             }
             requester.is_stopping() && requester.continue_stop(now, asp)
@@ -262,10 +263,14 @@ impl IpspSide {
     }
 
     /// Sends a message to the peers, as their traffic mode demands.
-    pub(crate) fn transfer(&mut self, now: Time, data: ProtocolData) -> Result<(), TransferError> {
-        let remote = self.remote;
+    pub(crate) fn transfer(
+        &mut self,
+        now: Time,
+        payload: L::Payload,
+    ) -> Result<(), DeliveryError<L::AsId>> {
+        let remote = &self.remote;
         self.ipsp
-            .remote(now, |gateway| gateway.transfer_to(remote, data))
+            .remote(now, |gateway| gateway.deliver(remote, payload))
     }
 }
 
@@ -273,9 +278,12 @@ impl<L: SocketLayer> Node<L> {
     /// Adds an IP server process and begins to set up its associations. Returns its key and those of the peers.
     pub(crate) fn add_ipsp(
         &mut self,
-        config: IpspConfig,
-        sgp: SgpConfig,
-    ) -> Result<(IpspKey, Vec<LinkKey>), IpspConfigError> {
+        config: IpspConfig<L>,
+        sgp: GatewayConfig<L>,
+    ) -> Result<(IpspKey, Vec<LinkKey>), IpspConfigError<L::AsId>>
+    where
+        L: IpspLayer,
+    {
         let key = IpspKey(self.next_link);
         let now = self.clock.now();
         let mut side = IpspSide::new(now, config, sgp, LinkKey(self.next_link))?;
@@ -315,23 +323,8 @@ impl<L: SocketLayer> Node<L> {
             }
         }
     }
-}
-
-impl Node<M3ua> {
-    /// Sends a message as IPSP to the peers.
-    pub(crate) fn transfer_to_ipsp(
-        &mut self,
-        key: IpspKey,
-        data: ProtocolData,
-    ) -> Result<(), TransferError> {
-        let now = self.clock.now();
-        match self.ipsps.get_mut(&key) {
-            Some(side) => side.transfer(now, data),
-            None => Err(TransferError::NoRoutingKey),
-        }
-    }
-
-    pub(crate) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
+    /// Moves the primitives and messages of an IP server process on.
+    pub(super) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
         let mut closing = Vec::new();
         while let Some(side) = self.ipsps.get_mut(&ipsp)
             && let Some(indication) = side.ipsp.poll_indication()
@@ -339,10 +332,10 @@ impl Node<M3ua> {
             let (peer, indication) = match indication {
                 IpspIndication::Local(peer, indication) => (peer, indication),
                 IpspIndication::Remote(indication) => {
-                    let peer = indication.asp().and_then(|asp| side.peer_of(asp));
+                    let peer = L::asp_of(&indication).and_then(|asp| side.peer_of(asp));
                     let name = peer.map(|(_, peer)| Arc::clone(&peer.connection.name));
-                    if let SgpIndication::Discarded(_, count) = &indication {
-                        self.counters.recovery_expired += *count as u64;
+                    if let Some(GatewayEvent::Discarded(_, count)) = L::gateway_event(&indication) {
+                        self.counters.recovery_expired += count as u64;
                     }
                     let name = name.unwrap_or_else(|| "".into());
                     self.notify(name, EventKind::Sgp(indication));
@@ -352,19 +345,18 @@ impl Node<M3ua> {
             let Some((key, peer)) = side.peer_of(peer) else {
                 continue;
             };
-            if let AspIndication::Transfer(data) = indication {
-                let origin = Origin::Link(key);
-                self.transfers.push(NodeTransfer { origin, data });
-                continue;
-            }
             let (name, id) = (
                 Arc::clone(&peer.connection.name),
                 peer.connection.association(),
             );
-            if side.on_indication(now, key, &indication) {
+            let Some(indication) = L::take_asp(self, key, indication) else {
+                continue;
+            };
+            let side = self.ipsps.get_mut(&ipsp);
+            if side.is_some_and(|side| side.on_indication(now, key, &indication)) {
                 closing.push(key);
             }
-            if indication == AspIndication::PeerUnresponsive {
+            if let Some(AspEvent::PeerUnresponsive) = L::asp_event(&indication) {
                 self.abort_unresponsive(id);
             }
             self.notify(name, EventKind::Asp(indication));

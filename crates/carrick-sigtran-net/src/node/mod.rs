@@ -1,5 +1,5 @@
 //! Node of a network, of M3UA or another layer: links to gateways (ASP) and ASPs at its own gateway (SGP), with their
-//! associations; in M3UA also peers of IP server processes (IPSP) and links over M2PA. One task owns it.
+//! associations; peers of IP server processes (IPSP) in M3UA and SUA; in M3UA also links over M2PA. One task owns it.
 //!
 //! An input is handled in these steps:
 //!
@@ -120,7 +120,7 @@ pub struct Node<L: SocketLayer = M3ua> {
     next_link: u32,
     associations: BTreeMap<AssociationId, NodeAssociation>,
     pub(crate) links: BTreeMap<LinkKey, AspLink<L>>,
-    pub(crate) ipsps: BTreeMap<IpspKey, IpspSide>,
+    pub(crate) ipsps: BTreeMap<IpspKey, IpspSide<L>>,
     pub(crate) m2pas: BTreeMap<M2paKey, M2paSide>,
     pub(crate) gateway: GatewaySide<L>,
     /// State of the user, such as connections of SUA.
@@ -371,6 +371,10 @@ impl<L: SocketLayer> Node<L> {
             self.on_sgp_indication(indication);
         }
         self.stage_gateway();
+        let keys: Vec<_> = self.ipsps.keys().copied().collect();
+        for key in keys {
+            self.drain_ipsp(now, key);
+        }
         L::drain_node(self, now);
     }
 
@@ -382,7 +386,7 @@ impl<L: SocketLayer> Node<L> {
         }
     }
 
-    fn notify(&mut self, peer: Arc<str>, kind: EventKind<L>) {
+    pub(crate) fn notify(&mut self, peer: Arc<str>, kind: EventKind<L>) {
         // Association events have their own kinds.
         let is_sctp_status = match &kind {
             EventKind::Asp(indication) => {

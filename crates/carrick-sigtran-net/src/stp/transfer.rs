@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use carrick_sigtran::m3ua::route::Availability;
-use carrick_sigtran::m3ua::sgp::AsState;
+use carrick_sigtran::m3ua::sgp::{AsState, TransferError};
 use carrick_sigtran::m3ua::{AffectedPointCode, ProtocolData, RoutingContext};
 
 use super::config::LinkSetSettings;
@@ -91,7 +91,12 @@ impl StpCore {
                 let key = key.ok_or(Discard::Unavailable)?;
                 Ok(self.node.transfer_to_link(key, context, data)?)
             }
-            TargetKind::Ipsp(key) => Ok(self.node.transfer_to_ipsp(*key, data)?),
+            TargetKind::Ipsp(key) => {
+                let now = self.node.now();
+                let side = self.node.ipsps.get_mut(key);
+                let side = side.ok_or(Discard::Unavailable)?;
+                Ok(side.transfer(now, data).map_err(TransferError::from)?)
+            }
             TargetKind::M2pa(key) => Ok(self.node.transfer_to_m2pa(*key, &data)?),
         }
     }

@@ -1,76 +1,176 @@
-//! IP server processes (RFC 4666, section 5.6).
+//! IP server processes (RFC 4666, section 5.6; RFC 3868, section 4.3).
+
+use std::time::Duration;
 
 use carrick::Endpoint;
-use carrick_sigtran::m3ua::RoutingContext;
-use carrick_sigtran::m3ua::asp::AspApplicationServer;
-use carrick_sigtran::m3ua::ipsp::IpspExchange;
-use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
-use carrick_sigtran_net::{EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, start_ipsp};
+use carrick_sigtran::aspm::ipsp::{IpspExchange, IpspLayer};
+use carrick_sigtran::aspm::sgp::{AsState, GatewayConfig, GatewayEvent};
+use carrick_sigtran::m3ua::{self, M3ua, RoutingContext};
+use carrick_sigtran::sua::asp::AspIndication;
+use carrick_sigtran::sua::sgp::Destinations;
+use carrick_sigtran::sua::{self, Sua};
+use carrick_sigtran_net::{
+    ConnectError, EventKind, IpspConfig, IpspPeer, Session, SocketLayer, start_ipsp,
+};
 
+use super::layers::next;
 use super::stp::{active_asp, config, start, status_with, with_one_asp};
-use super::support::{check_order, endpoint, gateway, in_time, messages, receive, send, wait_for};
+use super::sua::{batch, request, unavailable, unitdata};
+use super::support::{
+    check_order, disconnected, endpoint, gateway, in_time, messages, receive, send, wait_for,
+};
 
-/// Starts an IPSP with one peer, whose application server has the second context.
-fn start_peer(
-    endpoint: Endpoint,
+/// Models of the exchange, each with the routing contexts of both ends.
+const EXCHANGES: [(IpspExchange, [u32; 2]); 3] = [
+    (IpspExchange::Single, [7, 7]),
+    (IpspExchange::Double, [7, 8]),
+    (IpspExchange::DoubleWithSingleAspsm, [7, 8]),
+];
+
+/// Application servers of a layer, for the tests of IPSPs.
+trait Servers: SocketLayer + IpspLayer {
+    fn served(context: u32) -> Self::Served;
+    fn server(context: u32) -> Self::Server;
+}
+
+impl Servers for M3ua {
+    fn served(context: u32) -> m3ua::asp::AspApplicationServer {
+        m3ua::asp::AspApplicationServer::new(RoutingContext(context))
+    }
+
+    fn server(context: u32) -> m3ua::sgp::ApplicationServerConfig {
+        m3ua::sgp::ApplicationServerConfig::new(RoutingContext(context), Vec::new())
+    }
+}
+
+impl Servers for Sua {
+    fn served(context: u32) -> sua::asp::AspApplicationServer {
+        sua::asp::AspApplicationServer::new(RoutingContext(context))
+    }
+
+    fn server(context: u32) -> sua::sgp::ApplicationServerConfig {
+        sua::sgp::ApplicationServerConfig::new(RoutingContext(context), Destinations::Unrouted)
+    }
+}
+
+/// Starts an IPSP with the peer at another endpoint, whose application server has the second context. Messages wait for
+/// the peer longer than any test takes.
+fn start_peer<L: Servers>(
+    [here, there]: [&Endpoint; 2],
     exchange: IpspExchange,
     [local, remote]: [u32; 2],
-    peer: RemoteGateway,
     connects: bool,
-) -> Session {
+) -> Session<L> {
     let config = IpspConfig {
         exchange,
-        remote: ApplicationServerConfig::new(RoutingContext(remote), Vec::new()),
-        local: AspApplicationServer::new(RoutingContext(local)),
+        remote: L::server(remote),
+        local: L::served(local),
         identifier: None,
         peers: vec![IpspPeer {
-            remote: peer,
+            remote: gateway(there.port(), there.encapsulation_port()),
             connects,
         }],
     };
-    start_ipsp(endpoint, config, SgpConfig::default()).unwrap()
+    let sgp = GatewayConfig {
+        t_recovery: Duration::from_secs(600),
+        ..GatewayConfig::default()
+    };
+    start_ipsp(here.clone(), config, sgp).unwrap()
+}
+
+/// Starts two IPSPs, the first of which sets the association up, and waits until both are active. Returns their endpoints
+/// as well.
+async fn start_both<L: Servers>(
+    exchange: IpspExchange,
+    [own, other]: [u32; 2],
+) -> ([Endpoint; 2], [Session<L>; 2]) {
+    let (here, there) = (endpoint(), endpoint());
+    let mut accepting = start_peer([&there, &here], exchange, [other, own], false);
+    let mut connecting = start_peer([&here, &there], exchange, [own, other], true);
+    peer_active(&mut connecting).await;
+    peer_active(&mut accepting).await;
+    ([here, there], [connecting, accepting])
 }
 
 /// Waits until the application server of the peer is active.
-async fn peer_active(session: &mut Session) {
+async fn peer_active<L: SocketLayer>(session: &mut Session<L>) {
     wait_for(session, |kind| {
-        matches!(
-            kind,
-            EventKind::Sgp(SgpIndication::AsStatus(_, AsState::Active))
-        )
+        let EventKind::Sgp(indication) = kind else {
+            return false;
+        };
+        let event = L::gateway_event(indication);
+        matches!(event, Some(GatewayEvent::AsStatus(_, AsState::Active)))
     })
     .await;
+}
+
+/// Checks that this end of the association is shut down when the other one ends.
+async fn end<L: SocketLayer>(mut session: Session<L>, ending: Session<L>) {
+    ending.close();
+    in_time(ending.ended()).await;
+    disconnected(&mut session).await;
 }
 
 /// RFC 4666, sections 4.3 and 5.6
 #[tokio::test]
 async fn messages_pass_between_ipsps() {
-    for (exchange, contexts) in [
-        (IpspExchange::Single, [7, 7]),
-        (IpspExchange::Double, [7, 8]),
-        (IpspExchange::DoubleWithSingleAspsm, [7, 8]),
-    ] {
-        let (here, there) = (endpoint(), endpoint());
-        let [to_here, to_there] =
-            [&here, &there].map(|e| gateway(e.port(), e.encapsulation_port()));
-        let [own, other] = contexts;
-        let mut accepting = start_peer(there, exchange, [other, own], to_here, false);
-        let mut connecting = start_peer(here, exchange, contexts, to_there, true);
-        peer_active(&mut connecting).await;
-        peer_active(&mut accepting).await;
+    for (exchange, contexts) in EXCHANGES {
+        let (_endpoints, [mut connecting, mut accepting]) = start_both(exchange, contexts).await;
         send(&connecting, messages(0, 9, 500)).await;
         send(&accepting, messages(0, 9, 500)).await;
         let received = receive(&mut accepting, 500).await;
         check_order(&received, 500);
-        assert_eq!(received[0].routing_context, Some(RoutingContext(other)));
+        let context = RoutingContext(contexts[1]);
+        assert_eq!(received[0].routing_context, Some(context));
         check_order(&receive(&mut connecting, 500).await, 500);
-        // The end that accepted ends the association; the other one returns to it.
-        accepting.close();
-        in_time(accepting.ended()).await;
-        wait_for(&mut connecting, |kind| {
-            matches!(kind, EventKind::Disconnected(_))
-        })
-        .await;
+        end(connecting, accepting).await;
+    }
+}
+
+/// Receives unitdata with these serial numbers, in the routing context of this end.
+async fn receive_unitdata(session: &mut Session<Sua>, context: u32, count: u32) {
+    let context = RoutingContext(context);
+    for number in 0..count {
+        let message = Box::new(unitdata(context, number));
+        let expected = EventKind::Asp(AspIndication::Traffic(context, message));
+        assert_eq!(next(session).await, expected);
+    }
+}
+
+/// RFC 3868, sections 1.3.3 and 4.3
+#[tokio::test]
+async fn unitdata_pass_between_ipsps() {
+    for (exchange, contexts) in EXCHANGES {
+        let (_endpoints, [mut connecting, mut accepting]) = start_both(exchange, contexts).await;
+        for session in [&connecting, &accepting] {
+            session.sender.send_messages(&mut batch(500)).await.unwrap();
+        }
+        receive_unitdata(&mut connecting, contexts[0], 500).await;
+        receive_unitdata(&mut accepting, contexts[1], 500).await;
+        let refused = connecting.sender.connect(request()).await;
+        assert_eq!(refused, Err(ConnectError::NoConnections));
+        end(connecting, accepting).await;
+    }
+}
+
+/// RFC 3868, sections 4.3.2 and 4.3.3: AS-PENDING
+#[tokio::test]
+async fn unitdata_wait_for_the_peer_to_return() {
+    for (exchange, contexts) in EXCHANGES {
+        let ([here, there], [mut connecting, accepting]) = start_both(exchange, contexts).await;
+        // The association is aborted.
+        drop(accepting);
+        disconnected(&mut connecting).await;
+        unavailable(&mut connecting).await;
+        let waiting = connecting.sender.send_messages(&mut batch(100)).await;
+        waiting.unwrap();
+        let [own, other] = contexts;
+        let mut accepting = start_peer([&there, &here], exchange, [other, own], false);
+        peer_active(&mut accepting).await;
+        receive_unitdata(&mut accepting, other, 100).await;
+        let sent = accepting.sender.send_messages(&mut batch(100)).await;
+        sent.unwrap();
+        receive_unitdata(&mut connecting, own, 100).await;
     }
 }
 

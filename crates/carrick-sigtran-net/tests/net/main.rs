@@ -5,6 +5,7 @@ mod iua;
 mod layers;
 mod m2pa;
 mod m2ua;
+mod relay;
 mod reports;
 mod session;
 mod stp;

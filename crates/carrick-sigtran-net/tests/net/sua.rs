@@ -22,7 +22,7 @@ use super::support::{disconnected, endpoint, gateway, in_time, wait_for};
 
 const CONTEXT: RoutingContext = RoutingContext(7);
 
-fn address(code: u32) -> Address {
+pub(super) fn address(code: u32) -> Address {
     Address::point_code(PointCode::new(code).unwrap(), SubsystemNumber(8))
 }
 
@@ -31,9 +31,9 @@ fn server() -> ApplicationServerConfig {
 }
 
 /// Unitdata with a serial number as data.
-fn unitdata(number: u32) -> Message {
+pub(super) fn unitdata(routing_context: RoutingContext, number: u32) -> Message {
     Message::ConnectionlessDataTransfer(ConnectionlessDataTransfer {
-        routing_context: CONTEXT,
+        routing_context,
         protocol_class: ProtocolClass::new(ServiceClass::Class1),
         source: SourceAddress(address(1)),
         destination: DestinationAddress(address(2)),
@@ -47,8 +47,9 @@ fn unitdata(number: u32) -> Message {
     })
 }
 
-fn batch(count: u32) -> VecDeque<Message> {
-    (0..count).map(unitdata).collect()
+pub(super) fn batch(count: u32) -> VecDeque<Message> {
+    let message = |number| unitdata(CONTEXT, number);
+    (0..count).map(message).collect()
 }
 
 async fn receive(session: &mut Session<Sua>) -> Message {
@@ -67,7 +68,7 @@ async fn unitdata_pass_in_both_directions() {
     let mut asp = active_asp::<Sua>(&endpoint, 1, AspApplicationServer::new(CONTEXT)).await;
     asp.sender.send_messages(&mut batch(1000)).await.unwrap();
     for number in 0..1000 {
-        assert_eq!(receive(&mut gateway).await, unitdata(number));
+        assert_eq!(receive(&mut gateway).await, unitdata(CONTEXT, number));
     }
     gateway
         .sender
@@ -75,7 +76,7 @@ async fn unitdata_pass_in_both_directions() {
         .await
         .unwrap();
     for number in 0..1000 {
-        assert_eq!(receive(&mut asp).await, unitdata(number));
+        assert_eq!(receive(&mut asp).await, unitdata(CONTEXT, number));
     }
     let unavailable =
         DestinationEvent::Unavailable(AffectedPointCodes(vec![AffectedPointCode::single(
@@ -107,10 +108,10 @@ async fn a_second_asp_takes_over_unitdata() {
     gateway.sender.send_messages(&mut batch(100)).await.unwrap();
     let mut second = active_asp::<Sua>(&endpoint, 2, AspApplicationServer::new(CONTEXT)).await;
     for number in 0..100 {
-        assert_eq!(receive(&mut second).await, unitdata(number));
+        assert_eq!(receive(&mut second).await, unitdata(CONTEXT, number));
     }
     second.sender.send_messages(&mut batch(1)).await.unwrap();
-    assert_eq!(receive(&mut gateway).await, unitdata(0));
+    assert_eq!(receive(&mut gateway).await, unitdata(CONTEXT, 0));
     drop(gateway);
     disconnected(&mut second).await;
     let refused = second.sender.send_messages(&mut batch(1)).await;
@@ -132,7 +133,7 @@ async fn unitdata_use_the_gateways_that_remain() {
     let mut asp = start_asp(local, gateways.collect(), &config).unwrap();
     is_active(&mut asp).await;
     is_active(&mut asp).await;
-    let with_control = |number| match unitdata(number) {
+    let with_control = |number| match unitdata(CONTEXT, number) {
         Message::ConnectionlessDataTransfer(mut body) => {
             body.sequence_control = SequenceControl(number);
             Message::ConnectionlessDataTransfer(body)
@@ -153,7 +154,7 @@ async fn unitdata_use_the_gateways_that_remain() {
     }
 }
 
-fn request() -> ConnectRequest {
+pub(super) fn request() -> ConnectRequest {
     ConnectRequest {
         routing_context: CONTEXT,
         class: ServiceClass::Class2,
@@ -179,7 +180,8 @@ async fn indication(
 async fn with_connections() -> (Endpoint, Session<Sua>, Session<Sua>) {
     let endpoint = endpoint();
     let table = ConnectionTableConfig::default;
-    let sg = start_sua_gateway(endpoint.clone(), gateway_config(server()), table()).unwrap();
+    let config = gateway_config(server());
+    let sg = start_sua_gateway(endpoint.clone(), config, Some(table()), None).unwrap();
     let remote = gateway(endpoint.port(), endpoint.encapsulation_port());
     let config = asp_config(1, AspApplicationServer::new(CONTEXT));
     let local = super::support::endpoint();
@@ -255,6 +257,15 @@ async fn connections_transfer_data_both_ways() {
     assert_eq!(indication(&mut asp).await, (remote, data("request")));
 }
 
+/// Receives the report that all signalling points are unavailable.
+pub(super) async fn unavailable(session: &mut Session<Sua>) {
+    let state = next(session).await;
+    assert!(
+        matches!(state, EventKind::Asp(AspIndication::State(_))),
+        "{state:?}"
+    );
+}
+
 /// RFC 3868, section 4.3.3
 #[tokio::test]
 async fn connections_end_with_the_association() {
@@ -263,12 +274,7 @@ async fn connections_end_with_the_association() {
     let [local, _] = connect([&mut asp, &mut gateway]).await;
     drop(gateway);
     disconnected(&mut asp).await;
-    // All signalling points are unavailable.
-    let state = next(&mut asp).await;
-    assert!(
-        matches!(state, EventKind::Asp(AspIndication::State(_))),
-        "{state:?}"
-    );
+    unavailable(&mut asp).await;
     let (reference, ended) = indication(&mut asp).await;
     assert_eq!(reference, local);
     assert!(matches!(
@@ -290,7 +296,7 @@ async fn an_asp_leaves_before_its_session_ends() {
     asp.sender.send_messages(&mut batch(500)).await.unwrap();
     asp.close();
     for number in 0..500 {
-        assert_eq!(receive(&mut gateway).await, unitdata(number));
+        assert_eq!(receive(&mut gateway).await, unitdata(CONTEXT, number));
     }
     in_time(asp.ended()).await;
     let states = [AsState::Inactive, AsState::Active, AsState::Pending];

@@ -89,6 +89,8 @@ pub enum IpspConfigError<I: Debug + Display + 'static> {
 #[derive(Debug)]
 pub struct Ipsp<L: Layer> {
     exchange: IpspExchange,
+    /// [`IpspLayer::changed_asp`]; so that only [`Ipsp::new`] needs a layer with IPSPs.
+    changed_asp: fn(&L::SgpIndication) -> Option<AspKey>,
     gateway: Gateway<L>,
     asps: BTreeMap<AspKey, Asp<L>>,
     transmits: VecDeque<(AspKey, Transmit<L::Message>)>,
@@ -101,13 +103,16 @@ impl<L: IpspLayer> Ipsp<L> {
         config.t_beat = None;
         Self {
             exchange,
+            changed_asp: L::changed_asp,
             gateway: Gateway::new(config),
             asps: BTreeMap::new(),
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
         }
     }
+}
 
+impl<L: Layer> Ipsp<L> {
     /// Adds a peer without an association: the application servers that it serves, and those that this process serves
     /// towards it.
     ///
@@ -355,7 +360,7 @@ impl<L: IpspLayer> Ipsp<L> {
         }
         let mut changed = BTreeSet::new();
         while let Some(indication) = self.gateway.poll_indication() {
-            changed.extend(L::changed_asp(&indication));
+            changed.extend((self.changed_asp)(&indication));
             self.indications
                 .push_back(IpspIndication::Remote(indication));
         }

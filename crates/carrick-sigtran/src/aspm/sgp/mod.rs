@@ -554,8 +554,9 @@ impl<L: Layer> Gateway<L> {
             .push_back((asp, Transmit::management(message)));
     }
 
-    /// Sends a message of the user to an ASP.
-    pub(crate) fn reply(&mut self, asp: AspKey, message: L::Message)
+    /// Sends a message of the user to an ASP, such as the answer to a message that is not relayed. Without an association,
+    /// or a stream for traffic, it is discarded.
+    pub fn reply(&mut self, asp: AspKey, message: L::Message)
     where
         L: Layer<Payload = <L as Layer>::Message>,
     {

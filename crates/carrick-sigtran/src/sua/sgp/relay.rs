@@ -43,6 +43,7 @@ pub struct NotRelayed {
     /// Reason.
     pub error: RelayError,
     /// CLDR or COREF for the sender: of a CLDT with the return option, and of a CORE.
+    /// [`reply`](SignallingGatewayProcess::reply) sends it to the ASP.
     pub answer: Option<Box<Message>>,
 }
 
