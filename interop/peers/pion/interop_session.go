@@ -364,6 +364,9 @@ func (s *session) pass(next *message) bool {
 	}
 	stream.SetReliabilityParams(next.unordered, kind, value)
 	if _, err := stream.WriteSCTP(next.data, ppid); err != nil {
+		if s.conn.aborted.Load() {
+			return false
+		}
 		s.check.fail("sending %d bytes: %v", len(next.data), err)
 		return true
 	}
