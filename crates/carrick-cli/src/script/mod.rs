@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PORT", requires = "peer", default_value_t = 9899)]
     udp: u16,
     /// Reach that stack on plain IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP. The kernel of this host
-    /// must have no SCTP of its own, which would abort the associations.
+    /// must have no SCTP, which would abort the associations.
     #[arg(long, requires = "peer", conflicts_with = "udp")]
     raw: bool,
     /// Deviation of times that is accepted from that stack.
