@@ -165,6 +165,11 @@ interop_matrix() {
     python3 interop/run.py --carrick target/release/examples/peer --matrix docs/interop.md --check --jobs 2
 }
 
+# Packet scripts against the Linux kernel's SCTP and usrsctp.
+foreign_scripts() {
+  make -C interop >/dev/null && python3 interop/scripts.py
+}
+
 # The Go module and its replacements of other modules, with a daemon.
 go_module() {
   local carrick=$PWD/target/debug/carrick folder
@@ -330,6 +335,7 @@ other_waiting() {
     check interop interop
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
+      check scripts foreign_scripts
       check programs programs
       need go sigtran-peers sigtran_peers
       need go interop-matrix interop_matrix

@@ -2,6 +2,7 @@
 """The peer program on the Linux kernel's SCTP: boots user-mode Linux for one run of kernel/peer.py.
 
 Usage: kernel_peer.py --nic TAP=ADDR/LEN[,ADDR/LEN...] [--nic ...] listen|connect ... (see interop/README.md)
+       kernel_peer.py --nic ... --serve PORT UNREAD_PORT      servers/kernel.py in its place, in UDP and on plain IP
 Each --nic is a tap device of this network namespace (made by the caller) and the guest's addresses on it.
 """
 
@@ -14,6 +15,9 @@ import threading
 
 from guest import HERE, Guest, Missing
 from options import parser
+
+# UDP port of servers, and the one that they send to.
+UDP_PORT = 9899
 
 
 def parse_nic(text):
@@ -56,15 +60,19 @@ class PeerGuest(Guest):
 def main():
     top = argparse.ArgumentParser(prog="kernel-peer", add_help=False)
     top.add_argument("--nic", type=parse_nic, action="append", default=[])
+    top.add_argument("--serve", nargs=2)
     ours, arguments = top.parse_known_args()
-    options = parser("kernel-peer").parse_args(arguments)
+    if ours.serve:
+        program, ports = ["../servers/kernel.py", *ours.serve], (UDP_PORT, UDP_PORT)
+    else:
+        options = parser("kernel-peer").parse_args(arguments)
+        program = ["peer.py", *arguments]
+        ports = (options.encaps_port, options.remote_encaps_port) if options.transport == "udp" else (0, 0)
     if not ours.nic:
         print("kernel-peer: the guest needs a --nic TAP=ADDR/LEN; interop/run.py makes the taps", file=sys.stderr)
         return 2
-    udp = options.transport == "udp"
-    ports = (options.encaps_port, options.remote_encaps_port) if udp else (0, 0)
     try:
-        guest = PeerGuest([sys.executable, "-B", os.path.join(HERE, "peer.py"), *arguments], ours.nic, ports)
+        guest = PeerGuest([sys.executable, "-B", os.path.join(HERE, program[0]), *program[1:]], ours.nic, ports)
     except Missing as problem:
         print(f"kernel-peer: {problem}", file=sys.stderr)
         return 3

@@ -1,6 +1,7 @@
 //! Parser of scripts.
 
 use std::fmt;
+use std::iter;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -38,8 +39,12 @@ impl Script {
     /// # Errors
     /// The first syntax error, with its line and column.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let newlines = text.match_indices('\n');
         let mut parser = Parser {
             text,
+            line_starts: iter::once(0)
+                .chain(newlines.map(|(at, _)| at + 1))
+                .collect(),
             at: 0,
             depth: 0,
             is_injected: false,
@@ -82,6 +87,8 @@ fn title(text: &str) -> String {
 
 struct Parser<'a> {
     text: &'a str,
+    /// Offset of each line, so that the place of a token costs no pass over the text.
+    line_starts: Vec<usize>,
     /// Offset in bytes.
     at: usize,
     depth: usize,
@@ -99,11 +106,11 @@ impl<'a> Parser<'a> {
     }
 
     fn position(&self) -> Position {
-        let before = &self.text[..self.at];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = self.line_starts.partition_point(|start| *start <= self.at);
+        let start = self.line_starts[line - 1];
         Position {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column: self.text[start..self.at].chars().count() + 1,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `carrick script`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -145,24 +146,7 @@ fn wrong_paths_are_usage_errors() {
     run(&["script"]).assert_failed(2, "required arguments were not provided");
 }
 
-/// RFC 6951, section 5.1
-#[test]
-fn another_stack_is_reached_by_its_address() {
-    let arguments = [
-        "perf",
-        "server",
-        "--json",
-        "--bind",
-        "127.0.0.1",
-        "--udp-port",
-        "0",
-    ];
-    let mut server = start(&arguments);
-    let listening = server.json_line();
-    let udp = listening["udp_port"].to_string();
-    let peer = format!("127.0.0.1:{}", listening["port"]);
-    let directory = directory("script-peer");
-    let heartbeat = "// RFC 9260, section 8.3: a HEARTBEAT is answered
+const HEARTBEAT: &str = "// RFC 9260, section 8.3: a HEARTBEAT is answered
 +0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 +0 bind(3, ..., ...) = 0
 +0 listen(3, 1) = 0
@@ -173,8 +157,18 @@ fn another_stack_is_reached_by_its_address() {
 +0 < sctp: HEARTBEAT[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
 * > sctp: HEARTBEAT_ACK[flgs=0, HEARTBEAT_INFORMATION[len=12, val=\"probe 17\"]]
 ";
-    written(&directory, "1.pkt", heartbeat);
-    let wrong = heartbeat.replace(
+
+/// Runs three scripts against a server of Carrick: one that passes, one that fails, one that is skipped.
+fn run_against_a_server(name: &str, server: &[&str], options: &[&str]) {
+    let mut server = start(&[&["perf", "server", "--json"], server].concat());
+    let listening = server.json_line();
+    let udp = listening["udp_port"].to_string();
+    let address = listening["addresses"][0].as_str().expect("an address");
+    let port = listening["port"].as_u64().expect("a port") as u16;
+    let peer = SocketAddr::new(address.parse().expect("an address"), port).to_string();
+    let directory = directory(name);
+    written(&directory, "1.pkt", HEARTBEAT);
+    let wrong = HEARTBEAT.replace(
         "* > sctp: HEARTBEAT_ACK",
         "* > sctp: ABORT[]; HEARTBEAT_ACK",
     );
@@ -182,10 +176,14 @@ fn another_stack_is_reached_by_its_address() {
     written(
         &directory,
         "3.pkt",
-        &format!("{heartbeat}+0 write(3, ..., 10) = 10\n"),
+        &format!("{HEARTBEAT}+0 write(3, ..., 10) = 10\n"),
     );
     let path = directory.to_str().expect("a path");
-    let finished = run(&["script", "--peer", &peer, "--udp", &udp, path]);
+    let options: Vec<&str> = options
+        .iter()
+        .map(|option| if *option == "UDP" { &udp } else { *option })
+        .collect();
+    let finished = run(&[&["script", "--peer", &peer, path], &options[..]].concat());
     assert_eq!(finished.code, Some(1), "{finished:?}");
     let lines: Vec<&str> = output(&finished).lines().collect();
     assert_eq!(lines[..2], ["TAP version 13", "1..3"]);
@@ -199,4 +197,20 @@ fn another_stack_is_reached_by_its_address() {
         last.ends_with("# SKIP line 11: write is a call of the other program"),
         "{lines:?}"
     );
+}
+
+/// RFC 6951, section 5.1
+#[test]
+fn another_stack_is_reached_by_its_address() {
+    let server = ["--bind", "127.0.0.1", "--udp-port", "0"];
+    run_against_a_server("script-peer", &server, &["--udp", "UDP"]);
+}
+
+/// RFC 9260, section 1.3
+#[test]
+#[ignore = "needs root"]
+fn another_stack_is_reached_on_plain_ip() {
+    for (name, address) in [("script-raw-4", "127.0.0.1"), ("script-raw-6", "::1")] {
+        run_against_a_server(name, &["--bind", address, "--raw"], &["--raw"]);
+    }
 }

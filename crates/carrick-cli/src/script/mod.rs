@@ -1,21 +1,23 @@
-//! `carrick script`: packet scripts in virtual time.
+//! `carrick script`: packet scripts, in virtual time or against another stack (`peer`).
+
+mod peer;
 
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stderr, stdout};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{BufWriter, IsTerminal, Write, stderr, stdout};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use carrick_netsim::pcapng::PcapngWriter;
 use carrick_netsim::{Packet, Protocol, Time};
-use carrick_script::{Failure as ScriptFailure, Frame, PeerAction, PeerRun, Script, ScriptOutcome};
+use carrick_script::{Failure as ScriptFailure, Frame, Script};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::progress::bar;
+use peer::Peer;
 
 /// Ending of the names of scripts in directories.
 const EXTENSION: &str = "pkt";
@@ -47,17 +49,14 @@ pub(crate) struct Arguments {
     /// UDP port of that stack (RFC 6951).
     #[arg(long, value_name = "PORT", requires = "peer", default_value_t = 9899)]
     udp: u16,
+    /// Reach that stack on plain IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP. The kernel of this host
+    /// must have no SCTP, which would abort the associations.
+    #[arg(long, requires = "peer", conflicts_with = "udp")]
+    raw: bool,
     /// Deviation of times that is accepted from that stack.
     #[arg(long, value_name = "TIME", requires = "peer", default_value = "50ms", value_parser = humantime::parse_duration)]
     tolerance: Duration,
 }
-
-/// SCTP port of a script against another stack, behind the highest one.
-const LOWEST_PORT: u16 = 20_000;
-/// Limit of one wait for a packet of another stack.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// Limit of a datagram in bytes.
-const MAX_DATAGRAM: usize = 65_535;
 
 /// Script that was run.
 struct Row {
@@ -265,85 +264,6 @@ fn as_json(row: &Row) -> serde_json::Value {
         }
     }
     object
-}
-
-/// Another stack, in UDP.
-struct Peer {
-    socket: UdpSocket,
-    stack: SocketAddr,
-    tolerance: Duration,
-    /// Port of the next script, since no two scripts may share an association.
-    port: u16,
-}
-
-impl Peer {
-    fn new(stack: SocketAddr, arguments: &Arguments) -> Result<Self, Failure> {
-        let remote = SocketAddr::new(stack.ip(), arguments.udp);
-        let any: IpAddr = match stack.ip() {
-            IpAddr::V4(_) => [0; 4].into(),
-            IpAddr::V6(_) => [0; 16].into(),
-        };
-        let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
-            socket.connect(remote)?;
-            // Another run at the same time has another port.
-            let port = socket.local_addr()?.port();
-            Ok((socket, port))
-        });
-        let (socket, port) =
-            socket.map_err(|e| Failure::Run(format!("cannot reach UDP port {remote}: {e}")))?;
-        Ok(Self {
-            socket,
-            stack,
-            tolerance: arguments.tolerance,
-            port,
-        })
-    }
-
-    /// Runs a script, or returns the reason why it is skipped.
-    fn run(&mut self, script: &Script) -> Result<Result<ScriptOutcome, String>, Failure> {
-        let stack = (self.stack.ip(), self.stack.port());
-        let port = self.port;
-        let mut run = match PeerRun::new(script, stack, port, self.tolerance) {
-            Ok(run) => run,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        self.port = port.checked_add(1).unwrap_or(LOWEST_PORT);
-        let failed = |e| Failure::Run(format!("cannot send or receive in UDP: {e}"));
-        let started = Instant::now();
-        let mut buffer = vec![0; MAX_DATAGRAM];
-        loop {
-            let now = started.elapsed();
-            match run.next_action(now) {
-                PeerAction::Send(packet) => {
-                    self.socket.send(&packet).map_err(failed)?;
-                }
-                PeerAction::WaitUntil(time) => {
-                    // Zero would be no limit, and the system extends long ones by an eighth.
-                    let wait = time.saturating_sub(now);
-                    let wait = wait.clamp(Duration::from_micros(1), LONGEST_WAIT);
-                    self.socket.set_read_timeout(Some(wait)).map_err(failed)?;
-                    match self.socket.recv(&mut buffer) {
-                        Ok(len) => {
-                            let packet = Bytes::copy_from_slice(&buffer[..len]);
-                            // Those of earlier scripts go to other ports.
-                            if packet.get(2..4) == Some(&port.to_be_bytes()[..]) {
-                                run.handle_packet(started.elapsed(), packet);
-                            }
-                        }
-                        Err(e)
-                            if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                        Err(e) => return Err(failed(e)),
-                    }
-                }
-                PeerAction::Finished(outcome) => {
-                    if let Some(abort) = run.abort() {
-                        self.socket.send(&abort).map_err(failed)?;
-                    }
-                    return Ok(Ok(outcome));
-                }
-            }
-        }
-    }
 }
 
 /// Writes the packets of all scripts.
