@@ -88,6 +88,7 @@ impl SocketLayer for Sua {
             SgpIndication::Traffic(asp, ..)
             | SgpIndication::Audit(asp, _)
             | SgpIndication::Congestion(asp, _) => Some(*asp),
+            SgpIndication::Returned(_) => None,
         }
     }
 
@@ -124,6 +125,14 @@ impl SocketLayer for Sua {
             SgpIndication::Traffic(asp, context, message) => {
                 let (now, peer) = (node.now(), ConnectionPeer::Server(*context));
                 if node.user.take(now, peer, message) || relay(node, *asp, *context, message) {
+                    return None;
+                }
+            }
+            // The COREF of a connection of the table.
+            SgpIndication::Returned(message) => {
+                let context = message.routing_context();
+                let peer = context.map(ConnectionPeer::Server);
+                if peer.is_some_and(|peer| node.user.take(node.now(), peer, message)) {
                     return None;
                 }
             }
@@ -193,7 +202,7 @@ fn relay(
     let sgp = &mut node.gateway.sgp;
     let server = sgp.application_server(context);
     let network = server.and_then(|server| server.network_appearance);
-    match sgp.relay(translations, network, message) {
+    match sgp.relay(Some(asp), translations, network, message) {
         Ok(Relayed::ApplicationServer(_)) => true,
         Ok(Relayed::Network(relayed)) => {
             *message = relayed;

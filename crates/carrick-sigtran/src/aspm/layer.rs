@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspEvent, ServedId};
-use super::sgp::{AspKey, Gateway, GatewayEvent};
+use super::sgp::{AspKey, DeliveryError, Gateway, GatewayEvent};
 use super::{AsIds, AspState, data_stream};
 use crate::message::{
     AspDown, AspIdentifier, AspUp, CorrelationId, DecodeError, DiagnosticInformation, EncodeError,
@@ -261,6 +261,15 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
     /// Returns whether a message is in the part of an ASP's label, `None` if it has no label.
     fn is_labelled(_payload: &Self::Payload, _label: &Self::Label) -> Option<bool> {
         None
+    }
+
+    /// Handles a message that was discarded after it had waited in AS-PENDING; `sender` is the ASP that it came from.
+    fn discarded(
+        _gateway: &mut Gateway<Self>,
+        _sender: Option<AspKey>,
+        _payload: Self::Payload,
+        _error: DeliveryError<Self::AsId>,
+    ) {
     }
 
     /// Returns the message for the ASPs of an application server.

@@ -11,7 +11,7 @@ use super::{
     DiagnosticInformation, DrnLabel, ErrorCode, ErrorMessage, LabelPosition, Message, Notify,
     RoutingContext, RoutingContexts, Status, TidLabel, TrafficMode, kinds, traffic,
 };
-use crate::aspm::sgp::AspKey;
+use crate::aspm::sgp::{AspKey, DeliveryError};
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
 use crate::m3ua::NetworkAppearance;
 use crate::m3ua::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer, ss7_layer};
@@ -153,6 +153,16 @@ impl Layer for Sua {
 
     fn is_labelled(payload: &Message, labels: &Labels) -> Option<bool> {
         traffic::is_labelled(payload, labels)
+    }
+
+    /// Returns or refuses the message (section 1.5.1).
+    fn discarded(
+        gateway: &mut SignallingGatewayProcess,
+        sender: Option<AspKey>,
+        payload: Message,
+        error: DeliveryError<RoutingContext>,
+    ) {
+        gateway.on_discarded(sender, &payload, error);
     }
 
     fn deliver(

@@ -63,7 +63,8 @@ pub(super) struct ApplicationServer<L: Layer> {
     pub(super) blocked: bool,
     /// Expiry of T(r) in AS-PENDING.
     pub(super) recovery: Option<Time>,
-    pub(super) buffer: VecDeque<L::Payload>,
+    /// Messages that wait in AS-PENDING, each with the ASP that it came from.
+    pub(super) buffer: VecDeque<(Option<AspKey>, L::Payload)>,
     pub(super) buffered_octets: usize,
     /// ASP of each flow in loadshare mode, modulo 256.
     shares: Vec<Option<AspKey>>,
@@ -250,7 +251,7 @@ impl<L: Layer> ApplicationServer<L> {
     }
 
     /// Takes the buffered messages.
-    pub(super) fn take_buffer(&mut self) -> VecDeque<L::Payload> {
+    pub(super) fn take_buffer(&mut self) -> VecDeque<(Option<AspKey>, L::Payload)> {
         self.buffered_octets = 0;
         std::mem::take(&mut self.buffer)
     }

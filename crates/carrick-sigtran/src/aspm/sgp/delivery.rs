@@ -1,5 +1,6 @@
 //! Traffic of the user, to and from ASPs (RFC 4666, sections 4.1.1, 4.3.2 and 4.3.4.3).
 
+use std::collections::VecDeque;
 use std::fmt::{Debug, Display};
 
 use super::{AsState, AspKey, Gateway, GatewayEvent, Layer, Transmit};
@@ -35,6 +36,16 @@ impl<L: Layer> Gateway<L> {
         id: &L::AsId,
         payload: L::Payload,
     ) -> Result<(), DeliveryError<L::AsId>> {
+        self.deliver_from(None, id, payload)
+    }
+
+    /// Delivers a message of an ASP, as [`deliver`](Self::deliver) does one of the user.
+    pub(crate) fn deliver_from(
+        &mut self,
+        sender: Option<AspKey>,
+        id: &L::AsId,
+        payload: L::Payload,
+    ) -> Result<(), DeliveryError<L::AsId>> {
         let server = self.servers.get_mut(id);
         let server = server.ok_or_else(|| DeliveryError::Unknown(id.clone()))?;
         match server.state {
@@ -49,7 +60,7 @@ impl<L: Layer> Gateway<L> {
                 }
                 server.buffered_octets += octets;
                 self.buffered_octets += octets;
-                server.buffer.push_back(payload);
+                server.buffer.push_back((sender, payload));
                 Ok(())
             }
             state @ (AsState::Down | AsState::Inactive) => Err(DeliveryError::NotActive(state)),
@@ -90,12 +101,29 @@ impl<L: Layer> Gateway<L> {
         self.buffered_octets -= server.buffered_octets;
         let buffer = server.take_buffer();
         if next == AsState::Active {
-            for payload in buffer {
-                // A message that no ASP can get is lost, as it is in AS-ACTIVE.
-                let _ = self.distribute(id, payload);
+            for (sender, payload) in buffer {
+                if let Err(error) = self.distribute(id, payload.clone()) {
+                    L::discarded(self, sender, payload, error);
+                }
             }
-        } else if !buffer.is_empty() {
-            self.indicate(GatewayEvent::Discarded(id.clone(), buffer.len()));
+        } else {
+            self.discard(id, buffer, &DeliveryError::NotActive(next));
+        }
+    }
+
+    /// Discards the messages that waited for an application server.
+    pub(super) fn discard(
+        &mut self,
+        id: &L::AsId,
+        buffer: VecDeque<(Option<AspKey>, L::Payload)>,
+        error: &DeliveryError<L::AsId>,
+    ) {
+        if buffer.is_empty() {
+            return;
+        }
+        self.indicate(GatewayEvent::Discarded(id.clone(), buffer.len()));
+        for (sender, payload) in buffer {
+            L::discarded(self, sender, payload, error.clone());
         }
     }
 

@@ -534,9 +534,7 @@ impl<L: Layer> Gateway<L> {
         let timer = Timer::Recovery(id.clone());
         self.deadlines.reschedule(timer, server.recovery, None);
         self.buffered_octets -= server.buffered_octets;
-        if !server.buffer.is_empty() {
-            self.indicate(GatewayEvent::Discarded(id.clone(), server.buffer.len()));
-        }
+        self.discard(id, server.buffer, &DeliveryError::Unknown(id.clone()));
     }
 
     fn identifier(&self, asp: AspKey) -> Option<AspIdentifier> {

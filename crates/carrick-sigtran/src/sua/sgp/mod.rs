@@ -97,6 +97,9 @@ pub enum SgpIndication {
     Audit(AspKey, DestinationStateAudit),
     /// SCON: the ASP is congested.
     Congestion(AspKey, SignallingCongestion),
+    /// CLDR or COREF that answers a message of the user: it waited in AS-PENDING and was discarded (section 1.5.1). A CLDT
+    /// without the return option has none.
+    Returned(Box<Message>),
 }
 
 impl From<GatewayEvent<Sua>> for SgpIndication {

@@ -1,6 +1,7 @@
 //! Relay function of an SGP (RFC 3868, sections 1.4.6 and 1.5.3).
 
-use super::{DeliveryError, NetworkAppearance, SignallingGatewayProcess};
+use super::{AspKey, DeliveryError, NetworkAppearance, SgpIndication, SignallingGatewayProcess};
+use crate::aspm::AspState;
 use crate::sua::connectionless::{self, return_message};
 use crate::sua::translation::{TranslationError, TranslationTable};
 use crate::sua::{
@@ -126,16 +127,20 @@ impl SignallingGatewayProcess {
     /// 4. The message is delivered to the application server of the rule, to that of the new address, or to the default
     ///    one (section 1.5.1). Otherwise a message with a point code is for the network.
     ///
+    /// `sender` is the ASP that sent the message, if it is not of the SS7 network. If the application server is pending and
+    /// the message is discarded later, the answer is sent to that ASP, or is [`SgpIndication::Returned`].
+    ///
     /// # Errors
     /// [`NotRelayed`] with the answer for the sender.
     pub fn relay(
         &mut self,
+        sender: Option<AspKey>,
         translations: &TranslationTable,
         network: Option<NetworkAppearance>,
         message: &Message,
     ) -> Result<Relayed, NotRelayed> {
         let mut relayed = message.clone();
-        let result = self.relay_changed(translations, network, &mut relayed);
+        let result = self.relay_changed(sender, translations, network, &mut relayed);
         match result {
             Ok(Some(context)) => Ok(Relayed::ApplicationServer(context)),
             Ok(None) => Ok(Relayed::Network(Box::new(relayed))),
@@ -143,8 +148,30 @@ impl SignallingGatewayProcess {
         }
     }
 
+    /// Answers a message that was discarded after it had waited: a CLDR or COREF for its sender (section 1.5.1), unless that
+    /// is an ASP that is not active any more.
+    pub(in crate::sua) fn on_discarded(
+        &mut self,
+        sender: Option<AspKey>,
+        message: &Message,
+        error: DeliveryError<RoutingContext>,
+    ) {
+        let Some(answer) = RelayError::Delivery(error).of(message).answer else {
+            return;
+        };
+        let Some(asp) = sender else {
+            self.indicate(SgpIndication::Returned(answer));
+            return;
+        };
+        let context = answer.routing_context();
+        if context.and_then(|context| self.asp_state(asp, context)) == Some(AspState::Active) {
+            self.reply(asp, *answer);
+        }
+    }
+
     fn relay_changed(
         &mut self,
+        sender: Option<AspKey>,
         translations: &TranslationTable,
         network: Option<NetworkAppearance>,
         message: &mut Message,
@@ -174,7 +201,7 @@ impl SignallingGatewayProcess {
         // 4. Delivery.
         let context = context.or(default);
         match context {
-            Some(context) => self.deliver(&context, message.clone())?,
+            Some(context) => self.deliver_from(sender, &context, message.clone())?,
             None if !destination.0.has_point_code() => return Err(RelayError::NoRoutingKey),
             None => {}
         }

@@ -1,5 +1,6 @@
 //! Relay function: hop counter, translation of global titles, return and refusal.
 
+use carrick_sigtran::aspm::sgp::GatewayEvent;
 use carrick_sigtran::sua::sgp::*;
 use carrick_sigtran::sua::translation::*;
 use carrick_sigtran::sua::*;
@@ -191,7 +192,7 @@ fn relayed_titles_reach_application_servers() {
         rule("44", to_server(2, Some("123"))),
         rule("1", to_point_code(9, Some(6))),
     ]);
-    let mut relay = |digits| pair.gateway.relay(&rules, None, &to(gt(digits)));
+    let mut relay = |digits| pair.gateway.relay(None, &rules, None, &to(gt(digits)));
     let delivered = |context| Ok(Relayed::ApplicationServer(RoutingContext(context)));
     assert_eq!(relay("4917"), delivered(1));
     assert_eq!(relay("4420"), delivered(2));
@@ -246,7 +247,7 @@ fn untranslated_messages_are_returned() {
         rule("44", to_server(2, None)),
         rule("45", to_server(9, None)),
     ]);
-    let mut relay = |message: Message| returned(gateway.relay(&rules, None, &message));
+    let mut relay = |message: Message| returned(gateway.relay(None, &rules, None, &message));
     let (error, cause) = relay(to(gt("7")));
     assert_eq!(error, RelayError::Translation(TranslationError::Address));
     assert_eq!(cause, Some(ReturnCause::NO_TRANSLATION));
@@ -278,7 +279,7 @@ fn untranslated_messages_are_returned() {
     let looped = (RelayError::HopCounter, Some(violation));
     assert_eq!(relay(with(1, true)), looped);
     assert_eq!(relay(with(1, false)), (RelayError::HopCounter, None));
-    let relayed = gateway.relay(&rules, None, &with(2, true));
+    let relayed = gateway.relay(None, &rules, None, &with(2, true));
     let Ok(Relayed::Network(message)) = relayed else {
         panic!("{relayed:?}");
     };
@@ -288,35 +289,158 @@ fn untranslated_messages_are_returned() {
     assert_eq!(body.hop_counter, HopCounter::new(1));
 }
 
+/// Returns the CORE of a connection of application server 1.
+fn request(destination: Address) -> Message {
+    Message::ConnectionRequest(ConnectionRequest {
+        routing_context: RoutingContext(1),
+        protocol_class: ProtocolClass::new(ServiceClass::Class2),
+        source_reference: SourceReferenceNumber(5),
+        destination: DestinationAddress(destination),
+        sequence_control: SequenceControl(1),
+        sequence_numbers: None,
+        source: Some(SourceAddress(address(1))),
+        hop_counter: None,
+        importance: None,
+        priority: None,
+        credit: None,
+        data: None,
+    })
+}
+
 /// RFC 3868, section 1.5.3: refusal
 #[test]
 fn untranslated_requests_are_refused() {
     let mut gateway = Pair::new(SgpConfig::default(), Vec::new()).gateway;
     let rules = table([rule("49", to_point_code(7, None))]);
-    let request = |digits| {
-        Message::ConnectionRequest(ConnectionRequest {
-            routing_context: RoutingContext(1),
-            protocol_class: ProtocolClass::new(ServiceClass::Class2),
-            source_reference: SourceReferenceNumber(5),
-            destination: DestinationAddress(gt(digits)),
-            sequence_control: SequenceControl(1),
-            sequence_numbers: None,
-            source: Some(SourceAddress(address(1))),
-            hop_counter: None,
-            importance: None,
-            priority: None,
-            credit: None,
-            data: None,
-        })
-    };
-    let failure = gateway.relay(&rules, None, &request("7"));
+    let failure = gateway.relay(None, &rules, None, &request(gt("7")));
     let answer = failure.expect_err("not relayed").answer.expect("an answer");
     let Message::ConnectionRefused(answer) = *answer else {
         panic!("a COREF");
     };
     assert_eq!(answer.cause, RefusalCause::DESTINATION_UNKNOWN);
     assert_eq!(answer.destination_reference, DestinationReferenceNumber(5));
-    assert!(gateway.relay(&rules, None, &request("49")).is_ok());
+    assert!(
+        gateway
+            .relay(None, &rules, None, &request(gt("49")))
+            .is_ok()
+    );
+}
+
+/// Gateway with application server 1 with an active ASP, and application server 2 at point code 7, which is pending.
+fn pending_pair() -> (Pair<Sua>, usize) {
+    let servers = vec![
+        server(1, Destinations::Address(address(6))),
+        server(2, Destinations::Address(address(7))),
+    ];
+    let mut pair = Pair::new(SgpConfig::default(), servers);
+    let sender = pair.add(vec![served(1)]);
+    let receiver = pair.add(vec![served(2)]);
+    let inactive = pair.asps[receiver].1.asp_inactive(pair.now, &[]);
+    inactive.expect("an active ASP");
+    pair.run();
+    let pending = pair.gateway.as_state(RoutingContext(2));
+    assert_eq!(pending, Some(AsState::Pending));
+    (pair, sender)
+}
+
+/// Relays three messages of the ASP, and two of the user, to the pending application server.
+fn relay_to_pending(pair: &mut Pair<Sua>, sender: usize) {
+    let mut silent = match to(address(7)) {
+        Message::ConnectionlessDataTransfer(body) => body,
+        other => panic!("{other:?}"),
+    };
+    silent.protocol_class.return_on_error = false;
+    let silent = Message::ConnectionlessDataTransfer(silent);
+    let rules = TranslationTable::default();
+    let asp = pair.asps[sender].0;
+    for message in [to(address(7)), silent, request(address(7))] {
+        let relayed = (pair.gateway).relay(Some(asp), &rules, None, &message);
+        let buffered = Relayed::ApplicationServer(RoutingContext(2));
+        assert_eq!(relayed, Ok(buffered));
+    }
+    for message in [to(address(7)), request(address(7))] {
+        let buffered = pair.gateway.transfer(None, message);
+        assert_eq!(buffered, Ok(RoutingContext(2)));
+    }
+    pair.run();
+    assert_eq!(received(pair, sender), [], "messages wait");
+}
+
+/// Returns the causes of CLDR and COREF messages.
+fn causes(answers: &[Message]) -> Vec<(Option<ReturnCause>, Option<RefusalCause>)> {
+    let causes = answers.iter().map(|answer| match answer {
+        Message::ConnectionlessDataResponse(body) => (Some(body.cause), None),
+        Message::ConnectionRefused(body) => (None, Some(body.cause)),
+        other => panic!("{other:?}"),
+    });
+    causes.collect()
+}
+
+/// Returns the answers that the user of the gateway gets, after the number of messages that were discarded.
+fn returned_to_user(pair: &mut Pair<Sua>) -> Vec<Message> {
+    let mut indications = pair.requests().into_iter();
+    let discarded = GatewayEvent::Discarded(RoutingContext(2), 5);
+    let discarded = SgpIndication::Gateway(discarded);
+    assert!(indications.any(|indication| indication == discarded));
+    let returned = indications.filter_map(|indication| match indication {
+        SgpIndication::Returned(message) => Some(*message),
+        _ => None,
+    });
+    returned.collect()
+}
+
+/// RFC 3868, section 1.5.1: return and refusal after T(r), with the option and to the sender alone
+#[test]
+fn recovery_expiry_returns_and_refuses() {
+    let (mut pair, sender) = pending_pair();
+    relay_to_pending(&mut pair, sender);
+    let expiry = pair.gateway.poll_timeout().expect("T(r)");
+    assert_eq!(expiry - pair.now, std::time::Duration::from_secs(2));
+    pair.now = expiry;
+    pair.gateway.handle_timeout(expiry);
+    pair.run();
+    let failure = ReturnCause::SUBSYSTEM_FAILURE;
+    let refusal = RefusalCause::SUBSYSTEM_FAILURE;
+    let expected = [(Some(failure), None), (None, Some(refusal))];
+    let answers = received(&mut pair, sender);
+    assert_eq!(causes(&answers), expected);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.routing_context() == Some(RoutingContext(1)))
+    );
+    assert_eq!(causes(&returned_to_user(&mut pair)), expected);
+}
+
+/// RFC 3868, section 1.5.1: an application server that is removed gets nothing either
+#[test]
+fn removal_returns_what_waits() {
+    let (mut pair, sender) = pending_pair();
+    relay_to_pending(&mut pair, sender);
+    let removed = (pair.gateway).remove_application_server(pair.now, RoutingContext(2));
+    removed.expect("an application server");
+    pair.run();
+    let failure = ReturnCause::SCCP_FAILURE;
+    let refusal = RefusalCause::SCCP_FAILURE;
+    let expected = [(Some(failure), None), (None, Some(refusal))];
+    assert_eq!(causes(&received(&mut pair, sender)), expected);
+    assert_eq!(causes(&returned_to_user(&mut pair)), expected);
+}
+
+/// RFC 3868, section 1.5.1: no answer for an ASP that has left its application server meanwhile
+#[test]
+fn inactive_senders_get_no_answer() {
+    let (mut pair, sender) = pending_pair();
+    relay_to_pending(&mut pair, sender);
+    let inactive = pair.asps[sender].1.asp_inactive(pair.now, &[]);
+    inactive.expect("an active ASP");
+    pair.run();
+    pair.now = pair.gateway.poll_timeout().expect("T(r)");
+    pair.gateway.handle_timeout(pair.now);
+    assert_eq!(returned_to_user(&mut pair).len(), 2);
+    let sent = std::iter::from_fn(|| pair.gateway.poll_transmit());
+    let traffic = sent.filter(|(_, transmit)| transmit.stream != 0);
+    assert_eq!(traffic.count(), 0);
 }
 
 /// RFC 3868, section 1.5.1: a default application server gets what has no mapping
@@ -331,7 +455,7 @@ fn default_server_gets_untranslated_titles() {
     pair.add(vec![served(2)]);
     let rules = table([rule("49", to_point_code(7, None))]);
     for digits in ["7", "49"] {
-        let relayed = pair.gateway.relay(&rules, None, &to(gt(digits)));
+        let relayed = pair.gateway.relay(None, &rules, None, &to(gt(digits)));
         let expected = Ok(Relayed::ApplicationServer(RoutingContext(2)));
         assert_eq!(relayed, expected, "{digits}");
     }
