@@ -86,8 +86,9 @@ pub(crate) enum Input {
 pub(crate) struct OpenAssociation {
     pub(crate) sender: SendHalf,
     queue: Arc<SendQueue>,
-    /// Messages of the current batch, not yet in the queue.
+    /// Messages of the current batch, not yet in the queue, and their octets.
     staged: VecDeque<(Bytes, SendOptions)>,
+    staged_octets: usize,
     /// Payload protocol identifier of the messages in both directions.
     ppid: u32,
     reader: AbortHandle,
@@ -123,6 +124,7 @@ impl OpenAssociation {
             sender,
             queue,
             staged: VecDeque::new(),
+            staged_octets: 0,
             ppid,
             reader,
             writer,
@@ -133,8 +135,14 @@ impl OpenAssociation {
         self.ppid
     }
 
-    /// Stages a message for [`Self::flush`].
-    pub(crate) fn stage(&mut self, stream: u16, unordered: bool, octets: Bytes) {
+    /// Stages a message for [`Self::flush`]. Returns `false` if it is discarded: traffic beyond the limits of the queue. M2PA
+    /// limits its messages itself, and they are in sequence.
+    pub(crate) fn stage(&mut self, stream: u16, unordered: bool, octets: Bytes) -> bool {
+        // Stream 0 is for management.
+        if stream != 0 && self.ppid != m2pa::PAYLOAD_PROTOCOL_ID && self.is_full(octets.len()) {
+            return false;
+        }
+        self.staged_octets += octets.len();
         let options = SendOptions {
             stream: StreamId(stream),
             ppid: Ppid(self.ppid),
@@ -142,34 +150,30 @@ impl OpenAssociation {
             ..SendOptions::default()
         };
         self.staged.push_back((octets, options));
+        true
     }
 
-    /// Queues the staged messages. Traffic beyond the limits of the queue is discarded; returns its number. M2PA limits its
-    /// messages itself, and they are in sequence.
-    pub(crate) fn flush(&mut self) -> u64 {
+    /// Returns whether the queue and what is staged have no room for a message with these octets.
+    fn is_full(&self, octets: usize) -> bool {
+        let queued = self.queue.lock();
+        queued.messages.len() + self.staged.len() >= MAX_QUEUED
+            || queued.octets + self.staged_octets + octets > MAX_QUEUED_OCTETS
+    }
+
+    /// Queues the staged messages.
+    pub(crate) fn flush(&mut self) {
         if self.staged.is_empty() {
-            return 0;
+            return;
         }
         let mut queued = self.queue.lock();
-        let mut discarded = 0;
-        for (octets, options) in self.staged.drain(..) {
-            let is_full = queued.messages.len() >= MAX_QUEUED
-                || queued.octets + octets.len() > MAX_QUEUED_OCTETS;
-            // Stream 0 is for management.
-            if is_full && options.stream.0 != 0 && self.ppid != m2pa::PAYLOAD_PROTOCOL_ID {
-                discarded += 1;
-                continue;
-            }
-            queued.octets += octets.len();
-            queued.messages.push_back((octets, options));
-        }
+        queued.octets += std::mem::take(&mut self.staged_octets);
+        queued.messages.append(&mut self.staged);
         let overrun = queued.messages.len() > MAX_QUEUED + MAX_MANAGEMENT;
         drop(queued);
         if overrun {
             self.sender.abort(b"management messages are not read");
         }
         self.queue.added.notify_one();
-        discarded
     }
 
     /// Returns whether the queue is less than half full.

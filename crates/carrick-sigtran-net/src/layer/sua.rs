@@ -185,7 +185,8 @@ impl SocketLayer for Sua {
 
 /// Relays a message of an ASP (section 1.5.3):
 ///
-/// 1. A CLDT, CLDR or CORE is delivered to the application server of its destination, in the network of the sender's.
+/// 1. A CLDT, CLDR or CORE is delivered to the application server of its destination, in the network of the sender's,
+///    unless the queue to each of its ASPs is full.
 /// 2. A message for the network, with its new address, and any other message are left to the user.
 /// 3. A message that is not relayed is an event, and its answer goes to the ASP that sent it.
 ///
@@ -196,13 +197,22 @@ fn relay(
     context: RoutingContext,
     message: &mut Box<Message>,
 ) -> bool {
+    // What was queued before is not counted with the message.
+    node.stage_gateway();
     let Some(translations) = &node.user.translations else {
         return false;
     };
     let sgp = &mut node.gateway.sgp;
     let server = sgp.application_server(context);
     let network = server.and_then(|server| server.network_appearance);
-    match sgp.relay(Some(asp), translations, network, message) {
+    let mut result = sgp.relay(Some(asp), translations, network, message);
+    if let Ok(Relayed::ApplicationServer(_)) = result {
+        let congested = node.counters.congested;
+        if !node.stage_gateway() && node.counters.congested > congested {
+            result = Err(NotRelayed::new(RelayError::Congestion, message));
+        }
+    }
+    match result {
         Ok(Relayed::ApplicationServer(_)) => true,
         Ok(Relayed::Network(relayed)) => {
             *message = relayed;
@@ -214,7 +224,7 @@ fn relay(
         }) => false,
         Err(NotRelayed { error, answer }) => {
             if let Some(answer) = answer {
-                sgp.reply(asp, *answer);
+                node.gateway.sgp.reply(asp, *answer);
             }
             let peer = node.gateway.asps.get(&asp);
             let name = peer.map(|peer| Arc::clone(&peer.name));

@@ -367,12 +367,14 @@ impl<L: SocketLayer> Node<L> {
         }
     }
 
-    /// Stages the messages of the gateway.
-    pub(crate) fn stage_gateway(&mut self) {
+    /// Stages the messages of the gateway. Returns whether a message was staged.
+    pub(crate) fn stage_gateway(&mut self) -> bool {
+        let mut is_staged = false;
         while let Some((key, transmit)) = self.gateway.sgp.poll_transmit() {
             let asp = self.gateway.asps.get(&key);
-            self.stage(asp.and_then(|asp| asp.association), &transmit);
+            is_staged |= self.stage(asp.and_then(|asp| asp.association), &transmit);
         }
+        is_staged
     }
 
     /// Stages the messages of a link to a gateway.
@@ -389,26 +391,31 @@ impl<L: SocketLayer> Node<L> {
         &mut self,
         id: Option<AssociationId>,
         transmit: &Transmit<M>,
-    ) {
+    ) -> bool {
         let octets = transmit.message.encode().ok();
-        self.stage_octets(id, transmit.stream, transmit.unordered, octets);
+        self.stage_octets(id, transmit.stream, transmit.unordered, octets)
     }
 
-    /// Stages a message, if it could be encoded and the association has not ended.
+    /// Stages a message, if it could be encoded, the association has not ended, and its queue has room; returns whether.
     pub(super) fn stage_octets(
         &mut self,
         id: Option<AssociationId>,
         stream: u16,
         unordered: bool,
         octets: Option<Bytes>,
-    ) {
+    ) -> bool {
         let association = id.and_then(|id| self.associations.get_mut(&id));
         match (association, octets) {
             (Some(association), Some(octets)) => {
-                association.open.stage(stream, unordered, octets);
+                let is_staged = association.open.stage(stream, unordered, octets);
+                self.counters.congested += u64::from(!is_staged);
+                is_staged
             }
-            (Some(_), None) => self.counters.not_encoded += 1,
-            (None, _) => {}
+            (Some(_), None) => {
+                self.counters.not_encoded += 1;
+                false
+            }
+            (None, _) => false,
         }
     }
 }

@@ -382,7 +382,7 @@ impl<L: SocketLayer> Node<L> {
     pub(crate) fn flush(&mut self) {
         self.drain();
         for association in self.associations.values_mut() {
-            self.counters.congested += association.open.flush();
+            association.open.flush();
         }
     }
 

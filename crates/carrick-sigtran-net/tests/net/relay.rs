@@ -4,11 +4,14 @@ use std::collections::VecDeque;
 
 use carrick::Endpoint;
 use carrick_proto::Time;
+use carrick_sigtran::aspm::asp::AspEvent;
 use carrick_sigtran::sua::asp::{AspApplicationServer, AspIndication};
 use carrick_sigtran::sua::connection::{
     ConnectRequest, Connection, ConnectionConfig, ConnectionTableConfig, ConnectionTableIndication,
 };
-use carrick_sigtran::sua::sgp::{ApplicationServerConfig, Destinations, RelayError, SgpIndication};
+use carrick_sigtran::sua::sgp::{
+    ApplicationServerConfig, Destinations, RelayError, SgpIndication, SignallingGatewayProcess,
+};
 use carrick_sigtran::sua::translation::*;
 use carrick_sigtran::sua::*;
 use carrick_sigtran_net::{EventKind, Session, start_sua_gateway};
@@ -248,6 +251,70 @@ async fn messages_that_are_not_relayed_return() {
     assert!(matches!(removed.await, Ok(Some(Some(_)))));
     send_unitdata(&one, unknown()).await;
     receive_returned(&mut one, unknown(), ReturnCause::NO_TRANSLATION).await;
+}
+
+/// RFC 3868, section 3.10.6: network congestion
+#[tokio::test]
+async fn full_queues_return_messages() {
+    let (_endpoint, mut gateway, [mut one, two]) = start(None).await;
+    // The ASP of the destination does not read.
+    let sender = one.sender.clone();
+    let send = async {
+        loop {
+            let message = Message::ConnectionlessDataTransfer(to(address(2)));
+            let mut messages: VecDeque<_> = std::iter::repeat_n(message, 100).collect();
+            sender.send_messages(&mut messages).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = send => {}
+        answer = receive(&mut one) => {
+            let answered = returned(to(address(2)), ReturnCause::NETWORK_CONGESTION);
+            assert_eq!(answer, Message::ConnectionlessDataResponse(answered));
+        }
+    }
+    let event = wait_for(&mut gateway, |kind| {
+        matches!(kind, EventKind::NotRelayed(_))
+    })
+    .await;
+    assert_eq!(event.kind, EventKind::NotRelayed(RelayError::Congestion));
+    drop(two);
+}
+
+/// RFC 3868, section 1.5.1: messages that waited in AS-PENDING
+#[tokio::test]
+async fn removed_servers_return_what_waits() {
+    let (_endpoint, gateway, [mut one, mut two]) = start(None).await;
+    let inactive = two
+        .sender
+        .request(Some(TWO), |asp, now| asp.asp_inactive(now, &[]));
+    inactive.await.unwrap().unwrap();
+    wait_for(&mut two, |kind| {
+        let EventKind::Asp(AspIndication::Asp(event)) = kind else {
+            return false;
+        };
+        matches!(event, AspEvent::AspInactive(_, Ok(())))
+    })
+    .await;
+    send_unitdata(&one, to(address(2))).await;
+    // The message waits before the application server is removed.
+    let waiting = || {
+        let buffered = |sgp: &mut SignallingGatewayProcess, _| sgp.buffered(TWO);
+        gateway.sender.request_gateway(buffered)
+    };
+    while waiting()
+        .await
+        .unwrap()
+        .is_some_and(|(count, _)| count == 0)
+    {
+        tokio::task::yield_now().await;
+    }
+    let removed = gateway
+        .sender
+        .request_gateway(|sgp, now| sgp.remove_application_server(now, TWO));
+    removed.await.unwrap().unwrap();
+    let cause = ReturnCause::SCCP_FAILURE;
+    receive_returned(&mut one, to(address(2)), cause).await;
 }
 
 /// RFC 3868, section 4.3.2: load sharing

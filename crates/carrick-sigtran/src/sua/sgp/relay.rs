@@ -36,6 +36,9 @@ pub enum RelayError {
     /// The application server does not take the message.
     #[error(transparent)]
     Delivery(#[from] DeliveryError<RoutingContext>),
+    /// The associations with the ASPs have no room.
+    #[error("the queue to the active ASPs is full: they do not read")]
+    Congestion,
 }
 
 /// Message that is not relayed.
@@ -77,15 +80,21 @@ impl RelayError {
                 ReturnCause::SUBSYSTEM_CONGESTION,
                 RefusalCause::SUBSYSTEM_CONGESTION,
             ),
+            Self::Congestion => (
+                ReturnCause::NETWORK_CONGESTION,
+                RefusalCause::QOS_UNAVAILABLE_TRANSIENT,
+            ),
             Self::Delivery(DeliveryError::Unknown(_) | DeliveryError::NoDataStream) => {
                 (ReturnCause::SCCP_FAILURE, RefusalCause::SCCP_FAILURE)
             }
         }
     }
+}
 
-    /// Returns the failure of a message, with its answer.
-    fn of(self, message: &Message) -> NotRelayed {
-        let (return_cause, refusal_cause) = self.causes();
+impl NotRelayed {
+    /// Failure of a message, with its answer.
+    pub fn new(error: RelayError, message: &Message) -> Self {
+        let (return_cause, refusal_cause) = error.causes();
         let answer = match message {
             Message::ConnectionlessDataTransfer(body) => {
                 let answer = return_message(body, return_cause);
@@ -98,8 +107,8 @@ impl RelayError {
             // A message that is returned already is not returned again.
             _ => None,
         };
-        NotRelayed {
-            error: self,
+        Self {
+            error,
             answer: answer.map(Box::new),
         }
     }
@@ -144,7 +153,7 @@ impl SignallingGatewayProcess {
         match result {
             Ok(Some(context)) => Ok(Relayed::ApplicationServer(context)),
             Ok(None) => Ok(Relayed::Network(Box::new(relayed))),
-            Err(error) => Err(error.of(message)),
+            Err(error) => Err(NotRelayed::new(error, message)),
         }
     }
 
@@ -156,7 +165,7 @@ impl SignallingGatewayProcess {
         message: &Message,
         error: DeliveryError<RoutingContext>,
     ) {
-        let Some(answer) = RelayError::Delivery(error).of(message).answer else {
+        let Some(answer) = NotRelayed::new(RelayError::Delivery(error), message).answer else {
             return;
         };
         let Some(asp) = sender else {
