@@ -2,7 +2,7 @@
 //!
 //! - [`start_asp`]: an application server process on its associations with signalling gateways, of M3UA, SUA, M2UA or IUA.
 //! - [`start_gateway`]: a signalling gateway process with its application servers and ASPs, of the same layers.
-//! - [`start_sua_asp`], [`start_sua_gateway`]: the same of SUA with connections; a gateway that relays between its ASPs.
+//! - [`start_sua_asp`], [`start_sua_gateway`], [`start_sua_ipsp`]: the same of SUA with connections; a gateway that relays between its ASPs.
 //! - [`start_ipsp`]: an IP server process of M3UA or SUA with its peers.
 //! - [`stp`]: a signal transfer point as a program: routes, link sets, screening, metrics.
 //!
@@ -35,5 +35,5 @@ pub use node::{AspSettings, IpspConfig, IpspPeer};
 pub use request::{Ended, RequestError};
 pub use session::{
     GatewayConfig, Outgoing, Received, SendError, Session, TransferReceiver, TransferSender,
-    start_asp, start_gateway, start_ipsp, start_sua_asp, start_sua_gateway,
+    start_asp, start_gateway, start_ipsp, start_sua_asp, start_sua_gateway, start_sua_ipsp,
 };

@@ -312,8 +312,9 @@ pub fn start_gateway<L: SocketLayer>(
 ///   [`EventKind::NotRelayed`](crate::EventKind::NotRelayed), and its CLDR or COREF goes to the ASP.
 ///   [`TransferSender::translations`] changes the rules.
 ///
-/// With both, COREs are for the gateway. With `translations` alone, messages about the connection that follow a relayed
-/// CORE have no address: the receiver returns them.
+/// With both, a connection between two application servers has a connection section to each, which the gateway couples, and
+/// a CORE for the network is one of the gateway. With `translations` alone, messages about the connection that follow a
+/// relayed CORE have no address: the receiver returns them.
 ///
 /// # Errors
 /// [`GatewayConfigError`] if application servers or ASPs are contradictory.
@@ -355,7 +356,32 @@ pub fn start_ipsp<L: SocketLayer + IpspLayer>(
     config: IpspConfig<L>,
     sgp: GatewayMachineConfig<L>,
 ) -> Result<Session<L>, IpspConfigError<L::AsId>> {
+    start_ipsp_with(endpoint, config, sgp, L::NodeUser::default())
+}
+
+/// Starts an IP server process of SUA that keeps connections: as [`start_ipsp`], but connection-oriented messages become the
+/// indications of its connections.
+///
+/// # Errors
+/// [`IpspConfigError`] if the application servers are contradictory.
+pub fn start_sua_ipsp(
+    endpoint: Endpoint,
+    config: IpspConfig<Sua>,
+    sgp: GatewayMachineConfig<Sua>,
+    connections: ConnectionTableConfig,
+) -> Result<Session<Sua>, IpspConfigError<RoutingContext>> {
+    let user = SuaUser::new(Some(connections), None);
+    start_ipsp_with(endpoint, config, sgp, user)
+}
+
+fn start_ipsp_with<L: SocketLayer + IpspLayer>(
+    endpoint: Endpoint,
+    config: IpspConfig<L>,
+    sgp: GatewayMachineConfig<L>,
+    user: L::NodeUser,
+) -> Result<Session<L>, IpspConfigError<L::AsId>> {
     let (mut node, inputs, room) = Node::new(endpoint.clone(), GatewayMachineConfig::default());
+    node.user = user;
     node.accept_on(endpoint);
     let (key, _) = node.add_ipsp(config, sgp)?;
     Ok(start(node, inputs, room, SessionSide::Ipsp(key)))

@@ -16,15 +16,15 @@ use carrick_sigtran::sua::connection::{
 use carrick_sigtran::sua::sgp::{NotRelayed, RelayError, Relayed, SgpIndication};
 use carrick_sigtran::sua::translation::TranslationTable;
 use carrick_sigtran::sua::{
-    DecodeError, Message, PAYLOAD_PROTOCOL_ID, PORT, Route, RoutingContext, SourceReferenceNumber,
-    Sua,
+    ConnectionRequest, DecodeError, Message, NetworkAppearance, PAYLOAD_PROTOCOL_ID, PORT, Route,
+    RoutingContext, SourceReferenceNumber, Sua,
 };
 
 use super::m3ua::{deregister, destination_event};
 use super::{SocketLayer, asp_of, socket_layer};
 use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
-use crate::node::Node;
+use crate::node::{IpspKey, IpspSide, Node};
 use crate::request::{Ended, RequestError};
 use crate::session::{SessionSide, TransferSender};
 
@@ -35,6 +35,8 @@ enum ConnectionPeer {
     Gateway(LinkKey),
     /// Application server; its ASPs share the state of its connections.
     Server(RoutingContext),
+    /// Application server of the peers of an IPSP.
+    Ipsp(IpspKey),
 }
 
 /// Connections of a session, and the relay function of a gateway.
@@ -108,7 +110,11 @@ impl SocketLayer for Sua {
         match &indication {
             AspIndication::Asp(_) => return Some(indication),
             AspIndication::Traffic(_, message) => {
-                let (now, peer) = (node.now(), ConnectionPeer::Gateway(link));
+                let mut ipsps = node.ipsps.iter();
+                let ipsp = ipsps.find(|(_, side)| side.peers.contains_key(&link));
+                let ipsp = ipsp.map(|(key, _)| ConnectionPeer::Ipsp(*key));
+                let peer = ipsp.unwrap_or(ConnectionPeer::Gateway(link));
+                let now = node.now();
                 if node.user.take(now, peer, message) {
                     return None;
                 }
@@ -124,7 +130,7 @@ impl SocketLayer for Sua {
             SgpIndication::Gateway(_) => return Some(indication),
             SgpIndication::Traffic(asp, context, message) => {
                 let (now, peer) = (node.now(), ConnectionPeer::Server(*context));
-                if node.user.take(now, peer, message) || relay(node, *asp, *context, message) {
+                if relay(node, *asp, *context, message) || node.user.take(now, peer, message) {
                     return None;
                 }
             }
@@ -170,6 +176,7 @@ impl SocketLayer for Sua {
             let _ = match peer {
                 ConnectionPeer::Gateway(key) => send_to_gateway(node, key, message),
                 ConnectionPeer::Server(context) => send_to_server(node, context, message),
+                ConnectionPeer::Ipsp(key) => send_to_peers(node, key, message),
             };
         }
         while let Some(table) = &mut node.user.table
@@ -187,37 +194,27 @@ impl SocketLayer for Sua {
 ///
 /// 1. A CLDT, CLDR or CORE is delivered to the application server of its destination, in the network of the sender's,
 ///    unless the queue to each of its ASPs is full.
-/// 2. A message for the network, with its new address, and any other message are left to the user.
-/// 3. A message that is not relayed is an event, and its answer goes to the ASP that sent it.
+/// 2. With a table of connections, the connection section of a CORE is coupled with one to the application server.
+/// 3. A message for the network, with its new address, and any other message are left to the user.
+/// 4. A message that is not relayed is an event, and its answer goes to the ASP that sent it.
 ///
 /// Returns whether nothing is left to the user.
 fn relay(
     node: &mut Node<Sua>,
     asp: AspKey,
     context: RoutingContext,
-    message: &mut Box<Message>,
+    message: &mut Message,
 ) -> bool {
-    // What was queued before is not counted with the message.
-    node.stage_gateway();
-    let Some(translations) = &node.user.translations else {
-        return false;
-    };
-    let sgp = &mut node.gateway.sgp;
-    let server = sgp.application_server(context);
+    let server = node.gateway.sgp.application_server(context);
     let network = server.and_then(|server| server.network_appearance);
-    let mut result = sgp.relay(Some(asp), translations, network, message);
-    if let Ok(Relayed::ApplicationServer(_)) = result {
-        let congested = node.counters.congested;
-        if !node.stage_gateway() && node.counters.congested > congested {
-            result = Err(NotRelayed::new(RelayError::Congestion, message));
+    let result = match message {
+        Message::ConnectionRequest(request) if node.user.table.is_some() => {
+            couple(node, context, network, request)
         }
-    }
+        _ => relay_message(node, asp, network, message),
+    };
     match result {
-        Ok(Relayed::ApplicationServer(_)) => true,
-        Ok(Relayed::Network(relayed)) => {
-            *message = relayed;
-            false
-        }
+        Ok(is_relayed) => is_relayed,
         Err(NotRelayed {
             error: RelayError::NoDestination,
             ..
@@ -235,8 +232,57 @@ fn relay(
     }
 }
 
-/// Returns whether connections with a peer continue: the ASP is up at the gateway, or the application server has ASPs that
-/// are active or may be again before T(r) expires.
+/// Couples the connection section of a CORE with one to its destination. Returns whether that is an application server.
+fn couple(
+    node: &mut Node<Sua>,
+    context: RoutingContext,
+    network: Option<NetworkAppearance>,
+    request: &mut ConnectionRequest,
+) -> Result<bool, NotRelayed> {
+    let now = node.now();
+    let (Some(translations), Some(table)) = (&node.user.translations, &mut node.user.table) else {
+        return Ok(false);
+    };
+    let received = request.clone();
+    let sgp = &node.gateway.sgp;
+    if !sgp.relay_request(translations, network, request)? {
+        return Ok(false);
+    }
+    let [from, to] = [context, request.routing_context].map(ConnectionPeer::Server);
+    table.relay(now, &from, &received, to, request.clone());
+    node.user.peers.extend([from, to]);
+    Ok(true)
+}
+
+/// Delivers a message to the application server of its destination. Returns whether it has one.
+fn relay_message(
+    node: &mut Node<Sua>,
+    asp: AspKey,
+    network: Option<NetworkAppearance>,
+    message: &mut Message,
+) -> Result<bool, NotRelayed> {
+    if node.user.translations.is_none() {
+        return Ok(false);
+    }
+    // What was queued before is not counted with the message.
+    node.stage_gateway();
+    let Some(translations) = &node.user.translations else {
+        return Ok(false);
+    };
+    let sgp = &mut node.gateway.sgp;
+    if let Relayed::Network(relayed) = sgp.relay(Some(asp), translations, network, message)? {
+        *message = *relayed;
+        return Ok(false);
+    }
+    let congested = node.counters.congested;
+    if !node.stage_gateway() && node.counters.congested > congested {
+        return Err(NotRelayed::new(RelayError::Congestion, message));
+    }
+    Ok(true)
+}
+
+/// Returns whether connections with a peer continue: the ASP is up at the gateway, or the application server has ASPs or
+/// IPSPs that are active or may be again before T(r) expires.
 fn is_reachable(node: &Node<Sua>, peer: ConnectionPeer) -> bool {
     match peer {
         ConnectionPeer::Gateway(key) => node.links.get(&key).is_some_and(|link| link.asp.is_up()),
@@ -244,6 +290,7 @@ fn is_reachable(node: &Node<Sua>, peer: ConnectionPeer) -> bool {
             node.gateway.sgp.as_state(context),
             Some(AsState::Active | AsState::Pending)
         ),
+        ConnectionPeer::Ipsp(key) => (node.ipsps.get(&key)).is_some_and(IpspSide::is_usable),
     }
 }
 
@@ -265,6 +312,18 @@ fn send_to_server(
 ) -> Result<(), RequestError<RoutingContext>> {
     node.gateway.sgp.deliver(&context, message)?;
     node.stage_gateway();
+    Ok(())
+}
+
+fn send_to_peers(
+    node: &mut Node<Sua>,
+    key: IpspKey,
+    message: Message,
+) -> Result<(), RequestError<RoutingContext>> {
+    let now = node.now();
+    let side = node.ipsps.get_mut(&key).ok_or(RequestError::NotActive)?;
+    side.transfer(now, message)?;
+    node.stage_ipsp(key);
     Ok(())
 }
 
@@ -309,11 +368,7 @@ fn send(
             let key = choose_gateway(node, &message).ok_or(RequestError::NotActive)?;
             send_to_gateway(node, key, message)
         }
-        SessionSide::Ipsp(key) => {
-            let now = node.now();
-            let side = node.ipsps.get_mut(&key).ok_or(RequestError::NotActive)?;
-            Ok(side.transfer(now, message)?)
-        }
+        SessionSide::Ipsp(key) => send_to_peers(node, key, message),
     }
 }
 
@@ -326,7 +381,7 @@ fn connect(
     let now = node.now();
     let peer = match side {
         SessionSide::Gateway => ConnectionPeer::Server(request.routing_context),
-        SessionSide::Ipsp(_) => return Err(ConnectError::NoConnections),
+        SessionSide::Ipsp(key) => ConnectionPeer::Ipsp(key),
         SessionSide::Asp => {
             let keys: Vec<_> = node.links.keys().copied().collect();
             let context = Some(&request.routing_context);
@@ -334,11 +389,12 @@ fn connect(
             ConnectionPeer::Gateway(key.ok_or(ConnectError::NotActive)?)
         }
     };
-    if !is_reachable(node, peer) {
-        return Err(ConnectError::NotActive);
-    }
+    let is_reachable = is_reachable(node, peer);
     let table = node.user.table.as_mut();
     let table = table.ok_or(ConnectError::NoConnections)?;
+    if !is_reachable {
+        return Err(ConnectError::NotActive);
+    }
     let reference = table.request(now, peer, |reference| {
         request.local_reference = reference;
         request
@@ -354,7 +410,9 @@ pub enum ConnectError {
     #[error("no peer is active in the application server: wait for its state")]
     NotActive,
     /// The session keeps no connections.
-    #[error("the session keeps no connections: start a gateway or an ASP of SUA with them")]
+    #[error(
+        "the session keeps no connections: start a gateway, an ASP or an IPSP of SUA with them"
+    )]
     NoConnections,
     /// There is no room, or the request is invalid.
     #[error(transparent)]

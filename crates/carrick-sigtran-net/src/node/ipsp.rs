@@ -323,6 +323,18 @@ impl<L: SocketLayer> Node<L> {
             }
         }
     }
+
+    /// Stages the messages of an IP server process.
+    pub(crate) fn stage_ipsp(&mut self, ipsp: IpspKey) {
+        while let Some(side) = self.ipsps.get_mut(&ipsp)
+            && let Some((peer, transmit)) = side.ipsp.poll_transmit()
+        {
+            let peer = side.peer_of(peer);
+            let id = peer.and_then(|(_, peer)| peer.connection.association());
+            self.stage(id, &transmit);
+        }
+    }
+
     /// Moves the primitives and messages of an IP server process on.
     pub(super) fn drain_ipsp(&mut self, now: Time, ipsp: IpspKey) {
         let mut closing = Vec::new();
@@ -361,13 +373,7 @@ impl<L: SocketLayer> Node<L> {
             }
             self.notify(name, EventKind::Asp(indication));
         }
-        while let Some(side) = self.ipsps.get_mut(&ipsp)
-            && let Some((peer, transmit)) = side.ipsp.poll_transmit()
-        {
-            let peer = side.peer_of(peer);
-            let id = peer.and_then(|(_, peer)| peer.connection.association());
-            self.stage(id, &transmit);
-        }
+        self.stage_ipsp(ipsp);
         if !closing.is_empty() {
             self.flush();
         }

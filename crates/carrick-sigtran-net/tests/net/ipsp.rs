@@ -7,15 +7,18 @@ use carrick_sigtran::aspm::ipsp::{IpspExchange, IpspLayer};
 use carrick_sigtran::aspm::sgp::{AsState, GatewayConfig, GatewayEvent};
 use carrick_sigtran::m3ua::{self, M3ua, RoutingContext};
 use carrick_sigtran::sua::asp::AspIndication;
+use carrick_sigtran::sua::connection::{ConnectRequest, ConnectionTableConfig};
 use carrick_sigtran::sua::sgp::Destinations;
 use carrick_sigtran::sua::{self, Sua};
 use carrick_sigtran_net::{
-    ConnectError, EventKind, IpspConfig, IpspPeer, Session, SocketLayer, start_ipsp,
+    ConnectError, EventKind, IpspConfig, IpspPeer, Session, SocketLayer, start_ipsp, start_sua_ipsp,
 };
 
 use super::layers::next;
 use super::stp::{active_asp, config, start, status_with, with_one_asp};
-use super::sua::{batch, request, unavailable, unitdata};
+use super::sua::{
+    batch, connect_with, data, indication, request, send_data, unavailable, unitdata,
+};
 use super::support::{
     check_order, disconnected, endpoint, gateway, in_time, messages, receive, send, wait_for,
 };
@@ -53,15 +56,32 @@ impl Servers for Sua {
     }
 }
 
-/// Starts an IPSP with the peer at another endpoint, whose application server has the second context. Messages wait for
-/// the peer longer than any test takes.
+/// Starts an IPSP with the peer at another endpoint, whose application server has the second context.
 fn start_peer<L: Servers>(
     [here, there]: [&Endpoint; 2],
     exchange: IpspExchange,
     [local, remote]: [u32; 2],
     connects: bool,
 ) -> Session<L> {
-    let config = IpspConfig {
+    let config = ipsp_config(there, exchange, [local, remote], connects);
+    start_ipsp(here.clone(), config, sgp()).unwrap()
+}
+
+/// Messages wait for the peer longer than any test takes.
+fn sgp<L: Servers>() -> GatewayConfig<L> {
+    GatewayConfig {
+        t_recovery: Duration::from_secs(600),
+        ..GatewayConfig::default()
+    }
+}
+
+fn ipsp_config<L: Servers>(
+    there: &Endpoint,
+    exchange: IpspExchange,
+    [local, remote]: [u32; 2],
+    connects: bool,
+) -> IpspConfig<L> {
+    IpspConfig {
         exchange,
         remote: L::server(remote),
         local: L::served(local),
@@ -70,12 +90,7 @@ fn start_peer<L: Servers>(
             remote: gateway(there.port(), there.encapsulation_port()),
             connects,
         }],
-    };
-    let sgp = GatewayConfig {
-        t_recovery: Duration::from_secs(600),
-        ..GatewayConfig::default()
-    };
-    start_ipsp(here.clone(), config, sgp).unwrap()
+    }
 }
 
 /// Starts two IPSPs, the first of which sets the association up, and waits until both are active. Returns their endpoints
@@ -227,5 +242,33 @@ async fn signal_transfer_points_are_linked_as_ipsps() {
         status_with(&b, "link set east, gateway east: active").await;
         send(&two, messages(2, 1, 100)).await;
         check_order(&receive(&mut one, 100).await, 100);
+    }
+}
+
+/// RFC 3868, sections 1.3.3 and 3.3
+#[tokio::test]
+async fn connections_pass_between_ipsps() {
+    for (exchange, contexts) in EXCHANGES {
+        let (here, there) = (endpoint(), endpoint());
+        let [own, other] = contexts;
+        let start = |here: &Endpoint, there, contexts, connects| {
+            let config = ipsp_config(there, exchange, contexts, connects);
+            let connections = ConnectionTableConfig::default();
+            start_sua_ipsp(here.clone(), config, sgp(), connections).unwrap()
+        };
+        let mut accepting = start(&there, &here, [other, own], false);
+        let mut connecting = start(&here, &there, [own, other], true);
+        peer_active(&mut connecting).await;
+        peer_active(&mut accepting).await;
+        let request = ConnectRequest {
+            routing_context: RoutingContext(other),
+            ..request()
+        };
+        let [local, remote] = connect_with([&mut connecting, &mut accepting], request).await;
+        send_data(&connecting, local, "request").await;
+        assert_eq!(indication(&mut accepting).await, (remote, data("request")));
+        send_data(&accepting, remote, "answer").await;
+        assert_eq!(indication(&mut connecting).await, (local, data("answer")));
+        end(connecting, accepting).await;
     }
 }

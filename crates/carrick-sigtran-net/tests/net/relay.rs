@@ -7,18 +7,19 @@ use carrick_proto::Time;
 use carrick_sigtran::aspm::asp::AspEvent;
 use carrick_sigtran::sua::asp::{AspApplicationServer, AspIndication};
 use carrick_sigtran::sua::connection::{
-    ConnectRequest, Connection, ConnectionConfig, ConnectionTableConfig, ConnectionTableIndication,
+    ConnectRequest, Connection, ConnectionConfig, ConnectionIndication, ConnectionTableConfig,
+    ConnectionTableIndication, DisconnectReason,
 };
 use carrick_sigtran::sua::sgp::{
     ApplicationServerConfig, Destinations, RelayError, SgpIndication, SignallingGatewayProcess,
 };
 use carrick_sigtran::sua::translation::*;
 use carrick_sigtran::sua::*;
-use carrick_sigtran_net::{EventKind, Session, start_sua_gateway};
+use carrick_sigtran_net::{EventKind, Session, start_sua_asp, start_sua_gateway};
 
-use super::layers::{active_asp, gateway_config, next};
-use super::sua::{address, request, unitdata};
-use super::support::{endpoint, wait_for};
+use super::layers::{active_asp, asp_config, gateway_config, is_active, next};
+use super::sua::{address, connect_with, data, indication, request, send_data, unitdata};
+use super::support::{self, endpoint, wait_for};
 
 /// Routing contexts of both application servers.
 const ONE: RoutingContext = RoutingContext(1);
@@ -108,10 +109,22 @@ async fn start(
     rules.add(rule("49", 2)).unwrap();
     rules.add(rule("1", 99)).unwrap();
     let endpoint = endpoint();
-    let gateway = start_sua_gateway(endpoint.clone(), config, connections, Some(rules)).unwrap();
-    let one = active_asp(&endpoint, 1, AspApplicationServer::new(ONE)).await;
-    let two = active_asp(&endpoint, 2, AspApplicationServer::new(TWO)).await;
-    (endpoint, gateway, [one, two])
+    let gateway =
+        start_sua_gateway(endpoint.clone(), config, connections.clone(), Some(rules)).unwrap();
+    let start_asp = async |identifier, context| {
+        let served = AspApplicationServer::new(context);
+        let Some(connections) = connections.clone() else {
+            return active_asp(&endpoint, identifier, served).await;
+        };
+        let config = asp_config(identifier, served);
+        let remote = support::gateway(endpoint.port(), endpoint.encapsulation_port());
+        let local = support::endpoint();
+        let mut asp = start_sua_asp(local, vec![remote], &config, connections).unwrap();
+        is_active(&mut asp).await;
+        asp
+    };
+    let asps = [start_asp(1, ONE).await, start_asp(2, TWO).await];
+    (endpoint, gateway, asps)
 }
 
 async fn send(session: &Session<Sua>, message: Message) {
@@ -361,17 +374,51 @@ async fn messages_for_the_network_reach_the_user() {
         };
         assert_eq!(*message, Message::ConnectionlessDataTransfer(expected));
     }
-    // The gateway keeps connections: a CORE is for it, unitdata are relayed.
-    send(&one, Message::ConnectionRequest(core(gt("49")))).await;
+    // The gateway is the end of a connection to the network.
+    send(&one, Message::ConnectionRequest(core(gt("155")))).await;
     let event = next(&mut gateway).await;
     let EventKind::Connection(_, indication) = event else {
         panic!("{event:?}");
     };
-    assert!(matches!(
-        *indication,
-        ConnectionTableIndication::Requested(_)
-    ));
+    let ConnectionTableIndication::Requested(request) = *indication else {
+        panic!("{indication:?}");
+    };
+    assert_eq!(request.destination.0, translated("155", 99));
     send_unitdata(&one, to(gt("49"))).await;
     let relayed = receive(&mut two).await;
     assert!(matches!(relayed, Message::ConnectionlessDataTransfer(_)));
+}
+
+/// RFC 3868, sections 1.3.2 and 1.5.3: both connection sections
+#[tokio::test]
+async fn connections_pass_the_relay() {
+    let (_endpoint, gateway, [mut one, mut two]) =
+        start(Some(ConnectionTableConfig::default())).await;
+    let request = |digits| ConnectRequest {
+        routing_context: ONE,
+        destination: gt(digits),
+        ..request()
+    };
+    let [local, remote] = connect_with([&mut one, &mut two], request("4917")).await;
+    send_data(&one, local, "to the second").await;
+    assert_eq!(indication(&mut two).await, (remote, data("to the second")));
+    send_data(&two, remote, "to the first").await;
+    assert_eq!(indication(&mut one).await, (local, data("to the first")));
+    // The second ASP is lost: its connections end at the gateway.
+    drop(two);
+    let removed = gateway
+        .sender
+        .request_gateway(|sgp, now| sgp.remove_application_server(now, TWO));
+    removed.await.unwrap().unwrap();
+    let (reference, ended) = indication(&mut one).await;
+    assert_eq!(reference, local);
+    let reason = DisconnectReason::Released(ReleaseCause::MTP_FAILURE);
+    let expected = ConnectionIndication::Disconnected { reason, data: None };
+    assert_eq!(ended, ConnectionTableIndication::Connection(expected));
+    // A request that is not relayed is refused.
+    let local = one.sender.connect(request("7")).await.unwrap();
+    let reason = DisconnectReason::Refused(RefusalCause::DESTINATION_UNKNOWN);
+    let refused = ConnectionIndication::Disconnected { reason, data: None };
+    let refused = ConnectionTableIndication::Connection(refused);
+    assert_eq!(indication(&mut one).await, (local, refused));
 }

@@ -167,7 +167,7 @@ pub(super) fn request() -> ConnectRequest {
     }
 }
 
-async fn indication(
+pub(super) async fn indication(
     session: &mut Session<Sua>,
 ) -> (SourceReferenceNumber, ConnectionTableIndication) {
     match next(session).await {
@@ -192,8 +192,16 @@ async fn with_connections() -> (Endpoint, Session<Sua>, Session<Sua>) {
 }
 
 /// Establishes a connection of the first session; returns both reference numbers.
-async fn connect([from, to]: [&mut Session<Sua>; 2]) -> [SourceReferenceNumber; 2] {
-    let local = from.sender.connect(request()).await.unwrap();
+async fn connect(ends: [&mut Session<Sua>; 2]) -> [SourceReferenceNumber; 2] {
+    connect_with(ends, request()).await
+}
+
+/// Establishes a connection of the first session by this request; returns both reference numbers.
+pub(super) async fn connect_with(
+    [from, to]: [&mut Session<Sua>; 2],
+    request: ConnectRequest,
+) -> [SourceReferenceNumber; 2] {
+    let local = from.sender.connect(request).await.unwrap();
     let (remote, requested) = indication(to).await;
     assert!(matches!(requested, ConnectionTableIndication::Requested(_)));
     let accept = to.sender.connection(remote, |connection, now| {
@@ -209,7 +217,11 @@ async fn connect([from, to]: [&mut Session<Sua>; 2]) -> [SourceReferenceNumber; 
     [local, remote]
 }
 
-async fn send(session: &Session<Sua>, reference: SourceReferenceNumber, text: &'static str) {
+pub(super) async fn send_data(
+    session: &Session<Sua>,
+    reference: SourceReferenceNumber,
+    text: &'static str,
+) {
     let data = Bytes::from_static(text.as_bytes());
     let sent = session
         .sender
@@ -219,7 +231,7 @@ async fn send(session: &Session<Sua>, reference: SourceReferenceNumber, text: &'
     sent.await.unwrap().unwrap().unwrap();
 }
 
-fn data(text: &'static str) -> ConnectionTableIndication {
+pub(super) fn data(text: &'static str) -> ConnectionTableIndication {
     let data = Bytes::from_static(text.as_bytes());
     ConnectionTableIndication::Connection(ConnectionIndication::Data(data))
 }
@@ -231,9 +243,9 @@ async fn connections_transfer_data_both_ways() {
     is_active(&mut asp).await;
     for _ in 0..2 {
         let [local, remote] = connect([&mut asp, &mut gateway]).await;
-        send(&asp, local, "request").await;
+        send_data(&asp, local, "request").await;
         assert_eq!(indication(&mut gateway).await, (remote, data("request")));
-        send(&gateway, remote, "answer").await;
+        send_data(&gateway, remote, "answer").await;
         assert_eq!(indication(&mut asp).await, (local, data("answer")));
         let release = asp.sender.connection(local, |connection, now| {
             connection.disconnect(now, ReleaseCause::END_USER, None)
@@ -253,7 +265,7 @@ async fn connections_transfer_data_both_ways() {
     }
     // The gateway requests one, too.
     let [local, remote] = connect([&mut gateway, &mut asp]).await;
-    send(&gateway, local, "request").await;
+    send_data(&gateway, local, "request").await;
     assert_eq!(indication(&mut asp).await, (remote, data("request")));
 }
 

@@ -21,6 +21,7 @@
 //! ```
 
 mod config;
+mod coupling;
 mod release;
 mod table;
 mod timers;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carrick_proto::Time;
 
+use super::coupling::{Coupling, Forward};
 use super::{
     ConnectRequest, Connection, ConnectionConfig, ConnectionIndication, ConnectionRequestError,
     ConnectionState, answer_unassigned,
@@ -68,6 +69,8 @@ pub enum ConnectionTableIndication {
 struct ConnectionEntry<A> {
     connection: Connection,
     association: A,
+    /// Other connection section of a relayed connection.
+    coupling: Option<Coupling>,
 }
 
 /// Connections of a process, found by the destination reference number of messages. `A` is the caller's key of an
@@ -87,6 +90,8 @@ pub struct ConnectionTable<A> {
     last: u32,
     transmits: VecDeque<(A, Message)>,
     indications: VecDeque<(SourceReferenceNumber, ConnectionTableIndication)>,
+    /// What coupled sections have for each other: numbers of both, from and to.
+    pub(super) forwards: VecDeque<(u32, u32, Forward)>,
 }
 
 impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
@@ -101,6 +106,7 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
             last: 0,
             transmits: VecDeque::new(),
             indications: VecDeque::new(),
+            forwards: VecDeque::new(),
         }
     }
 
@@ -137,6 +143,15 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
         Ok(reference)
     }
 
+    /// Returns whether a connection exists and is coupled with another one.
+    pub(super) fn is_coupled(&self, number: u32, other: u32) -> bool {
+        let coupling = self
+            .connections
+            .get(&number)
+            .and_then(|entry| entry.coupling);
+        coupling.is_some_and(|coupling| coupling.other.0 == other)
+    }
+
     /// Makes a request of the user on a connection, such as [`Connection::accept`] or [`Connection::send`]. Returns `None` if
     /// there is no such connection.
     pub fn change<R>(
@@ -145,18 +160,45 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
         reference: SourceReferenceNumber,
         change: impl FnOnce(&mut Connection) -> R,
     ) -> Option<R> {
-        let entry = self.connections.get_mut(&reference.0)?;
+        let result = self.apply(now, reference.0, change);
+        self.forward(now);
+        result
+    }
+
+    /// Changes a connection. What it has for a coupled one is left to [`forward`](Self::forward).
+    pub(super) fn apply<R>(
+        &mut self,
+        now: Time,
+        number: u32,
+        change: impl FnOnce(&mut Connection) -> R,
+    ) -> Option<R> {
+        let entry = self.connections.get_mut(&number)?;
         let previous = entry.connection.poll_timeout();
         let result = change(&mut entry.connection);
-        self.collect(now, reference.0, previous);
+        self.collect(now, number, previous);
         Some(result)
+    }
+
+    /// Couples two connection sections.
+    pub(super) fn couple(&mut self, one: SourceReferenceNumber, two: SourceReferenceNumber) {
+        for (number, other) in [(one, two), (two, one)] {
+            if let Some(entry) = self.connections.get_mut(&number.0) {
+                entry.coupling = Some(Coupling {
+                    other,
+                    is_congested: false,
+                });
+            }
+        }
     }
 
     /// Handles a connection-oriented message of an association. A CORE begins a connection that the user accepts or refuses,
     /// and is refused without room. A message without a connection is answered as [`answer_unassigned`] has it.
     pub fn handle_message(&mut self, now: Time, association: &A, message: &Message) {
         if let Message::ConnectionRequest(request) = message {
-            self.on_request(now, association, request);
+            if let Some(reference) = self.admit(now, association, request) {
+                let indication = ConnectionTableIndication::Requested(Box::new(request.clone()));
+                self.indications.push_back((reference, indication));
+            }
             return;
         }
         let Some(DestinationReferenceNumber(number)) = message.destination_reference() else {
@@ -173,7 +215,13 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
         }
     }
 
-    fn on_request(&mut self, now: Time, association: &A, request: &ConnectionRequest) {
+    /// Adds the connection of a CORE. Without room it is refused, and `None` returned.
+    pub(super) fn admit(
+        &mut self,
+        now: Time,
+        association: &A,
+        request: &ConnectionRequest,
+    ) -> Option<SourceReferenceNumber> {
         let reference = self.assign(now).ok();
         let connection = reference.and_then(|reference| {
             let config = self.config.connection.clone();
@@ -192,11 +240,10 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
             };
             let refusal = Message::ConnectionRefused(refusal);
             self.transmits.push_back((association.clone(), refusal));
-            return;
+            return None;
         };
         self.insert(reference, connection, association.clone());
-        let indication = ConnectionTableIndication::Requested(Box::new(request.clone()));
-        self.indications.push_back((reference, indication));
+        Some(reference)
     }
 
     /// Handles the loss of an association: its connections end at this end.
@@ -241,6 +288,7 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
         let entry = ConnectionEntry {
             connection,
             association,
+            coupling: None,
         };
         self.connections.insert(reference.0, entry);
         // The number is not frozen, and there are no outputs that depend on the time.
@@ -257,9 +305,22 @@ impl<A: Clone + PartialEq + Debug> ConnectionTable<A> {
             self.transmits.push_back((association.clone(), message));
         }
         while let Some(indication) = entry.connection.poll_indication() {
+            if let Some(coupling) = entry.coupling {
+                let forward = Forward::Indication(indication);
+                self.forwards.push_back((number, coupling.other.0, forward));
+                continue;
+            }
             let indication = ConnectionTableIndication::Connection(indication);
             let reference = SourceReferenceNumber(number);
             self.indications.push_back((reference, indication));
+        }
+        let is_congested = entry.connection.is_congested();
+        if let Some(coupling) = &mut entry.coupling
+            && coupling.is_congested != is_congested
+        {
+            coupling.is_congested = is_congested;
+            let forward = Forward::Congestion(is_congested);
+            self.forwards.push_back((number, coupling.other.0, forward));
         }
         let is_released = entry.connection.state() == ConnectionState::Released;
         let next = entry.connection.poll_timeout().filter(|_| !is_released);

@@ -120,22 +120,42 @@ impl Connection {
     pub fn send(&mut self, now: Time, data: &Bytes) -> Result<(), ConnectionRequestError> {
         self.check_state(ConnectionState::Active)?;
         check_data(Some(data), self.config.max_message)?;
-        let max_segment = self.config.max_segment;
-        let segments = data.len().div_ceil(max_segment).max(1);
+        let segments = data.len().div_ceil(self.config.max_segment).max(1);
         let queued_octets = self.transfer.queued_octets + data.len();
         if self.transfer.queue.len() + segments > self.config.max_queued_segments
             || queued_octets > self.config.max_queued_octets
         {
             return Err(ConnectionRequestError::QueueFull);
         }
-        self.transfer.queued_octets = queued_octets;
+        self.enqueue(now, data);
+        Ok(())
+    }
+
+    /// Sends a message that a coupled section received. The window of that section limits what waits, see
+    /// [`is_congested`](Self::is_congested). In a reset or release it is discarded.
+    pub(super) fn send_relayed(&mut self, now: Time, data: &Bytes) {
+        if self.state == ConnectionState::Active {
+            self.enqueue(now, data);
+        }
+    }
+
+    /// Returns whether half of the data wait that may.
+    pub(super) fn is_congested(&self) -> bool {
+        self.transfer.queue.len() > self.config.max_queued_segments / 2
+            || self.transfer.queued_octets > self.config.max_queued_octets / 2
+    }
+
+    /// Queues the segments of a message, and sends those that the window admits.
+    fn enqueue(&mut self, now: Time, data: &Bytes) {
+        let max_segment = self.config.max_segment;
+        let segments = data.len().div_ceil(max_segment).max(1);
+        self.transfer.queued_octets += data.len();
         let mut rest = data.clone();
         for left in (0..segments).rev() {
             let segment = rest.split_to(rest.len().min(max_segment));
             self.transfer.queue.push_back((segment, left > 0));
         }
         self.flush(now);
-        Ok(())
     }
 
     /// Sends expedited data: N-EXPEDITED-DATA request, in class 3. They pass data that wait for the peer's window.

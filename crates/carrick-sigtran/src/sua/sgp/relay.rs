@@ -1,11 +1,14 @@
 //! Relay function of an SGP (RFC 3868, sections 1.4.6 and 1.5.3).
 
-use super::{AspKey, DeliveryError, NetworkAppearance, SgpIndication, SignallingGatewayProcess};
+use super::{
+    AsState, AspKey, DeliveryError, NetworkAppearance, SgpIndication, SignallingGatewayProcess,
+};
 use crate::aspm::AspState;
 use crate::sua::connectionless::{self, return_message};
 use crate::sua::translation::{TranslationError, TranslationTable};
 use crate::sua::{
-    DestinationAddress, HopCounter, Message, RefusalCause, ReturnCause, Route, RoutingContext,
+    ConnectionRequest, DestinationAddress, HopCounter, Message, RefusalCause, ReturnCause, Route,
+    RoutingContext,
 };
 
 /// Way on which a relayed message continues.
@@ -149,11 +152,54 @@ impl SignallingGatewayProcess {
         message: &Message,
     ) -> Result<Relayed, NotRelayed> {
         let mut relayed = message.clone();
-        let result = self.relay_changed(sender, translations, network, &mut relayed);
-        match result {
-            Ok(Some(context)) => Ok(Relayed::ApplicationServer(context)),
-            Ok(None) => Ok(Relayed::Network(Box::new(relayed))),
-            Err(error) => Err(NotRelayed::new(error, message)),
+        let routing_part = routing_part(&mut relayed).ok_or(RelayError::NoDestination);
+        let context = routing_part.and_then(|(destination, hop_counter)| {
+            self.translate(translations, network, destination, hop_counter)
+        });
+        // 4. Delivery.
+        let delivered = context.and_then(|context| {
+            let Some(context) = context else {
+                return Ok(Relayed::Network(Box::new(relayed)));
+            };
+            self.deliver_from(sender, &context, relayed)?;
+            Ok(Relayed::ApplicationServer(context))
+        });
+        delivered.map_err(|error| NotRelayed::new(error, message))
+    }
+
+    /// Changes a CORE into the one with which
+    /// [`ConnectionTable::relay`](crate::sua::connection::ConnectionTable::relay) relays it, by the first three steps of
+    /// [`relay`](Self::relay). Returns whether its routing context is that of an application server; otherwise it is for the
+    /// SS7 network.
+    ///
+    /// # Errors
+    /// [`NotRelayed`] with the COREF for the sender, also if no ASP of the application server is active.
+    pub fn relay_request(
+        &self,
+        translations: &TranslationTable,
+        network: Option<NetworkAppearance>,
+        request: &mut ConnectionRequest,
+    ) -> Result<bool, NotRelayed> {
+        let (destination, hop_counter) = (&mut request.destination, &mut request.hop_counter);
+        let context = self.translate(translations, network, destination, hop_counter);
+        let checked = context.and_then(|context| {
+            let state = context.map(|context| (context, self.as_state(context)));
+            match state {
+                None => Ok(None),
+                Some((context, Some(AsState::Active | AsState::Pending))) => Ok(Some(context)),
+                Some((_, Some(state))) => Err(DeliveryError::NotActive(state).into()),
+                Some((context, None)) => Err(DeliveryError::Unknown(context).into()),
+            }
+        });
+        match checked {
+            Ok(context) => {
+                request.routing_context = context.unwrap_or(request.routing_context);
+                Ok(context.is_some())
+            }
+            Err(error) => {
+                let message = Message::ConnectionRequest(request.clone());
+                Err(NotRelayed::new(error, &message))
+            }
         }
     }
 
@@ -178,14 +224,15 @@ impl SignallingGatewayProcess {
         }
     }
 
-    fn relay_changed(
-        &mut self,
-        sender: Option<AspKey>,
+    /// Changes the destination and the hop counter of a message that is relayed, and returns its application server, `None`
+    /// if it is for the network.
+    fn translate(
+        &self,
         translations: &TranslationTable,
         network: Option<NetworkAppearance>,
-        message: &mut Message,
+        destination: &mut DestinationAddress,
+        hop_counter: &mut Option<HopCounter>,
     ) -> Result<Option<RoutingContext>, RelayError> {
-        let (destination, hop_counter) = routing_part(message).ok_or(RelayError::NoDestination)?;
         // 1. Hop counter.
         if !connectionless::decrement(hop_counter) {
             return Err(RelayError::HopCounter);
@@ -207,12 +254,9 @@ impl SignallingGatewayProcess {
                 Err(_) => {}
             }
         }
-        // 4. Delivery.
         let context = context.or(default);
-        match context {
-            Some(context) => self.deliver_from(sender, &context, message.clone())?,
-            None if !destination.0.has_point_code() => return Err(RelayError::NoRoutingKey),
-            None => {}
+        if context.is_none() && !destination.0.has_point_code() {
+            return Err(RelayError::NoRoutingKey);
         }
         Ok(context)
     }

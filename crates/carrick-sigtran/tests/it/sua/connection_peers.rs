@@ -1,4 +1,4 @@
-//! Two connection sections against each other in virtual time.
+//! The ends of a connection against each other in virtual time, directly and through a relay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -42,6 +42,10 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
 /// Both ends, with messages on their way in both directions.
 struct Pair {
     ends: [Connection; 2],
+    /// Sections at a relay, by the end to which they lead.
+    relay: Option<ConnectionTable<usize>>,
+    /// Messages of each end to the relay.
+    to_relay: [VecDeque<Message>; 2],
     /// Messages to each end.
     on_way: [VecDeque<Message>; 2],
     now: Time,
@@ -56,7 +60,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(class: ServiceClass, credits: [u8; 2]) -> Self {
+    /// Establishes a connection, through a relay with this credit.
+    fn new(class: ServiceClass, credits: [u8; 2], relay: Option<u8>) -> Self {
         let config = |credit| ConnectionConfig {
             credit,
             max_segment: 10,
@@ -67,6 +72,23 @@ impl Pair {
         let Some(Message::ConnectionRequest(core)) = initiator.poll_transmit() else {
             panic!("a CORE");
         };
+        let mut relay = relay.map(|credit| {
+            ConnectionTable::new(ConnectionTableConfig {
+                connection: ConnectionConfig {
+                    max_segment: 7,
+                    max_queued_segments: 10,
+                    ..config(credit)
+                },
+                ..ConnectionTableConfig::default()
+            })
+        });
+        let core = relay.as_mut().map_or(core.clone(), |relay| {
+            relay.relay(START, &0, &core, 1, core.clone());
+            match relay.poll_transmit() {
+                Some((1, Message::ConnectionRequest(relayed))) => relayed,
+                other => panic!("{other:?}"),
+            }
+        });
         let mut responder =
             Connection::incoming(config(credits[1]), SourceReferenceNumber(7), &core)
                 .expect("a CORE");
@@ -75,6 +97,8 @@ impl Pair {
             .expect("a CORE waits");
         let mut pair = Self {
             ends: [initiator, responder],
+            relay,
+            to_relay: [VecDeque::new(), VecDeque::new()],
             on_way: [VecDeque::new(), VecDeque::new()],
             now: START,
             sent: [Vec::new(), Vec::new()],
@@ -112,13 +136,33 @@ impl Pair {
             while let Some(message) = self.ends[end].poll_transmit() {
                 let octets = message.encode().expect("a valid message");
                 let message = Message::decode(&octets).expect("a valid message");
-                self.on_way[1 - end].push_back(message);
+                if self.relay.is_some() {
+                    self.to_relay[end].push_back(message);
+                } else {
+                    self.on_way[1 - end].push_back(message);
+                }
             }
         }
+        while let Some(relay) = &mut self.relay
+            && let Some((end, message)) = relay.poll_transmit()
+        {
+            self.on_way[end].push_back(message);
+        }
+        let indication = self
+            .relay
+            .as_mut()
+            .and_then(ConnectionTable::poll_indication);
+        assert_eq!(indication, None, "a relay has no user");
     }
 
     fn deliver(&mut self, end: usize, messages: usize) {
         for _ in 0..messages {
+            if let Some(relay) = &mut self.relay
+                && let Some(message) = self.to_relay[1 - end].pop_front()
+            {
+                relay.handle_message(self.now, &(1 - end), &message);
+                self.collect();
+            }
             if let Some(message) = self.on_way[end].pop_front() {
                 self.ends[end].handle_message(self.now, &message);
                 self.collect();
@@ -128,7 +172,8 @@ impl Pair {
 
     /// Delivers all messages that are on their way.
     fn settle(&mut self) {
-        while self.on_way.iter().any(|queue| !queue.is_empty()) {
+        let is_busy = |queue: &VecDeque<_>| !queue.is_empty();
+        while self.on_way.iter().chain(&self.to_relay).any(is_busy) {
             self.deliver(0, 1);
             self.deliver(1, 1);
         }
@@ -139,10 +184,15 @@ impl Pair {
         let end = self.now + duration;
         loop {
             self.settle();
-            let next = self.ends.iter().filter_map(Connection::poll_timeout).min();
+            let timeouts = self.ends.iter().map(Connection::poll_timeout);
+            let relay = self.relay.as_ref().map(ConnectionTable::poll_timeout);
+            let next = timeouts.chain(relay).flatten().min();
             let Some(next) = next.filter(|&next| next <= end) else {
                 break;
             };
+            if let Some(relay) = &mut self.relay {
+                relay.handle_timeout(next);
+            }
             self.now = next;
             for connection in &mut self.ends {
                 connection.handle_timeout(next);
@@ -192,16 +242,17 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// RFC 3868, section 1.4.2: class 3 keeps the order, and without a reset loses nothing
+    /// RFC 3868, sections 1.3.2 and 1.4.2: class 3 keeps the order, and without a reset loses nothing
     #[test]
     fn peers_transfer_everything_in_order(
         credits in [1..=127_u8, 1..=127_u8],
         class_3 in any::<bool>(),
+        relay in proptest::option::of(1..=127_u8),
         steps in vec(step(), 0..120),
         releasing in 0..2_usize,
     ) {
         let class = if class_3 { ServiceClass::Class3 } else { ServiceClass::Class2 };
-        let mut pair = Pair::new(class, credits);
+        let mut pair = Pair::new(class, credits, relay);
         for (end, step) in steps {
             pair.apply(end, step);
         }
@@ -234,6 +285,7 @@ proptest! {
         prop_assert_eq!(&pair.ended[releasing], &[Indication::Released { confirmed: true }]);
         let reason = DisconnectReason::Released(ReleaseCause::END_USER);
         prop_assert_eq!(&pair.ended[1 - releasing], &[Indication::Disconnected { reason, data: None }]);
+        prop_assert!(pair.relay.is_none_or(|relay| relay.is_empty()));
     }
 
     /// RFC 3868, section 3.3: any messages in any state have bounded answers and end

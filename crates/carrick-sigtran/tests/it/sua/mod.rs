@@ -5,6 +5,7 @@ mod connection;
 mod connection_peers;
 mod connection_table;
 mod connectionless;
+mod coupling;
 mod layout;
 mod malformed;
 mod relay;
