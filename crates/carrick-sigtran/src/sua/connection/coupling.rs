@@ -22,7 +22,7 @@ use crate::sua::{
     ConnectionRequest, RefusalCause, ReleaseCause, ServiceClass, SourceReferenceNumber,
 };
 
-/// What one section has for the other.
+/// Result of one section that concerns the other.
 #[derive(Debug)]
 pub(super) enum Forward {
     Indication(ConnectionIndication),

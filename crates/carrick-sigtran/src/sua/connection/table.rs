@@ -90,7 +90,7 @@ pub struct ConnectionTable<A> {
     last: u32,
     transmits: VecDeque<(A, Message)>,
     indications: VecDeque<(SourceReferenceNumber, ConnectionTableIndication)>,
-    /// What coupled sections have for each other: numbers of both, from and to.
+    /// Results that concern coupled sections: the numbers from and to.
     pub(super) forwards: VecDeque<(u32, u32, Forward)>,
 }
 

@@ -231,7 +231,7 @@ fn full_relays_refuse() {
 
 /// RFC 3868, section 1.3.2: the loss of the association of one section ends both
 #[test]
-fn lost_sections_release_the_others() {
+fn lost_sections_release_the_coupled() {
     for lost in 0..2 {
         let (mut relayed, _) = Relayed::connect(ServiceClass::Class3);
         relayed.relay.handle_association_loss(relayed.now, &lost);
