@@ -6,8 +6,11 @@ use bytes::Bytes;
 use carrick_proto::Time;
 use carrick_sigtran::sua::connection::*;
 use carrick_sigtran::sua::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::connection::{START, request};
+use super::samples;
 use crate::states::address;
 
 use ConnectionIndication as Indication;
@@ -335,4 +338,81 @@ fn resets_pass_the_relay() {
     relayed.change(1, two, |end| end.send(now, &data));
     let data = TableIndication::Connection(Indication::Data(data));
     assert_eq!(relayed.indications(0), [data]);
+}
+
+/// Returns a connection-oriented message with these reference numbers.
+fn addressed(mut message: Message, destination: u32, source: u32) -> Message {
+    let to = DestinationReferenceNumber(destination);
+    let from = SourceReferenceNumber(source);
+    match &mut message {
+        Message::ConnectionOrientedDataTransfer(body) => body.destination_reference = to,
+        Message::ConnectionOrientedDataAcknowledge(body) => body.destination_reference = to,
+        Message::ConnectionOrientedError(body) => body.destination_reference = to,
+        Message::ConnectionRefused(body) => body.destination_reference = to,
+        Message::ConnectionRequest(body) => body.source_reference = from,
+        Message::ConnectionAcknowledge(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        Message::ReleaseRequest(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        Message::ReleaseComplete(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        Message::ResetRequest(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        Message::ResetConfirm(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        Message::InactivityTest(body) => {
+            (body.destination_reference, body.source_reference) = (to, from);
+        }
+        _ => {}
+    }
+    message
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// RFC 3868, section 3.3: any messages of both ends have bounded answers, and without peers all sections end
+    #[test]
+    fn relays_handle_any_messages(
+        inputs in vec((0..2_usize, 0..35_usize, 0..5_u32, any::<[u8; 3]>(), 0..700_u64), 0..60),
+    ) {
+        let mut relay = ConnectionTable::new(ConnectionTableConfig::default());
+        let (mut now, full) = (START, samples::full());
+        for (end, index, reference, [sent, received, other], seconds) in inputs {
+            let mut message = addressed(full[index].clone(), reference, u32::from(other % 2));
+            if let Message::ConnectionOrientedDataTransfer(body) = &mut message {
+                let number = |value| SequenceNumber::new(value % 4).expect("7 bits");
+                body.sequence_numbers = (other > 9).then(|| SequenceNumbers {
+                    received: number(received),
+                    more: other % 2 == 0,
+                    sent: number(sent),
+                });
+            }
+            if let Message::ConnectionRequest(request) = &message {
+                relay.relay(now, &end, request, 1 - end, request.clone());
+            } else {
+                relay.handle_message(now, &end, &message);
+            }
+            now += Duration::from_secs(seconds);
+            relay.handle_timeout(now);
+            prop_assert!(relay.poll_timeout().is_none_or(|next| next > now));
+            let sent: Vec<_> = std::iter::from_fn(|| relay.poll_transmit()).collect();
+            prop_assert!(sent.len() < 100);
+            for (_, message) in sent {
+                message.encode().expect("a valid message");
+            }
+            prop_assert_eq!(relay.poll_indication(), None);
+        }
+        for _ in 0..500 {
+            if let Some(next) = relay.poll_timeout() {
+                relay.handle_timeout(next);
+            }
+        }
+        prop_assert!(relay.is_empty());
+    }
 }
