@@ -252,11 +252,16 @@ FSN_EXPECTED = Fault(
 FORWARD_TSN_UNANSWERED = Fault(
     "The peer", "RFC 3758, section 3.6",
     "webrtc-sctp sends no SACK for packets with FORWARD TSN, until Carrick ends the association.",
-    evidence=f"sctp.chunk_type == 192 && {FROM_CARRICK}", output="near ended with [a-z]+ by self, not shutdown by self")
+    evidence=f"sctp.chunk_type == 192 && {FROM_CARRICK}", output="near ended with [a-z]+ by self, not shutdown by self", sometimes=True)
 SENDING_STOPS = Fault(
     "The peer", "RFC 9260, section 6.1",
     "webrtc-sctp at times stops sending while a message of 1 MiB waits in its queue, though all sent data is acknowledged and the window is open.",
     evidence=f"sctp.chunk_type == 6 && {FROM_CARRICK}", output="near ended with timeout by self", sometimes=True)
+REFLECTED_TAG = Fault(
+    "The peer", "RFC 9260, section 8.5.1, rule C",
+    "rtc-sctp finds the association of a packet by the Verification Tag alone, and discards a SHUTDOWN COMPLETE with the T bit, whose tag is that of the "
+    "other direction. If the first SHUTDOWN COMPLETE is lost, it repeats its SHUTDOWN ACK until it gives up.",
+    evidence=f"sctp.shutdown_complete_t_bit == 1 && {FROM_CARRICK}", output="far is not ok: .*'ended': 'timeout'", sometimes=True)
 HEARTBEAT_EMPTY = Fault(
     "The peer", "RFC 9260, section 3.3.5",
     "The HEARTBEAT with which pion/sctp measures the round-trip time when no data is in flight has no Heartbeat Information, which is mandatory: its "
@@ -274,6 +279,8 @@ FAULTS = {
     ("interleaved-from-near", "kernel", "udp"): FSN_EXPECTED,
     ("interleaved-from-far", "kernel", "udp"): FSN_SENT,
     **{(row, "webrtc-sctp", transport): FORWARD_TSN_UNANSWERED for row in ("retransmissions-from-near", "lifetime-from-near")
+       for transport in ("udp", "dtls")},
+    **{(row, "rtc-sctp", transport): REFLECTED_TAG for row in ("loss-from-near", "loss-from-far", "retransmissions-from-near", "retransmissions-from-far")
        for transport in ("udp", "dtls")},
     **{place: SENDING_STOPS for place in (("far-connects-near-sends", "webrtc-sctp", "udp"), ("far-connects-near-sends", "webrtc-sctp", "dtls"),
                                           ("near-connects-near-sends", "webrtc-sctp", "dtls"))},
