@@ -280,10 +280,10 @@ FAULTS = {
     ("interleaved-from-far", "kernel", "udp"): FSN_SENT,
     **{(row, "webrtc-sctp", transport): FORWARD_TSN_UNANSWERED for row in ("retransmissions-from-near", "lifetime-from-near")
        for transport in ("udp", "dtls")},
-    **{(row, "rtc-sctp", transport): REFLECTED_TAG for row in ("loss-from-near", "loss-from-far", "retransmissions-from-near", "retransmissions-from-far")
-       for transport in ("udp", "dtls")},
     **{place: SENDING_STOPS for place in (("far-connects-near-sends", "webrtc-sctp", "udp"), ("far-connects-near-sends", "webrtc-sctp", "dtls"),
                                           ("near-connects-near-sends", "webrtc-sctp", "dtls"))},
+    **{(row, "rtc-sctp", transport): REFLECTED_TAG for row in ("loss-from-near", "loss-from-far", "retransmissions-from-near", "retransmissions-from-far")
+       for transport in ("udp", "dtls")},
 }
 # Malformed packets that a stack sends in any procedure. A cell whose capture has no other error does not fail because of them.
 MALFORMED = {"pion": HEARTBEAT_EMPTY}
