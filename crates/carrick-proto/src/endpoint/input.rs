@@ -149,8 +149,8 @@ impl Endpoint {
         }
     }
 
-    /// Checks the form of an INIT: alone in its packet, with a verification tag of zero (RFC 9260,
-    /// sections 3 and 8.5.1 A).
+    /// Checks the form of an INIT: alone in its packet, with a verification tag of zero. Any other is discarded
+    /// (RFC 9260, section 12.3, which restricts rule 8 of section 8.4).
     fn handle_init_packet(
         &mut self,
         now: Time,

@@ -20,7 +20,8 @@ impl Endpoint {
     /// 1. Discard a packet from or to a non-unicast address (rule 1).
     /// 2. Answer an INIT for another port with ABORT (rule 3). Discard any other packet with tag zero
     ///    (section 8.5.1 A).
-    /// 3. Discard an INIT ACK to an INIT of this side that another INIT ACK has answered (section 5.2.3).
+    /// 3. Discard an INIT with another tag, and the chunks behind it (section 12.3). Discard an INIT ACK to an
+    ///    INIT of this side that another INIT ACK has answered (section 5.2.3).
     /// 4. Discard packets with ABORT (rule 2), SHUTDOWN COMPLETE (rule 6) or COOKIE ACK or a Stale Cookie
     ///    error (rule 7); answer SHUTDOWN ACK with SHUTDOWN COMPLETE (rule 5) and everything else with
     ///    ABORT (rule 8). The T bit is set.
@@ -41,8 +42,10 @@ impl Endpoint {
             tag: header.tag,
         };
         // Step 3.
-        if self.answers_own_init(packet) {
-            return;
+        match packet.chunks().flatten().next().map(|first| first.kind) {
+            Some(ChunkType::INIT) => return,
+            Some(ChunkType::INIT_ACK) if self.answers_own_init(packet) => return,
+            _ => {}
         }
         // Step 4.
         match select_reply(packet, route.encapsulation.is_some()) {
@@ -57,17 +60,13 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the packet is a late INIT ACK to an INIT of this side, from another address of a
+    /// Returns whether an INIT ACK is a late one to an INIT of this side, from another address of a
     /// peer that has advertised none. It is discarded like one from a known address (RFC 9260,
     /// section 5.2.3): an ABORT would end the association that the other INIT ACK established.
     fn answers_own_init(&self, packet: &Packet<'_>) -> bool {
         let header = packet.header();
-        let first = packet.chunks().flatten().next();
-        first.is_some_and(|chunk| chunk.kind == ChunkType::INIT_ACK)
-            && self
-                .registry
-                .find_by_tag(header.tag, header.source_port)
-                .is_some()
+        let association = self.registry.find_by_tag(header.tag, header.source_port);
+        association.is_some()
     }
 
     /// Answers an INIT for a port without an endpoint with an ABORT that carries its Initiate Tag

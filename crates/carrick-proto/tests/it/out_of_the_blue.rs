@@ -131,20 +131,25 @@ fn a_refused_init_gets_an_abort_with_its_tag() {
     assert_eq!(answers[0].tag(), Puppet::new().tag);
 }
 
-/// RFC 9260, section 8.4, rule 3
-#[test]
-fn an_init_to_another_port_gets_an_abort() {
+/// Sends an INIT to port 9, where there is no endpoint, and returns the answers.
+fn answers_to_stray_init(puppet: &Puppet, tag: VerificationTag) -> Vec<(Route, Vec<u8>)> {
     let mut w = World::new();
-    let puppet = Puppet::new();
     let mut bytes = puppet
-        .build(VerificationTag::ZERO, |p| {
+        .build(tag, |p| {
             p.init(ChunkType::INIT, puppet.fields(), |_| {});
         })
         .to_vec();
     bytes[2..4].copy_from_slice(&9_u16.to_be_bytes());
     fix_checksum(&mut bytes);
     w.ends[0].handle_datagram(w.now, &puppet.route(), bytes.into());
-    let sent = drain(&mut w.ends[0]);
+    drain(&mut w.ends[0])
+}
+
+/// RFC 9260, section 8.4, rule 3
+#[test]
+fn an_init_to_another_port_gets_an_abort() {
+    let puppet = Puppet::new();
+    let sent = answers_to_stray_init(&puppet, VerificationTag::ZERO);
     assert_eq!(sent.len(), 1);
     let packet = carrick_wire::Packet::parse(&sent[0].1).expect("a packet");
     assert_eq!(packet.header().source_port, 9);
@@ -152,6 +157,21 @@ fn an_init_to_another_port_gets_an_abort() {
     assert_eq!(packet.header().tag, puppet.tag);
     let chunk = packet.chunks().next().expect("a chunk").expect("whole");
     assert_eq!((chunk.kind, chunk.flags), (ChunkType::ABORT, 0));
+}
+
+/// RFC 9260, section 12.3, which restricts rule 8 of section 8.4
+#[test]
+fn an_init_with_a_tag_gets_no_abort() {
+    assert_eq!(answers_to_stray_init(&Puppet::new(), TAG), []);
+    let init = |p: &mut PacketBuilder<'_>| {
+        p.init(ChunkType::INIT, Puppet::new().fields(), |_| {});
+    };
+    assert!(answers(init).is_empty());
+    let with_data = |p: &mut PacketBuilder<'_>| {
+        init(p);
+        data(p);
+    };
+    assert!(answers(with_data).is_empty());
 }
 
 /// RFC 9260, section 8.4, rule 4
