@@ -135,7 +135,8 @@ impl Shard {
     /// chunk and its verification tag,
     ///
     /// 1. for an INIT, that of the association with its sender, as RFC 9260, section 5.2, finds it: by the
-    ///    source address and the addresses in the INIT; without an association this one;
+    ///    source address and the addresses in the INIT; without an association that of its Initiate Tag,
+    ///    which spreads new peers;
     /// 2. for ABORT and SHUTDOWN COMPLETE with the T bit (section 8.5.1 B and C), that of the association at
     ///    the source address, or this one;
     /// 3. for all others that of the tag.
@@ -172,7 +173,9 @@ impl Shard {
             self.table.with(&mut |table| {
                 let listed = ip_addresses(init.parameters()).take(MAX_LOOKUPS);
                 let mut all = core::iter::once(route.remote).chain(listed);
-                found = all.find_map(|a| table.confirmed((a, port), route.encapsulation));
+                found = all
+                    .find_map(|a| table.confirmed((a, port), route.encapsulation))
+                    .or(Some(init.tag.0 % self.count));
             });
         }
         found.unwrap_or(self.index)

@@ -112,7 +112,7 @@ impl Socket {
 
     /// Opens further sockets with the address and UDP port of this one, `count` in all, and lets the system
     /// choose among them by the verification tag of a packet. Where it cannot, it chooses by the packet's
-    /// addresses and ports.
+    /// addresses and UDP ports.
     ///
     /// This one was bound alone, so that the port is that of no other endpoint.
     #[cfg(target_os = "linux")]
