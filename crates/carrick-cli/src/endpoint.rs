@@ -191,15 +191,17 @@ pub(crate) struct OpenedEndpoint {
 }
 
 impl EndpointArguments {
-    /// Opens an endpoint that accepts associations on this SCTP port.
+    /// Opens an endpoint with this number of shards that accepts associations on this SCTP port.
     pub(crate) fn listen(
         &self,
         port: u16,
         outbound_streams: u16,
+        shards: usize,
     ) -> Result<OpenedEndpoint, Failure> {
         let config = self
             .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
             .port(port)
+            .shards(shards)
             .association(self.association.config(outbound_streams));
         self.open(config)
     }

@@ -48,8 +48,8 @@ pub(crate) fn run_with(
     run_on(tokio::runtime::Builder::new_current_thread(), hang_up, work)
 }
 
-/// Runs a subcommand on this number of threads, as [`run_with`], because the protocol is not its only work.
-#[cfg(target_os = "linux")]
+/// Runs a subcommand on this number of threads, as [`run_with`], because the protocol is not its only work, or
+/// runs in several tasks.
 pub(crate) fn run_on_threads(
     threads: usize,
     hang_up: HangUp,

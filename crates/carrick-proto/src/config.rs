@@ -12,6 +12,7 @@ use carrick_wire::ParameterWriter;
 use crate::association::zero_checksum::LowerLayer;
 use crate::auth::AuthenticationConfig;
 use crate::cc::Algorithm;
+use crate::endpoint::Shard;
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
@@ -59,6 +60,10 @@ pub struct EndpointConfig {
     pub association: AssociationConfig,
     /// Source address selection. Default: [`MatchingAddress`].
     pub source_selection: Box<dyn SourceSelection>,
+    /// Place among the endpoints that divide the associations of one port and its addresses among them.
+    /// `max_associations` and `max_associations_per_source` are then limits of all shards, and `receive_memory`
+    /// is that of this shard. An export has no shard. Default: `None`.
+    pub shard: Option<Shard>,
 }
 
 impl EndpointConfig {
@@ -75,6 +80,7 @@ impl EndpointConfig {
             secret_lifetime: Duration::from_secs(3600),
             association: AssociationConfig::rfc9260(),
             source_selection: Box::new(MatchingAddress),
+            shard: None,
         }
     }
 
@@ -92,6 +98,7 @@ impl EndpointConfig {
         if self.port == 0 {
             return Err(ConfigError("port: must be 1 to 65535"));
         }
+        self.shard.as_ref().map_or(Ok(()), Shard::validate)?;
         self.association.validate()
     }
 }

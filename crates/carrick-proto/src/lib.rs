@@ -102,7 +102,10 @@ pub use config::{
     AssociationConfig, BufferConfig, ConfigError, EndpointConfig, ImportConfig, MtuConfig,
     PathConfig, ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
 };
-pub use endpoint::{Endpoint, EndpointExport, IcmpInput, IcmpKind, ParameterChanges, SourceKey};
+pub use endpoint::{
+    Endpoint, EndpointExport, IcmpInput, IcmpKind, ParameterChanges, Shard, ShardTable,
+    SharedTable, SourceKey,
+};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,

@@ -11,6 +11,7 @@ use crate::association::Association;
 use crate::endpoint::Stats;
 use crate::error::{BindError, ConnectError, OperationError};
 use crate::send_credit::CreditPermit;
+use crate::socket::Socket;
 
 pub(crate) type Commands = mpsc::UnboundedSender<Command>;
 
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Stats(oneshot::Sender<Stats>),
     AddAddress(IpAddr, oneshot::Sender<Result<(), BindError>>),
     RemoveAddress(IpAddr),
+    /// The first shard has opened this socket of a local address for another one.
+    AddSocket(Box<Socket>),
     /// No handle of the endpoint is left: no more associations are accepted; those with handles continue.
     StopAccepting,
     /// No more associations; the task ends when those that exist have.

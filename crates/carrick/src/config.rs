@@ -14,6 +14,9 @@ use crate::error::{ConfigError, ConnectError};
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
 
+/// Maximum number of shards.
+const MAX_SHARDS: usize = 64;
+
 /// Transport of the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
@@ -100,6 +103,11 @@ pub struct Config {
     /// Limits of DTLS sessions: their number, and the time without traffic after which they end.
     #[cfg(feature = "dtls")]
     pub sessions: carrick_proto::sessions::SessionLayerConfig,
+    /// Number of tasks that divide the associations of the endpoint among them, 1 to 64, default 1: shards. On a
+    /// runtime with several threads they run on several cores. Each has a socket of the same UDP port for each
+    /// address. `receive_memory` is divided among them; other limits are those of the endpoint. An endpoint on plain IP, with
+    /// DTLS or at a daemon has one shard, and so has every endpoint on systems other than Linux.
+    pub shards: usize,
     /// Accepts associations from peers.
     pub accept: bool,
     /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
@@ -170,6 +178,7 @@ impl Config {
             dtls: None,
             #[cfg(feature = "dtls")]
             sessions: carrick_proto::sessions::SessionLayerConfig::default(),
+            shards: 1,
             accept: true,
             backlog: 1024,
             max_associations: 1 << 13,
@@ -234,6 +243,13 @@ impl Config {
         self
     }
 
+    /// Sets the number of shards.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// Accepts associations from peers, or not.
     #[must_use]
     pub fn accept(mut self, accept: bool) -> Self {
@@ -292,6 +308,16 @@ impl Config {
         self
     }
 
+    /// Returns the number of shards that the endpoint can have.
+    pub(crate) fn shard_count(&self) -> usize {
+        let can_share = cfg!(target_os = "linux") && !self.transport.has_plain_ip();
+        #[cfg(target_os = "linux")]
+        let can_share = can_share && self.daemon.is_none();
+        #[cfg(feature = "dtls")]
+        let can_share = can_share && self.dtls.is_none();
+        if can_share { self.shards } else { 1 }
+    }
+
     /// Merges the fields that replace parts of others, and validates.
     pub(crate) fn merge(&mut self) -> Result<(), ConfigError> {
         #[cfg(target_os = "linux")]
@@ -323,6 +349,9 @@ impl Config {
             if value == 0 {
                 return Err(ConfigError::new(field, "must be at least 1"));
             }
+        }
+        if !(1..=MAX_SHARDS).contains(&self.shards) {
+            return Err(ConfigError::new("shards", "must be 1 to 64"));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use carrick_proto::{
@@ -11,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::association::Association;
-use crate::command::{Command, Commands, ConnectRequest};
+use crate::command::{Command, Commands, ConnectRequest, EndpointCall};
 use crate::config::{Config, ConnectOptions, Transport};
-use crate::driver::{Driver, Limits, LowerLayer, WaitingAssociation, backlog};
+use crate::driver::{Driver, Limits, LowerLayer, ShardLink, WaitingAssociation, backlog};
 use crate::error::{BindError, ConfigError, ConnectError, OperationError};
 use crate::incoming::Incoming;
 #[cfg(target_os = "linux")]
@@ -21,11 +22,12 @@ use crate::network::LeasedPort;
 use crate::network::{HostRoutes, Network, NetworkWatch};
 use crate::peer::Peer;
 use crate::port::PortClaim;
-use crate::socket::{SocketSet, addresses};
+use crate::socket::{Socket, SocketSet, addresses};
+use crate::unread_memory::UnreadMemory;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
-/// Its task is one of the runtime that [`Self::bind`] is called on, and ends with it: await
+/// Its task, or tasks ([`Config::shards`]), are those of the runtime that [`Self::bind`] is called on, and end with it: await
 /// [`Self::close`] before `main` returns, or messages that were accepted may be lost and peers get an
 /// ABORT. See the crate's documentation for this, and for what ends when the last handle is dropped.
 #[derive(Clone)]
@@ -34,7 +36,10 @@ pub struct Endpoint {
 }
 
 struct Inner {
-    commands: Commands,
+    /// Commands to the tasks: one, or those of the shards.
+    shards: Vec<Commands>,
+    /// Number of associations that were requested, for the choice of their shards.
+    requested: AtomicUsize,
     accepted: Mutex<mpsc::Receiver<WaitingAssociation>>,
     port: u16,
     /// With the UDP port that it has.
@@ -44,8 +49,10 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Without a task there is nothing to stop.
-        let _ = self.commands.send(Command::StopAccepting);
+        for commands in &self.shards {
+            // Without a task there is nothing to stop.
+            let _ = commands.send(Command::StopAccepting);
+        }
     }
 }
 
@@ -58,37 +65,58 @@ impl Endpoint {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         config.merge()?;
         let limits = Limits::new(&config);
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(BindError::Random)?;
         let OpenNetwork {
-            network,
+            networks,
             bound,
             port: number,
         } = OpenNetwork::open(&mut config)?;
-        let transport = network.transport();
-        let mut parameters = EndpointConfig {
-            accept: config.accept,
-            max_associations: config.max_associations,
-            max_associations_per_source: config.max_associations_per_source,
-            receive_memory: config.receive_memory,
-            association: config.association.clone(),
-            source_selection: Box::new(HostRoutes::default()),
-            ..EndpointConfig::new(number, bound, seed)
-        };
-        let below = LowerLayer::new(&mut config, &mut parameters)?;
-        let core = (
-            carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?,
-            below,
-        );
-        let (commands, orders) = mpsc::unbounded_channel();
+        let transport = networks[0].transport();
+        let count = networks.len();
+        let channels = (0..count).map(|_| mpsc::unbounded_channel());
+        let (shards, orders): (Vec<Commands>, Vec<_>) = channels.unzip();
+        let mut links = Vec::new();
+        if count > 1 {
+            links = ShardLink::group(&shards);
+        }
+        let mut links = links.into_iter();
         let (accepted, to_accept) = backlog(config.backlog);
+        let unread = Arc::new(UnreadMemory::new(config.unread_memory));
         let failure = Arc::new(OnceLock::new());
-        let queues = (&commands, orders, accepted);
-        let driver = Driver::new(core, network, limits, queues, Arc::clone(&failure));
-        runtime.spawn(driver);
+        let mut drivers = Vec::with_capacity(count);
+        for ((network, commands), orders) in networks.into_iter().zip(&shards).zip(orders) {
+            let link = links.next();
+            let mut seed = [0; 32];
+            getrandom::fill(&mut seed).map_err(BindError::Random)?;
+            let mut parameters = EndpointConfig {
+                accept: config.accept,
+                max_associations: config.max_associations,
+                max_associations_per_source: config.max_associations_per_source,
+                receive_memory: config.receive_memory / count,
+                association: config.association.clone(),
+                source_selection: Box::new(HostRoutes::default()),
+                shard: link.as_ref().map(|link| link.shard().clone()),
+                ..EndpointConfig::new(number, bound.clone(), seed)
+            };
+            let below = LowerLayer::new(&mut config, &mut parameters)?;
+            let core = carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?;
+            let queues = (commands, orders, accepted.clone());
+            let memory = (limits, Arc::clone(&unread));
+            let failure = Arc::clone(&failure);
+            drivers.push(Driver::new(
+                (core, below),
+                (network, link),
+                memory,
+                queues,
+                failure,
+            ));
+        }
+        for driver in drivers {
+            runtime.spawn(driver);
+        }
         Ok(Self {
             inner: Arc::new(Inner {
-                commands,
+                shards,
+                requested: AtomicUsize::new(0),
                 accepted: Mutex::new(to_accept),
                 port: number,
                 transport,
@@ -142,11 +170,15 @@ impl Endpoint {
             trust: options.trust,
             answer,
         };
+        let shards = &self.inner.shards;
+        let number = self.inner.requested.fetch_add(1, Ordering::Relaxed);
+        let commands = &shards[number % shards.len()];
         let waiting = ConnectGuard {
-            commands: &self.inner.commands,
+            commands,
             done: false,
         };
-        self.command(Command::Connect(connect));
+        // If the task has ended, the answer's channel closes.
+        let _ = commands.send(Command::Connect(connect));
         let result = answered.await.unwrap_or(Err(ConnectError::EndpointClosed));
         waiting.done();
         result
@@ -167,10 +199,8 @@ impl Endpoint {
     /// # Errors
     /// A parameter would be out of its range, or the endpoint is closed.
     pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
-        let changed = self.look(move |core| core.change_default_parameters(&changes));
-        changed
-            .await?
-            .map_err(|error| ConfigError::from(error).into())
+        self.change(move |core| core.change_default_parameters(&changes))
+            .await
     }
 
     /// Returns the parameters of the associations that are set up from now on.
@@ -193,14 +223,40 @@ impl Endpoint {
         &self,
         change: impl FnOnce(&mut AssociationConfig) + Send + 'static,
     ) -> Result<(), OperationError> {
-        let changed = self.look(move |core| {
+        self.change(move |core| {
             let mut config = AssociationConfig::clone(&core.default_config());
             change(&mut config);
             core.set_default_config(config)
+        })
+        .await
+    }
+
+    /// Changes the parameters of new associations at the first shard, which passes them to the others: all
+    /// changes have the same order there.
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut carrick_proto::Endpoint) -> Result<(), carrick_proto::ConfigError>
+        + Send
+        + 'static,
+    ) -> Result<(), OperationError> {
+        let others = self.inner.shards[1..].to_vec();
+        let changed = self.look(move |core| {
+            change(core)?;
+            let config = core.default_config();
+            for shard in others {
+                let config = Arc::clone(&config);
+                let set = move |core: &mut carrick_proto::Endpoint, _| {
+                    // The first shard has accepted it.
+                    let _ = core.set_default_config(config);
+                };
+                // Without a task no association is set up there.
+                let _ = shard.send(Command::Work(Box::new(set)));
+            }
+            Ok(())
         });
         changed
             .await?
-            .map_err(|error| ConfigError::from(error).into())
+            .map_err(|error: carrick_proto::ConfigError| ConfigError::from(error).into())
     }
 
     /// Returns the endpoint's counters.
@@ -208,9 +264,23 @@ impl Endpoint {
     /// # Errors
     /// The endpoint is closed.
     pub async fn stats(&self) -> Result<Stats, OperationError> {
-        let (answer, answered) = oneshot::channel();
-        self.command(Command::Stats(answer));
-        answered.await.map_err(|_| OperationError::EndpointClosed)
+        let mut sum = Stats::default();
+        for shard in &self.inner.shards {
+            let (answer, answered) = oneshot::channel();
+            // If the task has ended, the answer's channel closes.
+            let _ = shard.send(Command::Stats(answer));
+            let stats = answered.await.map_err(|_| OperationError::EndpointClosed)?;
+            sum.protocol += stats.protocol;
+            sum.unsendable += stats.unsendable;
+            sum.passed_on += stats.passed_on;
+            sum.not_passed_on += stats.not_passed_on;
+            #[cfg(feature = "dtls")]
+            {
+                // With DTLS there is one shard.
+                sum.sessions = stats.sessions;
+            }
+        }
+        Ok(sum)
     }
 
     /// Returns the number of associations, those being set up and shut down included.
@@ -218,7 +288,11 @@ impl Endpoint {
     /// # Errors
     /// The endpoint is closed.
     pub async fn associations(&self) -> Result<usize, OperationError> {
-        self.look(|core| core.associations().count()).await
+        let mut count = 0;
+        for shard in &self.inner.shards {
+            count += look(shard, |core| core.associations().count()).await?;
+        }
+        Ok(count)
     }
 
     /// Returns the addresses that the endpoint is bound to.
@@ -229,25 +303,24 @@ impl Endpoint {
         self.look(|core| core.local_addresses().to_vec()).await
     }
 
+    /// Calls a function with the protocol of the first shard.
     async fn look<R: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut carrick_proto::Endpoint) -> R + Send + 'static,
+        at: impl FnOnce(&mut carrick_proto::Endpoint) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
-        let (answer, answered) = oneshot::channel();
-        self.command(Command::Work(Box::new(|core, _| {
-            // The caller may have dropped its future.
-            let _ = answer.send(look(core));
-        })));
-        answered.await.map_err(|_| OperationError::EndpointClosed)
+        look(&self.inner.shards[0], at).await
     }
 
     /// Changes the association limits, [`Config::max_associations`] and
     /// [`Config::max_associations_per_source`]. Existing associations are kept even if they exceed them.
     pub fn set_max_associations(&self, most: usize, per_source: Option<usize>) {
-        let set = move |core: &mut carrick_proto::Endpoint, _| {
-            core.set_max_associations(most, per_source)
-        };
-        self.command(Command::Work(Box::new(set)));
+        for shard in &self.inner.shards {
+            let set = move |core: &mut carrick_proto::Endpoint, _| {
+                core.set_max_associations(most, per_source)
+            };
+            // Without a task there is nothing to limit.
+            let _ = shard.send(Command::Work(Box::new(set)));
+        }
     }
 
     /// Returns the SCTP port.
@@ -298,14 +371,34 @@ impl Endpoint {
     ///
     /// Dropping this future does not stop the closing.
     pub async fn close(&self) {
-        self.command(Command::Close);
-        self.inner.commands.closed().await;
+        for shard in &self.inner.shards {
+            // A task that has ended is closed.
+            let _ = shard.send(Command::Close);
+        }
+        for shard in &self.inner.shards {
+            shard.closed().await;
+        }
     }
 
-    /// Sends a command to the task. If the task has ended, the answer's channel closes.
+    /// Sends a command to the first task. If the task has ended, the answer's channel closes.
     fn command(&self, command: Command) {
-        let _ = self.inner.commands.send(command);
+        let _ = self.inner.shards[0].send(command);
     }
+}
+
+/// Calls a function with the protocol of a task.
+async fn look<R: Send + 'static>(
+    commands: &Commands,
+    at: impl FnOnce(&mut carrick_proto::Endpoint) -> R + Send + 'static,
+) -> Result<R, OperationError> {
+    let (answer, answered) = oneshot::channel();
+    let work: EndpointCall = Box::new(|core, _| {
+        // The caller may have dropped its future.
+        let _ = answer.send(at(core));
+    });
+    // If the task has ended, the answer's channel closes.
+    let _ = commands.send(Command::Work(work));
+    answered.await.map_err(|_| OperationError::EndpointClosed)
 }
 
 impl fmt::Debug for Endpoint {
@@ -317,9 +410,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Network of an endpoint, with its addresses and SCTP port.
+/// Networks of the shards of an endpoint, with its addresses and SCTP port.
 struct OpenNetwork {
-    network: Network,
+    networks: Vec<Network>,
     bound: Vec<IpAddr>,
     port: u16,
 }
@@ -339,16 +432,30 @@ impl OpenNetwork {
             return Ok(Self {
                 bound: lease.addresses().to_vec(),
                 port: lease.port(),
-                network: Network::leased(lease, watch),
+                networks: vec![Network::leased(lease, watch)],
             });
         }
         let bound = addresses::resolve(&config.addresses)?;
-        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let shards = config.shard_count();
+        let (transport, buffer) = (config.transport, config.socket_buffer);
+        let mut sockets = SocketSet::bind(&bound, transport, buffer, shards)?;
         let claim = PortClaim::new(config, sockets.transport().encapsulation_port(), &bound)?;
         let port = claim.port();
         sockets.hold(claim);
+        let mut of_others: Vec<Vec<Socket>> = (1..shards).map(|_| Vec::new()).collect();
+        for of_address in sockets.take_sockets_of_others() {
+            for (socket, shard) in of_address.into_iter().zip(&mut of_others) {
+                shard.push(socket);
+            }
+        }
+        let transport = sockets.transport();
+        let mut networks = vec![Network::new(sockets, watch)];
+        let others = of_others.into_iter();
+        networks.extend(
+            others.map(|sockets| Network::new(SocketSet::of_shard(transport, sockets), None)),
+        );
         Ok(Self {
-            network: Network::new(sockets, watch),
+            networks,
             bound,
             port,
         })
@@ -365,6 +472,11 @@ pub struct Stats {
     /// Datagrams that the system did not send: no route, larger than the route's MTU, filtered, or no
     /// buffer while a neighbour was resolved. The protocol retransmits lost data.
     pub unsendable: u64,
+    /// Packets and ICMP messages that arrived at another shard than that of their association
+    /// ([`Config::shards`]), and were passed on.
+    pub passed_on: u64,
+    /// Those that were dropped, because too many waited for their shard. The protocol retransmits lost data.
+    pub not_passed_on: u64,
     /// Counters of DTLS sessions.
     #[cfg(feature = "dtls")]
     pub sessions: carrick_proto::sessions::SessionStats,

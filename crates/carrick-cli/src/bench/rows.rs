@@ -154,8 +154,9 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "clients",
-        about: "messages of 64 KiB over loopback from one, two and four clients to one server, at the same time",
-        own: &["carrick", "carrick-2", "carrick-4"],
+        about: "messages of 64 KiB over loopback from one, two and four clients to one server, at the same time; \
+                carrick-4x2: from four clients to a server with two shards",
+        own: &["carrick", "carrick-2", "carrick-4", "carrick-4x2"],
         verb: None,
         measure: clients,
         ..BULK
@@ -456,9 +457,11 @@ fn perf(
     Ok((summary["to_server"].clone(), cpu))
 }
 
-/// Measures transfers of several clients to one server; their number is in the name of the program.
+/// Measures transfers of several clients to one server; their number is in the name of the program, with that
+/// of the server's shards.
 fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
     let count = program.name.strip_prefix("carrick-").unwrap_or("1");
+    let (count, shards) = count.split_once('x').unwrap_or((count, "1"));
     let count: usize = count.parse().map_err(|_| "no number of clients")?;
     let limit = bench.time + MARGIN;
     let server = [
@@ -470,6 +473,8 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
         "127.0.0.1",
         "--mtu",
         "1500",
+        "--shards",
+        shards,
     ];
     let mut server = bench
         .processes

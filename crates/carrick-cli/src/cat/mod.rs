@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
     let endpoint = arguments
         .endpoint
-        .listen(port, streams(arguments))?
+        .listen(port, streams(arguments), 1)?
         .endpoint;
     let addresses = endpoint.local_addresses().await;
     let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;

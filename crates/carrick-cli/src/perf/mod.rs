@@ -18,7 +18,7 @@ mod tally;
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
-use crate::runtime;
+use crate::runtime::{self, HangUp};
 
 /// Default SCTP port of the server.
 const DEFAULT_PORT: u16 = 5201;
@@ -39,10 +39,18 @@ enum PerfCommand {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    runtime::run(async {
+    let shards = match &arguments.side {
+        PerfCommand::Server(arguments) => arguments.shards(),
+        PerfCommand::Client(_) => 1,
+    };
+    let work = async {
         match &arguments.side {
             PerfCommand::Server(arguments) => server::run(arguments).await,
             PerfCommand::Client(arguments) => client::run(arguments).await,
         }
-    })
+    };
+    if shards > 1 {
+        return runtime::run_on_threads(shards, HangUp::Ends, work);
+    }
+    runtime::run(work)
 }

@@ -29,12 +29,24 @@ pub(super) struct Arguments {
     /// Print JSON objects, one per line.
     #[arg(long)]
     json: bool,
+    /// Number of threads among which the clients are divided, 1 to 64; each has its share of the endpoint.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    shards: u8,
     #[command(flatten)]
     endpoint: EndpointArguments,
 }
 
+impl Arguments {
+    /// Returns the number of shards of the endpoint.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.into()
+    }
+}
+
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let opened = arguments.endpoint.listen(arguments.port, STREAMS)?;
+    let opened = arguments
+        .endpoint
+        .listen(arguments.port, STREAMS, arguments.shards())?;
     endpoint::with(opened.endpoint.clone(), async {
         LocalSet::new().run_until(serve(arguments, &opened)).await
     })

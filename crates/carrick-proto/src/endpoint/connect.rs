@@ -5,9 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use carrick_wire::{Tsn, VerificationTag};
+use carrick_wire::Tsn;
 
 use super::Endpoint;
+use super::shard::{NewAssociation, Refusal, choose_tag};
 use super::source_table::SourceKey;
 use crate::association::state::{AssociationState, CookieWait, Repeat};
 use crate::association::{Association, AssociationId};
@@ -91,13 +92,22 @@ impl Endpoint {
         if peers.iter().any(is_connected) {
             return Err(ConnectError::AlreadyConnected);
         }
-        let at_limit = |peer: &PeerAddress| self.registry.is_full(peer.address, port);
-        if self.registry.len() >= self.config.max_associations || peers.iter().any(at_limit) {
-            return Err(ConnectError::TooManyAssociations);
-        }
+        let addresses: Vec<_> = peers.iter().map(|p| (p.address, p.encapsulation)).collect();
+        let new = NewAssociation {
+            addresses: &addresses,
+            confirmed: addresses.len(),
+            port,
+            source: SourceKey::of(peers[0].address),
+            accepted: false,
+            is_exclusive: true,
+        };
+        let admitted = self.admit(&new);
+        let id = admitted.map_err(|refusal| match refusal {
+            Refusal::Connected => ConnectError::AlreadyConnected,
+            Refusal::Limit => ConnectError::TooManyAssociations,
+        })?;
         self.uses_protection |= config.security.protection.is_some();
-        let id = self.registry.next_id();
-        let tag = VerificationTag(self.random.nonzero_u32());
+        let tag = choose_tag(&mut self.random, self.config.shard.as_ref());
         let tsn = Tsn::new(self.random.u32());
         let state = AssociationState::CookieWait(CookieWait {
             init: Repeat::now(),
@@ -117,8 +127,7 @@ impl Endpoint {
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.initiate(peers, &mut cx);
-        let source = SourceKey::of(peers[0].address);
-        self.registry.insert(association, source, false);
+        self.registry.insert(association, &new);
         self.registry.refresh(id);
         Ok(id)
     }

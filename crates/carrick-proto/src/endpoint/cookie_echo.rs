@@ -9,6 +9,7 @@ use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
 use super::Endpoint;
+use super::shard::{NewAssociation, Refusal};
 use super::source_table::SourceKey;
 use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, cookie_while_shutting_down};
@@ -144,7 +145,8 @@ impl Endpoint {
     ///
     /// 1. Report a stale cookie (step 4 there; section 3.3.10.3).
     /// 2. Answer with ABORT if the endpoint does not accept associations, or with the cause "Out of
-    ///    Resource" if a limit is reached (section 5.1).
+    ///    Resource" if a limit is reached (section 5.1). Discard the cookie if another shard has an
+    ///    association with the peer: no row of table 12 has its tags, which name this shard (section 5.2.4).
     /// 3. Create the association in state ESTABLISHED (step 5).
     /// 4. Queue COOKIE ACK and process the chunks bundled behind COOKIE ECHO (step 6).
     fn establish_from_cookie(
@@ -172,20 +174,33 @@ impl Endpoint {
                 |_| {},
             );
         }
-        let source = SourceKey::of(cookie.remote);
-        let at_limit = self.registry.is_full(cookie.remote, cookie.peer_port)
-            || self.registry.accepted_from(source) >= self.config.per_source();
-        if self.registry.len() >= self.config.max_associations || at_limit {
-            let header = reply_header(cookie);
-            self.stats.inits_refused += 1;
-            return self
-                .replies
-                .abort(route.for_reply(), dscp, header, false, |causes| {
-                    causes.out_of_resource()
-                });
-        }
+        let of_cookie = [cookie.remote, route.remote].into_iter();
+        let addresses: Vec<_> = of_cookie
+            .chain(cookie.addresses.iter().copied())
+            .map(|address| (address, cookie.encapsulation))
+            .collect();
+        let new = NewAssociation {
+            addresses: &addresses,
+            confirmed: 1,
+            port: cookie.peer_port,
+            source: SourceKey::of(cookie.remote),
+            accepted: true,
+            is_exclusive: !cookie.is_additional,
+        };
+        let id = match self.admit(&new) {
+            Ok(id) => id,
+            Err(Refusal::Connected) => return,
+            Err(Refusal::Limit) => {
+                let header = reply_header(cookie);
+                self.stats.inits_refused += 1;
+                return self
+                    .replies
+                    .abort(route.for_reply(), dscp, header, false, |causes| {
+                        causes.out_of_resource()
+                    });
+            }
+        };
         // Step 3.
-        let id = self.registry.next_id();
         let config = Arc::clone(&self.accepted);
         let ports = (cookie.local_port, cookie.peer_port);
         let mut association = Association::new(
@@ -199,7 +214,7 @@ impl Endpoint {
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.establish_from(cookie, route, &mut cx);
-        self.registry.insert(association, source, true);
+        self.registry.insert(association, &new);
         // Step 4.
         self.update_association(now, id, |association, cx| {
             association.reply_cookie_ack(route);

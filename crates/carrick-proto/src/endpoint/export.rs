@@ -109,6 +109,7 @@ impl Endpoint {
             secret_lifetime,
             association: _,
             source_selection: _,
+            shard: _,
         } = config;
         port.write(out);
         accept.write(out);
@@ -144,6 +145,7 @@ impl Endpoint {
             secret_lifetime: Portable::read(input)?,
             association: AssociationConfig::rfc9260(),
             source_selection: Box::new(MatchingAddress),
+            shard: None,
         };
         let accepted = alloc::sync::Arc::<AssociationConfig>::read(input)?;
         config.association = (*accepted).clone();

@@ -158,7 +158,7 @@ fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKi
 }
 
 /// Returns the Initiate Tag of a quoted INIT.
-fn initiate_tag(quoted: &[u8]) -> Option<VerificationTag> {
+pub(super) fn initiate_tag(quoted: &[u8]) -> Option<VerificationTag> {
     let chunk: &[u8; 8] = quoted.get(12..20)?.try_into().ok()?;
     if chunk[0] != ChunkType::INIT.0 {
         return None;

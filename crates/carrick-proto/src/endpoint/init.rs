@@ -8,6 +8,7 @@ use carrick_wire::{
     ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
 };
 
+use super::shard::choose_tag;
 use super::{AddressVersion, Endpoint};
 use crate::addresses::InitAckAddresses;
 use crate::association::state::AssociationState;
@@ -83,7 +84,7 @@ impl Endpoint {
             None => InitAckParameters {
                 route: *route,
                 config: Arc::clone(&self.accepted),
-                tag: VerificationTag(self.random.nonzero_u32()),
+                tag: choose_tag(&mut self.random, self.config.shard.as_ref()),
                 initial_tsn: Tsn::new(self.random.u32()),
                 tie_tags: TieTags::default(),
                 vector: new_vector(&self.accepted, &mut self.random),
@@ -111,6 +112,7 @@ impl Endpoint {
         header: CommonHeader,
         peer: &PeerParameters<'_>,
     ) -> Option<InitAckParameters> {
+        let shard = self.config.shard.clone();
         let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
         // Step 1.
@@ -155,7 +157,7 @@ impl Endpoint {
         let (tag, initial_tsn, address_version, vector) = if setting_up {
             association.repeat_init(cx.local_addresses)
         } else {
-            let tag = VerificationTag(cx.random.nonzero_u32());
+            let tag = choose_tag(cx.random, shard.as_ref());
             let tsn = Tsn::new(cx.random.u32());
             let vector = new_vector(association.config(), cx.random);
             (tag, tsn, cx.local_addresses.latest(), vector)

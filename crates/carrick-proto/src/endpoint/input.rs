@@ -16,7 +16,7 @@ use crate::time::Time;
 const T_BIT: u8 = 1;
 
 /// Limit of addresses of an INIT ACK by which its association is looked up.
-const MAX_LOOKUPS: usize = 255;
+pub(super) const MAX_LOOKUPS: usize = 255;
 
 /// Packets that arrive together: what depends on the state of an association is updated once for all of its
 /// consecutive packets.
@@ -424,7 +424,7 @@ fn is_of_run(packet: &Packet<'_>) -> bool {
 }
 
 /// Returns whether the chunk has the T bit: its packet carries the tag of the receiver's peer.
-fn reflects_tag(chunk: &RawChunk<'_>) -> bool {
+pub(super) fn reflects_tag(chunk: &RawChunk<'_>) -> bool {
     matches!(chunk.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)
         && chunk.flags & T_BIT != 0
 }

@@ -23,6 +23,7 @@
 //!
 //! Tables:
 //! - `registry`: associations by identifier, address, tag and next timeout
+//! - `shard`: associations of all endpoints with one port and its addresses
 //! - `peer_index`: associations by peer address and port
 //! - `source_table`: number and memory of the associations with one source
 
@@ -44,6 +45,7 @@ mod protection;
 mod reconfig;
 mod registry;
 mod setup_lookup;
+mod shard;
 mod source_table;
 mod streams;
 mod zero_checksum;
@@ -76,10 +78,12 @@ use crate::tx::message::SendOptions;
 
 use input::PacketRun;
 use registry::Registry;
+use shard::{NewAssociation, Refusal};
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
 pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};
+pub use shard::{Shard, ShardTable, SharedTable};
 pub use source_table::SourceKey;
 
 pub use parameters::ParameterChanges;
@@ -112,7 +116,11 @@ impl Endpoint {
     pub fn new(mut config: EndpointConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut random = Random::new(config.seed);
-        let registry = Registry::new(&mut random, config.association.finds_by_tag());
+        let registry = Registry::new(
+            &mut random,
+            config.association.finds_by_tag(),
+            config.shard.clone(),
+        );
         let uses_protection = config.association.security.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),
@@ -564,6 +572,16 @@ impl Endpoint {
     /// Returns the local addresses of this endpoint.
     pub fn local_addresses(&self) -> &[IpAddr] {
         self.local_addresses.all()
+    }
+
+    /// Admits an association within the limits of the endpoint, and reserves its identifier.
+    fn admit(&mut self, new: &NewAssociation<'_>) -> Result<AssociationId, Refusal> {
+        let full = |(address, _): &(IpAddr, Option<u16>)| self.registry.is_full(*address, new.port);
+        if new.claimed().iter().any(full) {
+            return Err(Refusal::Limit);
+        }
+        let limits = (self.config.max_associations, self.config.per_source());
+        self.registry.admit(new, limits)
     }
 
     /// Borrows the registry together with the context that association methods need.

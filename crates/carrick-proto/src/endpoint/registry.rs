@@ -12,6 +12,7 @@ use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
 use super::peer_index::{PeerEntry, PeerIndex};
+use super::shard::{NewAssociation, Refusal, Shard};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
@@ -100,6 +101,8 @@ pub(crate) struct Registry {
     receive_room: Option<usize>,
     /// Associations whose buffers have changed; `None` if the changes are not recorded.
     buffer_changes: Option<Vec<AssociationId>>,
+    /// Place among the shards of an endpoint, whose table has the entries of the index of peers.
+    shard: Option<Shard>,
 }
 
 /// Returns the slot of an association that has not been removed.
@@ -110,7 +113,7 @@ fn current(slots: &mut [AssociationSlot], id: AssociationId) -> Option<&mut Asso
 
 impl Registry {
     /// Creates an empty registry. With `all_tags`, all associations can be found by their tags alone.
-    pub(crate) fn new(random: &mut Random, all_tags: bool) -> Self {
+    pub(crate) fn new(random: &mut Random, all_tags: bool, shard: Option<Shard>) -> Self {
         let hash = KeyedHash::new(random.u64(), random.u64());
         Self {
             slots: Vec::new(),
@@ -124,16 +127,33 @@ impl Registry {
             len: 0,
             receive_room: None,
             buffer_changes: None,
+            shard,
         }
     }
 
-    /// Returns the number of associations.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// Reserves a place and the identifier for a new association, unless `most` associations exist, or
+    /// `per_source` that peers at its source have initiated. With shards, those of all count.
+    ///
+    /// # Errors
+    /// The reason why the association is refused.
+    pub(super) fn admit(
+        &mut self,
+        new: &NewAssociation<'_>,
+        (most, per_source): (usize, usize),
+    ) -> Result<AssociationId, Refusal> {
+        match &self.shard {
+            Some(shard) => shard.claim(new, (most, per_source))?,
+            None => {
+                let full = new.accepted && self.sources.accepted(new.source) >= per_source;
+                if self.len >= most || full {
+                    return Err(Refusal::Limit);
+                }
+            }
+        }
+        Ok(self.next_id())
     }
 
-    /// Reserves the identifier of the next association.
-    pub(crate) fn next_id(&mut self) -> AssociationId {
+    fn next_id(&mut self) -> AssociationId {
         let slot = self.free.pop().unwrap_or_else(|| {
             if self.slots.len() == self.slots.capacity() {
                 // Doubled from one slot on: most endpoints have one association and should not pay for
@@ -149,27 +169,20 @@ impl Registry {
         }
     }
 
-    /// Adds an association with a peer at this source; `accepted` if the peer initiated it.
-    pub(super) fn insert(
-        &mut self,
-        association: Box<Association>,
-        source: SourceKey,
-        accepted: bool,
-    ) {
+    /// Adds an association that was admitted.
+    pub(super) fn insert(&mut self, association: Box<Association>, new: &NewAssociation<'_>) {
         let AssociationId { slot, generation } = association.id();
         self.slots[slot as usize] = AssociationSlot {
             generation,
-            source: Some(self.sources.add(source, accepted)),
+            source: Some(self.sources.add(new.source, new.accepted)),
             ..AssociationSlot::default()
         };
-        self.index(&association, |_| true);
+        self.replace_entries(&association, &[]);
+        if let Some(shard) = &self.shard {
+            shard.end_claim(new);
+        }
         self.slots[slot as usize].association = Some(association);
         self.len += 1;
-    }
-
-    /// Returns the number of associations that peers at this source have initiated.
-    pub(super) fn accepted_from(&self, source: SourceKey) -> usize {
-        self.sources.accepted(source)
     }
 
     /// Returns the bytes of received data of all associations.
@@ -269,8 +282,14 @@ impl Registry {
     }
 
     /// Adds the association to the index under the addresses of its peer that `wanted` selects. Where other
-    /// peers claim an address so often that an entry is left out, its tag identifies the association.
-    fn index(&mut self, association: &Association, wanted: impl Fn(&PeerEntry) -> bool) {
+    /// peers claim an address so often that an entry is left out, its tag identifies the association. Returns
+    /// the entries for the table of all shards, if there is one.
+    fn index(
+        &mut self,
+        association: &Association,
+        wanted: impl Fn(&PeerEntry) -> bool,
+    ) -> Vec<(IpAddr, PeerEntry)> {
+        let mut shared = Vec::new();
         let slots = &self.slots;
         let (id, tag, port) = (
             association.id(),
@@ -286,12 +305,28 @@ impl Registry {
                 ))
             };
             let entry = peer_entry(association, remote);
-            if wanted(&entry) {
-                is_listed &= self.peers.add((remote, port), entry, describe);
+            if !wanted(&entry) {
+                continue;
+            }
+            if !self.peers.add((remote, port), entry, describe) {
+                is_listed = false;
+            } else if self.shard.is_some() {
+                shared.push((remote, entry));
             }
         }
         if !is_listed {
             self.add_tag(id, tag, port);
+        }
+        shared
+    }
+
+    /// Updates the index by address, in which the association had these addresses.
+    fn replace_entries(&mut self, association: &Association, before: &[IpAddr]) {
+        let (port, slot) = (association.peer_port(), association.id().slot);
+        self.unindex(before.iter().copied(), port, slot);
+        let shared = self.index(association, |_| true);
+        if let Some(shard) = &self.shard {
+            shard.update((port, slot), before, &shared);
         }
     }
 
@@ -311,8 +346,7 @@ impl Registry {
         else {
             return;
         };
-        self.unindex(before.iter().copied(), association.peer_port(), id.slot);
-        self.index(&association, |_| true);
+        self.replace_entries(&association, before);
         self.slots[id.slot as usize].association = Some(association);
     }
 
@@ -347,8 +381,12 @@ impl Registry {
         self.free.push(id.slot);
         self.len -= 1;
         if let Some(source) = source {
+            let accepted = association.was_accepted();
+            if let Some(shard) = &self.shard {
+                shard.release(self.sources.source(source), accepted);
+            }
             self.sources.update_received(source, charged, 0);
-            self.sources.remove(source, association.was_accepted());
+            self.sources.remove(source, accepted);
         }
         if charged > 0 || queued > 0 {
             self.record_buffer_change(id);
@@ -361,6 +399,10 @@ impl Registry {
     fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
         let (id, port) = (association.id(), association.peer_port());
         self.unindex(association.paths().remotes(), port, id.slot);
+        if let Some(shard) = &self.shard {
+            let remotes: Vec<IpAddr> = association.paths().remotes().collect();
+            shard.update((port, id.slot), &remotes, &[]);
+        }
         if let Some(tag) = tag {
             self.remove_tag(tag, port, id);
         }
@@ -623,6 +665,7 @@ impl Portable for Registry {
             len: _,
             receive_room: _,
             buffer_changes: _,
+            shard: _,
         } = self;
         peers.hash().write(out);
         slots.len().write(out);
@@ -653,6 +696,7 @@ impl Portable for Registry {
             len: 0,
             receive_room: None,
             buffer_changes: None,
+            shard: None,
         };
         for (state, number) in read.into_iter().zip(0..) {
             registry.restore(state, number)?;

@@ -45,6 +45,7 @@ mod robustness;
 mod schedulers;
 mod sctplib_rules;
 mod session_layer;
+mod shards;
 mod shutdown;
 mod translators;
 mod unfinished_messages;

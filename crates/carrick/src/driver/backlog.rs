@@ -16,6 +16,7 @@ type Sources = Mutex<BTreeMap<SourceKey, usize>>;
 
 /// The sending end. One source may fill a quarter of the queue, so that peers elsewhere are admitted
 /// while the program is slow.
+#[derive(Clone)]
 pub(crate) struct Backlog {
     queue: mpsc::Sender<WaitingAssociation>,
     sources: Arc<Sources>,

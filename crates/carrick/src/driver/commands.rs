@@ -2,7 +2,7 @@
 
 use carrick_proto::{AssociationId, Time};
 
-use super::Driver;
+use super::{Driver, ShardLink};
 use crate::command::{AssociationEnded, Command, ConnectRequest, OutgoingMessage};
 use crate::error::{BindError, ConnectError, OperationError};
 
@@ -35,6 +35,8 @@ impl Driver {
                 let _ = answer.send(crate::endpoint::Stats {
                     protocol: self.core.stats(),
                     unsendable: self.network.unsendable(),
+                    passed_on: self.shards.as_ref().map_or(0, ShardLink::passed_on),
+                    not_passed_on: self.shards.as_ref().map_or(0, ShardLink::not_passed_on),
                     #[cfg(feature = "dtls")]
                     sessions: self.below.stats(),
                 });
@@ -49,6 +51,11 @@ impl Driver {
                     self.core.local_address_removed(now, address);
                 }
                 self.network.remove(address);
+                self.share_removed(address);
+            }
+            Command::AddSocket(socket) => {
+                self.core.local_address_added(socket.address());
+                self.network.push(*socket);
             }
             Command::StopAccepting => self.end(),
             Command::Close => self.close(now),
@@ -60,6 +67,7 @@ impl Driver {
         if !self.below.is_protected() {
             self.core.local_address_added(address);
         }
+        self.share_added();
         Ok(())
     }
 

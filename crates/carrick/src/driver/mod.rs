@@ -8,6 +8,7 @@
 //! - `commands`: commands of the handles
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
+//! - `shards`: the other tasks of an endpoint that has several
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
 
 mod backlog;
@@ -16,6 +17,7 @@ mod commands;
 mod end;
 mod entry;
 mod events;
+mod shards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -38,6 +40,7 @@ use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
+pub(crate) use shards::ShardLink;
 
 /// Maximum number of rounds before other tasks run.
 const ROUNDS: usize = 8;
@@ -51,7 +54,6 @@ pub(crate) struct Limits {
     send_queue: usize,
     receive_queue: usize,
     receive_queue_messages: usize,
-    unread_memory: usize,
     notifications: usize,
     linger: Duration,
 }
@@ -62,7 +64,6 @@ impl Limits {
             send_queue: config.send_queue,
             receive_queue: config.receive_queue,
             receive_queue_messages: config.receive_queue_messages,
-            unread_memory: config.unread_memory,
             notifications: config.notifications,
             linger: config.linger,
         }
@@ -76,6 +77,8 @@ pub(crate) struct Driver {
     core: Core,
     below: LowerLayer,
     network: Network,
+    /// The other tasks of the endpoint, if there are any.
+    shards: Option<ShardLink>,
     strays: StrayInits,
     /// Why the network has failed, for the handles.
     failure: Arc<OnceLock<String>>,
@@ -106,8 +109,8 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(
         (core, below): (Core, LowerLayer),
-        network: Network,
-        limits: Limits,
+        (network, shards): (Network, Option<ShardLink>),
+        (limits, unread): (Limits, Arc<UnreadMemory>),
         (commands, orders, accepted): (&Commands, mpsc::UnboundedReceiver<Command>, Backlog),
         failure: Arc<OnceLock<String>>,
     ) -> Self {
@@ -115,10 +118,11 @@ impl Driver {
             core,
             below,
             network,
+            shards,
             strays: StrayInits::default(),
             failure,
             limits,
-            unread: Arc::new(UnreadMemory::new(limits.unread_memory)),
+            unread,
             commands: commands.downgrade(),
             orders,
             batch: Vec::with_capacity(COMMANDS),
@@ -168,9 +172,16 @@ impl Driver {
         let port = self.core.port();
         let protected = self.below.is_protected();
         let (core, below, strays) = (&mut self.core, &mut self.below, &mut self.strays);
+        let shards = &mut self.shards;
         self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packets(route, packets) if route.encapsulation.is_some() => {
-                below.handle_datagrams(now, core, route, packets);
+                match shards {
+                    Some(shards) => {
+                        let mut own = packets.filter(|packet| shards.keeps(route, packet));
+                        below.handle_datagrams(now, core, route, &mut own);
+                    }
+                    None => below.handle_datagrams(now, core, route, packets),
+                }
             }
             NetworkInput::Packets(route, packets) => {
                 // A raw socket gets the packets for all SCTP ports of its address.
@@ -181,7 +192,14 @@ impl Driver {
                 below.handle_datagrams(now, core, route, &mut ours);
             }
             // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
-            NetworkInput::Icmp(icmp) if !protected => core.handle_icmp(now, &icmp),
+            NetworkInput::Icmp(icmp) if !protected => {
+                if shards
+                    .as_mut()
+                    .is_none_or(|shards| shards.keeps_icmp(&icmp))
+                {
+                    core.handle_icmp(now, &icmp);
+                }
+            }
             NetworkInput::Icmp(_) => {}
         })
     }
@@ -208,12 +226,15 @@ impl Driver {
         let changes = self.network.poll_host(cx, self.core.local_addresses());
         if changes.routes {
             self.core.local_routes_changed();
+            self.share_routes_changed();
         }
         for address in changes.added {
             self.core.local_address_added(address);
         }
+        self.share_added();
         for address in changes.removed {
             self.core.local_address_removed(now, address);
+            self.share_removed(address);
         }
         changes.checked
     }
@@ -310,13 +331,14 @@ impl Driver {
             let now = this.now();
             let mut busy = this.take_commands(cx, now);
             busy |= this.receive(cx, now);
+            busy |= this.receive_passed_on(cx, now);
             busy |= this.follow_failure(now);
             busy |= this.expire(now);
             busy |= this.follow_host(cx, now);
             this.dispatch_events(now);
             this.transmit(cx, now);
             busy |= this.dispatch_events(now);
-            if this.is_done() {
+            if this.is_done() && this.all_shards_are_done(cx) {
                 this.below.close(now, &mut this.core);
                 this.transmit(cx, now);
                 return Poll::Ready(());

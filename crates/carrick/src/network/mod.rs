@@ -43,7 +43,7 @@ use carrick_proto::{IcmpInput, Route, Transmit};
 use crate::config::Transport;
 use crate::error::BindError;
 use crate::port::PortClaim;
-use crate::socket::{ReceiveBuffers, SocketSet, addresses};
+use crate::socket::{ReceiveBuffers, Socket, SocketSet, addresses};
 
 pub use crate::socket::TransmitOutcome;
 pub use crate::strays::StrayInits;
@@ -158,7 +158,7 @@ impl Network {
     pub fn bind(config: NetworkConfig) -> Result<Self, BindError> {
         tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let bound = addresses::resolve(&config.addresses)?;
-        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer, 1)?;
         if config.transport.has_plain_ip() {
             sockets.hold(PortClaim::all_ports(&bound)?);
         }
@@ -263,6 +263,16 @@ impl Network {
             return lease.add(address);
         }
         self.sockets.add(address)
+    }
+
+    /// Returns the sockets of the other shards that were opened since the last call.
+    pub(crate) fn take_sockets_of_others(&mut self) -> Vec<Vec<Socket>> {
+        self.sockets.take_sockets_of_others()
+    }
+
+    /// Continues with a socket that the network of the first shard has opened.
+    pub(crate) fn push(&mut self, socket: Socket) {
+        self.sockets.push(socket);
     }
 
     /// Closes the sockets of an address.

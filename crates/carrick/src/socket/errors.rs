@@ -17,6 +17,17 @@ pub(crate) struct IcmpNote {
     quoted: Vec<u8>,
 }
 
+impl From<&IcmpInput<'_>> for IcmpNote {
+    fn from(input: &IcmpInput<'_>) -> Self {
+        Self {
+            kind: input.kind,
+            remote: input.remote,
+            encapsulation: input.encapsulation,
+            quoted: input.quoted.to_vec(),
+        }
+    }
+}
+
 impl IcmpNote {
     pub(crate) fn input(&self) -> IcmpInput<'_> {
         IcmpInput {

@@ -7,6 +7,7 @@
 //! - `options`: socket options
 //! - `polled`: registration with the runtime
 //! - `port_filter`: packets that a raw socket gets
+//! - `steering`: sockets of several shards
 //! - `traffic_class`: packets with a DSCP
 
 pub(crate) mod addresses;
@@ -17,6 +18,8 @@ mod polled;
 #[cfg(target_os = "linux")]
 mod port_filter;
 mod set;
+#[cfg(target_os = "linux")]
+mod steering;
 #[cfg(target_os = "linux")]
 mod traffic_class;
 
@@ -105,6 +108,34 @@ impl Socket {
         let io = open(address, carrier, port).map_err(|e| explain(address, carrier, e))?;
         let set_up = Self::set_up(io, address, carrier, buffer);
         set_up.map_err(|source| BindError::Socket { address, source })
+    }
+
+    /// Opens further sockets with the address and UDP port of this one, `count` in all, and lets the system
+    /// choose among them by the verification tag of a packet. Where it cannot, it chooses by the packet's
+    /// addresses and UDP ports.
+    ///
+    /// This one was bound alone, so that the port is that of no other endpoint.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_group(
+        &self,
+        port: u16,
+        count: usize,
+        buffer: usize,
+    ) -> Result<Vec<Self>, BindError> {
+        let (address, carrier) = (self.address, SocketTransport::Udp { port });
+        let failed = |source| BindError::Socket { address, source };
+        let this = socket2::SockRef::from(self.io.get());
+        this.set_reuse_port(true).map_err(failed)?;
+        let mut others = Vec::with_capacity(count.saturating_sub(1));
+        for _ in 1..count {
+            let io = open_with(address, carrier, port, |io| io.set_reuse_port(true));
+            let io = io.map_err(|e| explain(address, carrier, e))?;
+            let set_up = Self::set_up(io, address, carrier, buffer);
+            others.push(set_up.map_err(failed)?.0);
+        }
+        // The number of shards is small.
+        let _ = steering::steer(self.io.get(), count as u32);
+        Ok(others)
     }
 
     /// Continues with a socket that another process has opened for an address. Returns its UDP port as well.
@@ -379,6 +410,16 @@ fn is_udp(carrier: SocketTransport) -> bool {
 }
 
 fn open(address: IpAddr, carrier: SocketTransport, port: u16) -> io::Result<socket2::Socket> {
+    open_with(address, carrier, port, |_| Ok(()))
+}
+
+/// Opens a socket, with options that are set before it is bound.
+fn open_with(
+    address: IpAddr,
+    carrier: SocketTransport,
+    port: u16,
+    set_options: impl FnOnce(&socket2::Socket) -> io::Result<()>,
+) -> io::Result<socket2::Socket> {
     let domain = match address {
         IpAddr::V4(_) => Domain::IPV4,
         IpAddr::V6(_) => Domain::IPV6,
@@ -395,6 +436,7 @@ fn open(address: IpAddr, carrier: SocketTransport, port: u16) -> io::Result<sock
     if address.is_ipv6() && is_udp(carrier) {
         io.set_only_v6(true)?;
     }
+    set_options(&io)?;
     io.bind(&SocketAddr::new(address, port).into())?;
     Ok(io)
 }

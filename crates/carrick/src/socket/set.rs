@@ -30,11 +30,14 @@ pub(crate) struct SocketSet {
     buffer: usize,
     unsendable: u64,
     claim: Option<PortClaim>,
+    /// Number of shards that have a socket for each address.
+    shards: usize,
+    /// Sockets of the other shards, by address.
+    of_others: Vec<Vec<Socket>>,
 }
 
 impl SocketSet {
     /// Returns a set without sockets.
-    #[cfg(target_os = "linux")]
     pub(crate) fn empty() -> Self {
         Self {
             sockets: Vec::new(),
@@ -42,14 +45,26 @@ impl SocketSet {
             buffer: 0,
             unsendable: 0,
             claim: None,
+            shards: 1,
+            of_others: Vec::new(),
         }
     }
 
-    /// Opens a socket for each address.
+    /// Returns a set of these sockets, which the set of the first shard has opened.
+    pub(crate) fn of_shard(transport: Transport, sockets: Vec<Socket>) -> Self {
+        Self {
+            sockets,
+            transport,
+            ..Self::empty()
+        }
+    }
+
+    /// Opens a socket for each address, and for each of this number of shards.
     pub(crate) fn bind(
         addresses: &[IpAddr],
         transport: Transport,
         buffer: usize,
+        shards: usize,
     ) -> Result<Self, BindError> {
         let mut tries = 1;
         loop {
@@ -57,8 +72,8 @@ impl SocketSet {
                 sockets: Vec::with_capacity(addresses.len()),
                 transport,
                 buffer,
-                unsendable: 0,
-                claim: None,
+                shards,
+                ..Self::empty()
             };
             match addresses.iter().try_for_each(|a| set.add(*a)) {
                 Ok(()) => return Ok(set),
@@ -85,6 +100,11 @@ impl SocketSet {
         if let Some(wanted) = port {
             let bound = Socket::bind(address, SocketTransport::Udp { port: wanted }, self.buffer)?;
             port = Some(bound.1);
+            #[cfg(target_os = "linux")]
+            if self.shards > 1 {
+                let others = bound.0.open_group(bound.1, self.shards, self.buffer)?;
+                self.of_others.push(others);
+            }
             udp = Some(bound.0);
         }
         if self.transport.has_plain_ip() {
@@ -115,8 +135,7 @@ impl SocketSet {
             sockets: Vec::with_capacity(inherited.len()),
             transport,
             buffer,
-            unsendable: 0,
-            claim: None,
+            ..Self::empty()
         };
         let mut claims = Vec::new();
         for InheritedSocket {
@@ -168,6 +187,17 @@ impl SocketSet {
             })
         });
         all.collect()
+    }
+
+    /// Returns the sockets of the other shards that were opened since the last call: by address, and then in
+    /// the order of the shards.
+    pub(crate) fn take_sockets_of_others(&mut self) -> Vec<Vec<Socket>> {
+        std::mem::take(&mut self.of_others)
+    }
+
+    /// Continues with a socket that the set of the first shard has opened.
+    pub(crate) fn push(&mut self, socket: Socket) {
+        self.sockets.push(socket);
     }
 
     /// Closes the socket of an address that the host no longer has.

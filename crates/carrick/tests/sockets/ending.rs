@@ -269,7 +269,7 @@ async fn dropping_the_receiving_half_discards_messages() {
 #[tokio::test]
 async fn dropping_all_handles_ends_the_task() {
     let (client, server, a, b) = pair().await;
-    assert_eq!(Handle::current().metrics().num_alive_tasks(), 2);
+    assert!(Handle::current().metrics().num_alive_tasks() >= 2);
     a.send(content(1, 100_000), on(0)).await.unwrap();
     drop((client, a));
     drop((server, b));

@@ -19,6 +19,8 @@ mod protection;
 mod reconfiguration;
 mod relay;
 mod runtime_end;
+#[cfg(target_os = "linux")]
+mod shards;
 mod streams;
 mod support;
 #[allow(dead_code, reason = "the tests of the core use more of it")]

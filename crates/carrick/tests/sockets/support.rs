@@ -20,8 +20,13 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// Configuration with the number of shards of the environment variable `CARRICK_SHARDS`, so that all tests
+/// can run with several.
 pub(crate) fn config(addresses: &[&str]) -> Config {
-    Config::udp(addresses.iter().map(|a| ip(a))).encapsulation_port(0)
+    let shards = std::env::var("CARRICK_SHARDS").map(|count| count.parse().unwrap());
+    Config::udp(addresses.iter().map(|a| ip(a)))
+        .encapsulation_port(0)
+        .shards(shards.unwrap_or(1))
 }
 
 pub(crate) fn endpoint(addresses: &[&str]) -> Endpoint {

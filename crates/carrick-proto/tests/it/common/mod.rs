@@ -41,7 +41,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationConfig, AssociationId, AssociationStats, Ecn, Endpoint, EndpointConfig, Event,
-    MatchingAddress, Message, PathId, PathStats, Route, SendOptions, SourceSelection, Time,
+    MatchingAddress, Message, PathId, PathStats, Route, SendOptions, Shard, SourceSelection, Time,
 };
 use carrick_wire::ChunkType;
 
@@ -106,6 +106,12 @@ pub struct World {
     /// An endpoint whose driver does not report destination addresses. Packets that it sends
     /// without a source address leave from its first one.
     pub destination_unknown: Option<usize>,
+    /// Shards of one endpoint, which are the ends from this number on, with the same addresses. A packet
+    /// arrives at one of them in turn, which passes it on.
+    pub shards: Option<(usize, Vec<Shard>)>,
+    /// Packets that another shard than that of their arrival has processed.
+    pub passed_on: usize,
+    arrivals: usize,
     /// Discards the log (for long transfers).
     pub discard_log: bool,
     /// Every endpoint hands over whenever its outputs are drained. Set by the environment variable
@@ -209,6 +215,9 @@ impl World {
             log: Vec::new(),
             to_puppets: VecDeque::new(),
             destination_unknown: None,
+            shards: None,
+            passed_on: 0,
+            arrivals: 0,
             discard_log: false,
             flights: BTreeMap::new(),
             sequence: 0,
@@ -490,7 +499,24 @@ impl World {
                 .filter(|_| self.destination_unknown != Some(end)),
             ..*route
         };
+        let end = self.shard_of(end, |shard| shard.of_datagram(&seen, &bytes));
         self.ends[end].handle_datagram(self.now, &seen, bytes);
+    }
+
+    /// Returns the end that processes what arrives at a shard of the endpoint `end`, as that shard selects
+    /// it: the first shard and the others in turn.
+    pub fn shard_of(&mut self, end: usize, select: impl Fn(&Shard) -> u32) -> usize {
+        let Some((first, shards)) = &self.shards else {
+            return end;
+        };
+        if end != *first {
+            return end;
+        }
+        self.arrivals += 1;
+        let at = &shards[self.arrivals % shards.len()];
+        let selected = select(at);
+        self.passed_on += usize::from(selected != at.index);
+        first + selected as usize
     }
 
     /// Delivers a datagram to an endpoint now.
