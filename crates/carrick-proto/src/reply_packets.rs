@@ -7,6 +7,7 @@ use core::net::IpAddr;
 
 use carrick_wire::{CauseWriter, CommonHeader, PacketBuilder};
 
+use crate::capacity::ReserveDoubling;
 use crate::route::{Route, Transmit};
 
 /// Limit of queued packets. Drivers drain the queue after every call, so it fills up only while they
@@ -21,13 +22,11 @@ const SIZE: usize = 1200;
 pub(crate) struct Replies {
     /// Route, DSCP and bytes of each packet.
     queue: VecDeque<(Route, u8, Vec<u8>)>,
-    /// Empty buffers, reused.
-    spare: Vec<Vec<u8>>,
     /// Number of packets dropped because the queue was full.
     pub(crate) dropped: u64,
 }
 
-portable_struct! { Replies { queue, dropped } rebuilt { spare: Vec::new() } }
+portable_struct! { Replies { queue, dropped } }
 
 impl Replies {
     /// Queues the packet that `write` appends to the buffer, if any.
@@ -36,17 +35,13 @@ impl Replies {
             self.dropped += 1;
             return;
         }
-        let mut buf = self.spare.pop().unwrap_or_default();
+        let mut buf = Vec::with_capacity(SIZE);
         write(&mut buf);
         if buf.is_empty() {
             // The chunk protection does not allow the packet.
-            self.spare.push(buf);
             return;
         }
-        if self.queue.len() == self.queue.capacity() {
-            // Doubled from one packet on: an endpoint with one association has no more.
-            self.queue.reserve_exact(self.queue.len().max(1));
-        }
+        self.queue.reserve_doubling();
         self.queue.push_back((route, dscp, buf));
     }
 
@@ -87,13 +82,9 @@ impl Replies {
 
     /// Appends the next packet to `out` and returns its route and length.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (route, dscp, mut packet) = self.queue.pop_front()?;
+        let (route, dscp, packet) = self.queue.pop_front()?;
         out.extend_from_slice(&packet);
         let len = packet.len();
-        packet.clear();
-        if self.spare.len() < 16 {
-            self.spare.push(packet);
-        }
         Some(Transmit {
             route,
             len,

@@ -20,7 +20,9 @@ impl Association {
             return;
         }
         self.counters.sacks_received += 1;
-        self.counters.gap_ack_blocks_received += gaps as u64;
+        if gaps > 0 {
+            self.counters.other().gap_ack_blocks_received += gaps as u64;
+        }
         let arrived_on = self.paths.find(route);
         let mut sack_cx = SackContext {
             now: cx.now,
@@ -47,7 +49,7 @@ impl Association {
     /// ECNE: the window of the path of a marked packet is reduced unless that was done after the packet was
     /// sent; a CWR is sent in any case.
     pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
-        self.counters.ecnes_received += 1;
+        self.counters.other().ecnes_received += 1;
         let lowest = ecne.lowest_tsn;
         let sent = self.sender.last_sent();
         let last_sent = sent.map(|last| (last, self.sender.last_index()));
@@ -60,7 +62,9 @@ impl Association {
             let reduced = self
                 .sender
                 .reduce_for_mark(lowest, arrived_on, cx.now, paths, trace);
-            self.counters.congestion_mark_reductions += u64::from(reduced);
+            if reduced {
+                self.counters.other().congestion_mark_reductions += 1;
+            }
         }
         if !self.replies.is_full() && !self.replies.has_cwr() {
             let route = self.answer_route(route);
@@ -72,8 +76,12 @@ impl Association {
     /// chunk that was sent on other paths, too. Otherwise, with an RTO below the peer's SACK delay, the data
     /// that a working path carried is credited to a failed one, which never becomes inactive.
     pub(crate) fn after_acknowledgement(&mut self, acked: &Acked, cx: &mut Context<'_>) {
-        self.counters.reneged += acked.reneged;
-        self.counters.undone_reductions += acked.undone;
+        if acked.reneged > 0 {
+            self.counters.other().reneged += acked.reneged;
+        }
+        if acked.undone > 0 {
+            self.counters.other().undone_reductions += acked.undone;
+        }
         if !acked.acknowledged {
             return;
         }

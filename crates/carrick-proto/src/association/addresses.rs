@@ -279,7 +279,7 @@ impl Association {
     /// Sends the answer to the source of the ASCONF, known or not (RFC 5061, section 5.2, rule E6).
     fn reply_asconf_ack(&mut self, route: &Route, value: Bytes) {
         if self.replies.is_full() {
-            self.counters.replies_dropped += 1;
+            self.counters.other().replies_dropped += 1;
         } else {
             let reply = Reply::AsconfAck(value);
             self.replies.push(route.for_reply(), reply);

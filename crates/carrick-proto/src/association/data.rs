@@ -114,7 +114,9 @@ impl Association {
 
     fn count_unordered(&mut self, outcome: DataOutcome, unordered: bool) {
         let counted = unordered && matches!(outcome, DataOutcome::Accepted);
-        self.counters.unordered_chunks_received += u64::from(counted);
+        if counted {
+            self.counters.other().unordered_chunks_received += 1;
+        }
     }
 
     fn on_data_outcome(
@@ -131,12 +133,14 @@ impl Association {
                 progress.advanced = true;
                 self.counters.data_chunks_received += 1;
                 let is_above_gap = tsn.is_after(self.receiver.cumulative_tsn());
-                self.counters.out_of_sequence_chunks_received += u64::from(is_above_gap);
+                if is_above_gap {
+                    self.counters.other().out_of_sequence_chunks_received += 1;
+                }
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
             }
-            DataOutcome::Duplicate => self.counters.duplicates_received += 1,
-            DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,
+            DataOutcome::Duplicate => self.counters.other().duplicates_received += 1,
+            DataOutcome::Dropped => self.counters.other().dropped_for_buffer += 1,
             DataOutcome::InvalidStream(stream) => {
                 let mut causes = Vec::with_capacity(8);
                 causes.extend_from_slice(&CauseCode::INVALID_STREAM.0.to_be_bytes());
@@ -162,7 +166,7 @@ impl Association {
             && route.ecn == Ecn::CongestionExperienced
         {
             let cumulative = self.receiver.cumulative_tsn();
-            self.counters.congestion_marks_received += 1;
+            self.counters.other().congestion_marks_received += 1;
             self.ecn.on_marked_packet(lowest, cumulative);
         }
         let policies = &self.config.research.policies;

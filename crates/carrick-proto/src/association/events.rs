@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
 
+use crate::capacity::ReserveDoubling;
 use crate::event::{AddressEvent, AuthenticationEvent, Event, PeerError};
 use crate::path::{PathChange, PathId};
 use crate::streams::{ReconfigOutcome, StreamDirection, StreamSet};
@@ -28,8 +29,7 @@ portable_struct! { EventQueue { queue, peer_errors, dormant, stall } }
 impl EventQueue {
     pub(super) fn new() -> Self {
         Self {
-            // Idle associations have had no more at once.
-            queue: VecDeque::with_capacity(2),
+            queue: VecDeque::new(),
             peer_errors: 0,
             dormant: false,
             stall: None,
@@ -37,6 +37,7 @@ impl EventQueue {
     }
 
     pub(super) fn push(&mut self, event: Event) {
+        self.queue.reserve_doubling();
         self.queue.push_back(event);
     }
 
@@ -122,6 +123,11 @@ impl EventQueue {
     pub(super) fn restart(&mut self) {
         self.dormant = false;
         self.stall = None;
+    }
+
+    /// Frees the memory for further events.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.queue.shrink_to_fit();
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -33,7 +33,7 @@ impl Association {
 
     fn forward(&mut self, progress: &mut PacketProgress, process: impl FnOnce(&mut Receiver)) {
         progress.data = true;
-        self.counters.forward_tsns_received += 1;
+        self.counters.other().forward_tsns_received += 1;
         let before = self.receiver.cumulative_tsn();
         process(&mut self.receiver);
         progress.advanced |= self.receiver.cumulative_tsn() != before;

@@ -225,7 +225,7 @@ impl Association {
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
             Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
             Chunk::Cwr(cwr) => {
-                self.counters.cwrs_received += 1;
+                self.counters.other().cwrs_received += 1;
                 self.ecn.on_cwr(cwr.lowest_tsn);
             }
             Chunk::Error(error) => self.on_error(&error, cx),

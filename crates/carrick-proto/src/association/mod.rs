@@ -60,6 +60,7 @@ use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, Lo
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::cookie::TieTags;
+use crate::counters::Counters;
 use crate::ecn::CongestionMarks;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
@@ -71,7 +72,7 @@ use crate::reply_packets::Replies;
 use crate::route::SourceSelection;
 use crate::rx::Receiver;
 use crate::rx::message::Message;
-use crate::stats::{AssociationCounters, EndpointStats};
+use crate::stats::EndpointStats;
 use crate::streams::Streams;
 use crate::time::Time;
 use crate::trace::{Trace, TraceRecord};
@@ -142,7 +143,7 @@ pub(crate) struct Association {
     events: EventQueue,
     ecn: CongestionMarks,
     trace: Trace,
-    counters: AssociationCounters,
+    counters: Counters,
     accepted: bool,
     /// A UDP port of the peer changed, or an address was confirmed, since the last query of the endpoint.
     peer_entries_changed: bool,
@@ -204,7 +205,7 @@ impl Association {
             events: EventQueue::new(),
             ecn: CongestionMarks::default(),
             trace,
-            counters: AssociationCounters::default(),
+            counters: Counters::default(),
             accepted: false,
             peer_entries_changed: false,
         })

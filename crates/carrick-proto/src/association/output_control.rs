@@ -241,7 +241,7 @@ impl Association {
                 }
                 Reply::Cwr(tsn) if packet.fits(8) => {
                     packet.cwr(*tsn);
-                    self.counters.cwrs_sent += 1;
+                    self.counters.other().cwrs_sent += 1;
                 }
                 Reply::HeartbeatAck(_)
                 | Reply::Error(_)

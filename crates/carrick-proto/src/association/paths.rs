@@ -60,6 +60,18 @@ impl Association {
             }
         }
         self.paths[id].request_due_heartbeat(cx.now, rto, &self.config, cx.random);
+        if id == self.paths.current() {
+            self.free_unused_memory();
+        }
+    }
+
+    /// Frees what the queues of an idle association keep for the next data, which may be as much as the data
+    /// before took.
+    fn free_unused_memory(&mut self) {
+        self.sender.free_unused_memory();
+        self.receiver.free_unused_memory();
+        self.replies.free_unused_memory();
+        self.events.free_unused_memory();
     }
 
     /// HEARTBEAT ACK, accepted only with the nonce of a heartbeat:

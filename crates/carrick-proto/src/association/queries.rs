@@ -87,7 +87,7 @@ impl Association {
     }
 
     pub(crate) fn counters(&self) -> AssociationCounters {
-        self.counters
+        self.counters.all()
     }
 
     /// Returns the counters of an outbound stream, if it exists.
@@ -130,7 +130,7 @@ impl Association {
             extensions: self.extensions,
             peer_adaptation_layer: self.peer_adaptation_layer,
             abandoned: self.sender.abandoned(),
-            counters: self.counters,
+            counters: self.counters.all(),
             authentication: self.auth.counters(),
             protection: self.protection.as_ref().map(|p| p.stats()),
         }

@@ -9,6 +9,7 @@ use carrick_wire::{ChunkType, Tsn};
 
 use super::Association;
 use super::input::PacketProgress;
+use crate::capacity::ReserveDoubling;
 use crate::route::Route;
 
 /// Maximum number of queued replies; a packet rarely needs more than one.
@@ -64,12 +65,14 @@ impl ReplyQueue {
     }
 
     pub(super) fn push(&mut self, route: Route, reply: Reply) {
+        self.queue.reserve_doubling();
         self.queue.push_back((route, reply));
     }
 
     /// Queues a COOKIE ACK in front, in place of an earlier one.
     fn push_cookie_ack(&mut self, route: Route) {
         self.queue.retain(|r| !matches!(r.1, Reply::CookieAck));
+        self.queue.reserve_doubling();
         self.queue.push_front((route, Reply::CookieAck));
     }
 
@@ -95,6 +98,11 @@ impl ReplyQueue {
     /// Removes the replies from a local address that was removed.
     pub(super) fn forget_local(&mut self, address: IpAddr) {
         self.queue.retain(|(route, _)| route.local != Some(address));
+    }
+
+    /// Frees the memory for further replies.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.queue.shrink_to_fit();
     }
 
     /// Removes all replies.
@@ -142,7 +150,7 @@ impl Association {
         let total = progress.reply_bytes + carrick_wire::padded(len);
         // The first reply may be as large as the chunk that it echoes; later ones share a packet with it.
         if self.replies.is_full() || (progress.reply_bytes > 0 && total > MAX_REPLY_BYTES) {
-            self.counters.replies_dropped += 1;
+            self.counters.other().replies_dropped += 1;
             return;
         }
         progress.reply_bytes = total;

@@ -55,7 +55,7 @@ impl Association {
             .paths
             .set_encapsulation(route.remote, route.encapsulation)
         {
-            self.counters.encapsulation_changes += 1;
+            self.counters.other().encapsulation_changes += 1;
             self.after_encapsulation_change(route);
         }
     }

@@ -52,7 +52,9 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         let has_ecne = self.ecn.write_ecne(packet);
-        self.counters.ecnes_sent += u64::from(has_ecne);
+        if has_ecne {
+            self.counters.other().ecnes_sent += 1;
+        }
         self.write_sack(path, packet, cx);
     }
 

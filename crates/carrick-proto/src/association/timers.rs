@@ -215,7 +215,7 @@ impl Association {
             self.paths[id].stop_t3();
             return;
         }
-        self.counters.t3_expirations += 1;
+        self.counters.other().t3_expirations += 1;
         self.paths[id].inform_discovery_of_t3();
         let is_error =
             self.sender

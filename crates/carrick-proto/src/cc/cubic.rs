@@ -4,6 +4,7 @@
 //! window before that reduction, and the window is never smaller than with the additive increase of
 //! RFC 9260. Initial window, minimum window and idleness follow RFC 9260, section 7.2.1.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct Cubic;
 algorithm! { Cubic: "cubic", Window }
 
 /// Congestion avoidance since the last reduction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Epoch {
     start: Time,
     /// Time from `start` to the plateau of the function, in milliseconds (K).
@@ -44,12 +45,12 @@ struct Epoch {
 portable_struct! { Epoch { start, k, plateau, additive, credit } }
 
 /// State before a reduction, restored if the reduction was needless.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Before {
     cwnd: usize,
     ssthresh: usize,
     largest: usize,
-    epoch: Option<Epoch>,
+    epoch: Option<Box<Epoch>>,
 }
 
 portable_struct! { Before { cwnd, ssthresh, largest, epoch } }
@@ -65,11 +66,11 @@ struct Window {
     largest: usize,
     /// Window before the last reduction, in bytes.
     prior: usize,
-    epoch: Option<Epoch>,
+    epoch: Option<Box<Epoch>>,
     srtt: Option<Duration>,
     last_ack: Time,
     idle: bool,
-    before: Option<Before>,
+    before: Option<Box<Before>>,
 }
 
 portable_struct! {
@@ -117,12 +118,14 @@ impl Window {
         let pmdcs = self.parameters.pmdcs as u128;
         let (cwnd, now) = (self.cwnd, acknowledged.now);
         let largest = self.largest;
-        let epoch = self.epoch.get_or_insert_with(|| Epoch {
-            start: now,
-            k: plateau_after(largest.saturating_sub(cwnd), pmdcs),
-            plateau: largest.max(cwnd),
-            additive: cwnd as u128 * FRACTION,
-            credit: 0,
+        let epoch = self.epoch.get_or_insert_with(|| {
+            Box::new(Epoch {
+                start: now,
+                k: plateau_after(largest.saturating_sub(cwnd), pmdcs),
+                plateau: largest.max(cwnd),
+                additive: cwnd as u128 * FRACTION,
+                credit: 0,
+            })
         });
         let bytes = acknowledged.bytes as u128;
         let (alpha, of) = if epoch.additive < self.prior as u128 * FRACTION {
@@ -146,12 +149,12 @@ impl Window {
     }
 
     fn reduce(&mut self) {
-        self.before = Some(Before {
+        self.before = Some(Box::new(Before {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             largest: self.largest,
             epoch: self.epoch.take(),
-        });
+        }));
         self.prior = self.cwnd;
         // Fast convergence (RFC 9438, section 4.7): a flow that loses below its previous window releases
         // capacity to other flows.

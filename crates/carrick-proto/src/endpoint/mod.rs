@@ -60,6 +60,7 @@ use bytes::Bytes;
 use carrick_wire::StreamId;
 
 use crate::association::{Association, AssociationId, Context};
+use crate::capacity::ReserveDoubling;
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
 use crate::cookie::CookieSecrets;
 use crate::error::{AbortCause, OperationError, SendError};
@@ -663,6 +664,7 @@ impl Endpoint {
             return;
         };
         while let Some(event) = association.poll_event() {
+            self.events.reserve_doubling();
             self.events.push_back((id, event));
         }
         if association.state().is_closed() {

@@ -1,6 +1,7 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
 mod after_timeout;
+mod data_state;
 mod delivery;
 mod ect;
 mod failover;
@@ -32,6 +33,7 @@ use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
 pub use after_timeout::AfterTimeout;
+use data_state::LazyDataState;
 pub(crate) use delivery::PacketNumbers;
 use ect::Ect;
 pub(crate) use failover::PathChange;
@@ -39,7 +41,6 @@ use flight::PathFlight;
 use heartbeat::HeartbeatState;
 pub(crate) use heartbeat::{HeartbeatAnswer, HeartbeatExpiry};
 use mtu_discovery::MtuDiscovery;
-use newly_acked::NewlyAcked;
 pub(crate) use paths::Paths;
 use rate::RateState;
 pub use recovery::ReportsPerSack;
@@ -107,8 +108,7 @@ pub(crate) struct Path {
     t3: Option<Time>,
     heartbeat: HeartbeatState,
     ect: Ect,
-    newly_acked: NewlyAcked,
-    recovery: PathRecovery,
+    data: LazyDataState,
     counters: PathCounters,
     /// DSCP of packets, 0 to 63.
     dscp: u8,
@@ -118,7 +118,7 @@ portable_struct! {
     Path {
         id, remote, encapsulation, encapsulation_unverified, local, selected, confirmed, active,
         potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
-        rate, flight, limits, t3, heartbeat, ect, newly_acked, recovery, counters, dscp,
+        rate, flight, limits, t3, heartbeat, ect, data, counters, dscp,
     }
     check Self::is_consistent
 }
@@ -184,8 +184,7 @@ impl Path {
             t3: None,
             heartbeat: HeartbeatState::new(config.paths.heartbeat),
             ect: Ect::default(),
-            newly_acked: NewlyAcked::default(),
-            recovery: PathRecovery::default(),
+            data: LazyDataState::default(),
             counters: PathCounters::default(),
             dscp: config.paths.dscp(route.remote),
         }
@@ -247,11 +246,17 @@ impl Path {
 
     /// Loss recovery.
     pub(crate) fn recovery(&self) -> &PathRecovery {
-        &self.recovery
+        &self.data.recovery
     }
 
+    /// Loss recovery of a path that data is or was sent on.
     pub(crate) fn recovery_mut(&mut self) -> &mut PathRecovery {
-        &mut self.recovery
+        &mut self.data.recovery
+    }
+
+    /// Loss recovery, if data was sent on the path.
+    pub(crate) fn used_recovery(&mut self) -> Option<&mut PathRecovery> {
+        self.data.changed().map(|data| &mut data.recovery)
     }
 
     /// Returns whether ECN-capable packets may be delivered here.
@@ -432,7 +437,9 @@ impl Path {
         self.reset_rate();
         self.rto = Rto::new(rto);
         self.ect = Ect::default();
-        self.recovery.reset();
+        if let Some(recovery) = self.used_recovery() {
+            recovery.reset();
+        }
         self.limits.end_after_timeout();
     }
 
@@ -484,7 +491,7 @@ impl Path {
         self.on_flight_marked();
         self.stop_t3();
         self.rto.back_off(config);
-        self.recovery.cancel_detection();
+        self.recovery_mut().cancel_detection();
     }
 
     /// Records that all chunks in flight are marked for retransmission: there is no lowest one, and no RTT
@@ -497,13 +504,15 @@ impl Path {
     /// Forgets the chunks sent here, which are all gone: the peer restarted.
     pub(crate) fn forget_chunks(&mut self) {
         self.flight.clear();
-        self.recovery = PathRecovery::default();
+        self.forget_recovery();
         self.reset_rate();
     }
 
     /// Forgets how the chunks sent here were repaired; they are sent again as if for the first time.
     pub(crate) fn forget_recovery(&mut self) {
-        self.recovery = PathRecovery::default();
+        if let Some(recovery) = self.used_recovery() {
+            *recovery = PathRecovery::new();
+        }
     }
 
     pub(crate) fn view(&self, primary: PathId, in_turn: PathId) -> PathView {

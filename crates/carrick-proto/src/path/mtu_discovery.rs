@@ -659,7 +659,7 @@ impl Path {
     pub(crate) fn inform_discovery_of_sack(&mut self, now: Time) {
         if let Some(discovery) = &mut self.discovery
             && self.flight.size() == 0
-            && self.newly_acked.bytes > 0
+            && self.data.newly_acked.bytes > 0
         {
             discovery.all_acknowledged(now);
         }

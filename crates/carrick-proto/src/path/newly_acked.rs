@@ -8,7 +8,7 @@ use crate::config::AssociationConfig;
 use crate::time::Time;
 
 /// Newly acknowledged data of a path: the effect of the SACK that is being processed. The path writes it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct NewlyAcked {
     /// Bytes acknowledged for the first time.
     pub(crate) bytes: usize,
@@ -36,18 +36,37 @@ portable_struct! {
     }
 }
 
+impl NewlyAcked {
+    /// No effect.
+    pub(super) const NONE: Self = Self {
+        bytes: 0,
+        proves_path: false,
+        flight_before: 0,
+        earliest: false,
+        oldest: 0,
+        loss: false,
+        highest: 0,
+        rtt: None,
+        probe: None,
+    };
+}
+
 impl Path {
     /// Data that the SACK being processed newly acknowledges.
     pub(crate) fn newly_acked(&self) -> &NewlyAcked {
-        &self.newly_acked
+        &self.data.newly_acked
     }
 
     /// Begins a SACK, or another event that shows losses.
     pub(crate) fn begin_sack(&mut self) {
-        self.newly_acked = NewlyAcked {
+        if self.flight.size() == 0 && self.data.changed().is_none() {
+            return;
+        }
+        let data = &mut *self.data;
+        data.newly_acked = NewlyAcked {
             flight_before: self.flight.size(),
-            oldest: self.recovery.oldest(),
-            ..NewlyAcked::default()
+            oldest: data.recovery.oldest(),
+            ..NewlyAcked::NONE
         };
     }
 
@@ -60,7 +79,7 @@ impl Path {
         once: bool,
         here: bool,
     ) {
-        let newly = &mut self.newly_acked;
+        let newly = &mut self.data.newly_acked;
         newly.bytes += bytes;
         newly.proves_path |= here;
         newly.earliest |= self.flight.earliest() == Some(index);
@@ -74,15 +93,16 @@ impl Path {
     /// Records the acknowledgement of a FORWARD-TSN, which shows that the path works (RFC 3758, section
     /// 3.5, C1).
     pub(crate) fn on_forward_acknowledged(&mut self) {
-        self.newly_acked.proves_path = true;
+        self.data.newly_acked.proves_path = true;
         self.limits.end_after_timeout();
     }
 
     /// Records the round-trip time of a chunk that was sent once, for congestion control and for the next
     /// tail loss probe (RFC 8985, section 7.2).
     pub(crate) fn on_delivery_measured(&mut self, rtt: Duration) {
-        self.newly_acked.rtt = Some(rtt);
-        self.recovery.on_delivery_measured();
+        let data = &mut *self.data;
+        data.newly_acked.rtt = Some(rtt);
+        data.recovery.on_delivery_measured();
     }
 
     /// Ends the RTT measurement whose chunk, or a later one, is acknowledged. Returns the sample that it
@@ -111,19 +131,20 @@ impl Path {
 
     /// Records the loss of a chunk, which is a congestion event of the path (RFC 9260, section 7.2.4).
     pub(crate) fn on_congestion_loss(&mut self) {
-        self.newly_acked.loss = true;
+        self.data.newly_acked.loss = true;
     }
 
     /// Ends the tail loss probe once its chunk or a later one is acknowledged (RFC 8985, section 7.4).
     pub(crate) fn end_probe(&mut self, index: u64, now: Time) {
-        if let Some(repaired) = self.recovery.end_probe(index, now) {
-            self.newly_acked.probe = Some(repaired);
+        let data = &mut *self.data;
+        if let Some(repaired) = data.recovery.end_probe(index, now) {
+            data.newly_acked.probe = Some(repaired);
         }
     }
 
     /// Returns once the chunk that a tail loss probe retransmitted and the SACK acknowledges (RFC 8985,
     /// section 7.4.2).
     pub(crate) fn take_acknowledged_probe(&mut self) -> Option<u64> {
-        self.newly_acked.probe.take()
+        self.data.changed()?.newly_acked.probe.take()
     }
 }

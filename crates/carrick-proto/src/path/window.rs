@@ -100,7 +100,7 @@ impl Path {
     /// advances with SACKs, which may not arrive when nothing is in flight; it then allows one packet, as
     /// after a timeout.
     fn window(&self) -> usize {
-        let Some(reduction) = self.recovery.reduction() else {
+        let Some(reduction) = self.data.recovery.reduction() else {
             return self.congestion.window();
         };
         match self.flight.size() {
@@ -149,7 +149,7 @@ impl Path {
     /// window in progress (RFC 6937, section 3).
     pub(crate) fn on_chunk_sent(&mut self, index: u64, payload: usize, weight: usize) {
         self.flight.on_sent(index, payload, weight);
-        if let Some(reduction) = self.recovery.reduction_mut() {
+        if let Some(reduction) = self.data.recovery.reduction_mut() {
             reduction.on_sent(weight);
         }
     }
@@ -179,7 +179,7 @@ impl Path {
     ///
     /// [`GapAckCount::EverySack`]: crate::research::GapAckCount::EverySack
     pub(crate) fn discount_gap_acks(&mut self) {
-        self.flight.discount(self.recovery.gap_acked());
+        self.flight.discount(self.data.recovery.gap_acked());
     }
 
     /// Reduces the window for a packet marked "congestion experienced" (RFC 4960, appendix A).
@@ -196,17 +196,18 @@ impl Path {
         proportional: bool,
     ) {
         self.congestion.on_congestion(CongestionEvent::Loss);
-        let before = self.newly_acked.flight_before;
+        let before = self.data.newly_acked.flight_before;
         let reduction = proportional.then(|| Reduction::new(before, self.flight.size()));
-        self.recovery
+        self.data
+            .recovery
             .enter_fast_recovery(exit, transmissions, reduction);
     }
 
     /// Updates what may be in flight while the window is reduced (RFC 6937, section 3).
     pub(crate) fn update_reduction(&mut self) {
         let (ssthresh, pmdcs) = (self.congestion.window(), self.pmdcs());
-        let (newly, flight) = (self.newly_acked.bytes, self.flight.size());
-        if let Some(reduction) = self.recovery.reduction_mut() {
+        let (newly, flight) = (self.data.newly_acked.bytes, self.flight.size());
+        if let Some(reduction) = self.data.recovery.reduction_mut() {
             reduction.on_sack(newly, flight, ssthresh, pmdcs);
         }
     }
@@ -229,7 +230,7 @@ impl Path {
     /// Undoes the last reduction of the window, which was needless.
     pub(crate) fn undo_reduction(&mut self) {
         self.congestion.on_undo();
-        self.recovery.leave();
+        self.data.recovery.leave();
         self.limits.after_timeout = None;
     }
 }

@@ -32,9 +32,14 @@ pub(super) struct Delivery {
     pub(super) deferral: Option<Box<Deferral>>,
     /// Indexes that were delivered and may lie above the cumulative TSN, for NR-SACK.
     pub(super) non_renegable: Option<RangeSet>,
+    /// Index of the cumulative TSN at the last arrival of a chunk.
+    cumulative: u64,
 }
 
-portable_struct! { Delivery { next, held, position, ready, notified, deferral, non_renegable } }
+portable_struct! {
+    Delivery { next, held, position, ready, notified, deferral, non_renegable }
+    rebuilt { cumulative: 0 }
+}
 
 const OLD_SSN: &str = "stream sequence number was used before";
 
@@ -44,10 +49,16 @@ impl Delivery {
         self.non_renegable = on.then(RangeSet::default);
     }
 
+    /// Records the index of the cumulative TSN, up to which no chunk is renegable.
+    pub(super) fn set_cumulative(&mut self, cumulative: u64) {
+        self.cumulative = cumulative;
+    }
+
     /// Records that the chunks of these indexes were delivered.
     pub(super) fn mark_non_renegable(&mut self, first: u64, last: u64) {
         if let Some(non_renegable) = &mut self.non_renegable {
-            (first..=last).for_each(|index| non_renegable.insert(index));
+            let above = first.max(self.cumulative + 1);
+            (above..=last).for_each(|index| non_renegable.insert(index));
         }
     }
 
@@ -153,6 +164,11 @@ impl Delivery {
         let message = self.ready.pop();
         self.notified &= message.is_some();
         message
+    }
+
+    /// Frees the memory for further messages.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.ready.free_unused_memory();
     }
 
     pub(super) fn len(&self) -> usize {

@@ -8,6 +8,7 @@ use carrick_wire::Tsn;
 
 use super::buffer::Cost;
 use super::message::{Message, MessagePart};
+use crate::capacity::ReserveDoubling;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// Capacity, and number of empty places, that is always kept.
@@ -58,6 +59,7 @@ impl DeliveryQueue {
             let places = self.parts.entry(message.tsn.value()).or_default();
             places.push_back(place);
         }
+        self.places.reserve_doubling();
         self.places.push_back(Some(message));
         self.len += 1;
     }
@@ -104,6 +106,11 @@ impl DeliveryQueue {
             }
             return Some(message);
         }
+    }
+
+    /// Frees the memory for further messages.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.places.shrink_to_fit();
     }
 
     /// Returns whether the beginning of this message is in the queue.

@@ -253,6 +253,7 @@ impl Receiver {
         let had_gaps = self.tsns.has_gaps();
         self.tsns.insert(index);
         self.sack.on_new(index, had_gaps, &self.tsns);
+        self.delivery.set_cumulative(self.tsns.cumulative_index());
         Ok(index)
     }
 
@@ -376,6 +377,12 @@ impl Receiver {
             self.sack.on_window_update();
         }
         Some(message)
+    }
+
+    /// Frees the memory for further messages.
+    pub(crate) fn free_unused_memory(&mut self) {
+        self.payloads = PayloadPool::default();
+        self.delivery.free_unused_memory();
     }
 
     /// Returns once whether the user is to be notified that [`Self::receive`] has a message.

@@ -109,7 +109,7 @@ impl Sender {
         }
         self.probing = before;
         if let Some(index) = chunk {
-            cx.counters.tail_loss_probes += 1;
+            cx.counters.other().tail_loss_probes += 1;
             cx.paths[plan.path].on_probe_sent(ProbeTransmission {
                 index,
                 at: cx.now,
@@ -143,8 +143,10 @@ impl Sender {
                 break;
             }
             match chunk.state {
-                ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
-                _ => cx.counters.fast_retransmissions += 1,
+                ChunkState::Marked(LossSignal::Timeout) => {
+                    cx.counters.other().timeout_retransmissions += 1
+                }
+                _ => cx.counters.other().fast_retransmissions += 1,
             }
             let next = self.outstanding.next_index();
             self.detector.on_retransmission(index, chunk, next);
@@ -223,7 +225,7 @@ impl Sender {
             first = false;
             if probe {
                 self.window.probe_sent();
-                cx.counters.window_probes += 1;
+                cx.counters.other().window_probes += 1;
                 break;
             }
         }
@@ -247,7 +249,9 @@ impl Sender {
         let index = outstanding.push(chunk, to, first_in_packet, cx.now, cx.paths);
         let bytes = self.write(index, to, packet, cx);
         cx.counters.data_chunks_sent += 1;
-        cx.counters.unordered_chunks_sent += u64::from(flags.unordered);
+        if flags.unordered {
+            cx.counters.other().unordered_chunks_sent += 1;
+        }
         cx.stats.messages_fragmented += u64::from(flags.beginning && !flags.ending);
         cx.counters.data_bytes_sent += bytes as u64;
         let path = &mut cx.paths[to];

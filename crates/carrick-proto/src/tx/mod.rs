@@ -300,6 +300,14 @@ impl Sender {
         self.queue.total_len() == 0 && self.outstanding.is_empty()
     }
 
+    /// Frees the memory for further messages and chunks, if there are none.
+    pub(crate) fn free_unused_memory(&mut self) {
+        if self.is_drained() {
+            self.queue.free_unused_memory();
+            self.outstanding.free_unused_memory();
+        }
+    }
+
     /// Returns whether no message waits, and each chunk is acknowledged cumulatively, is abandoned (RFC 3758,
     /// section 3.5, A2) or is acknowledged as non-renegable.
     pub(crate) fn is_finished(&self) -> bool {

@@ -66,7 +66,9 @@ impl Sender {
                     break;
                 };
                 let Some(index) = self.outstanding.next_marked_of(Some(origin), 0) else {
-                    cx.paths[origin].recovery_mut().set_forced(false);
+                    if let Some(recovery) = cx.paths[origin].used_recovery() {
+                        recovery.set_forced(false);
+                    }
                     continue;
                 };
                 let Some(path) = self.retransmission_path(index, cx) else {
@@ -94,7 +96,9 @@ impl Sender {
         } else {
             self.forced = false;
             for path in cx.paths.iter_mut() {
-                path.recovery_mut().set_forced(false);
+                if let Some(recovery) = path.used_recovery() {
+                    recovery.set_forced(false);
+                }
             }
         }
         match first {
@@ -243,12 +247,14 @@ impl Sender {
         for at in 0..cx.paths.len() {
             let Some(id) = cx.paths.nth(at) else { break };
             let path = &mut cx.paths[id];
+            let (oldest, bytes) = (path.newly_acked().oldest, path.newly_acked().bytes);
+            let Some(recovery) = path.used_recovery() else {
+                continue;
+            };
             if !per_path {
-                path.recovery_mut().on_cumulative(cumulative);
+                recovery.on_cumulative(cumulative);
                 continue;
             }
-            let (oldest, bytes) = (path.newly_acked().oldest, path.newly_acked().bytes);
-            let recovery = path.recovery_mut();
             let after = recovery.oldest();
             recovery.rack_mut().count_above((oldest, after), bytes);
             self.detector.on_path_report(recovery, oldest != after);

@@ -8,9 +8,10 @@ use super::marked_data::MarkedData;
 use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
+use crate::counters::Counters;
 use crate::path::{PathId, Paths};
 use crate::research::SwsAvoidance;
-use crate::stats::{AssociationCounters, EndpointStats};
+use crate::stats::EndpointStats;
 use crate::time::{Time, earliest};
 use crate::trace::Trace;
 
@@ -34,7 +35,7 @@ pub(crate) struct TransmitContext<'a> {
     pub(crate) paths: &'a mut Paths,
     pub(crate) config: &'a AssociationConfig,
     pub(crate) trace: &'a mut Trace,
-    pub(crate) counters: &'a mut AssociationCounters,
+    pub(crate) counters: &'a mut Counters,
     pub(crate) stats: &'a mut EndpointStats,
     /// The association is shutting down: no data is delayed, and SACKs are wanted at once.
     pub(crate) shutting_down: bool,

@@ -53,8 +53,10 @@ impl Sender {
         let path = &mut paths[from];
         path.stop_t3();
         path.on_flight_marked();
-        path.recovery_mut().leave();
-        path.recovery_mut().cancel_detection();
+        if let Some(recovery) = path.used_recovery() {
+            recovery.leave();
+            recovery.cancel_detection();
+        }
         if from != to {
             self.queue.forget_path(from);
         }

@@ -163,7 +163,9 @@ impl Sender {
                 continue;
             };
             for path in cx.paths.iter_mut() {
-                let recovery = path.recovery_mut();
+                let Some(recovery) = path.used_recovery() else {
+                    continue;
+                };
                 if !recovery.on_duplicate(index, first - 1, next) {
                     continue;
                 }

@@ -235,7 +235,9 @@ impl Sender {
         // 7.
         self.detector.on_cumulative(cumulative);
         for path in cx.paths.iter_mut() {
-            path.recovery_mut().rack_mut().on_sack_end(cx.now);
+            if let Some(recovery) = path.used_recovery() {
+                recovery.rack_mut().on_sack_end(cx.now);
+            }
         }
         self.leave_recoveries(cumulative, cx);
         // 8.
@@ -330,7 +332,9 @@ impl Sender {
         for path in cx.paths.iter_mut() {
             self.outstanding.update_earliest(path);
             if path.flight().size() == 0 {
-                path.recovery_mut().probe_mut().stop_timer();
+                if let Some(recovery) = path.used_recovery() {
+                    recovery.probe_mut().stop_timer();
+                }
                 if !self.abandonment.awaits_forward_on(path.id()) {
                     path.stop_t3();
                 } else if advanced {

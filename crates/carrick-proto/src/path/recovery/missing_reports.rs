@@ -28,7 +28,7 @@ pub enum ReportsPerSack {
 portable_enum! { ReportsPerSack { 0: One, 1: Packets } }
 
 /// Missing reports of one path.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct PathReports {
     /// Highest transmissions that were a report, descending.
     highest: Vec<u64>,
@@ -41,6 +41,14 @@ pub(crate) struct PathReports {
 portable_struct! { PathReports { highest, newest, top } }
 
 impl PathReports {
+    pub(super) const fn new() -> Self {
+        Self {
+            highest: Vec::new(),
+            newest: 0,
+            top: 0,
+        }
+    }
+
     /// Records an acknowledged chunk; `first_in_packet` if it was the first of its packet.
     pub(crate) fn on_delivered(
         &mut self,
@@ -120,7 +128,7 @@ mod tests {
     /// RFC 9260, section 7.2.4
     #[test]
     fn three_sacks_report_earlier_chunks_missing() {
-        let mut reports = PathReports::default();
+        let mut reports = PathReports::new();
         assert_eq!(sack(&mut reports, &[7, 8], ReportsPerSack::One), 0);
         assert_eq!(sack(&mut reports, &[9], ReportsPerSack::One), 0);
         assert_eq!(
@@ -134,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_sack_for_n_packets_counts_as_n_reports() {
-        let mut reports = PathReports::default();
+        let mut reports = PathReports::new();
         assert_eq!(sack(&mut reports, &[7, 8], ReportsPerSack::Packets), 0);
         assert_eq!(sack(&mut reports, &[9, 11], ReportsPerSack::Packets), 8);
     }
 
     #[test]
     fn chunks_in_one_packet_count_as_one_report() {
-        let mut reports = PathReports::default();
+        let mut reports = PathReports::new();
         for serial in 4..20 {
             reports.on_delivered(&delivery(serial), serial == 4, ReportsPerSack::Packets, 1);
         }
@@ -150,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_ambiguous_acknowledgement_reports_nothing() {
-        let mut reports = PathReports::default();
+        let mut reports = PathReports::new();
         for (once, clear) in [(false, true), (true, false)] {
             let chunk = Delivery {
                 once,
@@ -166,7 +174,7 @@ mod tests {
     /// RFC 9260, section 7.2.4
     #[test]
     fn progress_in_fast_recovery_reports_all_missing() {
-        let mut reports = PathReports::default();
+        let mut reports = PathReports::new();
         sack(&mut reports, &[30], ReportsPerSack::One);
         reports.on_delivered(&delivery(10), true, ReportsPerSack::One, 3);
         reports.on_sack_end(true, true, ReportsPerSack::One, 2);

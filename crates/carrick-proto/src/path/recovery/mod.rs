@@ -17,10 +17,9 @@ pub(crate) use tail_loss_probe::{ProbeTransmission, TailLossProbe};
 use undo::Undo;
 
 /// State of a path between losses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RecoveryPhase {
     /// No loss is being repaired.
-    #[default]
     Open,
     /// Fast Recovery, up to the acknowledgement of this index.
     Fast(u64),
@@ -32,7 +31,7 @@ portable_enum! { RecoveryPhase { 0: Open, 1: Fast(value), 2: Timeout(value) } }
 
 /// Ends of the list of a path's chunks in flight, in the order of their last transmission. The links
 /// are in the chunks; 0, which is the index of no chunk, stands for none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SendOrder {
     oldest: u64,
     newest: u64,
@@ -66,7 +65,7 @@ impl SendOrder {
 }
 
 /// Loss recovery of one path.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct PathRecovery {
     order: SendOrder,
     rack: Rack,
@@ -88,6 +87,24 @@ portable_struct! {
 }
 
 impl PathRecovery {
+    /// Returns the state of a path without data.
+    pub(super) const fn new() -> Self {
+        Self {
+            order: SendOrder {
+                oldest: 0,
+                newest: 0,
+            },
+            rack: Rack::new(),
+            reports: PathReports::new(),
+            probe: TailLossProbe::new(),
+            undo: Undo::new(),
+            reduction: None,
+            phase: RecoveryPhase::Open,
+            reduced_at: 0,
+            forced: false,
+        }
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.phase == RecoveryPhase::Open
     }

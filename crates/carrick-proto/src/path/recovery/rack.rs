@@ -31,7 +31,7 @@ pub(crate) struct Delivery {
 portable_struct! { Delivery { index, serial, sent, once, clear } }
 
 /// Minimum of the round-trip time in the last five to ten seconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct MinRtt {
     current: Option<Duration>,
     before: Option<Duration>,
@@ -41,6 +41,14 @@ struct MinRtt {
 portable_struct! { MinRtt { current, before, since } }
 
 impl MinRtt {
+    const fn new() -> Self {
+        Self {
+            current: None,
+            before: None,
+            since: Time::ZERO,
+        }
+    }
+
     fn measured(&mut self, rtt: Duration, now: Time) {
         if now.since(self.since) >= MIN_RTT_SPAN {
             self.before = self.current.take();
@@ -58,7 +66,7 @@ impl MinRtt {
 }
 
 /// RACK's state of one path.
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct Rack {
     /// Last transmission known to be delivered, and its time.
     delivered: u64,
@@ -92,14 +100,14 @@ portable_struct! {
     }
 }
 
-impl Default for Rack {
-    fn default() -> Self {
+impl Rack {
+    pub(super) const fn new() -> Self {
         Self {
             delivered: 0,
             delivered_sent: Time::ZERO,
             newest: None,
             rtt: Duration::ZERO,
-            min_rtt: MinRtt::default(),
+            min_rtt: MinRtt::new(),
             highest: 0,
             reordering_seen: false,
             quarters: 1,
@@ -110,13 +118,11 @@ impl Default for Rack {
             timer: None,
         }
     }
-}
 
-impl Rack {
     /// Resets the state for another route, except for the bytes acknowledged by Gap Ack Blocks, which belong
     /// to the chunks.
     pub(super) fn reset(&mut self) {
-        self.gap_acked = core::mem::take(self).gap_acked;
+        self.gap_acked = core::mem::replace(self, Self::new()).gap_acked;
     }
 
     /// Expiry of the reordering timer.
@@ -264,7 +270,7 @@ mod tests {
     /// RFC 8985, section 6.2
     #[test]
     fn only_earlier_transmissions_can_be_lost() {
-        let mut rack = Rack::default();
+        let mut rack = Rack::new();
         rack.on_delivered(&chunk(5, 5, 10), Time::from_millis(110));
         rack.on_sack_end(Time::from_millis(110));
         let window = rack.reordering_window(false, 1000, Some(ms(100)));
@@ -277,7 +283,7 @@ mod tests {
     /// RFC 8985, section 6.2
     #[test]
     fn a_retransmission_acknowledged_too_soon_is_ignored() {
-        let mut rack = Rack::default();
+        let mut rack = Rack::new();
         rack.on_delivered(&chunk(1, 1, 0), Time::from_millis(100));
         rack.on_sack_end(Time::from_millis(100));
         let again = Delivery {
@@ -295,7 +301,7 @@ mod tests {
     /// RFC 8985, section 6.2
     #[test]
     fn duplicates_enlarge_the_window_for_16_recoveries() {
-        let mut rack = Rack::default();
+        let mut rack = Rack::new();
         rack.on_delivered(&chunk(3, 3, 0), Time::from_millis(100));
         let window = |r: &Rack| r.reordering_window(true, 1000, Some(ms(1000)));
         assert_eq!(window(&rack), ms(0), "no reordering was seen");
@@ -314,7 +320,7 @@ mod tests {
     /// RFC 8985, section 6.2
     #[test]
     fn the_reordering_window_is_zero_after_three_packets() {
-        let mut rack = Rack::default();
+        let mut rack = Rack::new();
         rack.on_delivered(&chunk(9, 9, 0), Time::from_millis(80));
         rack.on_gap_ack(2000);
         assert_eq!(rack.reordering_window(false, 1000, None), ms(20));
@@ -327,7 +333,7 @@ mod tests {
     /// RFC 8985, section 6.2
     #[test]
     fn the_minimum_rtt_expires_after_ten_seconds() {
-        let mut min = MinRtt::default();
+        let mut min = MinRtt::new();
         min.measured(ms(10), Time::ZERO);
         min.measured(ms(90), Time::from_millis(5000));
         assert_eq!(min.value(), Some(ms(10)));

@@ -24,7 +24,7 @@ pub(crate) struct ProbeTransmission {
 portable_struct! { ProbeTransmission { index, at, retransmission } }
 
 /// Probe and probe timer of one path.
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct TailLossProbe {
     timer: Option<Time>,
     /// The timer expired: the next packet of the path is the probe.
@@ -37,8 +37,8 @@ pub(crate) struct TailLossProbe {
 
 portable_struct! { TailLossProbe { timer, due, sent, measured } }
 
-impl Default for TailLossProbe {
-    fn default() -> Self {
+impl TailLossProbe {
+    pub(super) const fn new() -> Self {
         Self {
             timer: None,
             due: false,
@@ -74,18 +74,20 @@ impl TimeoutInput {
 impl TailLossProbe {
     /// Starts or restarts the timer (RFC 8985, section 7.2).
     fn arm(&mut self, now: Time, input: &TimeoutInput) {
+        // In nanoseconds, since the timer starts again with each packet.
+        let nanos = |duration: Duration| duration.as_nanos() as u64;
         let timeout = match input.srtt {
-            None => INITIAL_PTO,
+            None => nanos(INITIAL_PTO),
             Some(srtt) => {
                 let delay = if input.one_packet {
-                    input.sack_delay
+                    nanos(input.sack_delay)
                 } else {
-                    Duration::ZERO
+                    0
                 };
-                (srtt * 2).max(MIN_PTO) + delay
+                (2 * nanos(srtt)).max(nanos(MIN_PTO)) + delay
             }
         };
-        let at = now + timeout;
+        let at = Time::from_nanos(now.as_nanos().saturating_add(timeout));
         self.timer = Some(input.t3.map_or(at, |t3| t3.min(at)));
     }
 
@@ -151,19 +153,19 @@ impl TailLossProbe {
 impl Path {
     /// Restarts the probe timer where a probe would be of use (RFC 8985, section 7.2).
     pub(crate) fn arm_probe(&mut self, now: Time, config: &AssociationConfig) {
-        let recovery = &self.recovery;
+        let recovery = &self.data.recovery;
         let repairing = !recovery.is_open() || recovery.rack.above_gap() > 0;
         if self.flight.size() == 0 || repairing {
-            self.recovery.probe.stop_timer();
+            self.data.recovery.probe.stop_timer();
             return;
         }
         let input = TimeoutInput::of(self, config);
-        self.recovery.probe.arm(now, &input);
+        self.data.recovery.probe.arm(now, &input);
     }
 
     /// Records that the probe is sent, with which T3-rtx starts again (RFC 8985, section 7.3).
     pub(crate) fn on_probe_sent(&mut self, sent: ProbeTransmission) {
-        self.recovery.probe.on_sent(sent);
+        self.data.recovery.probe.on_sent(sent);
         self.restart_t3(sent.at);
     }
 }
@@ -179,7 +181,7 @@ mod tests {
     /// RFC 8985, section 7.2
     #[test]
     fn the_pto_is_two_round_trips_and_a_sack_delay() {
-        let mut probe = TailLossProbe::default();
+        let mut probe = TailLossProbe::new();
         let mut input = TimeoutInput {
             srtt: Some(ms(100)),
             one_packet: false,
@@ -203,7 +205,7 @@ mod tests {
     /// RFC 8985, section 7.3
     #[test]
     fn one_probe_at_a_time_and_one_a_round_trip() {
-        let mut probe = TailLossProbe::default();
+        let mut probe = TailLossProbe::new();
         assert!(probe.expire());
         probe.sent = Some(ProbeTransmission {
             index: 1,

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 const LIMIT: usize = 4096;
 
 /// Retransmissions of one recovery of a path.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct Undo {
     active: bool,
     /// Retransmissions of each chunk of which the peer has reported no duplicate.
@@ -20,6 +20,13 @@ pub(crate) struct Undo {
 portable_struct! { Undo { active, waiting } }
 
 impl Undo {
+    pub(super) const fn new() -> Self {
+        Self {
+            active: false,
+            waiting: BTreeMap::new(),
+        }
+    }
+
     /// Begins a recovery.
     pub(super) fn begin(&mut self) {
         self.active = true;
@@ -78,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_recovery_of_duplicates_only_is_needless() {
-        let mut undo = Undo::default();
+        let mut undo = Undo::new();
         undo.begin();
         undo.on_retransmission(5);
         undo.on_retransmission(6);
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_recovery_with_abandoned_chunks_is_not_undone() {
-        let mut undo = Undo::default();
+        let mut undo = Undo::new();
         undo.begin();
         undo.on_retransmission(5);
         undo.on_retransmission(6);
@@ -104,7 +111,7 @@ mod tests {
 
     #[test]
     fn watched_chunks_are_bounded() {
-        let mut undo = Undo::default();
+        let mut undo = Undo::new();
         undo.begin();
         for index in 0..10_000 {
             undo.on_retransmission(index);

@@ -365,7 +365,9 @@ impl Sender {
             if path.flight().size() > 0 {
                 continue;
             }
-            path.recovery_mut().stop_timers();
+            if let Some(recovery) = path.used_recovery() {
+                recovery.stop_timers();
+            }
             if !forward.is_awaited_on(path.id()) {
                 path.stop_t3();
             }
@@ -452,7 +454,7 @@ impl Sender {
         }
         forward.write(kind, self.outstanding.tsn(forward.point()), packet);
         forward.sent(path, cx.now);
-        cx.counters.forward_tsns_sent += 1;
+        cx.counters.other().forward_tsns_sent += 1;
         // RFC 3758, section 3.5, C5.
         cx.paths[path].arm_t3(cx.now);
     }

@@ -17,6 +17,7 @@ mod missing_reports_per_path;
 mod rack;
 mod rfc2960;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -34,7 +35,7 @@ use rfc2960::MissingReportCounters;
 #[derive(Debug)]
 pub(super) enum LossDetector {
     /// RFC 9260, section 7.2.4.
-    MissingReports(MissingReports),
+    MissingReports(Box<MissingReports>),
     /// The same rule for each path.
     MissingReportsPerPath {
         /// Missing reports that are needed.
@@ -90,10 +91,10 @@ impl LossDetector {
                     per_sack: policies.multipath.reports_per_sack,
                 }
             }
-            LossDetection::MissingReports => Self::MissingReports(MissingReports::new(
+            LossDetection::MissingReports => Self::MissingReports(Box::new(MissingReports::new(
                 threshold,
                 policies.repeated_fast_retransmit,
-            )),
+            ))),
         }
     }
 

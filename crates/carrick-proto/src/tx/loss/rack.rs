@@ -55,7 +55,9 @@ pub(super) fn detect(
             outstanding.mark(oldest, LossSignal::MissingReports, paths);
             lost.push(oldest);
         };
-        paths[id].recovery_mut().rack_mut().set_timer(timer);
+        if let Some(recovery) = paths[id].used_recovery() {
+            recovery.rack_mut().set_timer(timer);
+        }
     }
     lost
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid};
 
 use super::{Chunk, ChunkState, Outstanding};
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::time::Time;
 use crate::tx::message::SendOptions;
 
@@ -33,9 +33,8 @@ impl Outstanding {
             path.recovery_mut().rack_mut().end_gap_ack(weight);
         }
         if chunk.transmissions > 1 {
-            paths
-                .iter_mut()
-                .for_each(|p| p.recovery_mut().on_abandoned(index));
+            let used = paths.iter_mut().filter_map(Path::used_recovery);
+            used.for_each(|recovery| recovery.on_abandoned(index));
         }
         if awaited {
             self.remove_from_flight(index, paths);

@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, Tsn, padded};
 
 use super::queue::NewChunk;
+use crate::capacity::ReserveDoubling;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::{Path, PathId, Paths};
 use crate::range_set::RangeSet;
@@ -394,6 +395,7 @@ impl Outstanding {
         self.sent += 1;
         let path = &mut paths[to];
         path.on_chunk_sent(index, payload, self.weight(payload));
+        self.chunks.reserve_doubling();
         self.chunks.push_back(Chunk {
             payload: chunk.payload,
             released: 0,
@@ -419,6 +421,12 @@ impl Outstanding {
         });
         self.link(index, to, paths);
         index
+    }
+
+    /// Frees the memory for further chunks.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.chunks.shrink_to_fit();
+        self.reported.shrink_to_fit();
     }
 
     /// Number of transmissions.

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use crate::capacity::ReserveDoubling;
 use crate::tx::message::PendingMessage;
 
 /// Ends of the list of one stream's messages.
@@ -56,6 +57,7 @@ impl MessageSlab {
             self.nodes[at as usize] = node;
             at
         } else {
+            self.nodes.reserve_doubling();
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         };

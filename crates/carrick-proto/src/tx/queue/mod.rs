@@ -161,6 +161,13 @@ impl SendQueue {
         self.queues.as_ref().map_or(0, |q| q.bytes())
     }
 
+    /// Frees the memory for further messages of queues that are empty.
+    pub(in crate::tx) fn free_unused_memory(&mut self) {
+        if let Some(queues) = &mut self.queues {
+            queues.free_unused_memory();
+        }
+    }
+
     /// Removes a path from the messages that the user directed to it.
     pub(in crate::tx) fn forget_path(&mut self, path: PathId) {
         if let Some(queues) = &mut self.queues {

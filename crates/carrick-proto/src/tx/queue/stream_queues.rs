@@ -7,6 +7,7 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 
 use super::message_slab::{MessageSlab, StreamQueue};
+use crate::capacity::ReserveDoubling;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
 use crate::streams::StreamSet;
@@ -63,7 +64,7 @@ struct Stream {
 pub(super) struct StreamQueues {
     slab: MessageSlab,
     streams: Vec<Stream>,
-    /// Index of each stream in `streams`.
+    /// Index in `streams` of each stream whose number it is not.
     slots: BTreeMap<StreamId, u32>,
     schedule: Schedule,
     /// Messages of several streams may interleave (I-DATA).
@@ -181,8 +182,11 @@ impl StreamQueues {
             }
             self.routed.extend(path.map(|path| (path, at)));
         }
-        if self.slots.insert(id, slot).is_some() {
+        if self.find_slot(id).is_some() {
             return Err(ImportError::Malformed("Stream"));
+        }
+        if u32::from(id.0) != slot {
+            self.slots.insert(id, slot);
         }
         self.streams.push(Stream {
             id,
@@ -244,20 +248,31 @@ impl StreamQueues {
 
     /// Slot of a stream, which is created where the stream is used for the first time.
     fn slot(&mut self, id: StreamId) -> u32 {
-        let streams = &mut self.streams;
-        // Usual case: streams were first used in ascending order.
-        if streams.get(usize::from(id.0)).is_some_and(|s| s.id == id) {
-            return u32::from(id.0);
+        if let Some(slot) = self.find_slot(id) {
+            return slot;
         }
-        *self.slots.entry(id).or_insert_with(|| {
-            streams.push(Stream {
-                id,
-                queue: StreamQueue::default(),
-                entry: ScheduleEntry::default(),
-                next: [Mid::new(0); 2],
-            });
-            (streams.len() - 1) as u32
-        })
+        let slot = self.streams.len() as u32;
+        self.streams.reserve_doubling();
+        self.streams.push(Stream {
+            id,
+            queue: StreamQueue::default(),
+            entry: ScheduleEntry::default(),
+            next: [Mid::new(0); 2],
+        });
+        if u32::from(id.0) != slot {
+            self.slots.insert(id, slot);
+        }
+        slot
+    }
+
+    /// Slot of a stream, if it has been used.
+    fn find_slot(&self, id: StreamId) -> Option<u32> {
+        // Usual case: streams were first used in ascending order.
+        let usual = self.streams.get(usize::from(id.0));
+        if usual.is_some_and(|stream| stream.id == id) {
+            return Some(u32::from(id.0));
+        }
+        self.slots.get(&id).copied()
     }
 
     /// Slots of the streams of a set, as far as they have been used.
@@ -266,8 +281,8 @@ impl StreamQueues {
             StreamSet::All => (0..self.streams.len(), &[][..]),
             StreamSet::Listed(listed) => (0..0, &listed[..]),
         };
-        let listed = listed.iter().filter_map(|s| self.slots.get(s));
-        all.chain(listed.map(|slot| *slot as usize))
+        let listed = listed.iter().filter_map(|stream| self.find_slot(*stream));
+        all.chain(listed.map(|slot| slot as usize))
     }
 
     /// Returns whether a message of one of these streams is queued.
@@ -306,6 +321,13 @@ impl StreamQueues {
         self.bytes
     }
 
+    /// Frees the memory for further messages, if there are none.
+    pub(super) fn free_unused_memory(&mut self) {
+        if self.len == 0 {
+            self.slab = MessageSlab::default();
+        }
+    }
+
     /// Removes a path from the messages that the user directed to it.
     pub(super) fn forget_path(&mut self, path: PathId) {
         let all = (path, 0)..=(path, u32::MAX);
@@ -325,10 +347,11 @@ impl StreamQueues {
 
     /// Removes the messages, none of which has been begun, of the streams from this one on.
     pub(super) fn remove_above(&mut self, streams: u16) -> Vec<PendingMessage> {
-        let slots = self.slots.range(StreamId(streams)..);
-        let slots: Vec<u32> = slots.map(|(_, slot)| *slot).collect();
         let mut removed = Vec::new();
-        for slot in slots {
+        for slot in 0..self.streams.len() as u32 {
+            if self.streams[slot as usize].id.0 < streams {
+                continue;
+            }
             while let Some(at) = self.streams[slot as usize].queue.first() {
                 if self.slab.get(at).is_none_or(|p| p.begun) {
                     break;
@@ -465,8 +488,8 @@ impl StreamQueues {
 
     /// Priority or weight that the user set for a stream.
     pub(super) fn value(&self, id: StreamId) -> u16 {
-        let slot = self.slots.get(&id);
-        slot.map_or(0, |slot| self.streams[*slot as usize].entry.value)
+        let slot = self.find_slot(id);
+        slot.map_or(0, |slot| self.streams[slot as usize].entry.value)
     }
 
     pub(super) fn set_value(&mut self, id: StreamId, value: u16) {
