@@ -10,6 +10,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_CHILD_SUBREAPER = 36
+# Switches of the kernel's SCTP, most of which are off by default.
+EXTENSIONS = ("addip_enable", "addip_noauth_enable", "auth_enable", "reconf_enable", "prsctp_enable", "intl_enable", "ecn_enable")
 KERNEL = "/usr/bin/linux.uml"
 # See xstate.c: without it the guest does not start on some CPUs.
 XSTATE = os.path.join(HERE, "../../target/interop/xstate.so")
@@ -29,10 +31,11 @@ class Guest:
     """Running guest, with its console on a pair of pipes.
 
     `nics` are tap devices with addresses. `modules` are loaded, and `commands` run, before the program starts. With
-    `encaps_ports` (local, remote) SCTP is carried in UDP.
+    `encaps_ports` (local, remote) SCTP is carried in UDP. `extensions` of SCTP are enabled; all others have the kernel's
+    defaults.
     """
 
-    def __init__(self, program, nics=(), encaps_ports=(0, 0), modules=(), commands=()):
+    def __init__(self, program, nics=(), encaps_ports=(0, 0), modules=(), commands=(), extensions=EXTENSIONS):
         if not os.access(KERNEL, os.X_OK):
             raise Missing("user-mode-linux is not installed; run interop/install.sh")
         if not os.path.exists(XSTATE):
@@ -42,6 +45,7 @@ class Guest:
         guest = {
             "nics": list(nics), "program": list(program), "encaps_port": encaps_ports[0],
             "remote_encaps_port": encaps_ports[1], "modules": list(modules), "commands": list(commands),
+            "extensions": list(extensions),
         }
         packed = base64.b64encode(json.dumps(guest).encode()).decode()
         self.status = None  # of the program
