@@ -129,8 +129,9 @@ class GuestRun:
             self.guest = Guest(program, [path.nic for path in paths], commands=[["ip", "-batch", batch.name]], extensions=())
             if self.stopped:
                 self.stop()
-            for text in self.guest.lines():
-                print(text, file=sys.stdout if text.startswith("{") else sys.stderr, flush=True)
+            with contextlib.closing(self.guest.lines()) as lines:
+                for text in lines:
+                    print(text, file=sys.stdout if text.startswith("{") else sys.stderr, flush=True)
         if self.stopped:
             return 0
         if self.guest.status is None:
