@@ -92,11 +92,14 @@ static int64_t number(const char *text, int64_t low, int64_t high)
 	return value;
 }
 
-static struct addresses addresses(char *text)
+static struct addresses addresses(const char *text)
 {
 	struct addresses parsed = { .count = 0 };
+	char *copy = strdup(text); /* the words of the command line stay as they are */
 
-	for (char *one = strtok(text, ","); one; one = strtok(NULL, ",")) {
+	if (!copy)
+		fail("memory for the addresses");
+	for (char *one = strtok(copy, ","); one; one = strtok(NULL, ",")) {
 		struct sockaddr_in *next = &parsed.list[parsed.count];
 
 		if (parsed.count == MOST_ADDRESSES || inet_pton(AF_INET, one, &next->sin_addr) != 1)
@@ -104,6 +107,7 @@ static struct addresses addresses(char *text)
 		next->sin_family = AF_INET;
 		parsed.count++;
 	}
+	free(copy);
 	return parsed;
 }
 
@@ -286,6 +290,17 @@ static const char *wait_for_end(struct socket *socket)
 	return size ? reason_of(errno) : "shutdown";
 }
 
+/* Returns the reason of the end of an association in which a call to send has failed. Only one call gets the error of the
+   association, this one or the next. */
+static const char *end_of_sending(struct socket *socket, int error)
+{
+	const char *reason = wait_for_end(socket);
+
+	if (error == ECONNABORTED || error == ECONNRESET || error == ETIMEDOUT)
+		return reason_of(error);
+	return strcmp(reason, "shutdown") ? reason : "shutdown by the receiver";
+}
+
 /* Ends the association when all messages are acknowledged. */
 static const char *shut_down(struct socket *socket)
 {
@@ -312,7 +327,7 @@ static const char *send_messages(void)
 		memcpy(message, &number, NUMBER_SIZE);
 		wait_until(start + i * options.interval_us / 1e6);
 		if (usrsctp_sendv(association, message, options.size, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) < 0)
-			return wait_for_end(association);
+			return end_of_sending(association, errno);
 	}
 	return shut_down(association);
 }
