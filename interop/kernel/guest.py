@@ -13,6 +13,9 @@ PR_SET_CHILD_SUBREAPER = 36
 # Switches of the kernel's SCTP, most of which are off by default.
 EXTENSIONS = ("addip_enable", "addip_noauth_enable", "auth_enable", "reconf_enable", "prsctp_enable", "intl_enable", "ecn_enable")
 KERNEL = "/usr/bin/linux.uml"
+# The guest has processes on the host that outlive its kernel. In a PID namespace they end with it, and it ends with
+# the process that has started it, also if that was killed.
+OWN_PROCESSES = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child", "--")
 # See xstate.c: without it the guest does not start on some CPUs.
 XSTATE = os.path.join(HERE, "../../target/interop/xstate.so")
 
@@ -51,7 +54,7 @@ class Guest:
         self.status = None  # of the program
         self._scratch = tempfile.TemporaryDirectory(prefix="carrick-uml-")
         line = [
-            KERNEL, "mem=256M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/init.py",
+            *OWN_PROCESSES, KERNEL, "mem=256M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/init.py",
             "con0=fd:0,fd:1", "con=null", "quiet", "loglevel=1", f"uml_dir={self._scratch.name}", f"CARRICK_GUEST={packed}",
             *(f"eth{i}=tuntap,{nic['tap']},{hardware_address(nic)}" for i, nic in enumerate(nics)),
         ]

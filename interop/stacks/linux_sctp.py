@@ -28,7 +28,7 @@ from guest import KERNEL, Guest, Missing, hardware_address  # noqa: E402
 # Router of the guest's packets: a link-local address with a fixed MAC, so that no ARP is needed.
 ROUTER, ROUTER_MAC = "169.254.0.1", "02:00:a9:fe:00:01"
 # Seconds that the guest has to end by itself after SIGTERM; it may still be booting, which takes two.
-STOP_TIME = 4
+STOP_TIME = 3
 
 
 class NetworkError(Exception):

@@ -8,6 +8,7 @@ experiments").
 import contextlib
 import json
 import os
+import pathlib
 import queue
 import signal
 import subprocess
@@ -116,6 +117,29 @@ def programs(stacks, count, streams=1, size=250, interval_us=5000):
             yield network, sender, receiver
 
 
+def wait_until(condition):
+    """Returns when the condition is true. Raises TimeoutError after TIME_LIMIT."""
+    deadline = time.monotonic() + TIME_LIMIT
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.1)
+
+
+def processes(network):
+    """Returns the processes in the namespace of side a."""
+    return run("ip", "netns", "pids", network.namespace["a"]).split()
+
+
+def names_of(pids):
+    """Returns the names of those processes that still exist."""
+    names = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            names.append(pathlib.Path("/proc", pid, "comm").read_text(encoding="ascii").strip())
+    return names
+
+
 def configuration(network):
     """Returns what a run changes in the namespaces."""
     commands = [["ls", "/sys/class/net"], ["ip", "-4", "route", "show", "table", "all"], ["ip", "rule"], SWITCHES]
@@ -184,11 +208,14 @@ class Ends(unittest.TestCase):
         with Network() as network:
             before = configuration(network)
             with Program(network, "a", "linux-sctp", "receive", "--count", 1):
-                deadline = time.monotonic() + TIME_LIMIT
-                while configuration(network) == before:
-                    self.assertLess(time.monotonic(), deadline)
-                    time.sleep(0.1)
+                wait_until(lambda: configuration(network) != before)
             self.assertEqual(configuration(network), before)
+
+    def test_no_guest_outlives_its_program(self):
+        with Network() as network, Program(network, "a", "linux-sctp", "receive", "--count", 1) as program:
+            wait_until(lambda: "linux.uml" in names_of(processes(network)))
+            program.process.kill()
+            wait_until(lambda: not processes(network))
 
 
 class CommandLines(unittest.TestCase):
