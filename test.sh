@@ -170,6 +170,11 @@ foreign_scripts() {
   make -C interop >/dev/null && python3 interop/scripts.py
 }
 
+# The programs of live experiments on Linux's SCTP and usrsctp.
+live_stacks() {
+  python3 interop/stacks/selftest.py -v
+}
+
 # The Go module and its replacements of other modules, with a daemon.
 go_module() {
   local carrick=$PWD/target/debug/carrick folder
@@ -336,6 +341,7 @@ other_waiting() {
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
       check scripts foreign_scripts
+      check live-stacks live_stacks
       check programs programs
       need go sigtran-peers sigtran_peers
       need go interop-matrix interop_matrix

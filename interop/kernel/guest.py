@@ -10,7 +10,12 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_CHILD_SUBREAPER = 36
+# Switches of the kernel's SCTP, most of which are off by default.
+EXTENSIONS = ("addip_enable", "addip_noauth_enable", "auth_enable", "reconf_enable", "prsctp_enable", "intl_enable", "ecn_enable")
 KERNEL = "/usr/bin/linux.uml"
+# The guest has processes on the host that outlive its kernel. In a PID namespace they end with it, and it ends with
+# the process that has started it, also if that was killed.
+OWN_PROCESSES = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child", "--")
 # See xstate.c: without it the guest does not start on some CPUs.
 XSTATE = os.path.join(HERE, "../../target/interop/xstate.so")
 
@@ -29,10 +34,11 @@ class Guest:
     """Running guest, with its console on a pair of pipes.
 
     `nics` are tap devices with addresses. `modules` are loaded, and `commands` run, before the program starts. With
-    `encaps_ports` (local, remote) SCTP is carried in UDP.
+    `encaps_ports` (local, remote) SCTP is carried in UDP. `extensions` of SCTP are enabled; all others have the kernel's
+    defaults.
     """
 
-    def __init__(self, program, nics=(), encaps_ports=(0, 0), modules=(), commands=()):
+    def __init__(self, program, nics=(), encaps_ports=(0, 0), modules=(), commands=(), extensions=EXTENSIONS):
         if not os.access(KERNEL, os.X_OK):
             raise Missing("user-mode-linux is not installed; run interop/install.sh")
         if not os.path.exists(XSTATE):
@@ -42,12 +48,13 @@ class Guest:
         guest = {
             "nics": list(nics), "program": list(program), "encaps_port": encaps_ports[0],
             "remote_encaps_port": encaps_ports[1], "modules": list(modules), "commands": list(commands),
+            "extensions": list(extensions),
         }
         packed = base64.b64encode(json.dumps(guest).encode()).decode()
         self.status = None  # of the program
         self._scratch = tempfile.TemporaryDirectory(prefix="carrick-uml-")
         line = [
-            KERNEL, "mem=256M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/init.py",
+            *OWN_PROCESSES, KERNEL, "mem=256M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/init.py",
             "con0=fd:0,fd:1", "con=null", "quiet", "loglevel=1", f"uml_dir={self._scratch.name}", f"CARRICK_GUEST={packed}",
             *(f"eth{i}=tuntap,{nic['tap']},{hardware_address(nic)}" for i, nic in enumerate(nics)),
         ]

@@ -18,7 +18,6 @@ import termios
 import threading
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-SYSCTLS = ["addip_enable", "addip_noauth_enable", "auth_enable", "reconf_enable", "prsctp_enable", "intl_enable", "ecn_enable"]
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313  # x86_64
 
@@ -64,8 +63,6 @@ def network(guest):
     for module in ("ipv6", "hmac", "sctp", *guest["modules"]):
         load_module(module)
     run("/sbin/ip", "link", "set", "lo", "up")
-    for command in guest["commands"]:
-        run(*command)
     for number, nic in enumerate(guest["nics"]):
         # No duplicate address detection: the addresses are unique and needed immediately.
         sysctl(f"ipv6/conf/eth{number}/accept_dad", 0)
@@ -73,7 +70,9 @@ def network(guest):
         run("/sbin/ip", "link", "set", f"eth{number}", "up")
         for address in nic["addresses"]:
             run("/sbin/ip", "address", "add", address, "dev", f"eth{number}")
-    for name in SYSCTLS:
+    for command in guest["commands"]:
+        run(*command)
+    for name in guest["extensions"]:
         sysctl(f"sctp/{name}", 1)
     sysctl("sctp/encap_port", guest["remote_encaps_port"])
     sysctl("sctp/udp_port", guest["encaps_port"])

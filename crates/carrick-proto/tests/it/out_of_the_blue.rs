@@ -159,7 +159,7 @@ fn an_init_to_another_port_gets_an_abort() {
     assert_eq!((chunk.kind, chunk.flags), (ChunkType::ABORT, 0));
 }
 
-/// RFC 9260, section 12.3, which restricts rule 8 of section 8.4
+/// RFC 9260, section 12.3
 #[test]
 fn an_init_with_a_tag_gets_no_abort() {
     assert_eq!(answers_to_stray_init(&Puppet::new(), TAG), []);
